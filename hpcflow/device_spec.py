@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Operation
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-]+\Z")
 _TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -129,7 +132,7 @@ class DeviceSpec:
     def device_index(self, value: int | None) -> None:
         self._device_index = _number_or_none("device index", value)
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, DeviceSpec) and self._fields() == other._fields()
 
     def __hash__(self) -> int:
@@ -142,7 +145,7 @@ class DeviceSpec:
         return f"DeviceSpec({self.to_string()!r})"
 
 
-def _number_or_none(what: str, value: Any) -> int | None:
+def _number_or_none(what: str, value: int | None) -> int | None:
     return None if value is None else _number(str(value), f"{what} {value!r}")
 
 
@@ -253,7 +256,7 @@ def merge_device(spec: str | DeviceSpec | None) -> Callable[[Any], str]:
     """
     outer = canonical_name(spec)
 
-    def device_function(op: Any) -> str:
+    def device_function(op: Operation) -> str:
         return merge_names(outer, op.device)
 
     return device_function

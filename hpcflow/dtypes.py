@@ -7,6 +7,7 @@ type (the output of a variable op) has the number of its base type plus 100.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -192,7 +193,7 @@ class DType:
         """The reference form of this type."""
         return self if self._is_ref_dtype else DType(self.enum + _REF_OFFSET)
 
-    def is_compatible_with(self, other: Any) -> _Bool:
+    def is_compatible_with(self, other: DType) -> _Bool:
         """Whether a value of type `other` may be used where this type is expected.
 
         A reference is accepted for its base type, not the other way round.
@@ -200,7 +201,7 @@ class DType:
         other = as_dtype(other)
         return self is other or self is other.base_dtype
 
-    def __eq__(self, other: Any) -> _Bool:
+    def __eq__(self, other: object) -> _Bool:
         if self is other:
             return True
         if other is None or other.__class__ is DType:
@@ -210,7 +211,7 @@ class DType:
         except TypeError:
             return False
 
-    def __ne__(self, other: Any) -> _Bool:
+    def __ne__(self, other: object) -> _Bool:
         return not self == other
 
     def __hash__(self) -> int:
@@ -225,7 +226,7 @@ class DType:
     def __copy__(self) -> DType:
         return self
 
-    def __deepcopy__(self, memo: Any) -> DType:
+    def __deepcopy__(self, memo: Mapping[str, Any]) -> DType:
         return self
 
     def __str__(self) -> str:

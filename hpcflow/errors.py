@@ -6,9 +6,15 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpcflow import dtypes, shapes
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.graph.operation import Operation
 
 OK = 0
 CANCELLED = 1
@@ -36,7 +42,7 @@ class OpError(Exception):
     `message` is the whole explanation and `error_code` one of the codes of this module.
     """
 
-    def __init__(self, node_def: Any, op: Any, message: str, error_code: int) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str, error_code: int) -> None:
         super().__init__(message)
         self._node_def = node_def
         self._op = op
@@ -88,112 +94,113 @@ class OpError(Exception):
 class CancelledError(OpError):
     """The step or the operation was cancelled."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, CANCELLED)
 
 
 class UnknownError(OpError):
     """An error without a better class."""
 
-    def __init__(self, node_def: Any, op: Any, message: str, error_code: int = UNKNOWN) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str,
+                 error_code: int = UNKNOWN) -> None:
         super().__init__(node_def, op, message, error_code)
 
 
 class InvalidArgumentError(OpError):
     """An operation received a value that it cannot accept."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, INVALID_ARGUMENT)
 
 
 class DeadlineExceededError(OpError):
     """A time limit ran out."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, DEADLINE_EXCEEDED)
 
 
 class NotFoundError(OpError):
     """A file, a variable or another named thing does not exist."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, NOT_FOUND)
 
 
 class AlreadyExistsError(OpError):
     """Something that was to be created exists."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, ALREADY_EXISTS)
 
 
 class PermissionDeniedError(OpError):
     """The process may not do this."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, PERMISSION_DENIED)
 
 
 class ResourceExhaustedError(OpError):
     """Memory, disk space or another resource ran out."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, RESOURCE_EXHAUSTED)
 
 
 class FailedPreconditionError(OpError):
     """The state does not allow this, as reading an uninitialized variable."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, FAILED_PRECONDITION)
 
 
 class AbortedError(OpError):
     """The operation was aborted, as a step on a task that has restarted."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, ABORTED)
 
 
 class OutOfRangeError(OpError):
     """The end was passed, as of a closed queue or of a file."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, OUT_OF_RANGE)
 
 
 class UnimplementedError(OpError):
     """There is no kernel or no support for this."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, UNIMPLEMENTED)
 
 
 class InternalError(OpError):
     """hpcflow itself is at fault."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, INTERNAL)
 
 
 class UnavailableError(OpError):
     """A task is not served, or cannot be reached."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, UNAVAILABLE)
 
 
 class DataLossError(OpError):
     """Data are damaged, as a truncated checkpoint."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, DATA_LOSS)
 
 
 class UnauthenticatedError(OpError):
     """The caller did not prove who it is."""
 
-    def __init__(self, node_def: Any, op: Any, message: str) -> None:
+    def __init__(self, node_def: Message | None, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, UNAUTHENTICATED)
 
 
@@ -253,7 +260,7 @@ def raise_exception_on_not_ok_status() -> Iterator[Status]:
         raise make(status.error_code, status.message)
 
 
-def make(error_code: int, message: str, op: Any = None, node_def: Any = None) -> OpError:
+def make(error_code: int, message: str, op: Any = None, node_def: Message | None = None) -> OpError:
     """An error of the class of a code; of UnknownError, keeping the code, if it has none."""
     cls = _CLASS_OF_CODE.get(error_code)
     if cls is None:
@@ -261,7 +268,8 @@ def make(error_code: int, message: str, op: Any = None, node_def: Any = None) ->
     return cls(node_def, op, message)  # type: ignore[call-arg]
 
 
-def _make_specific_exception(node_def: Any, op: Any, message: str, error_code: int) -> OpError:
+def _make_specific_exception(node_def: Message, op: Operation, message: str,
+                             error_code: int) -> OpError:
     """:func:`make` with the arguments in the order of 1.x."""
     return make(error_code, message, op, node_def)
 
@@ -337,7 +345,7 @@ def _short_path(filename: str) -> str:
     return filename if relative.startswith(os.pardir) else relative
 
 
-def describe_value(value: Any) -> str:
+def describe_value(value: TensorLike | None) -> str:
     """Dtype and shape in short, `float32[64,784]`; text is returned as it is."""
     if isinstance(value, str):
         return value

@@ -7,7 +7,7 @@ rank is unknown): it involves no `Dimension` objects.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Dimension:
         self.assert_is_compatible_with(other)
         return Dimension(_merge_dim(self._value, other._value))
 
-    def _operate(self, other: Any, function: Any) -> Any:
+    def _operate(self, other: Any, function: Callable[..., Any]) -> Any:
         try:
             other = _checked(other)
         except (TypeError, ValueError):
@@ -110,15 +110,15 @@ class Dimension:
             return None
         return function(self._value, other)
 
-    def _arithmetic(self, other: Any, function: Any) -> Any:
+    def _arithmetic(self, other: Any, function: Callable[..., Any]) -> Any:
         result = self._operate(other, function)
         return result if result is NotImplemented else Dimension(result)
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Any:
         """True or False where both are known, else None."""
         return self._operate(other, operator.eq)
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: object) -> Any:
         return self._operate(other, operator.ne)
 
     def __lt__(self, other: Any) -> Any:
@@ -155,7 +155,7 @@ class Dimension:
     def __rfloordiv__(self, other: Any) -> Any:
         return self._arithmetic(other, lambda a, b: b // a)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> Any:
         raise TypeError("unsupported operand type for /: a Dimension is divided with //")
 
     __rtruediv__ = __truediv__
@@ -363,7 +363,7 @@ class TensorShape:
     def __radd__(self, other: Any) -> TensorShape:
         return as_shape(other).concatenate(self)
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Any:
         """Whether both hold the same knowledge (unknown equals unknown)."""
         if other.__class__ is TensorShape:
             return self._dims == other._dims
@@ -388,7 +388,7 @@ class TensorShape:
         return f"({inner},)" if len(self._dims) == 1 else f"({inner})"
 
 
-def _dims_of_proto(proto: Any) -> Dims | None:
+def _dims_of_proto(proto: Message) -> Dims | None:
     if proto.unknown_rank:
         return None
     return tuple([None if dim.size == -1 else _checked(dim.size) for dim in proto.dim])
@@ -442,7 +442,7 @@ def matrix(rows: Any, cols: Any) -> TensorShape:
     return TensorShape((rows, cols))
 
 
-def format_shape(shape: Any) -> str:
+def format_shape(shape: ShapeLike) -> str:
     """A compact form for messages: `[64,784]`, `[?,10]`, `[]` or `<unknown>`.
 
     Accepts whatever `as_shape` accepts.

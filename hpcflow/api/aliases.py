@@ -21,6 +21,7 @@ from hpcflow.api.modules import ELSEWHERE
 
 if TYPE_CHECKING:
     from hpcflow.api.table import Entry
+    from hpcflow.graph.likes import TensorLike
 
 _ABOVE = ("hpcflow.python", "hpcflow.core", "hpcflow.contrib")  # packages that the table is about
 
@@ -84,7 +85,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules of the table, the packages above them, and modules of other rooms."""
 
     def find_spec(self, fullname: str, path: Any = None,
-                  target: Any = None) -> importlib.machinery.ModuleSpec | None:
+                  target: TensorLike | None = None) -> importlib.machinery.ModuleSpec | None:
         if fullname in ELSEWHERE:
             has_parts = any(path.startswith(f"{fullname}.") for path in ELSEWHERE)
             return importlib.machinery.ModuleSpec(fullname, self, is_package=has_parts)

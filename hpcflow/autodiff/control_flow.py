@@ -59,7 +59,7 @@ def _alive_with_its_values(grad: IndexedSlices, pred: Tensor, side: int) -> Inde
     return IndexedSlices(grad.values, switch(grad.indices, pred)[side], grad.dense_shape)
 
 
-def _nothing(op: Operation, side: int, other: Any) -> Any:
+def _nothing(op: Operation, side: int, other: Tensor) -> Any:
     """Zeros in the form of `other`, alive only if output `side` of the Switch `op` is."""
     data, pred = op.inputs
     if not isinstance(other, IndexedSlices):
@@ -91,7 +91,7 @@ def _merge(sides: list) -> Any:
     return merge(sides)[0]
 
 
-def switch_any(value: Any, pred: Tensor) -> list:
+def switch_any(value: Tensor, pred: Tensor) -> list:
     """(false side, true side) of a tensor or of IndexedSlices."""
     if not isinstance(value, IndexedSlices):
         return switch(value, pred)
@@ -104,7 +104,7 @@ def switch_any(value: Any, pred: Tensor) -> list:
 
 
 @RegisterGradient("Merge")
-def _merge_grad(op: Operation, grad: Any, index_grad: Any) -> list:
+def _merge_grad(op: Operation, grad: Tensor, index_grad: object) -> list:
     """The gradient goes to the input that was alive."""
     if is_loop_merge(op):
         raise _not_by_itself(op)
@@ -127,7 +127,7 @@ def _are_branches(contexts: list) -> bool:
 
 
 @RegisterGradient("Enter")
-def _enter_grad(op: Operation, grad: Any) -> Any:
+def _enter_grad(op: Operation, grad: Tensor) -> Any:
     """Of one iteration: what the loop reads from outside has the gradient of the iteration."""
     if not is_invariant(op.outputs[0]):
         raise _not_by_itself(op)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.autodiff.gradients import gradients as differentiate
 from hpcflow.graph import nest
@@ -18,6 +18,9 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.traversal import reachable
 from hpcflow.ops.state.variable_scope import get_variable_scope, variable_scope
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
 
 _numbers = itertools.count()
 
@@ -56,7 +59,7 @@ def grad_pass_through(f: Callable) -> Callable:
 
     @custom_gradient
     def passed(*args: Any, **keywords: Any) -> tuple:
-        def grad(*gradients: Any, variables: Any = ()) -> Any:
+        def grad(*gradients: Any, variables: Sequence[Variable] = ()) -> Any:
             found = gradients[0] if len(gradients) == 1 else list(gradients)
             return (found, [None] * len(variables)) if variables else found
 
@@ -76,7 +79,7 @@ def recompute_grad(f: Callable) -> Callable:
     def computed(*args: Any, **keywords: Any) -> tuple:
         scope = get_variable_scope()
 
-        def grad(*gradients: Any, variables: Any = ()) -> Any:
+        def grad(*gradients: Any, variables: Sequence[Variable] = ()) -> Any:
             with control_dependencies(list(gradients)), variable_scope(scope, reuse=True):
                 copies = [raw_ops.Identity(x) for x in nest.flatten(args)]
                 result = nest.flatten(f(*nest.pack_as(args, copies), **keywords))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from hpcflow.graph import nest
 from hpcflow.graph.convert import constant_array, convert_to_tensor
 from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Gradient, TensorLike
 from hpcflow.graph.opdef import get_gradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -37,17 +38,18 @@ class UnconnectedGradients(Enum):
     ZERO = "zero"
 
 
-def _unconnected(value: Any) -> UnconnectedGradients:
+def _unconnected(value: UnconnectedGradients) -> UnconnectedGradients:
     try:
         return UnconnectedGradients(value)
     except ValueError:
         raise ValueError(f"Unknown value for unconnected_gradients: {value!r}") from None
 
 
-def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
-              colocate_gradients_with_ops: bool = False, gate_gradients: bool = False,
-              aggregation_method: int | None = None, stop_gradients: Any = None,
-              unconnected_gradients: Any = UnconnectedGradients.NONE) -> list:
+def gradients(ys: TensorLike, xs: TensorLike, grad_ys: TensorLike | None = None,
+              name: str = "gradients", colocate_gradients_with_ops: bool = False,
+              gate_gradients: bool = False, aggregation_method: int | None = None,
+              stop_gradients: Any = None,
+              unconnected_gradients: UnconnectedGradients = UnconnectedGradients.NONE) -> list:
     """Add the ops that compute ``d sum(ys) / d x`` for each x in `xs`.
 
     Args:
@@ -108,8 +110,9 @@ def _noted(scope: str) -> Iterator[None]:
         graph._gradient_scope = previous
 
 
-def hessians(ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_ops: bool = False,
-             gate_gradients: bool = False, aggregation_method: int | None = None) -> list:
+def hessians(ys: Sequence[TensorLike], xs: Sequence[TensorLike], name: str = "hessians",
+             colocate_gradients_with_ops: bool = False, gate_gradients: bool = False,
+             aggregation_method: int | None = None) -> list:
     """The Hessian of ``sum(ys)`` with respect to each x in `xs`.
 
     The static shape of every x must be known; the result for x has shape ``x.shape + x.shape``
@@ -127,7 +130,7 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_o
                 for g, x in zip(firsts, xs, strict=True)]
 
 
-def _hessian(gradient: Any, x: Any, options: dict[str, Any]) -> Tensor:
+def _hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Tensor:
     dims = dims_of_gradient(_as_source(x))
     if dims is None or None in dims:
         raise ValueError(f"hessians: the static shape of {x!r} must be known, but is {x.shape}")
@@ -142,11 +145,11 @@ def _hessian(gradient: Any, x: Any, options: dict[str, Any]) -> Tensor:
 # ---------------------------------------------------------------- arguments
 
 
-def _as_target(y: Any) -> Any:
+def _as_target(y: Tensor) -> Any:
     return y if isinstance(y, (Tensor, IndexedSlices)) else convert_to_tensor(y, name="y")
 
 
-def _as_source(x: Any) -> Tensor:
+def _as_source(x: TensorLike) -> Tensor:
     """The tensor that stands for x: a variable's own handle, not a value read from it."""
     if isinstance(x, Tensor):
         return x
@@ -155,7 +158,7 @@ def _as_source(x: Any) -> Tensor:
     return convert_to_tensor(x, name="x", as_ref=True)
 
 
-def _initial_gradient(y: Any, grad_y: Any) -> Any:
+def _initial_gradient(y: Tensor, grad_y: Tensor | None) -> Any:
     """`grad_y` checked, or ones where it is None."""
     if grad_y is None:
         return _ones_like(y)
@@ -171,7 +174,7 @@ def _initial_gradient(y: Any, grad_y: Any) -> Any:
     return grad_y
 
 
-def _ones_like(y: Any) -> Tensor:
+def _ones_like(y: Tensor) -> Tensor:
     if y.dtype.is_complex:
         raise TypeError(f"Gradients of complex tensors must set grad_ys (y.dtype = "
                         f"{y.dtype.base_dtype.name})")
@@ -254,7 +257,7 @@ class Walk:
             return None
         return self._sum(x.op, slots[x.value_index])
 
-    def add(self, tensor: Tensor, grad: Any) -> None:
+    def add(self, tensor: Tensor, grad: Gradient) -> None:
         """Note `grad`, a gradient of `tensor` over one of its paths."""
         slots = self._grads.setdefault(tensor.op, [[] for _ in tensor.op.outputs])
         slots[tensor.value_index].append(grad)
@@ -300,7 +303,7 @@ class Walk:
                 self.add(tensor, grad)
 
 
-def _or_zeros(op: Operation, index: int, grad: Any) -> Any:
+def _or_zeros(op: Operation, index: int, grad: Tensor | IndexedSlices | None) -> Any:
     """Zeros for an output that no path reached; of a Switch one output is always dead, and lists
     have no gradient then."""
     dtype = op.outputs[index].dtype
@@ -357,7 +360,7 @@ def _gradient_function(op: Operation) -> Any:
             "RegisterGradient, or declare the type with NotDifferentiable") from None
 
 
-def _checked(op: Operation, result: Any) -> list:
+def _checked(op: Operation, result: Tensor | IndexedSlices | Sequence[Any]) -> list:
     """The result of a gradient function as one entry per input, shapes taken from the inputs."""
     grads = list(result) if isinstance(result, (list, tuple)) else [result]
     if len(grads) != len(op.inputs):
@@ -404,7 +407,7 @@ def _summed_beside(op: Operation, grads: list) -> Operation:
     return makers[0] if len(places) == 1 and places != {op.device} and "" not in places else op
 
 
-def _identity(grad: Any) -> Any:
+def _identity(grad: Tensor) -> Any:
     """Programs and tools look for gradients under this name."""
     name = "control_dependency"
     if isinstance(grad, IndexedSlices):

@@ -11,7 +11,7 @@ in large-scale machine learning" (EuroSys 2018).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.autodiff.backward_context import BackwardContext
 from hpcflow.autodiff.zeros import (
@@ -28,6 +28,9 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.flow.control_flow_context import EXIT_TYPES, current, loop_of
 from hpcflow.ops.flow.while_context import LoopVariable, WhileContext
 
+if TYPE_CHECKING:
+    from hpcflow.autodiff.gradients import Walk
+
 
 class Loops:
     """The loops in one backward walk: each is walked when all its results have been.
@@ -37,7 +40,7 @@ class Loops:
         between: the operations that it covers.
     """
 
-    def __init__(self, walk: Any, between: Iterable[Operation]) -> None:
+    def __init__(self, walk: Walk, between: Iterable[Operation]) -> None:
         self._walk = walk
         self._exits: dict[WhileContext, int] = {}  # loop -> results that are still to be walked
         for op in between:
@@ -80,7 +83,7 @@ class Loops:
 class _BackwardLoop:
     """The loop that computes the gradients of one forward loop."""
 
-    def __init__(self, walk: Any, forward: WhileContext) -> None:
+    def __init__(self, walk: Walk, forward: WhileContext) -> None:
         self.walk = walk
         self.forward = forward
         self.graph = forward.graph
@@ -171,7 +174,7 @@ class _BackwardLoop:
 
     # ------------------------------------------------------------ sums over the iterations
 
-    def _sum_up(self, back: BackwardContext, entered: Tensor, grad: Any) -> None:
+    def _sum_up(self, back: BackwardContext, entered: Tensor, grad: Tensor) -> None:
         """Add up the gradients of an invariant."""
         if isinstance(grad, IndexedSlices):
             self._sum_up_slices(back, entered, grad)
@@ -217,12 +220,12 @@ def _rows(values: Tensor) -> Dims:
     return None if values._dims is None else (None, *values._dims[1:])
 
 
-def _initial(variable: LoopVariable, grad: Any) -> Tensor:
+def _initial(variable: LoopVariable, grad: Tensor | None) -> Tensor:
     """The gradient with which a variable enters the backward loop."""
     return zeros_like(variable.exit) if grad is None else convert_to_tensor(grad)
 
 
-def _gradient_before(variable: LoopVariable, inner: Any) -> Tensor:
+def _gradient_before(variable: LoopVariable, inner: Walk) -> Tensor:
     """The gradient of a variable before an iteration, from the walk over the body."""
     found = [g for g in (inner.result(variable.merge), inner.result(variable.stays))
              if g is not None]

@@ -6,11 +6,14 @@ and device arrays that know `reshape`, `view` and `nbytes`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow import config, errors
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 #: MPI counts are C ints.
 MAX_CHUNK_BYTES = 2**31 - 1
@@ -36,7 +39,7 @@ def byte_length(buffer: Any) -> int:
     return buffer.nbytes
 
 
-def writable_length(buffer: Any) -> int:
+def writable_length(buffer: TensorLike) -> int:
     """As `byte_length`, for a buffer to receive into. Raises also if it is read-only."""
     if isinstance(buffer, bytes) or (
         buffer.readonly

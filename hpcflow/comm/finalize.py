@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hpcflow.base import at_end
 from hpcflow.comm import abort
 from hpcflow.host.tuning import comm as tuning
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 #: Sends that nobody received: their buffers must live as long as MPI does.
 _undelivered: list[Any] = []
@@ -57,7 +61,7 @@ def _close_all() -> None:
             traceback.print_exc(file=sys.stderr)
 
 
-def retire_receive(request: Any) -> None:
+def retire_receive(request: MPI.Request) -> None:
     """End a receive that nothing may match any more, and free it if it is persistent."""
     request.Cancel()
     for _ in range(tuning.CANCEL_LOOKS):
@@ -72,7 +76,7 @@ def retire_send(entry: Any) -> None:
     _undelivered.append(entry)
 
 
-def free(request: Any) -> None:
+def free(request: MPI.Request) -> None:
     """Free a persistent request; one that has completed frees itself."""
     if request:
         request.Free()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import errors
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 
 def subgroup(comm: Any, ranks: Sequence[int], tag: int = 0) -> Any:
@@ -33,7 +36,7 @@ def subgroup(comm: Any, ranks: Sequence[int], tag: int = 0) -> Any:
         whole.Free()
 
 
-def split_by_node(comm: Any) -> Any:
+def split_by_node(comm: MPI.Comm) -> Any:
     """The communicator of the ranks that share this node's memory; all of `comm` must call."""
     from mpi4py import MPI
 

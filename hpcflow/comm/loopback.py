@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hpcflow import errors
 from hpcflow.comm import buffers
@@ -20,6 +20,9 @@ from hpcflow.comm.transport import (
     Transport,
     closed_error,
 )
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 
 class LoopbackNetwork:
@@ -117,7 +120,7 @@ class LoopbackTransport(Transport):
         half = Half(buffers.byte_view(buffer), done, self._ready)
         self._exchange.post_receive((source, self.rank, tag), half)
 
-    def send_slot(self, buffer: Any, dest: int, tag: int) -> Slot:
+    def send_slot(self, buffer: TensorLike, dest: int, tag: int) -> Slot:
         """A persistent send."""
         self._check(dest, tag)
         buffers.byte_length(buffer)

@@ -8,12 +8,15 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow.comm import buffers
 from hpcflow.comm.transport import Slot, busy_error, closed_error
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 #: A callback and its arguments.
 Task = tuple[Callable[..., None], tuple[Any, ...]]
@@ -28,7 +31,7 @@ class Half:
 
     __slots__ = ("done", "ready", "view")
 
-    def __init__(self, view: Any, done: Callable[..., None] | None, ready: Ready) -> None:
+    def __init__(self, view: np.ndarray, done: Callable[..., None] | None, ready: Ready) -> None:
         self.view = view
         self.done = done
         self.ready = ready
@@ -116,7 +119,7 @@ class LocalSlot(Slot):
         self,
         post: Callable[[Key, Half], None],
         key: Key,
-        buffer: Any,
+        buffer: TensorLike,
         ready: Ready,
         check_open: Callable[[], None],
     ) -> None:

@@ -23,6 +23,8 @@ from hpcflow.comm.transport import Handler
 from hpcflow.host.tuning import comm as tuning
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from hpcflow.comm.mpi_transport import MpiTransport
 
 #: Messages of exactly this length, those of every step, are sent by persistent requests.
@@ -32,14 +34,14 @@ _LONG_HEADER = struct.Struct("<QQ")
 _TAG = 0
 
 
-def _nothing_came(status: Any) -> bool:
+def _nothing_came(status: MPI.Status) -> bool:
     return False
 
 
 class ControlPlane:
     """The control messages of one `MpiTransport`; `rest_tag` is the data tag of second parts."""
 
-    def __init__(self, transport: MpiTransport, comm: Any, rest_tag: int) -> None:
+    def __init__(self, transport: MpiTransport, comm: MPI.Comm, rest_tag: int) -> None:
         from mpi4py import MPI
 
         self._transport = transport
@@ -111,7 +113,7 @@ class ControlPlane:
         while self._early:
             self._ready.append((self._handler, self._early.popleft()))  # type: ignore[arg-type]
 
-    def take(self, status: Any) -> None:
+    def take(self, status: MPI.Status) -> None:
         """Take the message of which `test` has told. For use under the lock."""
         source, length = status.Get_source(), status.Get_count()
         payload = (self._head if length == SHORT_BYTES else self._inbox[:length]).tobytes()

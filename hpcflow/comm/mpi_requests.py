@@ -25,6 +25,8 @@ from hpcflow.comm.transport import ReceiveDone, SendDone
 from hpcflow.host.tuning import comm as tuning
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from hpcflow.comm.mpi_transport import MpiTransport
 
 
@@ -38,13 +40,13 @@ class SendEntry:
     __slots__ = ("done", "ready", "request", "test")
     outgoing = True
 
-    def __init__(self, request: Any, done: SendDone | None, ready: Ready) -> None:
+    def __init__(self, request: MPI.Request, done: SendDone | None, ready: Ready) -> None:
         self.request = request
         self.test = request.Test
         self.done = done
         self.ready = ready
 
-    def finish(self, status: Any) -> None:
+    def finish(self, status: MPI.Status) -> None:
         """Queue the callback."""
         if self.done is not None:
             self.ready.append((self.done, ()))
@@ -56,14 +58,15 @@ class ReceiveEntry:
     __slots__ = ("done", "ready", "request", "test", "where")
     outgoing = False
 
-    def __init__(self, request: Any, done: ReceiveDone, ready: Ready, where: PipeKey) -> None:
+    def __init__(self, request: MPI.Request, done: ReceiveDone, ready: Ready,
+                 where: PipeKey) -> None:
         self.request = request
         self.where = where
         self.test = request.Test
         self.done = done
         self.ready = ready
 
-    def finish(self, status: Any) -> None:
+    def finish(self, status: MPI.Status) -> None:
         """Queue the callback."""
         self.ready.append((self.done, (status.Get_count(),)))
 
@@ -74,7 +77,7 @@ class PieceEntry:
     __slots__ = ("finish", "outgoing", "request", "test", "where")
 
     def __init__(
-        self, request: Any, finish: Callable[[Any], None], outgoing: bool, where: PipeKey
+        self, request: MPI.Request, finish: Callable[[Any], None], outgoing: bool, where: PipeKey
     ) -> None:
         self.request = request
         self.outgoing = outgoing
@@ -173,7 +176,7 @@ class LongSend(LongTransfer):
             transport.watch(PieceEntry(request, self._piece_sent, True, self._where))
         return self._offset == len(self._view)
 
-    def _piece_sent(self, status: Any) -> None:
+    def _piece_sent(self, status: MPI.Status) -> None:
         self._in_flight -= 1
         if self._offset < len(self._view):
             self._pipe.advance()
@@ -211,7 +214,7 @@ class LongReceive(LongTransfer):
             transport.watch(PieceEntry(request, came, False, self._where))
         return self._offset == self._end
 
-    def _came(self, first: bool, expected: int, status: Any) -> None:
+    def _came(self, first: bool, expected: int, status: MPI.Status) -> None:
         self._in_flight -= 1
         count = status.Get_count()
         if first:

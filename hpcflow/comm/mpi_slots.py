@@ -10,6 +10,8 @@ from hpcflow.comm.mpi_requests import PlainTransfer, mpi_failure
 from hpcflow.comm.transport import ReceiveDone, SendDone, Slot, busy_error, closed_error
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from hpcflow.comm.mpi_requests import Pipe, PipeKey
     from hpcflow.comm.mpi_transport import MpiTransport
 
@@ -175,7 +177,7 @@ class SendSlot(PersistentSlot):
         # finds nothing takes time, and the core where ranks share it.
         self._watch(self)
 
-    def finish(self, status: Any) -> None:
+    def finish(self, status: MPI.Status) -> None:
         """Queue the callback; the slot may be started again."""
         self.busy = False
         if self.done is not None:
@@ -193,7 +195,7 @@ class ReceiveSlot(PersistentSlot):
         self._start_request()
         self._watch(self)
 
-    def finish(self, status: Any) -> None:
+    def finish(self, status: MPI.Status) -> None:
         """Queue the callback; the slot may be started again."""
         self.busy = False
         if self.done is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hpcflow import errors
 from hpcflow.comm import abort, buffers, finalize
@@ -46,6 +46,9 @@ from hpcflow.comm.transport import (
 from hpcflow.comm.waiting import Backoff
 from hpcflow.comm.world import PrivateComms, private_comms
 from hpcflow.host.tuning import comm as tuning
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 #: The least that MPI may offer as its highest tag.
 _GUARANTEED_TAG = 32767
@@ -178,7 +181,7 @@ class MpiTransport(Transport):
             self._polling = False
         return True
 
-    def _look_ahead(self, status: Any) -> bool:
+    def _look_ahead(self, status: MPI.Status) -> bool:
         """Take a control message that has come already; whether there was one.
 
         Where a test that finds nothing gives the core away, it is away for as long as others

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.dtypes import DTypeLike
 from hpcflow.host.tuning import comm as tuning
 
 SUM, MEAN, MIN, MAX = "sum", "mean", "min", "max"
@@ -24,7 +25,7 @@ _MOST_EXACT = 1 << 14
 TreeNode = tuple[int, int]
 
 
-def joiner(reduction: str, dtype: Any) -> Callable[..., Any]:
+def joiner(reduction: str, dtype: DTypeLike) -> Callable[..., Any]:
     """``f(a, b, out)`` that joins two arrays of `dtype`."""
     if reduction in (SUM, MEAN):
         return np.add

@@ -115,11 +115,11 @@ class Transport(ABC):
         """Give control messages to `handler(source, payload)`, those that came before too."""
 
     @abstractmethod
-    def post_send(self, buffer: Any, dest: int, tag: int, done: SendDone | None = None) -> None:
+    def post_send(self, buffer: object, dest: int, tag: int, done: SendDone | None = None) -> None:
         """Send a C-contiguous array, bytes or memoryview of any length, 0 included."""
 
     @abstractmethod
-    def post_recv(self, buffer: Any, source: int, tag: int, done: ReceiveDone) -> None:
+    def post_recv(self, buffer: object, source: int, tag: int, done: ReceiveDone) -> None:
         """Receive into a writable C-contiguous buffer; then `done(nbytes)`."""
 
     def post_sign(self, buffer: Any, source: int, tag: int, done: ReceiveDone, nbytes: int) -> None:
@@ -131,7 +131,7 @@ class Transport(ABC):
         """A persistent send from `buffer`."""
 
     @abstractmethod
-    def recv_slot(self, buffer: Any, source: int, tag: int) -> Slot:
+    def recv_slot(self, buffer: object, source: int, tag: int) -> Slot:
         """A persistent receive into `buffer`."""
 
     @abstractmethod

@@ -15,7 +15,8 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from hpcflow.comm import buffers, libmpi
 from hpcflow.comm.launch import Launch, launch, launched_under_mpi, without_launcher
 from hpcflow.comm.processes import Process, this_process
 from hpcflow.comm.waiting import Backoff
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 __all__ = [
     "Launch",
@@ -120,7 +124,7 @@ def _apply_defaults() -> None:
         os.environ.setdefault("OMPI_MCA_btl", "^ofi")
 
 
-def _short_version(MPI: Any) -> str:
+def _short_version(MPI: ModuleType) -> str:
     return MPI.Get_library_version().split(",")[0].split("\n")[0].strip()
 
 
@@ -151,7 +155,7 @@ class PrivateComms:
             comm.Free()
 
 
-def private_comms(comm: Any = None) -> PrivateComms:
+def private_comms(comm: MPI.Comm | None = None) -> PrivateComms:
     """Duplicate `comm` (the world by default) for our own use; all its ranks must do so.
 
     Raises UnavailableError if not all ranks have joined after `config.flags.connect_timeout`
@@ -180,7 +184,7 @@ def private_comms(comm: Any = None) -> PrivateComms:
                         processes, libmpi.yields_when_idle())
 
 
-def _duplicate(comm: Any, deadline: float) -> Any:
+def _duplicate(comm: MPI.Comm, deadline: float) -> Any:
     duplicate, request = comm.Idup()
     _wait(request.Test, deadline, comm.size)
     return duplicate

@@ -13,6 +13,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.contrib.rnn.cell import RNNCell
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn import dynamic_rnn
@@ -29,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def crf_log_likelihood(inputs: Any, tag_indices: Any, sequence_lengths: Any,
+def crf_log_likelihood(inputs: Any, tag_indices: TensorLike, sequence_lengths: TensorLike,
                        transition_params: Any = None) -> tuple[Tensor, Any]:
     """Return the log of the probability of each sequence of tags, and the transitions.
 
@@ -51,15 +52,15 @@ def crf_log_likelihood(inputs: Any, tag_indices: Any, sequence_lengths: Any,
     return raw_ops.Sub(score, norm), transition_params
 
 
-def crf_sequence_score(inputs: Any, tag_indices: Any, sequence_lengths: Any,
-                       transition_params: Any) -> Tensor:
+def crf_sequence_score(inputs: TensorLike, tag_indices: TensorLike, sequence_lengths: TensorLike,
+                       transition_params: TensorLike) -> Tensor:
     """Return the scores ``[batch]`` of sequences of tags; arguments as for
     :func:`crf_log_likelihood`."""
     return raw_ops.Add(crf_unary_score(tag_indices, sequence_lengths, inputs),
                        crf_binary_score(tag_indices, sequence_lengths, transition_params))
 
 
-def crf_unary_score(tag_indices: Any, sequence_lengths: Any, inputs: Any) -> Tensor:
+def crf_unary_score(tag_indices: Any, sequence_lengths: TensorLike, inputs: Any) -> Tensor:
     """Return the sums ``[batch]`` of the unary scores of the tags."""
     inputs = _tensor(inputs, "inputs")
     there = one_hot(tag_indices, _size(inputs, 2), dtype=inputs.dtype.base_dtype)
@@ -67,7 +68,8 @@ def crf_unary_score(tag_indices: Any, sequence_lengths: Any, inputs: Any) -> Ten
     return reduce_sum(raw_ops.Mul(each, _mask(sequence_lengths, inputs)), 1)
 
 
-def crf_binary_score(tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> Tensor:
+def crf_binary_score(tag_indices: TensorLike, sequence_lengths: TensorLike,
+                     transition_params: TensorLike) -> Tensor:
     """Return the sums ``[batch]`` of the scores of the transitions between the tags."""
     tags = _tensor(tag_indices, "tag_indices")
     transitions = convert_to_tensor(transition_params, name="transition_params")
@@ -94,7 +96,7 @@ class CrfForwardRnnCell(RNNCell):
     new state twice.
     """
 
-    def __init__(self, transition_params: Any) -> None:
+    def __init__(self, transition_params: TensorLike) -> None:
         super().__init__()
         self._transitions = convert_to_tensor(transition_params, name="transition_params")
 
@@ -108,7 +110,7 @@ class CrfForwardRnnCell(RNNCell):
         """The number of tags."""
         return self.state_size
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Tensor]:
+    def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Tensor, Tensor]:
         """Add a step."""
         paths = raw_ops.Add(expand_dims(state, 2), expand_dims(self._transitions, 0))
         new = inputs + reduce_logsumexp(paths, 1)
@@ -118,8 +120,8 @@ class CrfForwardRnnCell(RNNCell):
 # ---------------------------------------------------------------- the best sequences
 
 
-def crf_decode(potentials: Any, transition_params: Any,
-               sequence_length: Any) -> tuple[Tensor, Tensor]:
+def crf_decode(potentials: TensorLike, transition_params: TensorLike,
+               sequence_length: TensorLike) -> tuple[Tensor, Tensor]:
     """Return the best sequences of tags and their scores.
 
     Args:
@@ -164,7 +166,7 @@ def crf_decode(potentials: Any, transition_params: Any,
     return found, reduce_max(last, 1)
 
 
-def viterbi_decode(score: Any, transition_params: Any) -> tuple[list[int], Any]:
+def viterbi_decode(score: np.ndarray, transition_params: TensorLike) -> tuple[list[int], Any]:
     """Return the best sequence of tags and its score, by NumPy: outside of graphs.
 
     Args:
@@ -185,7 +187,7 @@ def viterbi_decode(score: Any, transition_params: Any) -> tuple[list[int], Any]:
 # ---------------------------------------------------------------- helpers
 
 
-def _tensor(value: Any, name: str) -> Any:
+def _tensor(value: TensorLike, name: str) -> Any:
     return convert_to_tensor(value, name=name)
 
 
@@ -199,7 +201,7 @@ def _less_one(lengths: Any) -> Tensor:
     return raw_ops.Maximum(lengths - 1, raw_ops.ZerosLike(lengths))
 
 
-def _mask(lengths: Any, values: Tensor) -> Tensor:
+def _mask(lengths: TensorLike, values: Tensor) -> Tensor:
     return sequence_mask(lengths, _size(values, 1), dtype=values.dtype.base_dtype)
 
 

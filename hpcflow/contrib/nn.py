@@ -7,11 +7,13 @@ from typing import Any
 from hpcflow import nn
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.nn.convolution import conv1d_transpose
 from hpcflow.ops.random.random_ops import random_uniform
+from hpcflow.shapes import ShapeLike
 
 __all__ = ["alpha_dropout", "conv1d_transpose",
            "deprecated_flipped_sigmoid_cross_entropy_with_logits",
@@ -21,8 +23,8 @@ __all__ = ["alpha_dropout", "conv1d_transpose",
 _LOWEST = -1.7580993408473766  # what selu tends to
 
 
-def alpha_dropout(x: Any, keep_prob: Any, noise_shape: Any = None, seed: int | None = None,
-                  name: str | None = None) -> Tensor:
+def alpha_dropout(x: Any, keep_prob: TensorLike, noise_shape: ShapeLike | None = None,
+                  seed: int | None = None, name: str | None = None) -> Tensor:
     """Return `x` with elements put to the lowest value of ``selu``, and scaled so that mean and
     variance stay what they are (Klambauer et al., 2017).
 
@@ -52,7 +54,8 @@ def alpha_dropout(x: Any, keep_prob: Any, noise_shape: Any = None, seed: int | N
         return result
 
 
-def scaled_softplus(x: Any, alpha: Any, clip: Any = None, name: str | None = None) -> Tensor:
+def scaled_softplus(x: TensorLike, alpha: TensorLike, clip: TensorLike | None = None,
+                    name: str | None = None) -> Tensor:
     """Return alpha softplus(x / alpha), at most `clip`."""
     with name_scope(name, "scaled_softplus", [x, alpha]):
         x = convert_to_tensor(x, name="x")
@@ -62,19 +65,20 @@ def scaled_softplus(x: Any, alpha: Any, clip: Any = None, name: str | None = Non
             result, convert_to_tensor(clip, x.dtype.base_dtype))
 
 
-def deprecated_flipped_softmax_cross_entropy_with_logits(logits: Any, labels: Any, dim: int = -1,
+def deprecated_flipped_softmax_cross_entropy_with_logits(logits: TensorLike, labels: TensorLike,
+                                                         dim: int = -1,
                                                          name: str | None = None) -> Tensor:
     """As ``nn.softmax_cross_entropy_with_logits``, in the order of arguments before 1.0."""
     return nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits, dim=dim, name=name)
 
 
 def deprecated_flipped_sparse_softmax_cross_entropy_with_logits(
-        logits: Any, labels: Any, name: str | None = None) -> Tensor:
+        logits: TensorLike, labels: TensorLike, name: str | None = None) -> Tensor:
     """As ``nn.sparse_softmax_cross_entropy_with_logits``, in the order before 1.0."""
     return nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits, name=name)
 
 
-def deprecated_flipped_sigmoid_cross_entropy_with_logits(logits: Any, targets: Any,
+def deprecated_flipped_sigmoid_cross_entropy_with_logits(logits: TensorLike, targets: TensorLike,
                                                          name: str | None = None) -> Tensor:
     """As ``nn.sigmoid_cross_entropy_with_logits``, in the order before 1.0."""
     return nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name=name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from hpcflow.runtime.session.session import Session
 from hpcflow.saved_model.loader import load
 from hpcflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
 from hpcflow.saved_model.tag_constants import SERVING
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 __all__ = ["Predictor", "from_estimator", "from_saved_model"]
 
@@ -42,9 +45,10 @@ class Predictor:
 
 
 def from_saved_model(export_dir: str | bytes, signature_def_key: str | None = None,
-                     signature_def: Any = None, input_names: Mapping[str, str] | None = None,
+                     signature_def: Message | None = None,
+                     input_names: Mapping[str, str] | None = None,
                      output_names: Mapping[str, str] | None = None, tags: Any = None,
-                     graph: Graph | None = None, config: Any = None) -> Predictor:
+                     graph: Graph | None = None, config: Message | None = None) -> Predictor:
     """Return a predictor of a SavedModel.
 
     Args:
@@ -77,7 +81,7 @@ def from_saved_model(export_dir: str | bytes, signature_def_key: str | None = No
                      {k: named(v) for k, v in output_names.items()})
 
 
-def _signature(meta: Any, key: str | None) -> Any:
+def _signature(meta: Message, key: str | None) -> Any:
     key = key or DEFAULT_SERVING_SIGNATURE_DEF_KEY
     if key not in meta.signature_def:
         raise ValueError(f"Got signature_def_key \"{key}\". Available signatures are "
@@ -87,7 +91,7 @@ def _signature(meta: Any, key: str | None) -> Any:
 
 def from_estimator(estimator: Any, serving_input_receiver_fn: Callable,
                    output_key: str | None = None, graph: Graph | None = None,
-                   config: Any = None) -> Predictor:
+                   config: Message | None = None) -> Predictor:
     """Return a predictor of an estimator's latest checkpoint.
 
     Args:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,10 +11,14 @@ from hpcflow import dtypes
 from hpcflow.data import nest
 from hpcflow.data.structure import DatasetLeaf, Leaf, SparseLeaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import BoolLike, Nest, Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.shapes import Dimension, TensorShape
+
+if TYPE_CHECKING:
+    from hpcflow.data.dataset import Dataset
 
 
 def static_size(size: Tensor, drop_remainder: Tensor) -> int | None:
@@ -24,7 +29,7 @@ def static_size(size: Tensor, drop_remainder: Tensor) -> int | None:
     return None if value is None else int(value)
 
 
-def batch(dataset: Any, batch_size: Any, drop_remainder: Any) -> Any:
+def batch(dataset: Dataset, batch_size: TensorLike, drop_remainder: BoolLike) -> Any:
     """See ``Dataset.batch``."""
     size = convert_to_tensor(batch_size, dtypes.int64, "batch_size")
     drop = convert_to_tensor(drop_remainder, dtypes.bool, "drop_remainder")
@@ -32,8 +37,8 @@ def batch(dataset: Any, batch_size: Any, drop_remainder: Any) -> Any:
     return dataset._derived("BatchDatasetV2", structure, batch_size=size, drop_remainder=drop)
 
 
-def padded_batch(dataset: Any, batch_size: Any, padded_shapes: Any, padding_values: Any,
-                 drop_remainder: Any) -> Any:
+def padded_batch(dataset: Any, batch_size: Any, padded_shapes: Nest | None,
+                 padding_values: Sequence[Any] | None, drop_remainder: BoolLike) -> Any:
     """See ``Dataset.padded_batch``."""
     structure: Structure = dataset._structure
     if any(isinstance(leaf, (SparseLeaf, DatasetLeaf)) for leaf in structure.leaves):
@@ -119,7 +124,8 @@ def _padding(value: Any, leaf: Leaf) -> Tensor:
     return tensor
 
 
-def window(dataset: Any, size: Any, shift: Any, stride: Any, drop_remainder: Any) -> Any:
+def window(dataset: Dataset, size: TensorLike, shift: TensorLike | None, stride: Sizes,
+           drop_remainder: BoolLike) -> Any:
     """See ``Dataset.window``."""
     tree = nest.map_structure(lambda leaf: DatasetLeaf(Structure(leaf)), dataset._structure.tree)
     numbers = {name: convert_to_tensor(value, dtypes.int64, name) for name, value in (

@@ -12,11 +12,12 @@ from hpcflow.data.iterator import Iterator, initializable_iterator, one_shot_ite
 from hpcflow.data.options import Options
 from hpcflow.data.structure import AnyDataset, Structure, dataset_of, merged
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import BoolLike, Nest, Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.ops.random.random_ops import get_seed
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import ShapeLike, TensorShape
 
 AUTOTUNE = -1
 
@@ -90,12 +91,12 @@ class Dataset(AnyDataset):
     # ------------------------------------------------------------ sources
 
     @staticmethod
-    def from_tensors(tensors: Any) -> Dataset:
+    def from_tensors(tensors: Nest) -> Dataset:
         """A data set of one element."""
         return sources.from_tensors(tensors)
 
     @staticmethod
-    def from_tensor_slices(tensors: Any) -> Dataset:
+    def from_tensor_slices(tensors: Nest) -> Dataset:
         """The slices of tensors along their first dimension.
 
         Raises ``ValueError`` where first dimensions differ, or a tensor has none.
@@ -109,7 +110,8 @@ class Dataset(AnyDataset):
         return sources.from_sparse_tensor_slices(sparse_tensor)
 
     @staticmethod
-    def from_generator(generator: Callable, output_types: Any, output_shapes: Any = None,
+    def from_generator(generator: Callable, output_types: Any,
+                       output_shapes: ShapeLike | None = None,
                        args: tuple | None = None) -> Dataset:
         """What ``generator(*args)`` yields, a new one for each pass.
 
@@ -132,7 +134,7 @@ class Dataset(AnyDataset):
         return sources.zipped(datasets)
 
     @staticmethod
-    def list_files(file_pattern: Any, shuffle: bool | None = None,
+    def list_files(file_pattern: str, shuffle: bool | None = None,
                    seed: int | None = None) -> Dataset:
         """The names of the files that match patterns; in random order unless `shuffle` is False.
 
@@ -148,12 +150,12 @@ class Dataset(AnyDataset):
         return self._derived("ConcatenateDataset", structure,
                              another_dataset=dataset._variant_tensor)
 
-    def prefetch(self, buffer_size: Any) -> Dataset:
+    def prefetch(self, buffer_size: TensorLike) -> Dataset:
         """The same elements, up to `buffer_size` of them computed ahead."""
         size = AUTOTUNE if buffer_size is None else buffer_size
         return self._derived("PrefetchDataset", buffer_size=_int64(size, "buffer_size"))
 
-    def repeat(self, count: Any = None) -> Dataset:
+    def repeat(self, count: TensorLike | None = None) -> Dataset:
         """`count` passes over the elements; without end for None and -1."""
         return self._derived("RepeatDataset", count=_int64(-1 if count is None else count, "count"))
 
@@ -161,7 +163,7 @@ class Dataset(AnyDataset):
         """Pairs of a number, from `start` on, and the element."""
         return Dataset.zip((Dataset.range(start, dtypes.int64.max), self))
 
-    def shuffle(self, buffer_size: Any, seed: int | None = None,
+    def shuffle(self, buffer_size: TensorLike, seed: int | None = None,
                 reshuffle_each_iteration: bool | None = None) -> Dataset:
         """The elements in random order: each is drawn from a buffer of the next `buffer_size`.
 
@@ -173,17 +175,17 @@ class Dataset(AnyDataset):
                              seed=_int64(seed1 or 0, "seed"), seed2=_int64(seed2 or 0, "seed2"),
                              reshuffle_each_iteration=bool(again))
 
-    def cache(self, filename: Any = "") -> Dataset:
+    def cache(self, filename: TensorLike = "") -> Dataset:
         """The elements, which the first full pass keeps in memory, or in the file
         ``FILENAME.elements``, where later programs find them."""
         return self._derived("CacheDataset",
                              filename=convert_to_tensor(filename, dtypes.string, "filename"))
 
-    def take(self, count: Any) -> Dataset:
+    def take(self, count: TensorLike) -> Dataset:
         """The first `count` elements; all for -1."""
         return self._derived("TakeDataset", count=_int64(count, "count"))
 
-    def skip(self, count: Any) -> Dataset:
+    def skip(self, count: TensorLike) -> Dataset:
         """All but the first `count` elements; none for -1."""
         return self._derived("SkipDataset", count=_int64(count, "count"))
 
@@ -205,12 +207,12 @@ class Dataset(AnyDataset):
 
     # ------------------------------------------------------------ batches
 
-    def batch(self, batch_size: Any, drop_remainder: Any = False) -> Dataset:
+    def batch(self, batch_size: TensorLike, drop_remainder: BoolLike = False) -> Dataset:
         """Elements of so many below each other; the last may have fewer, unless it is dropped."""
         return batches.batch(self, batch_size, drop_remainder)
 
     def padded_batch(self, batch_size: Any, padded_shapes: Any = None, padding_values: Any = None,
-                     drop_remainder: Any = False) -> Dataset:
+                     drop_remainder: BoolLike = False) -> Dataset:
         """Batches of elements padded to `padded_shapes`, nested as the element.
 
         These are the shapes of the element if they are not given. A dimension of None or -1 is
@@ -220,15 +222,15 @@ class Dataset(AnyDataset):
         return batches.padded_batch(self, batch_size, padded_shapes, padding_values,
                                     drop_remainder)
 
-    def window(self, size: Any, shift: Any = None, stride: Any = 1,
-               drop_remainder: Any = False) -> Dataset:
+    def window(self, size: TensorLike, shift: TensorLike | None = None, stride: Sizes = 1,
+               drop_remainder: BoolLike = False) -> Dataset:
         """Windows of `size` elements, `shift` (by default `size`) apart, of every `stride`-th
         element: elements with a data set in the place of each tensor."""
         return batches.window(self, size, shift, stride, drop_remainder)
 
     # ------------------------------------------------------------ functions
 
-    def map(self, map_func: Callable, num_parallel_calls: Any = None) -> Dataset:
+    def map(self, map_func: Callable, num_parallel_calls: TensorLike | None = None) -> Dataset:
         """What `map_func` makes of each element; several at a time with `num_parallel_calls`."""
         function = ElementFunction(map_func, [self._structure], "map")
         if num_parallel_calls is None:
@@ -244,7 +246,7 @@ class Dataset(AnyDataset):
         return self._derived("FlatMapDataset", _inner(function), **function.inputs())
 
     def interleave(self, map_func: Callable, cycle_length: Any = None, block_length: Any = 1,
-                   num_parallel_calls: Any = None) -> Dataset:
+                   num_parallel_calls: TensorLike | None = None) -> Dataset:
         """Blocks of elements of `cycle_length` data sets at a time that `map_func` makes, in turn.
 
         By default, and with ``AUTOTUNE``, these are four.
@@ -278,7 +280,7 @@ class Dataset(AnyDataset):
         return self._derived("FilterDataset", predicate=function.func,
                              other_arguments=function.captured)
 
-    def reduce(self, initial_state: Any, reduce_func: Callable) -> Any:
+    def reduce(self, initial_state: Nest, reduce_func: Callable) -> Any:
         """What is left of ``state = reduce_func(state, element)`` after all elements: a nest of
         tensors like `initial_state`. Raises ``TypeError`` if the state changes its types."""
         from hpcflow.data.scanning import reduce
@@ -293,7 +295,7 @@ class Dataset(AnyDataset):
         return dataset
 
 
-def _int64(value: Any, name: str) -> Tensor:
+def _int64(value: TensorLike, name: str) -> Tensor:
     return convert_to_tensor(value, dtypes.int64, name)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.data.structure import Structure, as_tensors
 from hpcflow.framework.function import DefinedFunction
 from hpcflow.graph.attr_values import Func
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.operation import Tensor
+
+if TYPE_CHECKING:
+    from hpcflow.data.dataset import Dataset
 
 
 class ElementFunction:
@@ -64,7 +67,7 @@ class ElementFunction:
         return {f"{name}_func": self.func, f"{name}_func_other_arguments": self.captured}
 
 
-def _values(result: Any) -> Any:
+def _values(result: Tensor | Dataset | Sequence[Any]) -> Any:
     try:
         return as_tensors(result)
     except (ValueError, TypeError) as e:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.data import nest
 from hpcflow.data.copied import copied_function
 from hpcflow.data.structure import Structure, Structured
-from hpcflow.dtypes import string
+from hpcflow.dtypes import DType, string
 from hpcflow.graph.attr_values import Func
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.shapes import ShapeLike
+
+if TYPE_CHECKING:
+    from hpcflow.data.dataset import Dataset
 
 
 class Iterator(Structured):
@@ -22,7 +28,7 @@ class Iterator(Structured):
     """
 
     def __init__(self, iterator_resource: Tensor, initializer: Operation | None,
-                 output_types: Any, output_shapes: Any, output_classes: Any) -> None:
+                 output_types: Any, output_shapes: Nest, output_classes: Any) -> None:
         self._resource = iterator_resource
         self._initializer = initializer
         self._structure = Structure.of_parts(output_types, output_shapes, output_classes)
@@ -34,14 +40,15 @@ class Iterator(Structured):
         return cls(resource, initializer, structure.types, structure.shapes, structure.classes)
 
     @staticmethod
-    def from_structure(output_types: Any, output_shapes: Any = None,
+    def from_structure(output_types: DType, output_shapes: Sequence[ShapeLike] | None = None,
                        shared_name: str | None = None, output_classes: Any = None) -> Iterator:
         """An iterator for data sets of such elements, each begun by ``make_initializer``."""
         structure = Structure.of_parts(output_types, output_shapes, output_classes)
         return Iterator._of(_resource(structure, shared_name), None, structure)
 
     @staticmethod
-    def from_string_handle(string_handle: Any, output_types: Any, output_shapes: Any = None,
+    def from_string_handle(string_handle: TensorLike, output_types: DType,
+                           output_shapes: Sequence[ShapeLike] | None = None,
                            output_classes: Any = None) -> Iterator:
         """The iterator that a string names: the value of some ``string_handle()``.
 
@@ -64,7 +71,7 @@ class Iterator(Structured):
             raise ValueError("Iterator does not have an initializer.")
         return self._initializer
 
-    def make_initializer(self, dataset: Any, name: str | None = None) -> Operation:
+    def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
         """Return the operation that begins at the first element of `dataset`.
 
         Raises ``TypeError`` unless its elements fit, ``ValueError`` if they are nested otherwise.
@@ -107,7 +114,7 @@ def _resource(structure: Structure, shared_name: str | None) -> Tensor:
                               container=get_default_graph()._container, **structure.attrs)
 
 
-def initializable_iterator(dataset: Any, shared_name: str | None) -> Iterator:
+def initializable_iterator(dataset: Dataset, shared_name: str | None) -> Iterator:
     """See ``Dataset.make_initializable_iterator``."""
     variant = dataset._variant_tensor
     with colocate_with(variant.op):
@@ -117,7 +124,7 @@ def initializable_iterator(dataset: Any, shared_name: str | None) -> Iterator:
     return Iterator._of(resource, initializer, dataset._structure)
 
 
-def one_shot_iterator(dataset: Any) -> Iterator:
+def one_shot_iterator(dataset: Dataset) -> Iterator:
     """See ``Dataset.make_one_shot_iterator``."""
     try:
         factory = copied_function(dataset._variant_tensor, "make_dataset")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 
 class Options:
@@ -16,7 +19,7 @@ class Options:
             raise AttributeError(name)
         return self.__dict__["_values"].get(name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: TensorLike) -> None:
         self.__dict__["_values"][name] = value
 
     def __eq__(self, other: object) -> bool:

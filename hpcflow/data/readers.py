@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.data.dataset import Dataset
 from hpcflow.data.options import Options
 from hpcflow.data.structure import Leaf, Structure
+from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.host.tuning import files as tuning
 from hpcflow.shapes import TensorShape
 
 
-def argument(name: str, value: Any, default: Any, dtype: Any = dtypes.int64) -> Tensor:
+def argument(name: str, value: Any, default: Any, dtype: DType = dtypes.int64) -> Tensor:
     """The tensor of an argument that may be left out."""
     return convert_to_tensor(default if value is None else value, dtype, name)
 
@@ -24,9 +26,10 @@ def argument(name: str, value: Any, default: Any, dtype: Any = dtypes.int64) -> 
 class _Records(Dataset):
     """Strings out of files."""
 
-    def _begin(self, op_type: str, filenames: Any, parallel: Any, compression_type: Any,
-               buffer_size: Any, others: Callable[[], dict[str, Tensor]] = dict) -> None:
-        def read(names: Any) -> Tensor:  # within a function, the arguments are its own
+    def _begin(self, op_type: str, filenames: Any, parallel: int | None,
+               compression_type: str | None, buffer_size: TensorLike | None,
+               others: Callable[[], dict[str, Tensor]] = dict) -> None:
+        def read(names: TensorLike) -> Tensor:  # within a function, the arguments are its own
             return getattr(raw_ops, op_type)(
                 filenames=names, **others(),
                 compression_type=argument("compression_type", compression_type, "", dtypes.string),
@@ -46,8 +49,8 @@ class TextLineDataset(_Records):
         buffer_size: has no effect.
     """
 
-    def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None,
-                 num_parallel_reads: Any = None) -> None:
+    def __init__(self, filenames: Any, compression_type: str | None = None,
+                 buffer_size: TensorLike | None = None, num_parallel_reads: Any = None) -> None:
         self._begin("TextLineDataset", filenames, num_parallel_reads, compression_type, buffer_size)
 
 
@@ -61,8 +64,8 @@ class TFRecordDataset(_Records):
         num_parallel_reads: so many files are read side by side, their records interleaved.
     """
 
-    def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None,
-                 num_parallel_reads: Any = None) -> None:
+    def __init__(self, filenames: TensorLike, compression_type: str | None = None,
+                 buffer_size: TensorLike | None = None, num_parallel_reads: Any = None) -> None:
         self._begin("TFRecordDataset", filenames, num_parallel_reads, compression_type, buffer_size)
 
 
@@ -76,9 +79,9 @@ class FixedLengthRecordDataset(_Records):
         compression_type: "", "ZLIB" or "GZIP".
     """
 
-    def __init__(self, filenames: Any, record_bytes: Any, header_bytes: Any = None,
-                 footer_bytes: Any = None, buffer_size: Any = None, compression_type: Any = None,
-                 num_parallel_reads: Any = None) -> None:
+    def __init__(self, filenames: TensorLike, record_bytes: Any, header_bytes: Any = None,
+                 footer_bytes: Any = None, buffer_size: TensorLike | None = None,
+                 compression_type: str | None = None, num_parallel_reads: Any = None) -> None:
         def sizes() -> dict[str, Tensor]:
             return {"header_bytes": argument("header_bytes", header_bytes, 0),
                     "record_bytes": argument("record_bytes", record_bytes, None),
@@ -88,7 +91,8 @@ class FixedLengthRecordDataset(_Records):
                     compression_type, buffer_size, sizes)
 
 
-def _over_files(filenames: Any, read: Any, parallel: Any) -> Tensor:
+def _over_files(filenames: Sequence[str] | Dataset | str, read: Callable[..., Any],
+                parallel: int | None) -> Tensor:
     """The variant of the records of the files, one after the other or side by side."""
     if not isinstance(filenames, Dataset):
         names = convert_to_tensor(filenames, dtypes.string, "filenames")
@@ -98,7 +102,7 @@ def _over_files(filenames: Any, read: Any, parallel: Any) -> Tensor:
     elif filenames.output_types is not dtypes.string:
         raise TypeError("`filenames` must be a `tf.data.Dataset` of `tf.string` elements.")
 
-    def open_one(name: Any) -> Dataset:
+    def open_one(name: TensorLike) -> Dataset:
         return Dataset._of(read(name), Structure(Leaf(dtypes.string, TensorShape([]))))
 
     if parallel is None:

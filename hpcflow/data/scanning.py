@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.data import nest
 from hpcflow.data.functions import ElementFunction
 from hpcflow.data.structure import Structure, as_tensors, most_specific
+from hpcflow.graph.likes import Nest
 from hpcflow.graph.raw import raw_ops
+
+if TYPE_CHECKING:
+    from hpcflow.data.dataset import Dataset
 
 
 def state_function(make: Callable[[Structure], ElementFunction], state: Structure,
@@ -35,7 +39,7 @@ def state_function(make: Callable[[Structure], ElementFunction], state: Structur
             leaf.with_shape(s) for leaf, s in zip(state.leaves, shapes, strict=True)]))
 
 
-def reduce(dataset: Any, initial_state: Any, reduce_func: Callable) -> Any:
+def reduce(dataset: Dataset, initial_state: Nest, reduce_func: Callable) -> Any:
     """See ``Dataset.reduce``."""
     values = as_tensors(initial_state, "initial_state")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,12 @@ from hpcflow.data.structure import (
 )
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.flow.py_func import py_func
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import ShapeLike, TensorShape
 
 
 def _made(variant: Tensor, structure: Structure) -> Any:
@@ -36,7 +37,7 @@ def _component_attrs(structure: Structure) -> dict[str, Any]:
     return {"output_shapes": [TensorShape(d) for d in structure.graph_dims]}
 
 
-def from_tensors(tensors: Any) -> Any:
+def from_tensors(tensors: Nest) -> Any:
     """See ``Dataset.from_tensors``."""
     values = as_tensors(tensors)
     structure = Structure.of_values(values)
@@ -45,7 +46,7 @@ def from_tensors(tensors: Any) -> Any:
     return _made(variant, structure)
 
 
-def from_tensor_slices(tensors: Any) -> Any:
+def from_tensor_slices(tensors: Nest) -> Any:
     """See ``Dataset.from_tensor_slices``."""
     values = as_tensors(tensors)
     whole = Structure.of_values(values)
@@ -155,7 +156,7 @@ class _Generators:
         return np.int64(0)
 
 
-def from_generator(generator: Callable, output_types: Any, output_shapes: Any,
+def from_generator(generator: Callable, output_types: Any, output_shapes: ShapeLike,
                    args: tuple | None) -> Any:
     """See ``Dataset.from_generator``."""
     if not callable(generator):
@@ -165,7 +166,7 @@ def from_generator(generator: Callable, output_types: Any, output_shapes: Any,
     open_ones = _Generators(generator)
     number = Structure(Leaf(dtypes.int64, TensorShape([])))
 
-    def convert(number: Any) -> list:
+    def convert(number: TensorLike) -> list:
         return _converted(open_ones.advance(number), structure)
 
     def begin(*values: Any) -> Tensor:
@@ -189,7 +190,7 @@ def from_generator(generator: Callable, output_types: Any, output_shapes: Any,
     return _made(raw_ops.GeneratorDataset(**keywords, **structure.attrs), structure)
 
 
-def _converted(values: Any, structure: Structure) -> list:
+def _converted(values: int | str | Sequence[Any], structure: Structure) -> list:
     """What a generator gave, as arrays of the types of `structure`.
 
     Raises ``TypeError`` and ``ValueError``, which become an ``InvalidArgumentError``.
@@ -229,7 +230,7 @@ def _array(leaf: Leaf, value: Any) -> np.ndarray:
 # ---------------------------------------------------------------- files
 
 
-def list_files(pattern: Any, shuffle: bool | None, seed: int | None) -> Any:
+def list_files(pattern: TensorLike, shuffle: bool | None, seed: int | None) -> Any:
     """See ``Dataset.list_files``."""
     from hpcflow.ops.flow.checks import Assert
 

@@ -6,7 +6,8 @@ within an element a variant.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.base.hooks import Hook
@@ -17,6 +18,9 @@ from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from hpcflow.shapes import TensorShape, as_shape
+
+if TYPE_CHECKING:
+    from hpcflow.data.dataset import Dataset
 
 
 class Leaf:
@@ -43,7 +47,7 @@ class Leaf:
         """The dims of the tensor in the graph."""
         return self.shape._dims
 
-    def to_tensor(self, value: Any) -> Tensor:
+    def to_tensor(self, value: Tensor) -> Tensor:
         """The tensor that stands for `value` in the graph."""
         return value
 
@@ -205,7 +209,7 @@ class Structure:
         return all(a.shape._dims == b.shape._dims
                    for a, b in zip(self.leaves, other.leaves, strict=True))
 
-    def map_shapes(self, change: Any) -> Structure:
+    def map_shapes(self, change: Callable[..., Any]) -> Structure:
         """The same with other shapes: `change` makes one of the shape before."""
         return Structure(nest.map_structure(lambda leaf: leaf.with_shape(change(leaf.shape)),
                                             self.tree))
@@ -247,7 +251,7 @@ class AnyDataset(Structured):
 dataset_of = Hook("the class of data sets")
 
 
-def _leaf_of(value: Any) -> Leaf:
+def _leaf_of(value: Tensor | Dataset) -> Leaf:
     if isinstance(value, SparseTensor):
         return SparseLeaf(value.dtype, value.get_shape())
     if isinstance(value, AnyDataset):

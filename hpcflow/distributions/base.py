@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hpcflow as hf
 from hpcflow.base.hooks import Hook
+from hpcflow.dtypes import DTypeLike
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.graph.operation import Tensor
 
 #: Between two distributions; `divergence` provides them.
 cross_entropy_of = Hook("the cross entropy of two distributions")
@@ -47,7 +52,7 @@ class Distribution:
         name: prefix of the names of operations.
     """
 
-    def __init__(self, dtype: Any, reparameterization_type: ReparameterizationType,
+    def __init__(self, dtype: DTypeLike, reparameterization_type: ReparameterizationType,
                  validate_args: bool, allow_nan_stats: bool, parameters: dict | None = None,
                  graph_parents: list | None = None, name: str | None = None) -> None:
         del graph_parents  # of no use where tensors know their graph
@@ -134,7 +139,8 @@ class Distribution:
 
     # ------------------------------------------------------------ samples
 
-    def sample(self, sample_shape: Any = (), seed: int | None = None, name: str = "sample") -> Any:
+    def sample(self, sample_shape: TensorLike = (), seed: int | None = None,
+               name: str = "sample") -> Any:
         """Return samples of shape ``sample_shape + batch_shape + event_shape``."""
         with self._scope(name):
             wanted = hf.convert_to_tensor(np.asarray(sample_shape, np.int32) if isinstance(
@@ -151,7 +157,7 @@ class Distribution:
 
     # ------------------------------------------------------------ densities
 
-    def log_prob(self, value: Any, name: str = "log_prob") -> Any:
+    def log_prob(self, value: TensorLike, name: str = "log_prob") -> Any:
         """Return the logarithm of the density (or probability) at `value`."""
         with self._scope(name):
             value = hf.convert_to_tensor(value, self.dtype)
@@ -159,7 +165,7 @@ class Distribution:
                 return self._log_prob(value)
             return hf.log(self._get("_prob")(value))
 
-    def prob(self, value: Any, name: str = "prob") -> Any:
+    def prob(self, value: TensorLike, name: str = "prob") -> Any:
         """Return the density (or probability) at `value`."""
         with self._scope(name):
             value = hf.convert_to_tensor(value, self.dtype)
@@ -167,12 +173,12 @@ class Distribution:
                 return self._prob(value)
             return hf.exp(self._get("_log_prob")(value))
 
-    def cdf(self, value: Any, name: str = "cdf") -> Any:
+    def cdf(self, value: TensorLike, name: str = "cdf") -> Any:
         """Return the probability of events up to `value`."""
         with self._scope(name):
             return self._get("_cdf")(hf.convert_to_tensor(value, self.dtype))
 
-    def log_cdf(self, value: Any, name: str = "log_cdf") -> Any:
+    def log_cdf(self, value: TensorLike, name: str = "log_cdf") -> Any:
         """Return the logarithm of :meth:`cdf`."""
         with self._scope(name):
             value = hf.convert_to_tensor(value, self.dtype)
@@ -180,7 +186,7 @@ class Distribution:
                 return self._log_cdf(value)
             return hf.log(self._get("_cdf")(value))
 
-    def survival_function(self, value: Any, name: str = "survival_function") -> Any:
+    def survival_function(self, value: TensorLike, name: str = "survival_function") -> Any:
         """Return the probability of events above `value`."""
         with self._scope(name):
             value = hf.convert_to_tensor(value, self.dtype)
@@ -188,7 +194,7 @@ class Distribution:
                 return self._survival(value)
             return 1.0 - self._get("_cdf")(value)
 
-    def log_survival_function(self, value: Any, name: str = "log_survival_function") -> Any:
+    def log_survival_function(self, value: TensorLike, name: str = "log_survival_function") -> Any:
         """Return the logarithm of :meth:`survival_function`."""
         with self._scope(name):
             value = hf.convert_to_tensor(value, self.dtype)
@@ -196,7 +202,7 @@ class Distribution:
                 return self._log_survival(value)
             return hf.log1p(-self._get("_cdf")(value))
 
-    def quantile(self, value: Any, name: str = "quantile") -> Any:
+    def quantile(self, value: TensorLike, name: str = "quantile") -> Any:
         """Return the event up to which the probability is `value`."""
         with self._scope(name):
             return self._get("_quantile")(hf.convert_to_tensor(value, self.dtype))
@@ -269,10 +275,10 @@ class Distribution:
     def _event_shape_tensor(self) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say its event_shape_tensor")
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         raise NotImplementedError(f"sample is not implemented: {type(self).__name__}")
 
-    def _where_defined(self, defined: Any, value: Any, message: str) -> Any:
+    def _where_defined(self, defined: Tensor, value: Tensor, message: str) -> Any:
         """`value` where it is defined; elsewhere NaN, or an error when run."""
         if self._allow_nan_stats:
             nan = hf.fill(hf.shape(value), np.array(np.nan, self.dtype.as_numpy_dtype))
@@ -300,11 +306,11 @@ class OfParameters(Distribution):
             shape = hf.broadcast_dynamic_shape(shape, hf.shape(parameter))
         return shape
 
-    def _drawn_shape(self, n: Any) -> Any:
+    def _drawn_shape(self, n: TensorLike) -> Any:
         """The shape of `n` samples of the whole batch."""
         return hf.concat([[n], self.batch_shape_tensor()], 0)
 
-    def _whole(self, value: Any) -> Any:
+    def _whole(self, value: Tensor) -> Any:
         """`value` for every distribution of the batch."""
         return value + hf.zeros(self.batch_shape_tensor(), self.dtype)
 
@@ -328,7 +334,8 @@ def floats(validate: bool, positive: dict, others: dict) -> list:
     return made
 
 
-def logits_and_probs(logits: Any, probs: Any, validate: bool, multiclass: bool) -> tuple:
+def logits_and_probs(logits: TensorLike | None, probs: Any, validate: bool,
+                     multiclass: bool) -> tuple:
     """Both, made of the one that is given; ``ValueError`` for none or both."""
     if (logits is None) == (probs is None):
         raise ValueError("Must pass probs or logits, but not both.")

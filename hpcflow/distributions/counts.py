@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.distributions.base import (
@@ -13,6 +13,10 @@ from hpcflow.distributions.base import (
     next_seed,
 )
 from hpcflow.distributions.vectors import log_beta
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.graph.operation import Tensor
 
 
 class _Counts(Distribution):
@@ -38,11 +42,11 @@ class _Counts(Distribution):
     def _event_shape_tensor(self) -> Any:
         return hf.shape(self._classes)[-1:]
 
-    def _whole(self, classes: Any) -> Any:
+    def _whole(self, classes: Tensor) -> Any:
         """`classes` for every distribution of the batch."""
         return classes + hf.zeros(hf.concat([self.batch_shape_tensor(), [1]], 0), self.dtype)
 
-    def _counted(self, logits: Any, seed: int | None) -> Any:
+    def _counted(self, logits: Tensor, seed: int | None) -> Any:
         """Counts of draws by `logits`, of shape [n] + batch + [K]."""
         draws = hf.cast(hf.reduce_max(self._total), hf.int32)
         classes = hf.shape(logits)[-1]
@@ -57,7 +61,7 @@ class _Counts(Distribution):
     def _log_combinations(self, counts: Any) -> Any:
         return hf.lgamma(self._total + 1) - hf.reduce_sum(hf.lgamma(counts + 1), -1)
 
-    def _checked(self, counts: Any) -> Any:
+    def _checked(self, counts: TensorLike) -> Any:
         if not self.validate_args:
             return counts
         with hf.control_dependencies([
@@ -67,7 +71,7 @@ class _Counts(Distribution):
                                 message="counts must sum to `self.total_count`")]):
             return hf.identity(counts)
 
-    def _spread(self, probs: Any, scale: Any) -> Any:
+    def _spread(self, probs: TensorLike, scale: TensorLike) -> Any:
         """The covariance of draws by `probs`, times `scale`."""
         outer = hf.expand_dims(probs, -1) * hf.expand_dims(probs, -2)
         return (hf.matrix_diag(probs) - outer) * hf.expand_dims(hf.expand_dims(scale, -1), -1)
@@ -76,9 +80,9 @@ class _Counts(Distribution):
 class Multinomial(_Counts):
     """Counts of `total_count` independent draws by `logits` or `probs`."""
 
-    def __init__(self, total_count: Any, logits: Any = None, probs: Any = None,
-                 validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "Multinomial") -> None:
+    def __init__(self, total_count: TensorLike, logits: TensorLike | None = None,
+                 probs: TensorLike | None = None, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "Multinomial") -> None:
         parameters = dict(locals())
         self._logits, self._probs = logits_and_probs(logits, probs, validate_args, True)
         self._classes = self._logits
@@ -96,12 +100,12 @@ class Multinomial(_Counts):
         """The probabilities of the classes."""
         return self._probs
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         logits = self._whole(self._logits)
         each = hf.concat([[n], hf.ones_like(hf.shape(logits))], 0)
         return self._counted(hf.tile(hf.expand_dims(logits, 0), each), seed)
 
-    def _log_prob(self, counts: Any) -> Any:
+    def _log_prob(self, counts: Tensor) -> Any:
         counts = self._checked(counts)
         return hf.reduce_sum(counts * hf.nn.log_softmax(self._logits), -1) + (
             self._log_combinations(counts))
@@ -119,8 +123,9 @@ class Multinomial(_Counts):
 class DirichletMultinomial(_Counts):
     """Counts of draws by probabilities that themselves are of a Dirichlet distribution."""
 
-    def __init__(self, total_count: Any, concentration: Any, validate_args: bool = False,
-                 allow_nan_stats: bool = True, name: str = "DirichletMultinomial") -> None:
+    def __init__(self, total_count: TensorLike, concentration: TensorLike,
+                 validate_args: bool = False, allow_nan_stats: bool = True,
+                 name: str = "DirichletMultinomial") -> None:
         parameters = dict(locals())
         (self._concentration,) = floats(validate_args, {"concentration": concentration}, {})
         self._classes = self._concentration
@@ -140,12 +145,12 @@ class DirichletMultinomial(_Counts):
         """Its sum."""
         return self._all
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         drawn = hf.random_gamma([n], self._whole(self._concentration), dtype=self.dtype,
                                 seed=next_seed(seed, 1))
         return self._counted(hf.log(drawn), next_seed(seed, 2))
 
-    def _log_prob(self, counts: Any) -> Any:
+    def _log_prob(self, counts: Tensor) -> Any:
         counts = self._checked(counts)
         return (log_beta(self._concentration + counts) - log_beta(self._concentration)
                 + self._log_combinations(counts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.distributions.base import (
@@ -12,14 +12,19 @@ from hpcflow.distributions.base import (
     logits_and_probs,
 )
 from hpcflow.distributions.divergence import RegisterKL
+from hpcflow.dtypes import DTypeLike
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.graph.operation import Tensor
 
 
 class Bernoulli(OfParameters):
     """0 or 1, with the probability `probs` of 1 or its `logits`."""
 
-    def __init__(self, logits: Any = None, probs: Any = None, dtype: Any = hf.int32,
-                 validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "Bernoulli") -> None:
+    def __init__(self, logits: TensorLike | None = None, probs: TensorLike | None = None,
+                 dtype: DTypeLike = hf.int32, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "Bernoulli") -> None:
         parameters = dict(locals())
         self._logits, self._probs = logits_and_probs(logits, probs, validate_args, False)
         super().__init__([self._logits], dtype, NOT_REPARAMETERIZED, validate_args,
@@ -35,11 +40,11 @@ class Bernoulli(OfParameters):
         """The probability of 1."""
         return self._probs
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         drawn = hf.random_uniform(self._drawn_shape(n), dtype=self._probs.dtype, seed=seed)
         return hf.cast(drawn < self._probs, self.dtype)
 
-    def _log_prob(self, event: Any) -> Any:
+    def _log_prob(self, event: Tensor) -> Any:
         event = hf.cast(event, self._logits.dtype)
         logits = self._logits + hf.zeros_like(event)
         return -hf.nn.sigmoid_cross_entropy_with_logits(
@@ -69,9 +74,9 @@ def _kl_bernoullis(a: Bernoulli, b: Bernoulli, name: str | None = None) -> Any:
 class Categorical(Distribution):
     """A class out of K, by the last dimension of `logits` or `probs`."""
 
-    def __init__(self, logits: Any = None, probs: Any = None, dtype: Any = hf.int32,
-                 validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "Categorical") -> None:
+    def __init__(self, logits: TensorLike | None = None, probs: TensorLike | None = None,
+                 dtype: DTypeLike = hf.int32, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "Categorical") -> None:
         parameters = dict(locals())
         self._logits, self._probs = logits_and_probs(logits, probs, validate_args, True)
         super().__init__(dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
@@ -98,13 +103,13 @@ class Categorical(Distribution):
     def _batch_shape_tensor(self) -> Any:
         return hf.shape(self._logits)[:-1]
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         rows = hf.reshape(self._logits, hf.stack([-1, self.event_size]))
         drawn = hf.transpose(hf.multinomial(rows, n, seed=seed))
         return hf.cast(hf.reshape(drawn, hf.concat([[n], self.batch_shape_tensor()], 0)),
                        self.dtype)
 
-    def _log_prob(self, k: Any) -> Any:
+    def _log_prob(self, k: Tensor) -> Any:
         if not self.dtype.is_integer:
             k = hf.cast(k, hf.int32)
         shape = hf.broadcast_dynamic_shape(hf.shape(k), self.batch_shape_tensor())
@@ -112,7 +117,7 @@ class Categorical(Distribution):
         return -hf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=hf.broadcast_to(k, shape), logits=logits)
 
-    def _cdf(self, k: Any) -> Any:
+    def _cdf(self, k: Tensor) -> Any:
         """The probability of the classes before `k`."""
         before = hf.cast(hf.range(self.event_size), self.dtype) < hf.expand_dims(k, -1)
         shape = hf.broadcast_dynamic_shape(hf.shape(before), hf.shape(self._probs))

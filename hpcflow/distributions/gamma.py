@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,11 +10,15 @@ import hpcflow as hf
 from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats, next_seed
 from hpcflow.distributions.divergence import RegisterKL
 
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.graph.operation import Tensor
+
 
 class Gamma(OfParameters):
     """The gamma distribution: density ``x**(concentration - 1) * exp(-rate * x)``, normalized."""
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool = False,
+    def __init__(self, concentration: TensorLike, rate: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Gamma") -> None:
         parameters = dict(locals())
         self._concentration, self._rate = floats(
@@ -33,16 +37,16 @@ class Gamma(OfParameters):
         """The inverse of the scale."""
         return self._rate
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         return hf.random_gamma([n], self._whole(self._concentration), beta=self._rate,
                                dtype=self.dtype, seed=seed)
 
-    def _log_prob(self, x: Any) -> Any:
+    def _log_prob(self, x: Tensor) -> Any:
         a, b = self._concentration, self._rate
         return hf.raw_ops.Xlogy(x=a - 1 + hf.zeros_like(x * b), y=x + hf.zeros_like(a * b)) - (
             b * x) + a * hf.log(b) - hf.lgamma(a)
 
-    def _cdf(self, x: Any) -> Any:
+    def _cdf(self, x: Tensor) -> Any:
         x = self._whole(x) * self._rate
         return hf.igamma(self._concentration + hf.zeros_like(x), x)
 
@@ -84,18 +88,18 @@ class Exponential(Gamma):
         self._parameters = {k: v for k, v in parameters.items()
                             if k != "self" and not k.startswith("__")}
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         tiny = np.finfo(self.dtype.as_numpy_dtype).tiny  # no sample is infinite
         return -hf.log(hf.random_uniform(self._drawn_shape(n), tiny, 1, self.dtype,
                                          seed=seed)) / self._rate
 
-    def _cdf(self, x: Any) -> Any:
+    def _cdf(self, x: Tensor) -> Any:
         return -hf.expm1(-self._rate * hf.maximum(x, 0))
 
-    def _log_survival(self, x: Any) -> Any:
+    def _log_survival(self, x: TensorLike) -> Any:
         return -self._rate * hf.maximum(x, 0)
 
-    def _survival(self, x: Any) -> Any:
+    def _survival(self, x: TensorLike) -> Any:
         return hf.exp(self._log_survival(x))
 
 
@@ -127,7 +131,7 @@ class Beta(OfParameters):
         """The sum of both."""
         return self._total
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         one, zero = (hf.random_gamma([n], self._whole(c), dtype=self.dtype,
                                      seed=next_seed(seed, i))
                      for i, c in enumerate((self._c1, self._c0)))
@@ -139,7 +143,7 @@ class Beta(OfParameters):
     def _log_prob(self, x: Any) -> Any:
         return ((self._c1 - 1) * hf.log(x) + (self._c0 - 1) * hf.log1p(-x)) - self._log_norm()
 
-    def _cdf(self, x: Any) -> Any:
+    def _cdf(self, x: Tensor) -> Any:
         x = self._whole(x)
         return hf.betainc(self._c1 + hf.zeros_like(x), self._c0 + hf.zeros_like(x), x)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,11 +11,15 @@ import hpcflow as hf
 from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats, next_seed
 from hpcflow.distributions.divergence import RegisterKL
 
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.graph.operation import Tensor
+
 
 class Normal(OfParameters):
     """The normal distribution of mean `loc` and standard deviation `scale`."""
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool = False,
+    def __init__(self, loc: Any, scale: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Normal") -> None:
         parameters = dict(locals())
         self._scale, self._loc = floats(validate_args, {"scale": scale}, {"loc": loc})
@@ -33,29 +37,29 @@ class Normal(OfParameters):
         """The standard deviation."""
         return self._scale
 
-    def _z(self, x: Any) -> Any:
+    def _z(self, x: TensorLike) -> Any:
         return (x - self._loc) / self._scale
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         drawn = hf.random_normal(self._drawn_shape(n), dtype=self.dtype, seed=seed)
         return drawn * self._scale + self._loc
 
-    def _log_prob(self, x: Any) -> Any:
+    def _log_prob(self, x: Tensor) -> Any:
         return -0.5 * hf.square(self._z(x)) - (0.5 * math.log(2 * math.pi) + hf.log(self._scale))
 
-    def _cdf(self, x: Any) -> Any:
+    def _cdf(self, x: Tensor) -> Any:
         return 0.5 * hf.erfc(-self._z(x) * math.sqrt(0.5))
 
-    def _log_cdf(self, x: Any) -> Any:
+    def _log_cdf(self, x: Tensor) -> Any:
         return _log_normal_cdf(self._z(x))
 
-    def _survival(self, x: Any) -> Any:
+    def _survival(self, x: TensorLike) -> Any:
         return 0.5 * hf.erfc(self._z(x) * math.sqrt(0.5))
 
-    def _log_survival(self, x: Any) -> Any:
+    def _log_survival(self, x: TensorLike) -> Any:
         return _log_normal_cdf(-self._z(x))
 
-    def _quantile(self, p: Any) -> Any:
+    def _quantile(self, p: Tensor) -> Any:
         return hf.raw_ops.Ndtri(p) * self._scale + self._loc
 
     def _entropy(self) -> Any:
@@ -102,7 +106,7 @@ def _kl_normals(a: Normal, b: Normal, name: str | None = None) -> Any:
 class Laplace(OfParameters):
     """The two-sided exponential distribution around `loc`."""
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool = False,
+    def __init__(self, loc: TensorLike, scale: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Laplace") -> None:
         parameters = dict(locals())
         self._scale, self._loc = floats(validate_args, {"scale": scale}, {"loc": loc})
@@ -120,22 +124,22 @@ class Laplace(OfParameters):
         """The mean distance from the median."""
         return self._scale
 
-    def _z(self, x: Any) -> Any:
+    def _z(self, x: TensorLike) -> Any:
         return (x - self._loc) / self._scale
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         above = np.nextafter(self.dtype.as_numpy_dtype(-1), self.dtype.as_numpy_dtype(0))
         drawn = hf.random_uniform(self._drawn_shape(n), above, 1, self.dtype, seed=seed)
         return self._loc - self._scale * hf.sign(drawn) * hf.log1p(-hf.abs(drawn))
 
-    def _log_prob(self, x: Any) -> Any:
+    def _log_prob(self, x: Tensor) -> Any:
         return -hf.abs(self._z(x)) - math.log(2) - hf.log(self._scale)
 
-    def _cdf(self, x: Any) -> Any:
+    def _cdf(self, x: Tensor) -> Any:
         z = self._z(x)
         return 0.5 - 0.5 * hf.sign(z) * hf.expm1(-hf.abs(z))
 
-    def _log_cdf(self, x: Any) -> Any:
+    def _log_cdf(self, x: Tensor) -> Any:
         z = self._z(x)
         return hf.where(z < 0, -math.log(2) + z, hf.log1p(-0.5 * hf.exp(-hf.abs(z))))
 
@@ -154,7 +158,7 @@ class Laplace(OfParameters):
 class StudentT(OfParameters):
     """Student's distribution of `df` degrees of freedom, moved and scaled."""
 
-    def __init__(self, df: Any, loc: Any, scale: Any, validate_args: bool = False,
+    def __init__(self, df: Any, loc: TensorLike, scale: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "StudentT") -> None:
         parameters = dict(locals())
         self._df, self._scale, self._loc = floats(
@@ -178,23 +182,23 @@ class StudentT(OfParameters):
         """The scale."""
         return self._scale
 
-    def _z(self, x: Any) -> Any:
+    def _z(self, x: TensorLike) -> Any:
         return (x - self._loc) / self._scale
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         normal = hf.random_normal(self._drawn_shape(n), dtype=self.dtype, seed=seed)
         df = self._whole(self._df)
         squares = hf.random_gamma([n], 0.5 * df, beta=hf.constant(0.5, self.dtype),
                                   dtype=self.dtype, seed=next_seed(seed, 1))
         return normal * hf.rsqrt(squares / df) * self._scale + self._loc
 
-    def _log_prob(self, x: Any) -> Any:
+    def _log_prob(self, x: Tensor) -> Any:
         half = 0.5 * (self._df + 1)
         norm = (hf.log(hf.abs(self._scale)) + 0.5 * hf.log(self._df) + 0.5 * math.log(math.pi)
                 + hf.lgamma(0.5 * self._df) - hf.lgamma(half))
         return -half * hf.log1p(hf.square(self._z(x)) / self._df) - norm
 
-    def _cdf(self, x: Any) -> Any:
+    def _cdf(self, x: Tensor) -> Any:
         z = (x - self._loc) / hf.abs(self._scale)
         z = z + hf.zeros(self.batch_shape_tensor(), self.dtype)
         df = self._df + hf.zeros_like(z)
@@ -229,7 +233,7 @@ class StudentT(OfParameters):
 class Uniform(OfParameters):
     """The uniform distribution over ``[low, high)``."""
 
-    def __init__(self, low: Any = 0.0, high: Any = 1.0, validate_args: bool = False,
+    def __init__(self, low: TensorLike = 0.0, high: TensorLike = 1.0, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Uniform") -> None:
         parameters = dict(locals())
         self._low, self._high = floats(False, {}, {"low": low, "high": high})
@@ -256,17 +260,17 @@ class Uniform(OfParameters):
         with self._scope(name):
             return self._high - self._low
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         drawn = hf.random_uniform(self._drawn_shape(n), dtype=self.dtype, seed=seed)
         return self._low + self.range() * drawn
 
-    def _prob(self, x: Any) -> Any:
+    def _prob(self, x: Tensor) -> Any:
         x = self._whole(x)
         outside = hf.logical_or(x < self._low, x >= self._high)
         density = hf.where(outside, hf.zeros_like(x), hf.ones_like(x) / self.range())
         return hf.where(hf.is_nan(x), x, density)
 
-    def _cdf(self, x: Any) -> Any:
+    def _cdf(self, x: Tensor) -> Any:
         share = (self._whole(x) - self._low) / self.range()
         return hf.maximum(hf.minimum(share, 1.0), 0.0)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.distributions.base import FULLY_REPARAMETERIZED, Distribution, floats
 from hpcflow.distributions.divergence import RegisterKL
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.graph.operation import Tensor
 
 
 class OverVectors(Distribution):
@@ -28,7 +32,7 @@ class OverVectors(Distribution):
         return hf.shape(self._parameter)[-1:]
 
 
-def log_beta(x: Any) -> Any:
+def log_beta(x: TensorLike) -> Any:
     """The logarithm of the beta function along the last dimension."""
     return hf.reduce_sum(hf.lgamma(x), -1) - hf.lgamma(hf.reduce_sum(x, -1))
 
@@ -36,7 +40,7 @@ def log_beta(x: Any) -> Any:
 class Dirichlet(OverVectors):
     """Over vectors of positive numbers that add up to 1: density ``prod(x**(c - 1))``."""
 
-    def __init__(self, concentration: Any, validate_args: bool = False,
+    def __init__(self, concentration: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Dirichlet") -> None:
         parameters = dict(locals())
         (self._concentration,) = floats(validate_args, {"concentration": concentration}, {})
@@ -55,11 +59,11 @@ class Dirichlet(OverVectors):
         """Its sum."""
         return self._total
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         drawn = hf.random_gamma([n], self._concentration, dtype=self.dtype, seed=seed)
         return drawn / hf.reduce_sum(drawn, -1, keepdims=True)
 
-    def _log_prob(self, x: Any) -> Any:
+    def _log_prob(self, x: Tensor) -> Any:
         return hf.reduce_sum((self._concentration - 1) * hf.log(x), -1) - log_beta(
             self._concentration)
 
@@ -100,7 +104,7 @@ class MultivariateNormalDiag(OverVectors):
     """Independent normal elements: mean `loc`, standard deviations `scale_diag`, both scaled by
     what is added, ``scale_identity_multiplier`` times 1. At least one of them must be given."""
 
-    def __init__(self, loc: Any = None, scale_diag: Any = None,
+    def __init__(self, loc: TensorLike | None = None, scale_diag: Any = None,
                  scale_identity_multiplier: Any = None, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "MultivariateNormalDiag") -> None:
         parameters = dict(locals())
@@ -131,11 +135,11 @@ class MultivariateNormalDiag(OverVectors):
         """The mean."""
         return self._loc
 
-    def _sample_n(self, n: Any, seed: int | None) -> Any:
+    def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         shape = hf.concat([[n], hf.shape(self._loc)], 0)
         return self._loc + self._scale * hf.random_normal(shape, dtype=self.dtype, seed=seed)
 
-    def _log_prob(self, x: Any) -> Any:
+    def _log_prob(self, x: Tensor) -> Any:
         z = (x - self._loc) / self._scale
         return -hf.reduce_sum(0.5 * hf.square(z) + hf.log(hf.abs(self._scale))
                               + 0.5 * math.log(2 * math.pi), -1)

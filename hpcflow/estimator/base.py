@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from hpcflow.platform import logging
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 from hpcflow.train.checkpoint_state import latest_checkpoint
 from hpcflow.train.warm_starting import WarmStartSettings
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.graph.likes import Nest, TensorLike
 
 _MODEL_ARGUMENTS = {"features", "labels", "mode", "params", "config"}
 
@@ -43,7 +48,7 @@ class Estimator:
 
     def __init__(self, model_fn: Callable, model_dir: str | None = None,
                  config: RunConfig | None = None, params: Any = None,
-                 warm_start_from: Any = None) -> None:
+                 warm_start_from: str | WarmStartSettings | None = None) -> None:
         if config is not None and not isinstance(config, RunConfig):
             raise ValueError(f"config must be an instance of RunConfig, but provided {config}.")
         self._arguments = _checked_arguments(model_fn, params)
@@ -73,7 +78,7 @@ class Estimator:
     def model_fn(self) -> Callable:
         """``model_fn(features, labels, mode, config)``, with the params bound."""
 
-        def public(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+        def public(features: Nest, labels: TensorLike, mode: str, config: Message) -> EstimatorSpec:
             return self.build(features, labels, mode, config)
 
         return public
@@ -207,7 +212,8 @@ class Estimator:
             input_fn, mode, self._params_of(mode), self._config)
         return self.build(features, labels, mode, self._config), hooks
 
-    def build(self, features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+    def build(self, features: Nest, labels: TensorLike | None, mode: str,
+              config: RunConfig) -> EstimatorSpec:
         """Call the model function with the arguments that it has."""
         names = self._arguments
         given = {"mode": mode, "config": config, "params": self._params_of(mode)}
@@ -253,7 +259,7 @@ class Estimator:
         return path
 
 
-def _checked_arguments(model_fn: Callable, params: Any) -> set[str]:
+def _checked_arguments(model_fn: Callable, params: Mapping[str, Any] | None) -> set[str]:
     """The names of the arguments of `model_fn`."""
     parameters = inspect.signature(model_fn).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -286,7 +292,7 @@ def _with_directory(config: RunConfig, model_dir: Any) -> RunConfig:
     return config.replace(model_dir=model_dir)
 
 
-def _warm_start_settings(given: Any) -> WarmStartSettings | None:
+def _warm_start_settings(given: str | WarmStartSettings | None) -> WarmStartSettings | None:
     if given is None or isinstance(given, WarmStartSettings):
         return given
     if isinstance(given, (str, os.PathLike)):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import layers, optimizers, summary
 from hpcflow.estimator.base import Estimator
@@ -13,6 +13,7 @@ from hpcflow.estimator.spec import EstimatorSpec, ModeKeys
 from hpcflow.feature_column import input_layer, linear_model
 from hpcflow.graph.graph import control_dependencies, get_collection
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Identifier, Nest, TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.losses import Reduction
 from hpcflow.nn import relu, zero_fraction
@@ -22,6 +23,9 @@ from hpcflow.ops.state.initializers import glorot_uniform_initializer
 from hpcflow.ops.state.state import assign_add
 from hpcflow.ops.state.variable_scope import variable_scope
 from hpcflow.optimizers.global_step import get_global_step
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _OPTIMIZERS = {
     "Adagrad": optimizers.AdagradOptimizer, "Adam": optimizers.AdamOptimizer,
@@ -37,7 +41,7 @@ class _Part:
     scope: str
     columns: list
 
-    def logits(self, features: Any, units: int, mode: str) -> Tensor:
+    def logits(self, features: Nest, units: int, mode: str) -> Tensor:
         """The output ``[batch, units]``."""
         raise NotImplementedError
 
@@ -49,7 +53,7 @@ class _Part:
 class _Linear(_Part):
     scope = "linear"
 
-    def __init__(self, columns: Iterable, optimizer: Any, partitioner: Any,
+    def __init__(self, columns: Iterable, optimizer: Identifier, partitioner: Any,
                  combiner: str) -> None:
         self.columns = list(columns)
         self._optimizer, self._partitioner, self._combiner = optimizer, partitioner, combiner
@@ -71,7 +75,7 @@ class _Linear(_Part):
 class _Deep(_Part):
     scope = "dnn"
 
-    def __init__(self, columns: Iterable, hidden: Sequence[int], optimizer: Any,
+    def __init__(self, columns: Iterable, hidden: Sequence[int], optimizer: Identifier,
                  activation: Callable, dropout: float | None, partitioner: Any,
                  batch_norm: bool) -> None:
         self.columns, self._hidden = list(columns), list(hidden)
@@ -108,13 +112,14 @@ class _Deep(_Part):
 class _OfColumns(Estimator):
     """An estimator of one head and some parts."""
 
-    def __init__(self, head: Head, parts: list[_Part], model_dir: Any, config: Any,
+    def __init__(self, head: Head, parts: list[_Part], model_dir: Any, config: Message,
                  warm_start_from: Any) -> None:
         if not parts:
             raise ValueError("Either linear_feature_columns or dnn_feature_columns must be "
                              "defined.")
 
-        def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+        def model_fn(features: TensorLike, labels: TensorHandle, mode: str,
+                     config: Message) -> EstimatorSpec:
             if not isinstance(features, dict):
                 raise ValueError(f"features should be a dictionary of `Tensor`s. Given type: "
                                  f"{type(features)}")
@@ -140,11 +145,11 @@ class LinearClassifier(_OfColumns):
         sparse_combiner: of the weights of an example's ids.
     """
 
-    def __init__(self, feature_columns: Iterable, model_dir: Any = None, n_classes: int = 2,
+    def __init__(self, feature_columns: Iterable, model_dir: str | None = None, n_classes: int = 2,
                  weight_column: Any = None, label_vocabulary: Sequence | None = None,
-                 optimizer: Any = "Ftrl", config: Any = None, partitioner: Any = None,
-                 warm_start_from: Any = None, loss_reduction: str = Reduction.SUM,
-                 sparse_combiner: str = "sum") -> None:
+                 optimizer: Identifier = "Ftrl", config: Mapping[str, Any] | Message | None = None,
+                 partitioner: Any = None, warm_start_from: Any = None,
+                 loss_reduction: str = Reduction.SUM, sparse_combiner: str = "sum") -> None:
         super().__init__(
             classification(n_classes, weight_column, label_vocabulary, loss_reduction),
             [_Linear(feature_columns, optimizer, partitioner, sparse_combiner)], model_dir, config,
@@ -154,8 +159,9 @@ class LinearClassifier(_OfColumns):
 class LinearRegressor(_OfColumns):
     """A linear model of `label_dimension` numbers; other arguments as of LinearClassifier."""
 
-    def __init__(self, feature_columns: Iterable, model_dir: Any = None, label_dimension: int = 1,
-                 weight_column: Any = None, optimizer: Any = "Ftrl", config: Any = None,
+    def __init__(self, feature_columns: Iterable, model_dir: str | None = None,
+                 label_dimension: int = 1, weight_column: Any = None,
+                 optimizer: Identifier = "Ftrl", config: Message | None = None,
                  partitioner: Any = None, warm_start_from: Any = None,
                  loss_reduction: str = Reduction.SUM, sparse_combiner: str = "sum") -> None:
         super().__init__(
@@ -179,9 +185,9 @@ class DNNClassifier(_OfColumns):
 
     def __init__(self, hidden_units: Sequence[int], feature_columns: Iterable,
                  model_dir: Any = None, n_classes: int = 2, weight_column: Any = None,
-                 label_vocabulary: Sequence | None = None, optimizer: Any = "Adagrad",
+                 label_vocabulary: Sequence | None = None, optimizer: Identifier = "Adagrad",
                  activation_fn: Callable = relu, dropout: float | None = None,
-                 input_layer_partitioner: Any = None, config: Any = None,
+                 input_layer_partitioner: Any = None, config: Message | None = None,
                  warm_start_from: Any = None, loss_reduction: str = Reduction.SUM,
                  batch_norm: bool = False) -> None:
         super().__init__(
@@ -195,9 +201,9 @@ class DNNRegressor(_OfColumns):
 
     def __init__(self, hidden_units: Sequence[int], feature_columns: Iterable,
                  model_dir: Any = None, label_dimension: int = 1, weight_column: Any = None,
-                 optimizer: Any = "Adagrad", activation_fn: Callable = relu,
+                 optimizer: Identifier = "Adagrad", activation_fn: Callable = relu,
                  dropout: float | None = None, input_layer_partitioner: Any = None,
-                 config: Any = None, warm_start_from: Any = None,
+                 config: Message | None = None, warm_start_from: Any = None,
                  loss_reduction: str = Reduction.SUM, batch_norm: bool = False) -> None:
         super().__init__(
             RegressionHead(label_dimension, weight_column, loss_reduction),
@@ -208,13 +214,13 @@ class DNNRegressor(_OfColumns):
 class DNNLinearCombinedClassifier(_OfColumns):
     """The sum of a linear model and a deep network, of classes; arguments as of both."""
 
-    def __init__(self, model_dir: Any = None, linear_feature_columns: Iterable | None = None,
+    def __init__(self, model_dir: str | None = None, linear_feature_columns: Iterable | None = None,
                  linear_optimizer: Any = "Ftrl", dnn_feature_columns: Iterable | None = None,
-                 dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Sequence[int] | None = None,
+                 dnn_optimizer: str = "Adagrad", dnn_hidden_units: Sequence[int] | None = None,
                  dnn_activation_fn: Callable = relu, dnn_dropout: float | None = None,
                  n_classes: int = 2, weight_column: Any = None,
                  label_vocabulary: Sequence | None = None, input_layer_partitioner: Any = None,
-                 config: Any = None, warm_start_from: Any = None,
+                 config: Message | None = None, warm_start_from: Any = None,
                  loss_reduction: str = Reduction.SUM, batch_norm: bool = False,
                  linear_sparse_combiner: str = "sum") -> None:
         super().__init__(
@@ -229,12 +235,12 @@ class DNNLinearCombinedRegressor(_OfColumns):
     """The sum of a linear model and a deep network, of `label_dimension` numbers; arguments as of
     both."""
 
-    def __init__(self, model_dir: Any = None, linear_feature_columns: Iterable | None = None,
+    def __init__(self, model_dir: str | None = None, linear_feature_columns: Iterable | None = None,
                  linear_optimizer: Any = "Ftrl", dnn_feature_columns: Iterable | None = None,
-                 dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Sequence[int] | None = None,
+                 dnn_optimizer: str = "Adagrad", dnn_hidden_units: Sequence[int] | None = None,
                  dnn_activation_fn: Callable = relu, dnn_dropout: float | None = None,
                  label_dimension: int = 1, weight_column: Any = None,
-                 input_layer_partitioner: Any = None, config: Any = None,
+                 input_layer_partitioner: Any = None, config: Message | None = None,
                  warm_start_from: Any = None, loss_reduction: str = Reduction.SUM,
                  batch_norm: bool = False, linear_sparse_combiner: str = "sum") -> None:
         super().__init__(

@@ -22,6 +22,7 @@ from hpcflow.train.session_creators import ChiefSessionCreator
 
 if TYPE_CHECKING:
     from hpcflow.estimator.base import Estimator
+    from hpcflow.framework.session_run_hook import SessionRunContext, SessionRunValues
 
 LOSS, GLOBAL_STEP = "loss", "global_step"
 
@@ -67,7 +68,7 @@ class _StopAfter(SessionRunHook):
     def __init__(self, steps: int) -> None:
         self._left = steps
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Count."""
         self._left -= 1
         if self._left <= 0:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hpcflow import dtypes
+from hpcflow.graph.likes import Nest, TensorHandle
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.arrays.constants import placeholder
@@ -38,7 +39,8 @@ class ExportOutput:
 class ClassificationOutput(ExportOutput):
     """Scores ``[batch, classes]``, and, or, the names of classes, of string Examples."""
 
-    def __init__(self, scores: Any = None, classes: Any = None) -> None:
+    def __init__(self, scores: TensorHandle | None = None,
+                 classes: TensorHandle | None = None) -> None:
         if scores is None and classes is None:
             raise ValueError("At least one of scores and classes must be set.")
         if scores is not None and not (isinstance(scores, Tensor) and scores.dtype.is_floating):
@@ -57,7 +59,7 @@ class ClassificationOutput(ExportOutput):
 class RegressionOutput(ExportOutput):
     """Numbers of string Examples."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Tensor) -> None:
         if not (isinstance(value, Tensor) and value.dtype.is_floating):
             raise ValueError(f"Regression output value must be a float32 Tensor; got {value}")
         self.value = value
@@ -100,7 +102,7 @@ class ServingInputReceiver(_Receiver):
 
     __slots__ = ()
 
-    def __new__(cls, features: Any, receiver_tensors: Any,
+    def __new__(cls, features: Nest, receiver_tensors: Mapping[str, Any],
                 receiver_tensors_alternatives: Any = None) -> ServingInputReceiver:
         """Check the values."""
         if features is None:
@@ -114,7 +116,7 @@ class TensorServingInputReceiver(_Receiver):
 
     __slots__ = ()
 
-    def __new__(cls, features: Any, receiver_tensors: Any,
+    def __new__(cls, features: Nest, receiver_tensors: Any,
                 receiver_tensors_alternatives: Any = None) -> TensorServingInputReceiver:
         """Check the values."""
         _checked({_FEATURE: features}, "feature")
@@ -172,7 +174,8 @@ def with_default(outputs: Any) -> dict[str, Any]:
     return outputs
 
 
-def signatures(receiver: Any, outputs: Mapping[str, ExportOutput]) -> dict[str, Any]:
+def signatures(receiver: ServingInputReceiver,
+               outputs: Mapping[str, ExportOutput]) -> dict[str, Any]:
     """Return the ``SignatureDef``s of all outputs that can have these inputs, by name."""
     found, refused = {}, []
     receivers = {"": receiver.receiver_tensors,
@@ -204,7 +207,7 @@ def _by_name(given: Any, alone: str) -> dict:
     return dict(given) if isinstance(given, Mapping) else {alone: given}
 
 
-def _receivers(tensors: Any, alternatives: Any) -> tuple[dict, dict | None]:
+def _receivers(tensors: Mapping[str, Any], alternatives: Any) -> tuple[dict, dict | None]:
     if tensors is None:
         raise ValueError("receiver_tensors must be defined.")
     if alternatives is not None:

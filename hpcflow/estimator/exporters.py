@@ -18,7 +18,7 @@ class Exporter:
         """Of its directory below ``export``."""
         raise NotImplementedError(f"{type(self).__name__} has no name")
 
-    def export(self, estimator: Any, export_path: str, checkpoint_path: str | None,
+    def export(self, estimator: object, export_path: str, checkpoint_path: str | None,
                eval_result: dict, is_the_final_export: bool) -> bytes | None:
         """Export what was evaluated; returns the path, or None if it was not exported."""
         raise NotImplementedError(f"{type(self).__name__} does not export")

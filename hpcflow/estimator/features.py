@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.data import Dataset
 from hpcflow.estimator.spec import ModeKeys
 from hpcflow.graph.graph import add_to_collection, device
 from hpcflow.graph.keys import GraphKeys
 
+if TYPE_CHECKING:
+    from hpcflow.estimator.run_config import RunConfig
 
-def features_and_labels(input_fn: Callable, mode: str, params: Any,
-                        config: Any) -> tuple[Any, Any, list]:
+
+def features_and_labels(input_fn: Callable, mode: str, params: Mapping[str, Any],
+                        config: RunConfig) -> tuple[Any, Any, list]:
     """Build the input: (features, labels or None, hooks).
 
     Raises ``ValueError`` for a tuple or a data set of other than two parts, and ``TypeError`` for

@@ -13,6 +13,7 @@ from hpcflow.estimator.export import ClassificationOutput, PredictOutput, Regres
 from hpcflow.estimator.spec import EstimatorSpec, ModeKeys
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor
@@ -53,7 +54,7 @@ class Head:
         self._weights = getattr(weight_column, "key", weight_column)
         self._reduction = loss_reduction
 
-    def spec(self, features: Any, mode: str, logits: Tensor, labels: Any,
+    def spec(self, features: Any, mode: str, logits: Tensor, labels: Tensor,
              train: Callable[[Tensor], Any]) -> EstimatorSpec:
         """The model's spec; ``train(loss)`` makes the op of a training step."""
         with name_scope("head"):
@@ -85,7 +86,7 @@ class Head:
     def _exports(self, predictions: dict) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _labels(self, labels: Any) -> Tensor:
+    def _labels(self, labels: TensorLike) -> Tensor:
         """As the loss needs them, with the dimension of the logits."""
         raise NotImplementedError
 
@@ -93,7 +94,7 @@ class Head:
         """Of each example."""
         raise NotImplementedError
 
-    def _metrics(self, labels: Tensor, predictions: dict, weights: Any) -> dict[str, tuple]:
+    def _metrics(self, labels: Tensor, predictions: dict, weights: TensorLike) -> dict[str, tuple]:
         raise NotImplementedError
 
     def _example_weights(self, features: Any) -> Any:
@@ -169,13 +170,13 @@ class BinaryHead(_Classes):
         return super()._exports(predictions) | {
             "regression": RegressionOutput(predictions["logistic"])}
 
-    def _labels(self, labels: Any) -> Tensor:
+    def _labels(self, labels: TensorLike) -> Tensor:
         return to_float(self._ids(labels))
 
     def _losses(self, labels: Tensor, logits: Tensor) -> Tensor:
         return sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
 
-    def _metrics(self, labels: Tensor, predictions: dict, weights: Any) -> dict[str, tuple]:
+    def _metrics(self, labels: Tensor, predictions: dict, weights: TensorLike) -> dict[str, tuple]:
         ids, logistic = predictions["class_ids"], predictions["logistic"]
         share, update = metrics.mean(labels, weights)
         return {
@@ -204,14 +205,14 @@ class ClassesHead(_Classes):
         return {"logits": logits, "probabilities": softmax(logits), "class_ids": ids,
                 "classes": self._names(ids)}
 
-    def _labels(self, labels: Any) -> Tensor:
+    def _labels(self, labels: TensorLike) -> Tensor:
         return cast(self._ids(labels), dtypes.int64)
 
     def _losses(self, labels: Tensor, logits: Tensor) -> Tensor:
         return expand_dims(sparse_softmax_cross_entropy_with_logits(
             labels=reshape(labels, [-1]), logits=logits), -1)
 
-    def _metrics(self, labels: Tensor, predictions: dict, weights: Any) -> dict[str, tuple]:
+    def _metrics(self, labels: Tensor, predictions: dict, weights: TensorLike) -> dict[str, tuple]:
         return {"accuracy": metrics.accuracy(labels, predictions["class_ids"], weights)}
 
 
@@ -241,7 +242,7 @@ class RegressionHead(Head):
     def _losses(self, labels: Tensor, logits: Tensor) -> Tensor:
         return square(raw_ops.Sub(logits, labels))
 
-    def _metrics(self, labels: Tensor, predictions: dict, weights: Any) -> dict[str, tuple]:
+    def _metrics(self, labels: Tensor, predictions: dict, weights: TensorLike) -> dict[str, tuple]:
         weights = raw_ops.Mul(weights, ones_like(labels))
         return {"prediction/mean": metrics.mean(predictions["predictions"], weights),
                 "label/mean": metrics.mean(labels, weights)}
@@ -257,7 +258,7 @@ def classification(classes: int, weight_column: Any, vocabulary: Sequence | None
     return ClassesHead(classes, weight_column, vocabulary, loss_reduction)
 
 
-def _dense(labels: Any) -> Tensor:
+def _dense(labels: TensorLike) -> Tensor:
     if isinstance(labels, SparseTensor):
         return sparse_tensor_to_dense(labels, default_value="" if labels.dtype == dtypes.string
                                       else -1)

@@ -13,9 +13,9 @@ from hpcflow.data import Dataset
 __all__ = ["numpy_input_fn", "pandas_input_fn"]
 
 
-def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1,
-                   shuffle: bool | None = None, queue_capacity: int = 1000,
-                   num_threads: int = 1) -> Callable:
+def numpy_input_fn(x: Mapping[str, Any], y: Any = None, batch_size: int = 128,
+                   num_epochs: int | None = 1, shuffle: bool | None = None,
+                   queue_capacity: int = 1000, num_threads: int = 1) -> Callable:
     """Return an input function of batches of arrays.
 
     Args:

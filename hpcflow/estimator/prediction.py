@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import errors
 from hpcflow.estimator.spec import ModeKeys
 from hpcflow.graph.graph import Graph, set_random_seed
+from hpcflow.graph.likes import TensorLike
 from hpcflow.train.monitored_session import MonitoredSession
 from hpcflow.train.session_creators import ChiefSessionCreator
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from hpcflow.estimator.base import Estimator
 
 
-def predict(estimator: Estimator, input_fn: Callable, keys: Any, hooks: list,
+def predict(estimator: Estimator, input_fn: Callable, keys: TensorLike | None, hooks: list,
             checkpoint: str | None, yields_examples: bool) -> Iterator:
     """See :meth:`Estimator.predict`; without a `checkpoint` variables are initialized.
 
@@ -50,7 +51,7 @@ def predict(estimator: Estimator, input_fn: Callable, keys: Any, hooks: list,
             session.close()
 
 
-def _chosen(predictions: Any, keys: Any) -> Any:
+def _chosen(predictions: Mapping[str, Any], keys: Any) -> Any:
     if not keys:
         return predictions
     if not isinstance(predictions, dict):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.framework.cluster_spec import ClusterSpec
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _UNSET = object()
 _EVALUATOR, _CHIEFS = "evaluator", ("chief", "master")
@@ -46,7 +49,7 @@ class RunConfig:
 
     def __init__(self, model_dir: str | None = None, tf_random_seed: int | None = None,
                  save_summary_steps: int | None = 100, save_checkpoints_steps: Any = _UNSET,
-                 save_checkpoints_secs: Any = _UNSET, session_config: Any = None,
+                 save_checkpoints_secs: Any = _UNSET, session_config: Message | None = None,
                  keep_checkpoint_max: int | None = 5,
                  keep_checkpoint_every_n_hours: float = 10000,
                  log_step_count_steps: int | None = 100, train_distribute: Any = None,

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from hpcflow.estimator.export import PredictOutput, with_default
 from hpcflow.framework.session_run_hook import SessionRunHook
+from hpcflow.graph.likes import OperationLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.arrays.shape_ops import reshape
 from hpcflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -56,8 +57,9 @@ class EstimatorSpec(_Fields):
 
     __slots__ = ()
 
-    def __new__(cls, mode: str, predictions: Any = None, loss: Any = None, train_op: Any = None,
-                eval_metric_ops: Any = None, export_outputs: Any = None,
+    def __new__(cls, mode: str, predictions: Mapping[str, Any] | None = None,
+                loss: Tensor | None = None, train_op: OperationLike | None = None,
+                eval_metric_ops: Mapping[str, Any] | None = None, export_outputs: Any = None,
                 training_chief_hooks: Iterable | None = None,
                 training_hooks: Iterable | None = None, scaffold: Scaffold | None = None,
                 evaluation_hooks: Iterable | None = None,
@@ -83,12 +85,12 @@ class EstimatorSpec(_Fields):
             _hooks(evaluation_hooks), _hooks(prediction_hooks))
 
 
-def _check_is_tensor(x: Any, name: str) -> None:
+def _check_is_tensor(x: Tensor, name: str) -> None:
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be Tensor, given: {x}")
 
 
-def _checked_predictions(predictions: Any) -> Any:
+def _checked_predictions(predictions: Mapping[str, Any] | None) -> Any:
     if predictions is None:
         return {}
     if isinstance(predictions, Mapping):
@@ -99,14 +101,14 @@ def _checked_predictions(predictions: Any) -> Any:
     return predictions
 
 
-def _scalar(loss: Any) -> Tensor:
+def _scalar(loss: Tensor) -> Tensor:
     _check_is_tensor(loss, "loss")
     if loss.shape.num_elements() not in (None, 1):
         raise ValueError(f"Loss must be scalar, given: {loss}")
     return loss if loss.shape.is_compatible_with([]) else reshape(loss, [])
 
 
-def _checked_metrics(metrics: Any) -> dict[str, tuple]:
+def _checked_metrics(metrics: Mapping[str, Any] | None) -> dict[str, tuple]:
     if metrics is None:
         return {}
     if not isinstance(metrics, Mapping):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow.estimator.base import Estimator
 from hpcflow.estimator.exporters import Exporter
@@ -13,6 +13,9 @@ from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.platform import logging
 from hpcflow.train.saving_hooks import CheckpointSaverListener
 from hpcflow.train.server import Server
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import SessionLike
 
 
 class _TrainFields(NamedTuple):
@@ -57,7 +60,7 @@ class EvalSpec(_EvalFields):
     __slots__ = ()
 
     def __new__(cls, input_fn: Callable, steps: int | None = 100, name: str | None = None,
-                hooks: Iterable | None = None, exporters: Any = None,
+                hooks: Iterable | None = None, exporters: Sequence[Any] | None = None,
                 start_delay_secs: float = 120, throttle_secs: float = 600) -> EvalSpec:
         """Check the values."""
         if steps is not None and steps <= 0:
@@ -168,7 +171,7 @@ class _EvaluatesSaved(CheckpointSaverListener):
         self._is_first = True
         self._next_time = 0.0
 
-    def after_save(self, session: Any, global_step_value: int) -> bool | None:
+    def after_save(self, session: SessionLike, global_step_value: int) -> bool | None:
         """See the base class."""
         if not self._is_first:
             if self._evaluator.is_last(global_step_value) or time.monotonic() < self._next_time:
@@ -179,7 +182,7 @@ class _EvaluatesSaved(CheckpointSaverListener):
         return None
 
 
-def _function(input_fn: Any) -> Callable:
+def _function(input_fn: Callable[..., Any]) -> Callable:
     if not callable(input_fn):
         raise TypeError(f"`input_fn` must be callable, given: {input_fn!r}")
     return input_fn

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.contrib.lookup import index_table_from_file, index_table_from_tensor
+from hpcflow.dtypes import DTypeLike
 from hpcflow.feature_column.column import CategoricalColumn, Features, Ids, check_is
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies
+from hpcflow.graph.likes import Nest
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.arrays.constants import fill
@@ -22,12 +24,15 @@ from hpcflow.ops.math.comparison import greater_equal, less, logical_and
 from hpcflow.ops.sparse.sparse_cross import sparse_cross_hashed
 from hpcflow.ops.strings.strings import as_string, string_to_hash_bucket_fast
 
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
 
-def _changed(ids: SparseTensor, values: Any) -> SparseTensor:
+
+def _changed(ids: SparseTensor, values: Tensor) -> SparseTensor:
     return SparseTensor(ids.indices, values, ids.dense_shape)
 
 
-def _check_key_type(dtype: Any, what: str) -> dtypes.DType:
+def _check_key_type(dtype: DTypeLike, what: str) -> dtypes.DType:
     kind = dtypes.as_dtype(dtype)
     if kind is not dtypes.string and not kind.is_integer:
         raise ValueError(f"dtype must be string or integer. dtype: {kind.name}, {what}")
@@ -61,7 +66,7 @@ class _KeyColumn(CategoricalColumn):
                              f"{kind.name}")
         return _changed(given, self._ids_of(given.values))
 
-    def _ids_of(self, values: Any) -> Any:
+    def _ids_of(self, values: Nest) -> Any:
         raise NotImplementedError
 
 
@@ -122,7 +127,7 @@ class _Identity(_KeyColumn):
 
 
 def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int,
-                                        dtype: Any = dtypes.string) -> CategoricalColumn:
+                                        dtype: DTypeLike = dtypes.string) -> CategoricalColumn:
     """Ids that are hashes, below `hash_bucket_size`, of strings or integers.
 
     Raises ``ValueError`` for no buckets, or another `dtype`.
@@ -134,9 +139,9 @@ def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int,
                    dtype=_check_key_type(dtype, f"column_name: {key}"))
 
 
-def categorical_column_with_vocabulary_list(
-        key: str, vocabulary_list: Sequence[Any], dtype: Any = None, default_value: int = -1,
-        num_oov_buckets: int = 0) -> CategoricalColumn:
+def categorical_column_with_vocabulary_list(key: str, vocabulary_list: Sequence[Any],
+                                            dtype: DTypeLike | None = None, default_value: int = -1,
+                                            num_oov_buckets: int = 0) -> CategoricalColumn:
     """Ids that are positions in a list of strings or integers.
 
     Args:
@@ -169,7 +174,7 @@ def categorical_column_with_vocabulary_list(
 def categorical_column_with_vocabulary_file(
         key: str, vocabulary_file: str, vocabulary_size: int | None = None,
         num_oov_buckets: int = 0, default_value: int | None = None,
-        dtype: Any = dtypes.string) -> CategoricalColumn:
+        dtype: DTypeLike = dtypes.string) -> CategoricalColumn:
     """Ids that are numbers of lines in a file; arguments as of the column of a list.
 
     `vocabulary_size` lines count, all by default. Raises ``ValueError`` for no file or size, or
@@ -243,7 +248,7 @@ class _Weighted(CategoricalColumn):
 
 
 def weighted_categorical_column(categorical_column: CategoricalColumn, weight_feature_key: str,
-                                dtype: Any = dtypes.float32) -> CategoricalColumn:
+                                dtype: DTypeLike = dtypes.float32) -> CategoricalColumn:
     """The ids of another column with the weights of a feature, as many for each example.
 
     Raises ``ValueError`` for a `dtype` that is no number.

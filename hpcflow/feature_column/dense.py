@@ -11,6 +11,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.contrib.layers.embedding import safe_embedding_lookup_sparse
+from hpcflow.dtypes import DTypeLike
 from hpcflow.feature_column.column import (
     CategoricalColumn,
     Column,
@@ -20,6 +21,7 @@ from hpcflow.feature_column.column import (
     check_is,
 )
 from hpcflow.graph.graph import get_collection_ref
+from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse
 from hpcflow.ops.arrays.casting import cast
@@ -61,8 +63,9 @@ class _Numeric(DenseColumn):
         return reshape(features.of(self), [-1, self.size])
 
 
-def numeric_column(key: str, shape: Any = (1,), default_value: Any = None,
-                   dtype: Any = dtypes.float32, normalizer_fn: Callable | None = None) -> Column:
+def numeric_column(key: str, shape: Any = (1,), default_value: TensorLike | None = None,
+                   dtype: DTypeLike = dtypes.float32,
+                   normalizer_fn: Callable | None = None) -> Column:
     """Numbers as they are.
 
     Args:
@@ -106,7 +109,7 @@ def _default(value: Any, shape: tuple, dtype: dtypes.DType, key: str) -> Any:
     return _nested(np.broadcast_to(given, shape).tolist())
 
 
-def _nested(value: Any) -> Any:
+def _nested(value: Sequence[float] | float) -> Any:
     return tuple(_nested(v) for v in value) if isinstance(value, list) else value
 
 
@@ -240,7 +243,7 @@ class _Embedding(DenseColumn):
 
 
 def embedding_column(categorical_column: CategoricalColumn, dimension: int,
-                     combiner: str = "mean", initializer: Any = None,
+                     combiner: str = "mean", initializer: InitializerLike | None = None,
                      ckpt_to_load_from: str | None = None, tensor_name_in_ckpt: str | None = None,
                      max_norm: float | None = None, trainable: bool = True,
                      use_safe_embedding_lookup: bool = True) -> Column:
@@ -263,7 +266,7 @@ def embedding_column(categorical_column: CategoricalColumn, dimension: int,
                       tensor_name_in_ckpt, max_norm, trainable, None)
 
 
-def _embedding(source: Any, dimension: int, combiner: str, initializer: Any,
+def _embedding(source: Any, dimension: int, combiner: str, initializer: InitializerLike | None,
                checkpoint: str | None, tensor_name: str | None, max_norm: float | None,
                trainable: bool, shared_name: str | None) -> _Embedding:
     check_is(CategoricalColumn, source, "categorical_column must be a categorical column")
@@ -281,12 +284,13 @@ def _embedding(source: Any, dimension: int, combiner: str, initializer: Any,
         tensor_name=tensor_name, max_norm=max_norm, trainable=trainable, shared_name=shared_name)
 
 
-def shared_embedding_columns(
-        categorical_columns: Sequence[CategoricalColumn], dimension: int, combiner: str = "mean",
-        initializer: Any = None, shared_embedding_collection_name: str | None = None,
-        ckpt_to_load_from: str | None = None, tensor_name_in_ckpt: str | None = None,
-        max_norm: float | None = None, trainable: bool = True,
-        use_safe_embedding_lookup: bool = True) -> list[Column]:
+def shared_embedding_columns(categorical_columns: Sequence[CategoricalColumn], dimension: int,
+                             combiner: str = "mean", initializer: InitializerLike | None = None,
+                             shared_embedding_collection_name: str | None = None,
+                             ckpt_to_load_from: str | None = None,
+                             tensor_name_in_ckpt: str | None = None, max_norm: float | None = None,
+                             trainable: bool = True,
+                             use_safe_embedding_lookup: bool = True) -> list[Column]:
     """Embeddings of several columns with as many ids, in one table; a column for each.
 
     `shared_embedding_collection_name` names the table, and the collection of the graph that keeps

@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.contrib.layers.embedding import safe_embedding_lookup_sparse
+from hpcflow.dtypes import DTypeLike
 from hpcflow.feature_column import categorical
 from hpcflow.feature_column.column import CategoricalColumn, Column, Features, Ids, check_is
 from hpcflow.feature_column.dense import _Embedding, _Indicator
@@ -100,7 +101,7 @@ def sequence_categorical_column_with_identity(key: str, num_buckets: int,
 
 
 def sequence_categorical_column_with_hash_bucket(key: str, hash_bucket_size: int,
-                                                 dtype: Any = dtypes.string) -> Column:
+                                                 dtype: DTypeLike = dtypes.string) -> Column:
     """As ``categorical_column_with_hash_bucket``, with an id for each step of a sequence."""
     return _wrapped(categorical.categorical_column_with_hash_bucket(key, hash_bucket_size, dtype))
 
@@ -108,22 +109,23 @@ def sequence_categorical_column_with_hash_bucket(key: str, hash_bucket_size: int
 def sequence_categorical_column_with_vocabulary_file(
         key: str, vocabulary_file: str, vocabulary_size: int | None = None,
         num_oov_buckets: int = 0, default_value: int | None = None,
-        dtype: Any = dtypes.string) -> Column:
+        dtype: DTypeLike = dtypes.string) -> Column:
     """As ``categorical_column_with_vocabulary_file``, with an id for each step of a sequence."""
     return _wrapped(categorical.categorical_column_with_vocabulary_file(
         key, vocabulary_file, vocabulary_size, num_oov_buckets, default_value, dtype))
 
 
-def sequence_categorical_column_with_vocabulary_list(
-        key: str, vocabulary_list: Sequence[Any], dtype: Any = None, default_value: int = -1,
-        num_oov_buckets: int = 0) -> Column:
+def sequence_categorical_column_with_vocabulary_list(key: str, vocabulary_list: Sequence[Any],
+                                                     dtype: DTypeLike | None = None,
+                                                     default_value: int = -1,
+                                                     num_oov_buckets: int = 0) -> Column:
     """As ``categorical_column_with_vocabulary_list``, with an id for each step of a sequence."""
     return _wrapped(categorical.categorical_column_with_vocabulary_list(
         key, vocabulary_list, dtype, default_value, num_oov_buckets))
 
 
 def sequence_numeric_column(key: str, shape: Any = (1,), default_value: float = 0.0,
-                            dtype: Any = dtypes.float32,
+                            dtype: DTypeLike = dtypes.float32,
                             normalizer_fn: Callable | None = None) -> Column:
     """Numbers of sequences, `shape` of them for each step.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -108,12 +109,12 @@ def _given_jobs(cluster: Any) -> list[tuple[str, Any]]:
                     f"network addresses, or a `ClusterDef` protocol buffer, got {cluster!r}")
 
 
-def _number(index: Any) -> Any:
+def _number(index: int | str) -> Any:
     """A task index that is written out, as in JSON, as the number."""
     return int(index) if isinstance(index, str) and index.isdecimal() else index
 
 
-def _tasks(name: str, tasks: Any) -> dict[int, str]:
+def _tasks(name: str, tasks: str | Sequence[Any] | Mapping[Any, Any]) -> dict[int, str]:
     if not isinstance(name, str):
         raise TypeError(f"a job name must be a string, got {name!r}")
     if isinstance(tasks, (list, tuple)):

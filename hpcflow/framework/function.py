@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow.dtypes import DType, as_dtype
@@ -24,6 +24,7 @@ from hpcflow.graph.attr_values import Func
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.function_def import function_def
 from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.traversal import ancestors
 from hpcflow.ops.flow.functions import Function, call
@@ -209,7 +210,7 @@ class DefinedFunction:
         return self._defined(graph, outputs, controls)
 
     def _results(self, graph: FunctionGraph,
-                 result: Any) -> tuple[list[Tensor], list[Operation]]:
+                 result: Tensor | Sequence[Tensor]) -> tuple[list[Tensor], list[Operation]]:
         """What the function returned, and what has to run besides."""
         if result is None or isinstance(result, Operation):
             values = []
@@ -255,7 +256,7 @@ class DefinedFunction:
         return f"{gradient.__module__}.{getattr(gradient, '__qualname__', type(gradient))}"
 
 
-def _argument(value: Any, dtype: DType, name: str, index: int) -> Tensor:
+def _argument(value: TensorLike, dtype: DType, name: str, index: int) -> Tensor:
     tensor = convert_to_tensor(value, None if isinstance(value, Tensor) else dtype)
     if tensor.dtype.base_dtype is not dtype:
         raise ValueError(f"Expected type {dtype.name} for argument {index} of {name}, got "

@@ -5,10 +5,11 @@ Lists, tuples, namedtuples and dicts are structures; dicts are taken in the orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hpcflow.graph import nest
+from hpcflow.graph.likes import TensorLike
 
 
 def is_sequence(seq: Any) -> bool:
@@ -16,12 +17,12 @@ def is_sequence(seq: Any) -> bool:
     return nest.is_nested(seq)
 
 
-def flatten(nest_: Any) -> list:
+def flatten(nest_: TensorLike) -> list:
     """Return the single values of a structure from left to right."""
     return nest.flatten(nest_)
 
 
-def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
+def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
     """Return the values of `flat_sequence` in the form of `structure`.
 
     Raises ``TypeError`` if `flat_sequence` is no sequence, ``ValueError`` for a wrong number.
@@ -120,7 +121,7 @@ def _pairs_up_to(shallow: Any, deep: Any, check_types: bool) -> Iterator[Any]:
         yield from _pairs_up_to(upper, lower, check_types)
 
 
-def _as_lists(structure: Any) -> Any:
+def _as_lists(structure: TensorLike) -> Any:
     if not is_sequence(structure):
         return structure
     return [_as_lists(item) for item in nest.children(structure)]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import SessionLike
+    from hpcflow.train.coordinator import Coordinator
 
 
 class SessionRunArgs(NamedTuple):
@@ -29,7 +33,7 @@ class SessionRunContext:
         session: the session that runs it.
     """
 
-    def __init__(self, original_args: SessionRunArgs, session: Any) -> None:
+    def __init__(self, original_args: SessionRunArgs, session: SessionLike) -> None:
         self._original_args = original_args
         self._session = session
         self._stop_requested = False
@@ -60,7 +64,7 @@ class SessionRunHook:
     def begin(self) -> None:
         """Called once, while the graph may still be changed."""
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
         """Called when a session was created, also after a failure; the graph is final."""
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -69,5 +73,5 @@ class SessionRunHook:
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Called after each step that succeeded, with the values of what was asked for."""
 
-    def end(self, session: Any) -> None:
+    def end(self, session: SessionLike) -> None:
         """Called at the end, unless the loop ended by an exception."""

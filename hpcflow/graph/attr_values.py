@@ -6,8 +6,8 @@ and lists of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from hpcflow.graph.added_attrs import says_nothing
 from hpcflow.graph.opdef import REQUIRED, AttrDef, OpDef
 from hpcflow.graph.tensor_proto import make_tensor_proto
 from hpcflow.shapes import TensorShape, as_shape
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 class Func(NamedTuple):
@@ -42,7 +45,7 @@ def canonical(value: Any, attr: AttrDef, op: str, name: str | None = None) -> An
     return value
 
 
-def _canonical_list(value: Any, attr: AttrDef, op: str) -> list:
+def _canonical_list(value: Sequence[Any], attr: AttrDef, op: str) -> list:
     if not isinstance(value, (list, tuple, TensorShape, np.ndarray)):
         raise TypeError(f"Expected list for attr '{attr.name}' of '{op}' Op, got {value!r}.")
     kind = attr.type[5:-1]
@@ -66,7 +69,7 @@ def _check_allowed(value: Any, attr: AttrDef, op: str) -> None:
                 f"list of allowed values: {', '.join(names)}")
 
 
-def _to_int(value: Any) -> int:
+def _to_int(value: int) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         if hasattr(value, "value") and isinstance(value.value, int):  # Dimension
             return value.value
@@ -74,19 +77,19 @@ def _to_int(value: Any) -> int:
     return int(value)
 
 
-def _to_float(value: Any) -> float:
+def _to_float(value: float | int) -> float:
     if isinstance(value, (str, bytes)):
         raise TypeError(value)
     return float(value)
 
 
-def _to_bool(value: Any) -> bool:
+def _to_bool(value: bool) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(value)
     return bool(value)
 
 
-def _to_bytes(value: Any) -> bytes:
+def _to_bytes(value: str | bytes) -> bytes:
     if isinstance(value, str):
         return value.encode()
     if not isinstance(value, bytes):
@@ -94,7 +97,7 @@ def _to_bytes(value: Any) -> bytes:
     return value
 
 
-def _to_func(value: Any) -> Func:
+def _to_func(value: Func) -> Func:
     if isinstance(value, Func):
         return value
     name = value if isinstance(value, str) else getattr(value, "name", None)
@@ -103,7 +106,7 @@ def _to_func(value: Any) -> Func:
     return Func(name)
 
 
-def _to_tensor(value: Any) -> np.ndarray:
+def _to_tensor(value: np.ndarray) -> np.ndarray:
     if isinstance(value, np.generic):
         return np.asarray(value)
     return value if isinstance(value, np.ndarray) else compact_ndarray(value)
@@ -158,7 +161,7 @@ def to_proto(value: Any) -> Any:
     return proto
 
 
-def _set_scalar(proto: Any, value: Any) -> None:
+def _set_scalar(proto: Message, value: Any) -> None:
     if isinstance(value, bool):
         proto.b = value
     elif isinstance(value, int):
@@ -181,7 +184,7 @@ def _set_scalar(proto: Any, value: Any) -> None:
         raise TypeError(f"No attribute form for {value!r}")
 
 
-def _append(out: Any, item: Any) -> None:
+def _append(out: Message, item: Any) -> None:
     if isinstance(item, bool):
         out.b.append(item)
     elif isinstance(item, int):
@@ -202,7 +205,7 @@ def _append(out: Any, item: Any) -> None:
         raise TypeError(f"No attribute form for {item!r}")
 
 
-def from_proto(proto: Any) -> Any:
+def from_proto(proto: Message) -> Any:
     """Return the own form of an ``AttrValue`` protobuf; None if it is unset."""
     kind = proto.WhichOneof("value")
     if kind is None:
@@ -213,7 +216,7 @@ def from_proto(proto: Any) -> Any:
     return _FROM_PROTO.get(kind, lambda v: v)(value)
 
 
-def _list_from_proto(proto: Any) -> list:
+def _list_from_proto(proto: Message) -> list:
     for field in ("type", "s", "i", "f", "b", "shape", "tensor", "func"):
         items = getattr(proto, field)
         if items:
@@ -221,7 +224,7 @@ def _list_from_proto(proto: Any) -> list:
     return []
 
 
-def _func_from_proto(proto: Any) -> Func:
+def _func_from_proto(proto: Message) -> Func:
     return Func(proto.name, {k: from_proto(v) for k, v in proto.attr.items()})
 
 
@@ -239,7 +242,7 @@ _INTERNAL_LISTS: dict[str, tuple[type, str]] = {
     "_class": (bytes, "strings"), "_output_shapes": (TensorShape, "shapes")}
 
 
-def _check_internal(node: Any, key: str, value: Any) -> Any:
+def _check_internal(node: Message, key: str, value: bytes | bool | Sequence[Any]) -> Any:
     """`value` of an attribute of the library's own; ``ValueError`` unless it is of its kind."""
     if key not in _INTERNAL_LISTS:
         return value
@@ -252,7 +255,7 @@ def _check_internal(node: Any, key: str, value: Any) -> Any:
     return value
 
 
-def node_attrs(node: Any, op_def: OpDef) -> dict[str, Any]:
+def node_attrs(node: Message, op_def: OpDef) -> dict[str, Any]:
     """The attributes of a NodeDef in the library's own form, with defaults where it has none.
 
     Raises ``ValueError`` for attributes that are unknown or missing.

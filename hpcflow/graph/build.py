@@ -15,6 +15,7 @@ from hpcflow.graph import convert
 from hpcflow.graph.attr_values import canonical
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, get_default_graph, graph_of
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import REQUIRED, ArgDef, AttrDef, OpDef, get_op_def
 from hpcflow.graph.operation import Operation, Tensor, arg_length, arg_types
 
@@ -142,7 +143,7 @@ def _infer_types(op_def: OpDef, keywords: dict[str, Any], attrs: dict[str, Any])
             attrs[attr] = value.dtype.base_dtype
 
 
-def _convert_arg(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Tensor]:
+def _convert_arg(op_def: OpDef, arg: ArgDef, value: TensorLike, attrs: dict) -> list[Tensor]:
     if arg.type_list_attr is not None:
         return _convert_list(op_def, arg, value, attrs)
     if arg.number_attr is not None:
@@ -159,7 +160,7 @@ def _convert_arg(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Te
     return [tensor]
 
 
-def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None,
+def _convert_one(op_def: OpDef, arg: ArgDef, value: TensorLike, dtype: DType | None,
                  suffix: str = "") -> Tensor:
     if isinstance(value, Tensor):
         tensor = value
@@ -179,7 +180,7 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None,
     return tensor
 
 
-def _default_type(op_def: OpDef, arg: ArgDef, value: Any) -> DType | None:
+def _default_type(op_def: OpDef, arg: ArgDef, value: TensorLike) -> DType | None:
     """The type that `value` is given if it can be; NumPy values of an allowed type keep theirs."""
     if arg.type_attr is None:
         return None

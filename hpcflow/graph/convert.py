@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.base.formats.array_protos import is_uniform
 from hpcflow.base.hooks import Hook
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.graph import Graph, get_default_graph, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.tensor_proto import MOST_BYTES, TOO_LARGE, numpy_value
 from hpcflow.host import memory
-from hpcflow.shapes import Dimension, TensorShape
+from hpcflow.shapes import Dimension, ShapeLike, TensorShape
 
 _registry: list[tuple[int, int, Any, Callable]] = []
 _numbers = (int, float, bool, str, bytes, complex, np.ndarray, np.generic, list, tuple, range)
@@ -27,8 +28,8 @@ _numbers = (int, float, bool, str, bytes, complex, np.ndarray, np.generic, list,
 build_op = Hook("the builder of operations")
 
 
-def register_tensor_conversion_function(base_type: Any, conversion_func: Callable,
-                                        priority: int = 100) -> None:
+def register_tensor_conversion_function(base_type: Sequence[type] | type | str,
+                                        conversion_func: Callable, priority: int = 100) -> None:
     """Convert values of `base_type` (a type or a tuple of types) by `conversion_func`.
 
     ``conversion_func(value, dtype=None, name=None, as_ref=False)`` returns a Tensor or
@@ -43,9 +44,9 @@ def register_tensor_conversion_function(base_type: Any, conversion_func: Callabl
     bisect.insort(_registry, entry, key=lambda e: e[:2])
 
 
-def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None,
-                      preferred_dtype: Any = None, as_ref: bool = False,
-                      dtype_hint: Any = None) -> Tensor:
+def convert_to_tensor(value: Any, dtype: DTypeLike | None = None, name: str | None = None,
+                      preferred_dtype: DTypeLike | None = None, as_ref: bool = False,
+                      dtype_hint: DType | None = None) -> Tensor:
     """Return `value` (tensor, variable, array, number, string, or nested lists) as a Tensor.
 
     `dtype` must be met (``TypeError`` otherwise); `preferred_dtype`, or `dtype_hint`, is tried
@@ -81,13 +82,15 @@ def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None,
                     f"{value!r}. Cannot convert it: no conversion function is registered.")
 
 
-def internal_convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None,
-                               as_ref: bool = False, preferred_dtype: Any = None) -> Tensor:
+def internal_convert_to_tensor(value: Any, dtype: DTypeLike | None = None, name: str | None = None,
+                               as_ref: bool = False,
+                               preferred_dtype: DTypeLike | None = None) -> Tensor:
     """The conversion with every option (ref tensors kept when `as_ref`)."""
     return convert_to_tensor(value, dtype, name, preferred_dtype, as_ref)
 
 
-def convert_n_to_tensor(values: Any, dtype: Any = None, name: str | None = None) -> list[Tensor]:
+def convert_n_to_tensor(values: int | Sequence[Any], dtype: DTypeLike | None = None,
+                        name: str | None = None) -> list[Tensor]:
     """Convert each value; names get ``_0``, ``_1``, ... appended."""
     if not isinstance(values, (list, tuple)):
         raise TypeError("values must be a list.")
@@ -95,8 +98,8 @@ def convert_n_to_tensor(values: Any, dtype: Any = None, name: str | None = None)
             for i, v in enumerate(values)]
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const",
-             verify_shape: bool = False) -> Tensor:
+def constant(value: TensorLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None,
+             name: str = "Const", verify_shape: bool = False) -> Tensor:
     """Return a constant tensor of `value`.
 
     Without a dtype, Python floats become float32 and integers int32. A `shape` reshapes the
@@ -140,14 +143,14 @@ def _constant_conversion(value: Any, dtype: DType | None = None, name: str | Non
     return constant(value, dtype, name=name or "Const")
 
 
-def _holds_graph_values(value: Any) -> bool:
+def _holds_graph_values(value: TensorLike) -> bool:
     """True if a nest of lists holds tensors, variables or the like: a case for Pack."""
     if isinstance(value, (list, tuple)):
         return any(_holds_graph_values(v) for v in value)
     return hasattr(value, "graph") and hasattr(value, "dtype")
 
 
-def _pack_conversion(value: Any, dtype: DType | None = None, name: str | None = None,
+def _pack_conversion(value: Sequence[Any], dtype: DType | None = None, name: str | None = None,
                      as_ref: bool = False) -> Any:
     """Lists that hold tensors become Pack ops, level by level."""
     del as_ref
@@ -159,7 +162,7 @@ def _pack_conversion(value: Any, dtype: DType | None = None, name: str | None = 
         return build_op("Pack", scope, values=items, axis=0)
 
 
-def _first_dtype(value: Any) -> DType | None:
+def _first_dtype(value: Tensor | int | Sequence[Any]) -> DType | None:
     if isinstance(value, (list, tuple)):
         return next((t for t in map(_first_dtype, value) if t is not None), None)
     found = getattr(value, "dtype", None)

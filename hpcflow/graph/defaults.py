@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.reentry import reentrant
+
+if TYPE_CHECKING:
+    from hpcflow.framework.function_graph import FunctionGraph
+    from hpcflow.graph.graph import Graph
 
 
 class DefaultStack(threading.local):
@@ -20,7 +25,7 @@ class DefaultStack(threading.local):
         return self.stack[-1] if self.stack else None
 
     @reentrant
-    def use(self, value: Any) -> Iterator[Any]:
+    def use(self, value: Graph | FunctionGraph | SessionLike) -> Iterator[Any]:
         """Make `value` the default meanwhile."""
         self.stack.append(value)
         try:
@@ -39,6 +44,6 @@ def get_default_session() -> Any:
     return _default_sessions.get()
 
 
-def default_session(session: Any) -> Any:
+def default_session(session: SessionLike) -> Any:
     """Return a context manager that makes `session` the default session."""
     return _default_sessions.use(session)

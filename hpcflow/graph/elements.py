@@ -106,18 +106,18 @@ class Collections:
     def _check_not_finalized(self) -> None:
         raise NotImplementedError
 
-    def add_to_collection(self, name: Any, value: Any) -> None:
+    def add_to_collection(self, name: str, value: Any) -> None:
         """Append `value` to the collection `name`."""
         self._check_not_finalized()
         self._collections.setdefault(name, []).append(value)
 
-    def add_to_collections(self, names: Any, value: Any) -> None:
+    def add_to_collections(self, names: Any, value: str) -> None:
         """Append `value` to each collection in `names` (one name or several)."""
         names = (names,) if isinstance(names, str) else dict.fromkeys(names)
         for name in names:
             self.add_to_collection(name, value)
 
-    def get_collection(self, name: Any, scope: str | None = None) -> list:
+    def get_collection(self, name: str, scope: str | None = None) -> list:
         """Return a copy of a collection, filtered by `scope` (a regex matched at the start)."""
         items = self._collections.get(name, [])
         if scope is None:
@@ -125,7 +125,7 @@ class Collections:
         regex = re.compile(scope)
         return [i for i in items if hasattr(i, "name") and regex.match(i.name)]
 
-    def get_collection_ref(self, name: Any) -> list:
+    def get_collection_ref(self, name: str) -> list:
         """Return the collection itself, made empty if it does not exist."""
         return self._collections.setdefault(name, [])
 
@@ -138,7 +138,7 @@ class Collections:
         """Return the names of all collections."""
         return [k for k in self._collections if isinstance(k, str)]
 
-    def clear_collection(self, name: Any) -> None:
+    def clear_collection(self, name: str) -> None:
         """Remove everything from a collection."""
         self._check_not_finalized()
         self._collections.pop(name, None)

@@ -10,6 +10,8 @@ from hpcflow.graph.opdef import REQUIRED, ArgDef, OpDef, op_def_proto
 from hpcflow.shapes import TensorShape
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from hpcflow.graph.graph import Graph
     from hpcflow.graph.operation import Operation
 
@@ -23,7 +25,7 @@ def node_def(op: Operation) -> Any:
     return node
 
 
-def _fill(node: Any, op: Operation) -> None:
+def _fill(node: Message, op: Operation) -> None:
     node.input.extend([t._as_node_def_input() for t in op._inputs])
     node.input.extend([f"^{c.name}" for c in op._control_inputs])
     for key, value in op._attrs.items():
@@ -74,7 +76,7 @@ def op_def_to_proto(op_def: OpDef) -> Any:
     return proto
 
 
-def _fill_arg(out: Any, arg: ArgDef) -> None:
+def _fill_arg(out: Message, arg: ArgDef) -> None:
     out.name = arg.name
     out.is_ref = arg.is_ref
     if arg.type is not None:

@@ -7,7 +7,7 @@ In a FunctionDef an input is called by its argument (``x``), or by a node and it
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow import dtypes
 from hpcflow.graph.attr_values import canonical, from_proto, to_proto
@@ -21,6 +21,9 @@ from hpcflow.graph.operation import (
 )
 from hpcflow.shapes import TensorShape
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
 
 class BodyDef(NamedTuple):
     """The nodes of a body, and the names of what it returns and must run (control outputs)."""
@@ -33,7 +36,7 @@ class BodyDef(NamedTuple):
 # ---------------------------------------------------------------- signatures
 
 
-def op_def_from_proto(proto: Any) -> OpDef:
+def op_def_from_proto(proto: Message) -> OpDef:
     """The definition that an ``OpDef`` protobuf describes."""
     attrs = [_attr_def(a) for a in proto.attr]
     op_def = OpDef(proto.name, map(_arg_def, proto.input_arg), map(_arg_def, proto.output_arg),
@@ -42,13 +45,13 @@ def op_def_from_proto(proto: Any) -> OpDef:
     return op_def
 
 
-def _arg_def(proto: Any) -> ArgDef:
+def _arg_def(proto: Message) -> ArgDef:
     return ArgDef(proto.name, dtypes.as_dtype(proto.type) if proto.type else None,
                   proto.type_attr or None, proto.number_attr or None, proto.type_list_attr or None,
                   proto.is_ref)
 
 
-def _attr_def(proto: Any) -> AttrDef:
+def _attr_def(proto: Message) -> AttrDef:
     attr = AttrDef(proto.name, proto.type,
                    allowed=tuple(from_proto(proto.allowed_values) or ())
                    if proto.HasField("allowed_values") else None,
@@ -61,7 +64,7 @@ def _attr_def(proto: Any) -> AttrDef:
 # ---------------------------------------------------------------- from FunctionDef
 
 
-def body_of(function_def: Any, attrs: dict[str, Any],
+def body_of(function_def: Message, attrs: dict[str, Any],
             op_def_of: Callable[[str], OpDef]) -> BodyDef:
     """The body for the attributes `attrs` of a call (own form).
 
@@ -90,7 +93,7 @@ def body_of(function_def: Any, attrs: dict[str, Any],
     return BodyDef(nodes, outputs, [function_def.control_ret[k] for k in function_def.control_ret])
 
 
-def _substitute(value: Any, attrs: dict[str, Any], where: str) -> None:
+def _substitute(value: Message, attrs: dict[str, Any], where: str) -> None:
     """Replace placeholders, also those in the attributes of functions."""
     kind = value.WhichOneof("value")
     if kind == "placeholder":
@@ -107,7 +110,7 @@ def _substitute(value: Any, attrs: dict[str, Any], where: str) -> None:
                 _substitute(func.attr[key], attrs, where)
 
 
-def _drop_groups(node: Any, known: set[str]) -> None:
+def _drop_groups(node: Message, known: set[str]) -> None:
     """Where an argument comes from is not known, so nothing is colocated with it."""
     if COLOCATION_ATTR not in node.attr:
         return
@@ -122,7 +125,7 @@ def _drop_groups(node: Any, known: set[str]) -> None:
 class _Names:
     """Translates the names of values."""
 
-    def __init__(self, function_def: Any, nodes: list, attrs: dict[str, Any],
+    def __init__(self, function_def: Message, nodes: list, attrs: dict[str, Any],
                  op_def_of: Callable[[str], OpDef]) -> None:
         self.function = function_def.signature.name
         self.args = {a.name for a in function_def.signature.input_arg}

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.opdef import OpDef, get_op_def, has_op
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 class Hooks:
@@ -62,7 +65,7 @@ class FunctionLibrary:
         """True if `op_type` is an op type or a function."""
         return op_type in self.functions or has_op(op_type)
 
-    def add_protos(self, library: Any) -> list[str]:
+    def add_protos(self, library: Message) -> list[str]:
         """Add what a ``FunctionDefLibrary`` holds, with its gradients; returns the new names."""
         gradients = {g.function_name: g.gradient_func for g in library.gradient}
         added: list[str] = []
@@ -82,7 +85,7 @@ class FunctionLibrary:
         for name in names:
             del self.functions[name]
 
-    def fill(self, library: Any) -> None:
+    def fill(self, library: Message) -> None:
         """Write all functions into a ``FunctionDefLibrary``."""
         for function in self.functions.values():
             library.function.add().CopyFrom(function.to_proto())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow.dtypes import DType
 from hpcflow.graph import shape_inference
@@ -12,6 +12,7 @@ from hpcflow.graph.defaults import DefaultStack
 from hpcflow.graph.elements import Collections, Elements
 from hpcflow.graph.exporter import graph_def
 from hpcflow.graph.function_library import FunctionLibrary
+from hpcflow.graph.likes import DeviceLike
 from hpcflow.graph.opdef import OpDef
 from hpcflow.graph.operation import (
     COLOCATION_ATTR,
@@ -22,6 +23,11 @@ from hpcflow.graph.operation import (
 from hpcflow.graph.reentry import reentrant
 from hpcflow.graph.scopes import VALID_OP_NAME, ScopedGraph, operation_of
 from hpcflow.version import GRAPH_DEF_VERSION
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.ops.flow.functions import Function
 
 
 class Parting(NamedTuple):
@@ -91,7 +97,7 @@ class Graph(Elements, Collections, ScopedGraph):
         producer, min_consumer = self._version_info
         return versions_pb2.VersionDef(producer=producer, min_consumer=min_consumer)
 
-    def _take_versions(self, versions: Any, alone: bool) -> None:
+    def _take_versions(self, versions: Message, alone: bool) -> None:
         """What was imported is in the graph, `alone` or besides what was there."""
         producer, consumer = versions.producer, versions.min_consumer
         if not alone:
@@ -233,7 +239,7 @@ class Graph(Elements, Collections, ScopedGraph):
                 break
             op._set_device(function(op))
 
-    def _apply_device_functions(self, op: Any) -> None:
+    def _apply_device_functions(self, op: Operation) -> None:
         """Tell an object of a program's own, by the method of operations that it has, which device
         an operation would get here: by ``_set_device_from_string``, or by ``_set_device`` as a
         ``DeviceSpec``. Nothing is told outside of device scopes."""
@@ -270,7 +276,7 @@ class Graph(Elements, Collections, ScopedGraph):
         """The function called `name`, or None."""
         return self._library.functions.get(name)
 
-    def _add_function(self, function: Any) -> None:
+    def _add_function(self, function: Function) -> None:
         """Add a function; ``ValueError`` if there is another one of its name."""
         self._check_not_finalized()
         self._library.add(function)
@@ -294,7 +300,7 @@ class Graph(Elements, Collections, ScopedGraph):
         """Refuse `op` and its outputs in fetches."""
         self._unfetchable.add(op)
 
-    def is_fetchable(self, tensor_or_op: Any) -> bool:
+    def is_fetchable(self, tensor_or_op: Tensor | Operation) -> bool:
         """True if the element may be fetched."""
         return operation_of(tensor_or_op) not in self._unfetchable
 
@@ -404,7 +410,7 @@ def op_scope(values: list, name: str | None, default_name: str | None = None) ->
     return _name_scope(name, default_name, values)
 
 
-def device(device_name_or_function: Any) -> Any:
+def device(device_name_or_function: DeviceLike | None) -> Any:
     """:meth:`Graph.device` of the default graph."""
     return get_default_graph().device(device_name_or_function)
 
@@ -437,17 +443,17 @@ def init_scope() -> Iterator[None]:
         yield
 
 
-def add_to_collection(name: Any, value: Any) -> None:
+def add_to_collection(name: str, value: Any) -> None:
     """:meth:`Graph.add_to_collection` of the default graph."""
     get_default_graph().add_to_collection(name, value)
 
 
-def get_collection(key: Any, scope: str | None = None) -> list:
+def get_collection(key: str, scope: str | None = None) -> list:
     """:meth:`Graph.get_collection` of the default graph."""
     return get_default_graph().get_collection(key, scope)
 
 
-def get_collection_ref(key: Any) -> list:
+def get_collection_ref(key: str) -> list:
     """:meth:`Graph.get_collection_ref` of the default graph."""
     return get_default_graph().get_collection_ref(key)
 

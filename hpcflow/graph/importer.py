@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import device_spec, dtypes
+from hpcflow.dtypes import DType
 from hpcflow.graph import shape_inference
 from hpcflow.graph.attr_values import node_attrs
 from hpcflow.graph.graph import Graph, get_default_graph
@@ -21,13 +22,17 @@ from hpcflow.graph.operation import (
 )
 from hpcflow.version import GRAPH_DEF_VERSION
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
 _BACK_EDGE_TYPES = ("NextIteration", "RefNextIteration")
 _ENTER_TYPES = ("Enter", "RefEnter")
 
 
 def import_graph_def(graph_def: Any, input_map: dict | None = None,
                      return_elements: list | None = None, name: str | None = None,
-                     op_dict: dict | None = None, producer_op_list: Any = None) -> list | None:
+                     op_dict: dict | None = None,
+                     producer_op_list: Message | None = None) -> list | None:
     """Add the nodes of `graph_def` to the default graph under the name scope `name`.
 
     `name` defaults to "import"; an empty string imports at the top level. `input_map` replaces
@@ -52,8 +57,8 @@ def import_graph_def(graph_def: Any, input_map: dict | None = None,
         return _import(graph, graph_def, input_map, return_elements, name, producer_op_list)
 
 
-def _import(graph: Graph, graph_def: Any, input_map: dict | None, return_elements: list | None,
-            name: str | None, producer_op_list: Any) -> list | None:
+def _import(graph: Graph, graph_def: Message, input_map: dict | None, return_elements: list | None,
+            name: str | None, producer_op_list: Message | None) -> list | None:
     added = graph._library.add_protos(graph_def.library)
     nodes = graph_def.node if producer_op_list is None else [
         _known_attributes(graph, n, producer_op_list) for n in graph_def.node]
@@ -71,7 +76,7 @@ def _import(graph: Graph, graph_def: Any, input_map: dict | None, return_element
     return found
 
 
-def _check_versions(versions: Any) -> None:
+def _check_versions(versions: Message) -> None:
     if versions.min_consumer > GRAPH_DEF_VERSION:
         raise ValueError(f"GraphDef min consumer version {versions.min_consumer} above current "
                          f"version {GRAPH_DEF_VERSION}: it was made for a newer release")
@@ -79,7 +84,8 @@ def _check_versions(versions: Any) -> None:
         raise ValueError(f"GraphDef disallows consumer version {GRAPH_DEF_VERSION}")
 
 
-def _check_arguments(graph_def: Any, input_map: Any, return_elements: Any) -> None:
+def _check_arguments(graph_def: str | Message, input_map: Sequence[Any] | Mapping[Any, Any] | None,
+                     return_elements: int | Sequence[Any] | None) -> None:
     from tensorboard.compat.proto import graph_pb2
 
     if not isinstance(graph_def, graph_pb2.GraphDef):
@@ -93,7 +99,7 @@ def _check_arguments(graph_def: Any, input_map: Any, return_elements: Any) -> No
         raise TypeError("return_elements must be a list of strings.")
 
 
-def _known_attributes(graph: Graph, node: Any, producers: Any) -> Any:
+def _known_attributes(graph: Graph, node: Message, producers: Message) -> Any:
     """`node` without the attributes that are defaults of a newer definition of its op type."""
     newer = next((op for op in producers.op if op.name == node.op), None)
     if newer is None or not graph._library.has(node.op):
@@ -252,7 +258,7 @@ class Importer:
 
     # ------------------------------------------------------------ one node
 
-    def _add(self, node: Any, scope: str) -> None:
+    def _add(self, node: Message, scope: str) -> None:
         op_def = self.graph._library.op_def(node.op)
         attrs = node_attrs(node, op_def)
         expected = arg_types(op_def.inputs, attrs)
@@ -277,7 +283,7 @@ class Importer:
         self.outputs.setdefault(node.name, op.outputs)
 
     def _create(self, op_def: OpDef, inputs: list[Tensor], attrs: dict, scope: str,
-                node: Any) -> Operation:
+                node: Message) -> Operation:
         shapes = attrs.pop("_output_shapes", ())
         name = self._name(scope, node)
         if op_def.name in _ENTER_TYPES:
@@ -288,7 +294,7 @@ class Importer:
                 tensor._dims = shape_inference.merge_dims(tensor._dims, shape._dims)
         return op
 
-    def _name(self, scope: str, node: Any) -> str:
+    def _name(self, scope: str, node: Message) -> str:
         name = f"{scope}{node.name}"
         used, folded = self.graph._names_in_use, name.lower()
         if name in self.graph._ops_by_name or (
@@ -306,7 +312,7 @@ class Importer:
         return self._scopes
 
     def _lower(self, op_def: OpDef, inputs: list[Tensor], attrs: dict, scope: str,
-               node: Any) -> Operation:
+               node: Message) -> Operation:
         """Build what the node stands for; an operation of its name gives what it results in."""
         name, types = self._name(scope, node), arg_types(op_def.outputs, attrs)
         with self.graph.device(node.device or ""), self.graph.name_scope(name + "/"):
@@ -421,7 +427,7 @@ class Importer:
 
 
 @contextlib.contextmanager
-def _naming(node: Any) -> Iterator[None]:
+def _naming(node: Message) -> Iterator[None]:
     """Let errors name `node`, which the import is at."""
     try:
         yield
@@ -438,7 +444,7 @@ def _is_handle(tensor: Tensor) -> bool:
         tensor.dtype._is_ref_dtype and tensor.dtype.base_dtype is dtypes.string)
 
 
-def _check_input_type(node: Any, i: int, tensor: Tensor, dtype: Any) -> None:
+def _check_input_type(node: Message, i: int, tensor: Tensor, dtype: DType) -> None:
     got = tensor._dtype
     if got.base_dtype is dtype.base_dtype and (got._is_ref_dtype or not dtype._is_ref_dtype):
         return

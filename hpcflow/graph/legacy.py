@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import get_gradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.shape_inference import constant_value_as_dims
 from hpcflow.graph.sparse_tensor import SparseTensor, convert_to_tensor_or_indexed_slices
 from hpcflow.shapes import TensorShape, as_shape
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 def get_gradient_function(op: Operation) -> Callable | None:
@@ -59,7 +64,7 @@ def add_to_collections(names: Iterable, value: Any) -> None:
     get_default_graph().add_to_collections(names, value)
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: TensorLike) -> bool:
     """Return whether `x` is a tensor, dense or sparse, or a variable."""
     return isinstance(x, (Tensor, SparseTensor, IndexedSlices)) or hasattr(x, "_as_graph_element")
 
@@ -69,19 +74,19 @@ def constant_value_as_shape(tensor: Tensor) -> TensorShape:
     return TensorShape(constant_value_as_dims(tensor))
 
 
-def convert_n_to_tensor_or_indexed_slices(values: Iterable, dtype: Any = None,
+def convert_n_to_tensor_or_indexed_slices(values: Iterable, dtype: DTypeLike | None = None,
                                           name: str | None = None) -> list:
     """Return each value as a tensor, IndexedSlices or a sparse tensor; None stays None."""
     return [None if v is None else convert_to_tensor_or_indexed_slices(
         v, dtype, None if name is None else f"{name}_{i}") for i, v in enumerate(values)]
 
 
-def ShapeEquals(tensor_proto: Any, shape: Any) -> bool:
+def ShapeEquals(tensor_proto: Message, shape: Sequence[int]) -> bool:
     """True if a ``TensorProto`` has this shape, a protobuf or a list."""
     return [d.size for d in tensor_proto.tensor_shape.dim] == as_shape(shape).as_list()
 
 
-def TensorShapeProtoToList(shape: Any) -> list[int]:
+def TensorShapeProtoToList(shape: Message) -> list[int]:
     """The dimensions of a ``TensorShapeProto``."""
     return [d.size for d in shape.dim]
 

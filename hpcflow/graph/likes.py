@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.shapes import Dimension, TensorShape
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from hpcflow.device_spec import DeviceSpec
     from hpcflow.graph.graph import Graph
     from hpcflow.graph.indexed_slices import IndexedSlices
@@ -27,7 +29,7 @@ class GraphElement(Protocol):
 class ConvertsToTensor(Protocol):
     """An object that makes its tensor itself, such as a variable in several parts."""
 
-    def _as_tensor(self, dtype: Any = None, name: str | None = None,
+    def _as_tensor(self, dtype: DTypeLike | None = None, name: str | None = None,
                    as_ref: bool = False) -> Tensor: ...
 
 
@@ -71,8 +73,8 @@ class SessionLike(Protocol):
     def graph(self) -> Any:
         """The graph of the session; None once some wrappers are closed."""
 
-    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None,
-            run_metadata: Any = None) -> Any:
+    def run(self, fetches: Any, feed_dict: Feeds | None = None, options: Message | None = None,
+            run_metadata: Message | None = None) -> Any:
         """Run a step and return the values of `fetches`."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesVi
 from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 
 
 def is_nested(value: Any) -> bool:
@@ -17,7 +18,7 @@ def is_nested(value: Any) -> bool:
     return isinstance(value, (list, tuple, dict, ValuesView))
 
 
-def as_list(values: Any) -> list:
+def as_list(values: TensorLike) -> list:
     """The entries of a list, tuple, set, generator or view of a dict, or of what else is a sequence
     but no string; of a dict the values; anything else as a list of one."""
     if isinstance(values, dict):

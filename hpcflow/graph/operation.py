@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hpcflow.base import tracing
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.opdef import OpDef
 from hpcflow.host.tuning import programs as tuning
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import ShapeLike, TensorShape
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from hpcflow.graph.graph import Graph
     from hpcflow.graph.likes import TensorLike
 
@@ -148,7 +151,7 @@ class Tensor:
         """Return the static shape, as far as it is known."""
         return TensorShape(self._dims)
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Merge `shape` into the static shape; ``ValueError`` if the two disagree."""
         self._dims = self.shape.merge_with(shape)._dims
 
@@ -156,7 +159,7 @@ class Tensor:
         """Return the operations that read this tensor."""
         return list(self._consumers)
 
-    def eval(self, feed_dict: dict | None = None, session: Any = None) -> Any:
+    def eval(self, feed_dict: dict | None = None, session: SessionLike | None = None) -> Any:
         """Run the default (or given) session for this tensor and return its value."""
         return _session_for(session, self.graph, "eval").run(self, feed_dict)
 
@@ -219,9 +222,10 @@ class Operation:
         "type",
     )  # fmt: skip
 
-    def __init__(self, node_def: Any, g: Graph, inputs: list[Tensor] | None = None,
+    def __init__(self, node_def: Message, g: Graph, inputs: list[Tensor] | None = None,
                  output_types: list[DType] | None = None,
-                 control_inputs: list[Operation] | None = None, input_types: Any = None,
+                 control_inputs: list[Operation] | None = None,
+                 input_types: Sequence[DTypeLike] | None = None,
                  original_op: Operation | None = None, op_def: OpDef | None = None) -> None:
         """An operation as the protobuf `node_def` says, for the graph `g` but not added to it.
 
@@ -336,7 +340,7 @@ class Operation:
         groups = [c for c in groups if c.startswith(COLOCATION_PREFIX)]
         return groups or [COLOCATION_PREFIX + self.name.encode()]
 
-    def run(self, feed_dict: dict | None = None, session: Any = None) -> None:
+    def run(self, feed_dict: dict | None = None, session: SessionLike | None = None) -> None:
         """Run this operation in the default (or given) session."""
         _session_for(session, self.graph, "run").run(self, feed_dict)
 

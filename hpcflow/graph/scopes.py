@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.operation import Operation, Tensor, device_string
 from hpcflow.graph.reentry import Reentrant, reentrant
+
+if TYPE_CHECKING:
+    from hpcflow.autodiff.backward_context import BackwardContext
+    from hpcflow.device_spec import DeviceSpec
+    from hpcflow.ops.flow.cond_context import CondContext
+    from hpcflow.ops.flow.while_context import WhileContext
 
 VALID_OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*\Z")
 _VALID_SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\-/]*\Z")
@@ -17,7 +23,8 @@ _VALID_SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\-/]*\Z")
 class _ControlScope:
     """One ``control_dependencies`` scope: what to wait for, and what was made inside."""
 
-    def __init__(self, ops: list[Operation], outer_context: Any) -> None:
+    def __init__(self, ops: list[Operation],
+                 outer_context: BackwardContext | WhileContext | CondContext | None) -> None:
         self.ops = ops
         self.seen: set[Operation] = set()
         self.outer_context = outer_context
@@ -26,7 +33,8 @@ class _ControlScope:
         self.seen.add(op)
 
 
-def _device_function(device: Any) -> Callable[[Operation], str] | None:
+def _device_function(
+        device: str | Callable[..., Any] | DeviceSpec | None) -> Callable[[Operation], str] | None:
     from hpcflow import device_spec
 
     if device is None:
@@ -98,7 +106,7 @@ class ScopedGraph:
     _container = _of_thread("container", "The resource container of stateful operations.")
     _control_flow_context = _of_thread("context", "The conditional or loop that is being built.")
 
-    def as_graph_element(self, obj: Any, allow_tensor: bool = True,
+    def as_graph_element(self, obj: object, allow_tensor: bool = True,
                          allow_operation: bool = True) -> Any:
         """Return the Tensor or Operation that `obj` stands for."""
         raise NotImplementedError

@@ -7,7 +7,10 @@ import contextvars
 import itertools
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpcflow.graph.graph import Graph
 
 #: The graph, the key and the count of the part of a graph that is being built.
 _part: contextvars.ContextVar[tuple[Any, str, Iterator[int]] | None] = contextvars.ContextVar(
@@ -15,7 +18,7 @@ _part: contextvars.ContextVar[tuple[Any, str, Iterator[int]] | None] = contextva
 
 
 @contextlib.contextmanager
-def seeds_of_part(graph: Any, key: str) -> Iterator[None]:
+def seeds_of_part(graph: Graph, key: str) -> Iterator[None]:
     """Let seeds of operations that are built now follow from `key` and their order in this part.
 
     By default they follow from the operation's place in the whole graph. Parts that several ranks
@@ -38,7 +41,7 @@ def seeds_of_place() -> Iterator[None]:
         _part.reset(token)
 
 
-def next_seed(graph: Any) -> int:
+def next_seed(graph: Graph) -> int:
     """The seed of the next operation of `graph` that is given none."""
     part = _part.get()
     if part is None or part[0] is not graph:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow import dtypes
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import Graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Feeds, SessionLike
 from hpcflow.graph.operation import Operation, Tensor, refuse_array
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value_as_dims
 from hpcflow.shapes import TensorShape
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class SparseTensorValue(NamedTuple):
@@ -42,7 +46,9 @@ class SparseTensor:
     __array_priority__ = 120
     __array__ = refuse_array
 
-    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+    def __init__(self, indices: Tensor | np.ndarray | Sequence[Any],
+                 values: Tensor | np.ndarray | Sequence[Any],
+                 dense_shape: Tensor | np.ndarray | Sequence[int]) -> None:
         with name_scope(None, "SparseTensor", [indices, values, dense_shape]):
             self._indices = convert_to_tensor(indices, dtypes.int64, name="indices")
             self._values = convert_to_tensor(values, name="values", as_ref=True)
@@ -105,7 +111,8 @@ class SparseTensor:
         """Return the static shape, as far as it is known."""
         return TensorShape(constant_value_as_dims(self._dense_shape))
 
-    def eval(self, feed_dict: Any = None, session: Any = None) -> SparseTensorValue:
+    def eval(self, feed_dict: Feeds | None = None,
+             session: SessionLike | None = None) -> SparseTensorValue:
         """Return the value, run in `session` (default: the default session).
 
         Raises ``ValueError`` if there is no session.
@@ -131,7 +138,7 @@ class SparseTensor:
             values = build(self._indices, self._values, self._dense_shape, other, name=scope)
         return SparseTensor(self._indices, values, self._dense_shape)
 
-    def __mul__(self, other: Any) -> SparseTensor:
+    def __mul__(self, other: float) -> SparseTensor:
         return self._dense_operand("SparseDenseCwiseMul", other, "mul")
 
     __rmul__ = __mul__
@@ -163,7 +170,7 @@ def to_sparse(value: Any, what: str = "Input") -> SparseTensor:
     raise TypeError(f"{what} must be a SparseTensor, got {value!r}.")
 
 
-def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None,
+def convert_to_tensor_or_sparse_tensor(value: Any, dtype: DTypeLike | None = None,
                                        name: str | None = None) -> Tensor | SparseTensor:
     """Return `value` as a SparseTensor if it is sparse, else as a Tensor.
 
@@ -178,8 +185,8 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None,
     return sparse
 
 
-def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None,
-                                        as_ref: bool = False) -> Any:
+def convert_to_tensor_or_indexed_slices(value: int | IndexedSlices, dtype: DTypeLike | None = None,
+                                        name: str | None = None, as_ref: bool = False) -> Any:
     """Return a Tensor, or IndexedSlices and SparseTensors as they are.
 
     Raises ``ValueError`` for sparse values of another dtype than `dtype`.

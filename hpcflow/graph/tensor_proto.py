@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from hpcflow import dtypes
 from hpcflow.base.formats.array_protos import add_values, is_uniform, make_ndarray, with_shape
 from hpcflow.dtypes import DType
 from hpcflow.shapes import Dimension, TensorShape, as_shape
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 __all__ = ["make_ndarray", "make_tensor_proto", "numpy_value"]
 
@@ -24,7 +27,8 @@ TOO_LARGE = "Cannot create a tensor proto whose content is larger than 2GB."
 _PYTHON_DEFAULTS = {np.dtype(np.float64): dtypes.float32, np.dtype(np.int64): dtypes.int32}
 
 
-def numpy_value(values: Any, dtype: DType | None = None, shape: Any = None) -> np.ndarray:
+def numpy_value(values: TensorLike, dtype: DType | None = None,
+                shape: TensorShape | None = None) -> np.ndarray:
     """Return `values` (Python or NumPy) as an array of `dtype`.
 
     Without a dtype, Python floats become float32 and Python integers int32 (int64 where they do
@@ -40,7 +44,7 @@ def numpy_value(values: Any, dtype: DType | None = None, shape: Any = None) -> n
     return array
 
 
-def _from_numpy(values: Any, dtype: DType | None) -> np.ndarray:
+def _from_numpy(values: np.ndarray | np.generic, dtype: DType | None) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind in "USO":
         if dtype is not None and dtype is not dtypes.string:
@@ -149,7 +153,7 @@ def _encode_nested(values: Any) -> np.ndarray:
     return _encode(np.array(values, dtype=object))
 
 
-def _as_bytes(item: Any) -> bytes:
+def _as_bytes(item: str | bytes | int) -> bytes:
     if isinstance(item, str):
         return item.encode()
     if not isinstance(item, bytes):
@@ -162,7 +166,7 @@ def _not_a_tensor(values: Any) -> str:
             "Consider casting elements to a supported type.")
 
 
-def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
+def make_tensor_proto(values: Any, dtype: DType | None = None, shape: Any = None,
                       verify_shape: bool = False, allow_broadcast: bool = False) -> Any:
     """Return a ``TensorProto`` holding `values` (Python, NumPy, or what offers an array).
 

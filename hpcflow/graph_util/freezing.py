@@ -7,16 +7,22 @@ on the way pass its value on instead.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.attr_values import to_proto
 from hpcflow.graph.importer import split_input
+from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.graph.operation import arg_length
 from hpcflow.graph.raw import raw_ops
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.graph.graph import Graph
 
 VARIABLE_TYPES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 _PASSING = frozenset({"Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration"})
@@ -40,7 +46,7 @@ class Frozen:
     writes it does.
     """
 
-    def __init__(self, graph_def: Any, values: dict[str, np.ndarray]) -> None:
+    def __init__(self, graph_def: Message, values: dict[str, np.ndarray]) -> None:
         self._graph_def = graph_def
         self._nodes = {node.name: node for node in graph_def.node}
         self._variables = {name: name for name in values}  # what carries one -> the variable
@@ -51,7 +57,7 @@ class Frozen:
         for name, value in values.items():
             _make_constant(self._nodes[name], value)
 
-    def _carried(self, node: Any) -> Iterator[tuple[int, str]]:
+    def _carried(self, node: Message) -> Iterator[tuple[int, str]]:
         """(position, variable) of the inputs that carry one."""
         for position, text in enumerate(node.input):
             source = split_input(text)[0]
@@ -98,7 +104,7 @@ class Frozen:
     def _is_handle(self, variable: str) -> bool:
         return self._nodes[variable].op == "VarHandleOp"
 
-    def _takes_reference(self, node: Any, positions: set[int]) -> bool:
+    def _takes_reference(self, node: Message, positions: set[int]) -> bool:
         """True if one of the inputs at `positions` has to be a reference."""
         if any(f.signature.name == node.op for f in self._graph_def.library.function):
             return False
@@ -130,14 +136,14 @@ class Frozen:
         return name
 
 
-def values_of(sess: Any, graph_def: Any, names: list[str]) -> dict[str, np.ndarray]:
+def values_of(sess: SessionLike, graph_def: Message, names: list[str]) -> dict[str, np.ndarray]:
     """The values that the variables `names` of `graph_def` have in a session."""
     kinds = {node.name: node.op for node in graph_def.node if node.name in names}
     fetches = [_read_of(sess.graph, n) if kinds[n] == "VarHandleOp" else f"{n}:0" for n in names]
     return dict(zip(names, sess.run(fetches), strict=True)) if names else {}
 
 
-def _read_of(graph: Any, variable: str) -> Any:
+def _read_of(graph: Graph, variable: str) -> Any:
     """A tensor that has the value behind a handle, and waits for nothing."""
     handle = graph.get_tensor_by_name(f"{variable}:0")
     for op in handle.consumers():
@@ -147,7 +153,7 @@ def _read_of(graph: Any, variable: str) -> Any:
         return raw_ops.ReadVariableOp(resource=handle, dtype=handle.op.attr("dtype"))
 
 
-def _passes_variables(node: Any) -> bool:
+def _passes_variables(node: Message) -> bool:
     kind = node.op.removeprefix("Ref")
     if kind not in _PASSING:
         return False
@@ -159,7 +165,7 @@ def _lengths(node: Any) -> dict[str, Any]:
             for name, value in node.attr.items()}
 
 
-def _rewrite(node: Any, kind: str, attrs: dict[str, str]) -> None:
+def _rewrite(node: Message, kind: str, attrs: dict[str, str]) -> None:
     """Make a node one of type `kind`, whose attributes have the values of those it had."""
     kept = {new: type(node.attr[old]).FromString(node.attr[old].SerializeToString())
             for new, old in attrs.items() if old in node.attr}
@@ -169,13 +175,13 @@ def _rewrite(node: Any, kind: str, attrs: dict[str, str]) -> None:
         node.attr[name].CopyFrom(value)
 
 
-def _make_constant(node: Any, value: Any) -> None:
+def _make_constant(node: Message, value: np.ndarray | np.generic) -> None:
     dtype = dtypes.as_dtype(node.attr["dtype"].type)
     _rewrite(node, "Const", {})
     _set_value(node, value, dtype)
 
 
-def _set_value(node: Any, value: Any, dtype: dtypes.DType) -> None:
+def _set_value(node: Message, value: np.ndarray | np.generic, dtype: dtypes.DType) -> None:
     from hpcflow.graph.tensor_proto import make_tensor_proto
 
     node.attr["dtype"].CopyFrom(to_proto(dtype))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import split_input
+from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation
 from hpcflow.graph_util.freezing import VARIABLE_TYPES, Frozen, values_of
 from hpcflow.metagraph.placing import replace_devices, write_placement
 from hpcflow.shapes import TensorShape
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 __all__ = ["convert_variables_to_constants", "extract_sub_graph", "must_run_on_cpu",
            "remove_training_nodes", "replace_devices", "set_cpu0",
@@ -46,7 +50,7 @@ def set_cpu0(device_string: str) -> str:
     return spec.to_string()
 
 
-def extract_sub_graph(graph_def: Any, dest_nodes: Iterable[str]) -> Any:
+def extract_sub_graph(graph_def: Message, dest_nodes: Iterable[str]) -> Any:
     """Return the GraphDef of the nodes that `dest_nodes` (names) depend on, and of themselves.
 
     Raises ``TypeError`` if `dest_nodes` is one string, ``AssertionError`` for unknown
@@ -68,7 +72,7 @@ def extract_sub_graph(graph_def: Any, dest_nodes: Iterable[str]) -> Any:
     return _graph_with(graph_def, [node for node in graph_def.node if node.name in kept])
 
 
-def _graph_with(graph_def: Any, nodes: list) -> Any:
+def _graph_with(graph_def: Message, nodes: list) -> Any:
     """A GraphDef with copies of `nodes` and the versions and functions of `graph_def`."""
     result = type(graph_def)()
     result.node.extend(nodes)
@@ -83,7 +87,8 @@ def tensor_shape_from_node_def_name(graph: Graph, input_name: str) -> TensorShap
     return graph.get_tensor_by_name(f"{name}:{max(index, 0)}").get_shape()
 
 
-def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | None = None) -> Any:
+def remove_training_nodes(input_graph: Message,
+                          protected_nodes: Iterable[str] | None = None) -> Any:
     """Return the GraphDef without Identity and CheckNumerics: readers take what these read.
 
     Nothing waits for a CheckNumerics any more. Every Identity with other control edges stays, and
@@ -106,7 +111,7 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | Non
     return result
 
 
-def _colocated_with(graph_def: Any) -> set[str]:
+def _colocated_with(graph_def: Message) -> set[str]:
     """The nodes that other nodes name as where they are."""
     return {group[len(COLOCATION_PREFIX):].decode() for node in graph_def.node
             if COLOCATION_ATTR in node.attr for group in node.attr[COLOCATION_ATTR].list.s
@@ -120,7 +125,8 @@ def _source_of(text: str, sources: dict[str, str]) -> str:
     return text
 
 
-def convert_variables_to_constants(sess: Any, input_graph_def: Any, output_node_names: list[str],
+def convert_variables_to_constants(sess: SessionLike, input_graph_def: Message,
+                                   output_node_names: list[str],
                                    variable_names_whitelist: list[str] | None = None,
                                    variable_names_blacklist: list[str] | None = None) -> Any:
     """Return the part of a GraphDef that computes some nodes, with its variables as constants.

@@ -159,7 +159,7 @@ class _Shape:
         self._ended = self._faults = self._retry = 0.0
         self._wait = tuning.BLAS_WAIT_SECONDS
 
-    def dot(self, a: Any, b: Any, out: Any, setting: _Threads) -> Any:
+    def dot(self, a: np.ndarray, b: np.ndarray, out: Any, setting: _Threads) -> Any:
         """``np.dot``, by one thread or by all."""
         began = time.perf_counter()
         is_late = began - self._ended > self._alone
@@ -224,7 +224,7 @@ def may_try() -> bool:
     return not (threads.is_rank() or config.flags.deterministic or threads.limited_to_one())
 
 
-def _shape_of(a: Any, b: Any) -> _Shape | None:
+def _shape_of(a: np.ndarray, b: np.ndarray) -> _Shape | None:
     """What is known of products like that of `a` and `b`; None if all threads are not tried."""
     if not may_try():
         return None
@@ -335,7 +335,7 @@ def dot_alone(a: Any, b: Any) -> Any:
         return np.dot(a, b)
 
 
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+def dot(a: np.ndarray, b: np.ndarray, out: Any = None) -> Any:
     """``np.dot`` of two matrices; see the module for how many threads small ones have.
 
     Raises ValueError as ``np.dot`` does.

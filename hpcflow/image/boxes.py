@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.random.random_ops import get_seed
 
 
-def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None,
-                        colors: Any = None) -> Tensor:
+def draw_bounding_boxes(images: TensorLike, boxes: TensorLike, name: str | None = None,
+                        colors: TensorLike | None = None) -> Tensor:
     """Return images with the outlines of boxes.
 
     Args:
@@ -25,9 +25,9 @@ def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None,
     return raw_ops.DrawBoundingBoxesV2(images=images, boxes=boxes, colors=colors, name=name)
 
 
-def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any,
-                        iou_threshold: Any = None, name: str | None = None,
-                        score_threshold: Any = None) -> Tensor:
+def non_max_suppression(boxes: TensorLike, scores: TensorLike, max_output_size: TensorLike,
+                        iou_threshold: TensorLike | None = None, name: str | None = None,
+                        score_threshold: TensorLike | None = None) -> Tensor:
     """Return the indices of the boxes with the highest scores that overlap little.
 
     Args:
@@ -52,10 +52,11 @@ def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any,
         score_threshold=lowest, name=name)
 
 
-def non_max_suppression_with_scores(
-        boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
-        score_threshold: Any = float("-inf"), soft_nms_sigma: Any = 0.0,
-        name: str | None = None) -> tuple[Tensor, Tensor]:
+def non_max_suppression_with_scores(boxes: TensorLike, scores: TensorLike,
+                                    max_output_size: TensorLike, iou_threshold: TensorLike = 0.5,
+                                    score_threshold: TensorLike = float("-inf"),
+                                    soft_nms_sigma: TensorLike = 0.0,
+                                    name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the indices of :func:`non_max_suppression`, and the scores of their boxes.
 
     With a `soft_nms_sigma` boxes that overlap better ones are not left out: their scores are
@@ -68,10 +69,11 @@ def non_max_suppression_with_scores(
     return indices, chosen
 
 
-def non_max_suppression_padded(
-        boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
-        score_threshold: Any = float("-inf"), pad_to_max_output_size: bool = False,
-        name: str | None = None) -> tuple[Tensor, Tensor]:
+def non_max_suppression_padded(boxes: TensorLike, scores: TensorLike, max_output_size: TensorLike,
+                               iou_threshold: TensorLike = 0.5,
+                               score_threshold: TensorLike = float("-inf"),
+                               pad_to_max_output_size: bool = False,
+                               name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the indices of :func:`non_max_suppression`, and how many there are.
 
     With `pad_to_max_output_size` zeros follow them up to `max_output_size`.
@@ -82,9 +84,10 @@ def non_max_suppression_padded(
     return indices, count
 
 
-def non_max_suppression_overlaps(
-        overlaps: Any, scores: Any, max_output_size: Any, overlap_threshold: Any = 0.5,
-        score_threshold: Any = float("-inf"), name: str | None = None) -> Tensor:
+def non_max_suppression_overlaps(overlaps: TensorLike, scores: TensorLike,
+                                 max_output_size: TensorLike, overlap_threshold: TensorLike = 0.5,
+                                 score_threshold: TensorLike = float("-inf"),
+                                 name: str | None = None) -> Tensor:
     """Return the indices of the best items that overlap little, by a matrix of the overlaps.
 
     Args:
@@ -100,13 +103,14 @@ def non_max_suppression_overlaps(
         overlap_threshold=overlap_threshold, score_threshold=score_threshold, name=name)
 
 
-def sample_distorted_bounding_box(
-        image_size: Any, bounding_boxes: Any, seed: int | None = None, seed2: int | None = None,
-        min_object_covered: float | None = None,
-        aspect_ratio_range: Sequence[float] | None = None,
-        area_range: Sequence[float] | None = None, max_attempts: int | None = None,
-        use_image_if_no_bounding_boxes: bool | None = None,
-        name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def sample_distorted_bounding_box(image_size: TensorLike, bounding_boxes: TensorLike,
+                                  seed: int | None = None, seed2: int | None = None,
+                                  min_object_covered: float | None = None,
+                                  aspect_ratio_range: Sequence[float] | None = None,
+                                  area_range: Sequence[float] | None = None,
+                                  max_attempts: int | None = None,
+                                  use_image_if_no_bounding_boxes: bool | None = None,
+                                  name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """Return a random part of an image that shows enough of some object.
 
     Args:
@@ -137,9 +141,9 @@ def sample_distorted_bounding_box(
     return begin, size, box
 
 
-def extract_glimpse(input: Any, size: Any, offsets: Any, centered: bool | None = None,
-                    normalized: bool | None = None, uniform_noise: bool | None = None,
-                    name: str | None = None) -> Tensor:
+def extract_glimpse(input: TensorLike, size: TensorLike, offsets: TensorLike,
+                    centered: bool | None = None, normalized: bool | None = None,
+                    uniform_noise: bool | None = None, name: str | None = None) -> Tensor:
     """Return windows of images around points; noise where a window leaves its image.
 
     Args:

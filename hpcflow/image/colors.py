@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.image.shapes import as_image
@@ -23,7 +25,7 @@ _GREY = (0.2989, 0.5870, 0.1140)
 # ---------------------------------------------------------------- value ranges
 
 
-def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False,
+def convert_image_dtype(image: TensorLike, dtype: DTypeLike, saturate: bool = False,
                         name: str | None = None) -> Tensor:
     """Return `image` in another dtype, its values scaled to the range of that.
 
@@ -71,7 +73,7 @@ def _between_integers(x: Tensor, have: DType, wanted: DType, saturate: bool, nam
     return raw_ops.Mul(_as_type(x, wanted, saturate), scale, name=name)
 
 
-def _through_floats(image: Any, name: str | None, default: str, change: Any,
+def _through_floats(image: TensorLike, name: str | None, default: str, change: Callable[..., Any],
                     saturate: bool) -> Tensor:
     """``change(image as float32)`` in the dtype of `image`."""
     with name_scope(name, default, [image]) as scope:
@@ -83,13 +85,13 @@ def _through_floats(image: Any, name: str | None, default: str, change: Any,
 # ---------------------------------------------------------------- adjustments
 
 
-def adjust_brightness(image: Any, delta: Any) -> Tensor:
+def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
     """Return `image` with `delta` added to all values, in the scale of floating-point images."""
     return _through_floats(image, None, "adjust_brightness", lambda x: raw_ops.Add(
         x, cast(delta, dtypes.float32)), True)
 
 
-def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
+def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
     """Return images whose differences from the mean of their channel are multiplied.
 
     Args:
@@ -100,7 +102,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
         x, contrast_factor), True)
 
 
-def adjust_gamma(image: Any, gamma: float = 1, gain: float = 1) -> Tensor:
+def adjust_gamma(image: TensorLike, gamma: float = 1, gain: float = 1) -> Tensor:
     """Return ``gain * image ** gamma``, with values taken as parts of their dtype's range.
 
     The result is float32, in the range of the dtype of `image`.
@@ -119,12 +121,13 @@ def adjust_gamma(image: Any, gamma: float = 1, gain: float = 1) -> Tensor:
         return raw_ops.Mul(raw_ops.Mul(power, scale), cast(gain, dtypes.float32))
 
 
-def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
+def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) -> Tensor:
     """Return RGB images with their hue turned by `delta`, in [-1, 1], of a whole turn."""
     return _through_floats(image, name, "adjust_hue", lambda x: raw_ops.AdjustHue(x, delta), False)
 
 
-def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
+def adjust_saturation(image: TensorLike, saturation_factor: TensorLike,
+                      name: str | None = None) -> Tensor:
     """Return RGB images with their saturation multiplied."""
     return _through_floats(image, name, "adjust_saturation", lambda x: raw_ops.AdjustSaturation(
         x, saturation_factor), False)
@@ -133,19 +136,21 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
 # ---------------------------------------------------------------- random adjustments
 
 
-def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+def random_brightness(image: TensorLike, max_delta: float, seed: int | None = None) -> Tensor:
     """Return :func:`adjust_brightness` by a random number within ``[-max_delta, max_delta)``."""
     if max_delta < 0:
         raise ValueError(f"max_delta must be non-negative but is {max_delta}")
     return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
 
 
-def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+def random_contrast(image: TensorLike, lower: float, upper: float,
+                    seed: int | None = None) -> Tensor:
     """Return :func:`adjust_contrast` by a random factor within ``[lower, upper)``."""
     return adjust_contrast(image, _random_factor(lower, upper, seed))
 
 
-def random_saturation(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+def random_saturation(image: TensorLike, lower: float, upper: float,
+                      seed: int | None = None) -> Tensor:
     """Return :func:`adjust_saturation` by a random factor within ``[lower, upper)``."""
     return adjust_saturation(image, _random_factor(lower, upper, seed))
 
@@ -158,7 +163,7 @@ def _random_factor(lower: float, upper: float, seed: int | None) -> Tensor:
     return random_uniform([], lower, upper, seed=seed)
 
 
-def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+def random_hue(image: TensorLike, max_delta: float, seed: int | None = None) -> Tensor:
     """Return :func:`adjust_hue` by a random part, within ``[-max_delta, max_delta)``, of a turn."""
     if not 0 <= max_delta <= 0.5:
         raise ValueError(f"max_delta must be within [0, 0.5] but is {max_delta}")
@@ -168,17 +173,17 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
 # ---------------------------------------------------------------- colour spaces
 
 
-def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
+def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
     """Return hue, saturation and value, all in [0, 1], of RGB images ``[..., 3]``."""
     return raw_ops.RGBToHSV(images=images, name=name)
 
 
-def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
+def hsv_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
     """Return RGB images of hue, saturation and value ``[..., 3]``, all in [0, 1]."""
     return raw_ops.HSVToRGB(images=images, name=name)
 
 
-def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
+def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Tensor:
     """Return ``[..., 1]``: the brightness of RGB images ``[..., 3]``, in their dtype."""
     def weighted(x: Tensor) -> Tensor:
         return reduce_sum(raw_ops.Mul(x, np.array(_GREY, np.float32)), -1, keep_dims=True)
@@ -186,7 +191,7 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
     return _through_floats(images, name, "rgb_to_grayscale", weighted, False)
 
 
-def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
+def grayscale_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
     """Return ``[..., 3]``: three copies of the only channel of images ``[..., 1]``."""
     with name_scope(name, "grayscale_to_rgb", [images]) as scope:
         tensor = convert_to_tensor(images, name="images")
@@ -199,22 +204,22 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
         return result
 
 
-def rgb_to_yiq(images: Any) -> Tensor:
+def rgb_to_yiq(images: TensorLike) -> Tensor:
     """Return the luma and the two chroma signals of NTSC of RGB images ``[..., 3]``."""
     return _mixed(images, _RGB_TO_YIQ)
 
 
-def yiq_to_rgb(images: Any) -> Tensor:
+def yiq_to_rgb(images: TensorLike) -> Tensor:
     """Undo :func:`rgb_to_yiq`."""
     return _mixed(images, _YIQ_TO_RGB)
 
 
-def rgb_to_yuv(images: Any) -> Tensor:
+def rgb_to_yuv(images: TensorLike) -> Tensor:
     """Return the luma and the two chroma signals of PAL of RGB images ``[..., 3]``."""
     return _mixed(images, _RGB_TO_YUV)
 
 
-def yuv_to_rgb(images: Any) -> Tensor:
+def yuv_to_rgb(images: TensorLike) -> Tensor:
     """Undo :func:`rgb_to_yuv`."""
     return _mixed(images, _YUV_TO_RGB)
 
@@ -229,7 +234,7 @@ _RGB_TO_YUV = ((0.299, -0.14714119, 0.61497538), (0.587, -0.28886916, -0.5149651
 _YUV_TO_RGB = ((1, 1, 1), (0, -0.394642334, 2.03206185), (1.13988303, -0.58062185, 0))
 
 
-def _mixed(images: Any, weights: tuple) -> Tensor:
+def _mixed(images: TensorLike, weights: tuple) -> Tensor:
     images = convert_to_tensor(images, name="images")
     kind = images.dtype.base_dtype
     flat = raw_ops.Reshape(images, np.array([-1, 3], np.int32))
@@ -242,7 +247,7 @@ def _mixed(images: Any, weights: tuple) -> Tensor:
 # ---------------------------------------------------------------- statistics
 
 
-def per_image_standardization(image: Any) -> Tensor:
+def per_image_standardization(image: TensorLike) -> Tensor:
     """Return images with mean 0 and standard deviation 1 each, as float32.
 
     `image` is ``[height, width, channels]``, or a batch of such. The deviation counts as
@@ -267,7 +272,7 @@ def _batch(x: Tensor) -> Any:
                 dtypes.float32)
 
 
-def total_variation(images: Any, name: str | None = None) -> Tensor:
+def total_variation(images: TensorLike, name: str | None = None) -> Tensor:
     """Return the sum of the absolute differences of neighbouring pixels.
 
     A scalar for one image ``[height, width, channels]``, one number per image for a batch.

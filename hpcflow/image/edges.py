@@ -8,6 +8,7 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 
@@ -15,7 +16,7 @@ from hpcflow.graph.raw import raw_ops
 _SOBEL = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]])
 
 
-def sobel_edges(image: Any) -> Tensor:
+def sobel_edges(image: TensorLike) -> Tensor:
     """Return Sobel's edges of images: ``[batch, height, width, channels, 2]``.
 
     The last dimension holds the change from row to row and from column to column; the border is
@@ -42,7 +43,7 @@ def sobel_edges(image: Any) -> Tensor:
         return result
 
 
-def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
+def image_gradients(image: TensorLike) -> tuple[Tensor, Tensor]:
     """Return how images change from row to row and from column to column.
 
     Each has the shape ``[batch, height, width, channels]`` of the images; the last row of the

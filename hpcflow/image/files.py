@@ -5,20 +5,20 @@ Reading and writing needs Pillow (``pip install hpcflow[image]``).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.image.colors import convert_image_dtype
 from hpcflow.ops.random.random_ops import random_uniform
 
 
-def decode_jpeg(contents: Any, channels: int | None = None, ratio: int | None = None,
+def decode_jpeg(contents: TensorLike, channels: int | None = None, ratio: int | None = None,
                 fancy_upscaling: bool | None = None, try_recover_truncated: bool | None = None,
                 acceptable_fraction: float | None = None, dct_method: str | None = None,
                 name: str | None = None) -> Tensor:
@@ -45,7 +45,7 @@ def decode_jpeg(contents: Any, channels: int | None = None, ratio: int | None = 
         dct_method=dct_method or "", name=name)
 
 
-def decode_png(contents: Any, channels: int | None = None, dtype: Any = None,
+def decode_png(contents: TensorLike, channels: int | None = None, dtype: DTypeLike | None = None,
                name: str | None = None) -> Tensor:
     """Return the image of a PNG file: ``[height, width, channels]``.
 
@@ -62,7 +62,7 @@ def decode_png(contents: Any, channels: int | None = None, dtype: Any = None,
                              dtype=dtypes.uint8 if dtype is None else dtype, name=name)
 
 
-def decode_gif(contents: Any, name: str | None = None) -> Tensor:
+def decode_gif(contents: TensorLike, name: str | None = None) -> Tensor:
     """Return all frames of a GIF file: uint8 ``[frames, height, width, 3]``.
 
     Raises:
@@ -71,8 +71,8 @@ def decode_gif(contents: Any, name: str | None = None) -> Tensor:
     return raw_ops.DecodeGif(contents=contents, name=name)
 
 
-def decode_image(contents: Any, channels: int | None = None, name: str | None = None,
-                 dtype: Any = dtypes.uint8, expand_animations: bool = True) -> Tensor:
+def decode_image(contents: TensorLike, channels: int | None = None, name: str | None = None,
+                 dtype: DTypeLike = dtypes.uint8, expand_animations: bool = True) -> Tensor:
     """Return the image of a JPEG, PNG or GIF file: of rank 3, or of rank 4 for GIF.
 
     Args:
@@ -95,7 +95,7 @@ def decode_image(contents: Any, channels: int | None = None, name: str | None = 
     return convert_image_dtype(decoded, dtype)
 
 
-def encode_jpeg(image: Any, format: str | None = None, quality: int | None = None,
+def encode_jpeg(image: TensorLike, format: str | None = None, quality: int | None = None,
                 progressive: bool | None = None, optimize_size: bool | None = None,
                 chroma_downsampling: bool | None = None, density_unit: str | None = None,
                 x_density: int | None = None, y_density: int | None = None,
@@ -124,7 +124,8 @@ def encode_jpeg(image: Any, format: str | None = None, quality: int | None = Non
         name=name)
 
 
-def encode_png(image: Any, compression: int | None = None, name: str | None = None) -> Tensor:
+def encode_png(image: TensorLike, compression: int | None = None,
+               name: str | None = None) -> Tensor:
     """Return the bytes of a PNG file, a scalar string.
 
     Args:
@@ -137,22 +138,22 @@ def encode_png(image: Any, compression: int | None = None, name: str | None = No
                              name=name)
 
 
-def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
+def is_jpeg(contents: TensorLike, name: str | None = None) -> Tensor:
     """Return whether the bytes `contents` begin like a JPEG file."""
     with name_scope(name, "is_jpeg", [contents]):
         return raw_ops.Equal(raw_ops.Substr(contents, np.int32(0), np.int32(3)), b"\xff\xd8\xff")
 
 
-def extract_jpeg_shape(contents: Any, output_type: Any = dtypes.int32,
+def extract_jpeg_shape(contents: TensorLike, output_type: DTypeLike = dtypes.int32,
                        name: str | None = None) -> Tensor:
     """Return ``[height, width, channels]`` of a JPEG file, of which only the head is read."""
     return raw_ops.ExtractJpegShape(contents=contents, output_type=output_type, name=name)
 
 
-def decode_and_crop_jpeg(contents: Any, crop_window: Any, channels: int = 0, ratio: int = 1,
-                         fancy_upscaling: bool = True, try_recover_truncated: bool = False,
-                         acceptable_fraction: float = 1, dct_method: str = "",
-                         name: str | None = None) -> Tensor:
+def decode_and_crop_jpeg(contents: TensorLike, crop_window: TensorLike, channels: int = 0,
+                         ratio: int = 1, fancy_upscaling: bool = True,
+                         try_recover_truncated: bool = False, acceptable_fraction: float = 1,
+                         dct_method: str = "", name: str | None = None) -> Tensor:
     """Return a part of the image of a JPEG file; see :func:`decode_jpeg`.
 
     Args:
@@ -168,12 +169,13 @@ def decode_and_crop_jpeg(contents: Any, crop_window: Any, channels: int = 0, rat
         acceptable_fraction=acceptable_fraction, dct_method=dct_method, name=name)
 
 
-def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
+def decode_bmp(contents: TensorLike, channels: int = 0, name: str | None = None) -> Tensor:
     """Return the image of a BMP file: uint8 ``[height, width, channels]``."""
     return raw_ops.DecodeBmp(contents=contents, channels=channels, name=name)
 
 
-def adjust_jpeg_quality(image: Any, jpeg_quality: Any, name: str | None = None) -> Tensor:
+def adjust_jpeg_quality(image: TensorLike, jpeg_quality: TensorLike,
+                        name: str | None = None) -> Tensor:
     """Return an image as it is after it was written as JPEG and read again.
 
     Args:
@@ -191,7 +193,7 @@ def adjust_jpeg_quality(image: Any, jpeg_quality: Any, name: str | None = None) 
         return convert_image_dtype(read, image.dtype.base_dtype, saturate=True)
 
 
-def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int,
+def random_jpeg_quality(image: TensorLike, min_jpeg_quality: int, max_jpeg_quality: int,
                         seed: int | None = None) -> Tensor:
     """Return :func:`adjust_jpeg_quality` by a random quality in
     ``[min_jpeg_quality, max_jpeg_quality)``."""

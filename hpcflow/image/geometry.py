@@ -11,6 +11,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.image.shapes import as_image, checked, known, sizes
@@ -20,7 +21,7 @@ from hpcflow.ops.random.random_ops import random_uniform
 # ---------------------------------------------------------------- flips and turns
 
 
-def flip_left_right(image: Any) -> Tensor:
+def flip_left_right(image: TensorLike) -> Tensor:
     """Return the mirror image of ``[..., height, width, channels]``: columns in reverse order.
 
     `image` is one image, or a batch.
@@ -28,7 +29,7 @@ def flip_left_right(image: Any) -> Tensor:
     return _reversed(as_image(image, (3, 4)), -2)
 
 
-def flip_up_down(image: Any) -> Tensor:
+def flip_up_down(image: TensorLike) -> Tensor:
     """Return ``[..., height, width, channels]`` with the rows in reverse order.
 
     `image` is one image, or a batch.
@@ -41,7 +42,7 @@ def _reversed(image: Tensor, *axes: int) -> Tensor:
     return raw_ops.ReverseV2(image, np.array(axes, np.int32) + len(image.shape))
 
 
-def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
+def random_flip_left_right(image: TensorLike, seed: int | None = None) -> Tensor:
     """Return `image`, or its :func:`flip_left_right`, each in half of the steps.
 
     The images of a batch are flipped independently of each other.
@@ -49,7 +50,7 @@ def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
     return _random_flip(image, -2, seed)
 
 
-def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
+def random_flip_up_down(image: TensorLike, seed: int | None = None) -> Tensor:
     """Return `image`, or its :func:`flip_up_down`, each in half of the steps.
 
     The images of a batch are flipped independently of each other.
@@ -57,7 +58,7 @@ def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
     return _random_flip(image, -3, seed)
 
 
-def _random_flip(image: Any, axis: int, seed: int | None) -> Tensor:
+def _random_flip(image: TensorLike, axis: int, seed: int | None) -> Tensor:
     tensor = as_image(image, (3, 4))
     if len(tensor.shape) == 4:
         return _some_flipped(tensor, axis, seed)
@@ -74,14 +75,14 @@ def _some_flipped(images: Tensor, axis: int, seed: int | None) -> Tensor:
     return raw_ops.Select(coins, _reversed(images, axis), images)
 
 
-def transpose_image(image: Any) -> Tensor:
+def transpose_image(image: TensorLike) -> Tensor:
     """Return ``[..., width, height, channels]`` of ``[..., height, width, channels]``."""
     tensor = as_image(image, (3, 4))
     order = [0, 2, 1, 3] if len(tensor.shape) == 4 else [1, 0, 2]
     return raw_ops.Transpose(tensor, np.array(order, np.int32))
 
 
-def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
+def rot90(image: TensorLike, k: TensorLike = 1, name: str | None = None) -> Tensor:
     """Return ``[..., height, width, channels]`` turned counter-clockwise by quarters of a turn.
 
     `k` is an integer, or a scalar int32 tensor.
@@ -115,8 +116,8 @@ _TURNS: tuple[Callable, ...] = (
 # ---------------------------------------------------------------- crops and paddings
 
 
-def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any,
-                         target_width: Any) -> Tensor:
+def crop_to_bounding_box(image: TensorLike, offset_height: Any, offset_width: Any,
+                         target_height: Any, target_width: TensorLike) -> Tensor:
     """Return the part of images that begins at the offsets and has the target size.
 
     Args:
@@ -146,7 +147,7 @@ def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targ
         return _sized(raw_ops.Slice(tensor, _vector(begin), _vector(size)), tensor, rows, columns)
 
 
-def _sized(result: Tensor, images: Tensor, rows: Any, columns: Any) -> Tensor:
+def _sized(result: Tensor, images: Tensor, rows: Tensor | int, columns: Tensor | int) -> Tensor:
     """`result`, known to have the batch and the channels of `images`, and sides if those are."""
     *batch, _, _, channels = images.shape.as_list()
     sides = [None if isinstance(n, Tensor) else n for n in (rows, columns)]
@@ -154,8 +155,8 @@ def _sized(result: Tensor, images: Tensor, rows: Any, columns: Any) -> Tensor:
     return result
 
 
-def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any,
-                        target_width: Any) -> Tensor:
+def pad_to_bounding_box(image: TensorLike, offset_height: Any, offset_width: Any,
+                        target_height: Any, target_width: Any) -> Tensor:
     """Return images of the target size with `image` at the offsets and zeros around it.
 
     Args:
@@ -203,19 +204,20 @@ def _any_tensor(*values: Any) -> bool:
     return any(isinstance(v, Tensor) for v in values)
 
 
-def _pair(a: Any, b: Any) -> list[Tensor]:
+def _pair(a: TensorLike, b: TensorLike) -> list[Tensor]:
     return [convert_to_tensor(v, dtypes.int32) for v in (a, b)]
 
 
-def _max(a: Any, b: Any) -> Any:
+def _max(a: Tensor | int, b: int) -> Any:
     return raw_ops.Maximum(*_pair(a, b)) if _any_tensor(a, b) else builtins.max(a, b)
 
 
-def _min(a: Any, b: Any) -> Any:
+def _min(a: int, b: Tensor | int) -> Any:
     return raw_ops.Minimum(*_pair(a, b)) if _any_tensor(a, b) else builtins.min(a, b)
 
 
-def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
+def resize_image_with_crop_or_pad(image: TensorLike, target_height: Any,
+                                  target_width: Any) -> Tensor:
     """Return images of the target size: cropped centrally, or with zeros around them.
 
     Args:
@@ -236,7 +238,7 @@ def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: 
                                    _max((columns - width) // 2, 0), rows, columns)
 
 
-def central_crop(image: Any, central_fraction: float) -> Tensor:
+def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     """Return the central part of images: this fraction of both sides.
 
     Args:
@@ -259,7 +261,7 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
     return _sized(part, tensor, rows, columns)
 
 
-def _edge(size: Any, fraction: float) -> Any:
+def _edge(size: Tensor | int, fraction: float) -> Any:
     """How much to cut off at either end."""
     if isinstance(size, int):
         return int((size - size * fraction) / 2)

@@ -11,6 +11,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.image.colors import convert_image_dtype
@@ -21,7 +22,7 @@ _FACTORS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)  # Wang, Simoncelli and Bovi
 _IMAGE = np.array([-3, -2, -1], np.int32)
 
 
-def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
+def psnr(a: TensorLike, b: TensorLike, max_val: Any, name: str | None = None) -> Tensor:
     """Return peak signal to noise ratios in decibels, one for each image.
 
     Args:
@@ -39,8 +40,9 @@ def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
             return raw_ops.Sub(peak, raw_ops.Mul(raw_ops.Log(mse), decibels))
 
 
-def ssim(img1: Any, img2: Any, max_val: Any, filter_size: int = 11, filter_sigma: float = 1.5,
-         k1: float = 0.01, k2: float = 0.03, return_index_map: bool = False) -> Tensor:
+def ssim(img1: TensorLike, img2: TensorLike, max_val: Any, filter_size: int = 11,
+         filter_sigma: float = 1.5, k1: float = 0.01, k2: float = 0.03,
+         return_index_map: bool = False) -> Tensor:
     """Return structural similarities, one for each image (Wang et al., 2004).
 
     Args:
@@ -62,7 +64,7 @@ def ssim(img1: Any, img2: Any, max_val: Any, filter_size: int = 11, filter_sigma
         return raw_ops.Mean(whole, np.array([-1], np.int32))
 
 
-def ssim_multiscale(img1: Any, img2: Any, max_val: Any,
+def ssim_multiscale(img1: TensorLike, img2: TensorLike, max_val: Any,
                     power_factors: Sequence[float] = _FACTORS, filter_size: int = 11,
                     filter_sigma: float = 1.5, k1: float = 0.01, k2: float = 0.03) -> Tensor:
     """Return structural similarities over several scales, each half of the one before.
@@ -88,7 +90,7 @@ def ssim_multiscale(img1: Any, img2: Any, max_val: Any,
                             np.array([-1], np.int32))
 
 
-def _in_float32(a: Any, b: Any, max_val: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _in_float32(a: TensorLike, b: TensorLike, max_val: TensorLike) -> tuple[Tensor, Tensor, Tensor]:
     """The images, and the range of their values, as floating-point images."""
     a = convert_to_tensor(a, name="a")
     b = convert_to_tensor(b, a.dtype.base_dtype, name="b")
@@ -131,8 +133,8 @@ def _window(size: int, sigma: float) -> np.ndarray:
     return (window / window.sum()).astype(np.float32)
 
 
-def _similarity(a: Any, b: Any, top: Tensor, window: np.ndarray, constants: tuple[float, float],
-                everywhere: bool) -> tuple[Tensor, Tensor]:
+def _similarity(a: Tensor, b: Tensor, top: Tensor, window: np.ndarray,
+                constants: tuple[float, float], everywhere: bool) -> tuple[Tensor, Tensor]:
     """For each channel the similarity, and its part of contrast and structure alone."""
     c1, c2 = (raw_ops.Square(raw_ops.Mul(top, np.float32(k))) for k in constants)
     mean = _blurred(a, window), _blurred(b, window)
@@ -150,7 +152,7 @@ def _similarity(a: Any, b: Any, top: Tensor, window: np.ndarray, constants: tupl
     return raw_ops.Mean(whole, space), raw_ops.Mean(contrast, space)
 
 
-def _blurred(x: Any, window: np.ndarray) -> Tensor:
+def _blurred(x: Tensor, window: np.ndarray) -> Tensor:
     """The images filtered channel by channel, where the window fits."""
     shape: Any = raw_ops.Shape(x)
     flat = raw_ops.Reshape(x, raw_ops.ConcatV2([np.array([-1], np.int32), shape[-3:]],
@@ -165,7 +167,7 @@ def _blurred(x: Any, window: np.ndarray) -> Tensor:
     return result
 
 
-def _halved(x: Any) -> Tensor:
+def _halved(x: Tensor) -> Tensor:
     """Images of half the size: means of squares, where odd sizes repeat the last pixels."""
     shape: Any = raw_ops.Shape(x)
     flat = raw_ops.Reshape(x, raw_ops.ConcatV2([np.array([-1], np.int32), shape[-3:]],

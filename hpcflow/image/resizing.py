@@ -12,6 +12,7 @@ from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, show
@@ -27,7 +28,7 @@ class ResizeMethod:
     AREA = 3
 
 
-def resize_bilinear(images: Any, size: Any, align_corners: bool | None = None,
+def resize_bilinear(images: TensorLike, size: TensorLike, align_corners: bool | None = None,
                     name: str | None = None, half_pixel_centers: bool = False) -> Tensor:
     """Return images resized by interpolation between the four nearest pixels, as float32.
 
@@ -43,7 +44,7 @@ def resize_bilinear(images: Any, size: Any, align_corners: bool | None = None,
                                   half_pixel_centers=half_pixel_centers, name=name)
 
 
-def resize_nearest_neighbor(images: Any, size: Any, align_corners: bool | None = None,
+def resize_nearest_neighbor(images: TensorLike, size: TensorLike, align_corners: bool | None = None,
                             name: str | None = None, half_pixel_centers: bool = False) -> Tensor:
     """Return images resized by repeating or leaving out pixels; the dtype stays.
 
@@ -54,7 +55,7 @@ def resize_nearest_neighbor(images: Any, size: Any, align_corners: bool | None =
         half_pixel_centers=half_pixel_centers, name=name)
 
 
-def resize_bicubic(images: Any, size: Any, align_corners: bool | None = None,
+def resize_bicubic(images: TensorLike, size: TensorLike, align_corners: bool | None = None,
                    name: str | None = None, half_pixel_centers: bool = False) -> Tensor:
     """Return images resized by cubic convolution over 16 pixels, as float32.
 
@@ -64,7 +65,7 @@ def resize_bicubic(images: Any, size: Any, align_corners: bool | None = None,
                                  half_pixel_centers=half_pixel_centers, name=name)
 
 
-def resize_area(images: Any, size: Any, align_corners: bool | None = None,
+def resize_area(images: TensorLike, size: TensorLike, align_corners: bool | None = None,
                 name: str | None = None) -> Tensor:
     """Return images resized by the means of the areas that pixels cover, as float32.
 
@@ -82,7 +83,7 @@ _METHODS = {
 }
 
 
-def resize_images(images: Any, size: Any, method: int = ResizeMethod.BILINEAR,
+def resize_images(images: TensorLike, size: TensorLike, method: int = ResizeMethod.BILINEAR,
                   align_corners: bool = False, preserve_aspect_ratio: bool = False,
                   name: str | None = None) -> Tensor:
     """Return one image or a batch resized to `size` by one of :class:`ResizeMethod`.
@@ -105,7 +106,7 @@ def resize_images(images: Any, size: Any, method: int = ResizeMethod.BILINEAR,
         return _resized(images, size, method, align_corners, preserve_aspect_ratio)
 
 
-def _resized(images: Any, size: Any, method: int, align_corners: bool,
+def _resized(images: TensorLike, size: TensorLike, method: int, align_corners: bool,
              preserve_aspect_ratio: bool) -> Tensor:
     tensor = convert_to_tensor(images, name="images")
     dims = tensor._dims
@@ -160,7 +161,7 @@ def _scaled(functions: Any, own: Any, room: Any) -> Any:
     return functions.round(functions.min(room / own) * own)
 
 
-def resize_image_with_pad(image: Any, target_height: Any, target_width: Any,
+def resize_image_with_pad(image: TensorLike, target_height: Any, target_width: Any,
                           method: int = ResizeMethod.BILINEAR,
                           align_corners: bool = False) -> Tensor:
     """Return images resized in their own proportions, with zeros around them up to a size.
@@ -187,8 +188,9 @@ def resize_image_with_pad(image: Any, target_height: Any, target_width: Any,
 
 
 @also_called(box_indices="box_ind")
-def crop_and_resize(image: Any, boxes: Any, box_ind: Any, crop_size: Any, method: str = "bilinear",
-                    extrapolation_value: float = 0, name: str | None = None) -> Tensor:
+def crop_and_resize(image: TensorLike, boxes: TensorLike, box_ind: TensorLike,
+                    crop_size: TensorLike, method: str = "bilinear", extrapolation_value: float = 0,
+                    name: str | None = None) -> Tensor:
     """Return parts of images, all resized to one size, as float32.
 
     Args:
@@ -209,7 +211,7 @@ def crop_and_resize(image: Any, boxes: Any, box_ind: Any, crop_size: Any, method
                                  name=name)
 
 
-def extract_patches(images: Any, sizes: Sequence[int], strides: Sequence[int],
+def extract_patches(images: TensorLike, sizes: Sequence[int], strides: Sequence[int],
                     rates: Sequence[int], padding: str, name: str | None = None) -> Tensor:
     """Return the windows of images, each flattened; see :func:`hpcflow.extract_image_patches`."""
     return raw_ops.ExtractImagePatches(images, ksizes=sizes, strides=strides, rates=rates,

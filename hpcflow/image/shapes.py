@@ -8,12 +8,13 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, show
 
 
-def as_image(image: Any, ranks: tuple[int, ...] = (3,)) -> Tensor:
+def as_image(image: TensorLike, ranks: tuple[int, ...] = (3,)) -> Tensor:
     """`image` as a tensor of an allowed rank and without sizes of 0, else ``ValueError``.
 
     Without a known rank it is one image, which is checked in the step.

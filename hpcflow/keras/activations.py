@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcflow import nn
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Identifier, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.keras import lookup
@@ -18,7 +19,7 @@ def linear(x: Tensor) -> Tensor:
     return x
 
 
-def relu(x: Any, alpha: float = 0.0, max_value: float | None = None,
+def relu(x: TensorLike, alpha: float = 0.0, max_value: float | None = None,
          threshold: float = 0.0) -> Tensor:
     """Return x above the threshold, alpha (x - threshold) below, and at most `max_value`."""
     x = convert_to_tensor(x)
@@ -36,7 +37,7 @@ def relu(x: Any, alpha: float = 0.0, max_value: float | None = None,
     return raw_ops.Sub(positive, raw_ops.Mul(dtype(alpha), below))
 
 
-def softmax(x: Any, axis: int = -1) -> Tensor:
+def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """Return exp(x) over its sum along `axis`. ``ValueError`` for a vector."""
     x = convert_to_tensor(x)
     rank = x.shape.ndims
@@ -48,7 +49,7 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
     return shifted / reductions.reduce_sum(shifted, axis, keepdims=True)
 
 
-def elu(x: Any, alpha: float = 1.0) -> Tensor:
+def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """Return x where it is positive, alpha (exp(x) - 1) elsewhere."""
     x = convert_to_tensor(x)
     result = raw_ops.Elu(x)
@@ -58,37 +59,37 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
                           alpha * result)
 
 
-def selu(x: Any) -> Tensor:
+def selu(x: TensorLike) -> Tensor:
     """Return the scaled exponential linear unit of `x` (arXiv:1706.02515)."""
     return raw_ops.Selu(convert_to_tensor(x))
 
 
-def softplus(x: Any) -> Tensor:
+def softplus(x: TensorLike) -> Tensor:
     """Return log(exp(x) + 1)."""
     return raw_ops.Softplus(convert_to_tensor(x))
 
 
-def softsign(x: Any) -> Tensor:
+def softsign(x: TensorLike) -> Tensor:
     """Return x / (|x| + 1)."""
     return raw_ops.Softsign(convert_to_tensor(x))
 
 
-def tanh(x: Any) -> Tensor:
+def tanh(x: TensorLike) -> Tensor:
     """Return the hyperbolic tangent of `x`."""
     return raw_ops.Tanh(convert_to_tensor(x))
 
 
-def sigmoid(x: Any) -> Tensor:
+def sigmoid(x: TensorLike) -> Tensor:
     """Return 1 / (1 + exp(-x))."""
     return raw_ops.Sigmoid(convert_to_tensor(x))
 
 
-def exponential(x: Any) -> Tensor:
+def exponential(x: TensorLike) -> Tensor:
     """Return exp(x)."""
     return raw_ops.Exp(convert_to_tensor(x))
 
 
-def hard_sigmoid(x: Any) -> Tensor:
+def hard_sigmoid(x: TensorLike) -> Tensor:
     """Return 0.2 x + 0.5 between 0 and 1."""
     x = convert_to_tensor(x)
     dtype = x.dtype.base_dtype.np.type
@@ -108,7 +109,7 @@ def get(identifier: Any) -> Callable:
     return lookup.instance(_NAMED, identifier, "activation function")
 
 
-def serialize(activation: Any) -> Any:
+def serialize(activation: Identifier) -> Any:
     """Return the name of an activation."""
     return lookup.serialized(activation)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.dtypes import DTypeLike
 from hpcflow.keras.activations import (  # noqa: F401
     elu,
     hard_sigmoid,
@@ -31,6 +32,12 @@ from hpcflow.keras.session import (  # noqa: F401
     set_session,
     set_value,
 )
+from hpcflow.shapes import ShapeLike
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import AxisLike, BoolLike, Sizes, TensorHandle, TensorLike
+    from hpcflow.graph.operation import Tensor
+    from hpcflow.ops.state.variables import Variable
 
 abs, exp, log, sqrt, square, sign, round = (
     hf.abs, hf.exp, hf.log, hf.sqrt, hf.square, hf.sign, hf.round)
@@ -90,7 +97,7 @@ def set_image_data_format(data_format: str) -> None:
     _SETTINGS["image_data_format"] = data_format
 
 
-def cast_to_floatx(x: Any) -> np.ndarray:
+def cast_to_floatx(x: TensorLike) -> np.ndarray:
     """Return an array of :func:`floatx`."""
     return np.asarray(x, dtype=floatx())
 
@@ -98,7 +105,7 @@ def cast_to_floatx(x: Any) -> np.ndarray:
 # ---------------------------------------------------------------- tensors and variables
 
 
-def variable(value: Any, dtype: Any = None, name: str | None = None,
+def variable(value: TensorLike, dtype: DTypeLike | None = None, name: str | None = None,
              constraint: Callable | None = None) -> Any:
     """Return a variable that begins with `value`."""
     dtype = dtype or floatx()
@@ -106,13 +113,15 @@ def variable(value: Any, dtype: Any = None, name: str | None = None,
                        name=name or "Variable", constraint=constraint)
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Any:
+def constant(value: TensorLike, dtype: Any = None, shape: TensorLike | None = None,
+             name: str | None = None) -> Any:
     """Return a constant of :func:`floatx`, or of another type."""
     return hf.constant(value, dtype or floatx(), shape, name or "Const")
 
 
-def placeholder(shape: Any = None, ndim: int | None = None, dtype: Any = None,
-                sparse: bool = False, name: str | None = None) -> Any:
+def placeholder(shape: ShapeLike | None = None, ndim: int | None = None,
+                dtype: DTypeLike | None = None, sparse: bool = False,
+                name: str | None = None) -> Any:
     """Return a placeholder of a shape, or of a number of dimensions."""
     if shape is None and ndim:
         shape = [None] * ndim
@@ -130,22 +139,22 @@ def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
     return variable(np.ones(shape), dtype, name)
 
 
-def eye(size: int, dtype: Any = None, name: str | None = None) -> Any:
+def eye(size: int, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
     """Return a variable that is a unit matrix."""
     return variable(np.eye(size), dtype, name)
 
 
-def zeros_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
+def zeros_like(x: TensorLike, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
     """Return zeros in the shape of `x`."""
     return hf.zeros_like(x, dtype=dtype, name=name)
 
 
-def ones_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
+def ones_like(x: TensorLike, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
     """Return ones in the shape of `x`."""
     return hf.ones_like(x, dtype=dtype, name=name)
 
 
-def is_keras_tensor(x: Any) -> bool:
+def is_keras_tensor(x: TensorLike) -> bool:
     """Whether `x` is the result of a layer. ``ValueError`` for what is no tensor."""
     if not isinstance(x, (hf.Tensor, hf.Variable, hf.SparseTensor)):
         raise ValueError(f"Unexpectedly found an instance of type `{type(x)}`. Expected a symbolic "
@@ -174,32 +183,32 @@ def count_params(x: Any) -> int:
     return int(np.prod(x.get_shape().as_list()))
 
 
-def cast(x: Any, dtype: Any) -> Any:
+def cast(x: TensorLike, dtype: DTypeLike) -> Any:
     """Return `x` with elements of another type."""
     return hf.cast(x, dtype)
 
 
-def is_sparse(tensor: Any) -> bool:
+def is_sparse(tensor: TensorLike) -> bool:
     """Whether `tensor` is sparse."""
     return isinstance(tensor, hf.SparseTensor)
 
 
-def to_dense(tensor: Any) -> Any:
+def to_dense(tensor: TensorLike) -> Any:
     """Return a dense tensor."""
     return hf.sparse_tensor_to_dense(tensor) if is_sparse(tensor) else tensor
 
 
-def update(x: Any, new_x: Any) -> Any:
+def update(x: TensorLike, new_x: Any) -> Any:
     """Return an operation that assigns `new_x` to `x`."""
     return hf.assign(x, new_x)
 
 
-def update_add(x: Any, increment: Any) -> Any:
+def update_add(x: TensorLike, increment: Any) -> Any:
     """Return an operation that adds to `x`."""
     return hf.assign_add(x, increment)
 
 
-def update_sub(x: Any, decrement: Any) -> Any:
+def update_sub(x: TensorLike, decrement: Any) -> Any:
     """Return an operation that subtracts from `x`."""
     return hf.assign_sub(x, decrement)
 
@@ -209,12 +218,12 @@ def moving_average_update(x: Any, value: Any, momentum: float) -> Any:
     return hf.assign_sub(x, (x - value) * (1 - momentum))
 
 
-def gradients(loss: Any, variables: Any) -> list:
+def gradients(loss: TensorLike, variables: Sequence[Variable]) -> list:
     """Return the gradients of `loss`."""
     return hf.gradients(loss, variables)
 
 
-def print_tensor(x: Any, message: str = "") -> Any:
+def print_tensor(x: TensorLike, message: str = "") -> Any:
     """Return `x`, which is printed whenever it is computed."""
     return hf.Print(x, [x], message)
 
@@ -230,7 +239,7 @@ def dot(x: Any, y: Any) -> Any:
     return hf.tensordot(x, y, [[x.shape.ndims - 1], [builtins.max(y.shape.ndims - 2, 0)]])
 
 
-def batch_dot(x: Any, y: Any, axes: Any = None) -> Any:
+def batch_dot(x: TensorHandle, y: TensorHandle, axes: Sizes | None = None) -> Any:
     """Return the products of the examples of `x` and `y` over one axis of each.
 
     The results of vectors keep a dimension of size 1.
@@ -253,7 +262,7 @@ def batch_dot(x: Any, y: Any, axes: Any = None) -> Any:
 def _reduction(name: str) -> Callable:
     reduce = getattr(hf, f"reduce_{name}")
 
-    def reduced(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def reduced(x: TensorLike, axis: AxisLike | None = None, keepdims: bool = False) -> Any:
         x = hf.convert_to_tensor(x)
         if x.dtype.base_dtype is hf.bool and name == "mean":
             x = hf.cast(x, floatx())
@@ -267,59 +276,60 @@ sum, mean, max, min, prod, any, all = map(
     _reduction, ("sum", "mean", "max", "min", "prod", "any", "all"))
 
 
-def var(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def var(x: TensorLike, axis: AxisLike | None = None, keepdims: bool = False) -> Any:
     """Return the variance along `axis`."""
     return hf.reduce_mean(hf.square(x - hf.reduce_mean(x, axis, keepdims=True)), axis,
                           keepdims=keepdims)
 
 
-def std(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def std(x: TensorLike, axis: AxisLike | None = None, keepdims: bool = False) -> Any:
     """Return the standard deviation along `axis`."""
     return hf.sqrt(var(x, axis, keepdims))
 
 
-def argmax(x: Any, axis: int = -1) -> Any:
+def argmax(x: TensorLike, axis: int = -1) -> Any:
     """Return the positions of the largest along `axis`."""
     return hf.argmax(x, axis)
 
 
-def argmin(x: Any, axis: int = -1) -> Any:
+def argmin(x: TensorLike, axis: int = -1) -> Any:
     """Return the positions of the smallest along `axis`."""
     return hf.argmin(x, axis)
 
 
-def cumsum(x: Any, axis: int = 0) -> Any:
+def cumsum(x: TensorLike, axis: int = 0) -> Any:
     """Return the running sums along `axis`."""
     return hf.cumsum(x, axis)
 
 
-def cumprod(x: Any, axis: int = 0) -> Any:
+def cumprod(x: TensorLike, axis: int = 0) -> Any:
     """Return the running products along `axis`."""
     return hf.cumprod(x, axis)
 
 
-def pow(x: Any, a: Any) -> Any:
+def pow(x: TensorLike, a: TensorLike) -> Any:
     """Return x to the power of a."""
     return hf.pow(x, a)
 
 
-def clip(x: Any, min_value: Any, max_value: Any) -> Any:
+def clip(x: Tensor, min_value: Tensor, max_value: Tensor) -> Any:
     """Return `x` between two numbers."""
     return hf.clip_by_value(x, min_value, np.maximum(min_value, max_value)
                             if max_value is not None else np.inf)
 
 
-def l2_normalize(x: Any, axis: Any = None) -> Any:
+def l2_normalize(x: TensorLike, axis: AxisLike | None = None) -> Any:
     """Return `x` over its norms along `axis`."""
     return hf.nn.l2_normalize(x, axis)
 
 
-def dropout(x: Any, level: float, noise_shape: Any = None, seed: int | None = None) -> Any:
+def dropout(x: TensorLike, level: float, noise_shape: ShapeLike | None = None,
+            seed: int | None = None) -> Any:
     """Return `x` with a fraction of its elements set to 0, the others scaled."""
     return hf.nn.dropout(x, 1 - level, noise_shape, seed)
 
 
-def in_top_k(predictions: Any, targets: Any, k: int) -> Any:
+def in_top_k(predictions: TensorLike, targets: TensorLike, k: int) -> Any:
     """Whether targets are among the k largest predictions."""
     return hf.nn.in_top_k(predictions, targets, k)
 
@@ -334,32 +344,32 @@ def concatenate(tensors: list, axis: int = -1) -> Any:
     return hf.concat([to_dense(t) for t in tensors], axis)
 
 
-def expand_dims(x: Any, axis: int = -1) -> Any:
+def expand_dims(x: TensorLike, axis: int = -1) -> Any:
     """Return `x` with another dimension of size 1."""
     return hf.expand_dims(x, axis)
 
 
-def flatten(x: Any) -> Any:
+def flatten(x: TensorHandle) -> Any:
     """Return the elements as a vector."""
     return hf.reshape(x, [-1])
 
 
-def batch_flatten(x: Any) -> Any:
+def batch_flatten(x: TensorLike) -> Any:
     """Return a matrix with a row for each example."""
     return hf.reshape(x, hf.stack([-1, hf.reduce_prod(hf.shape(x)[1:])]))
 
 
-def permute_dimensions(x: Any, pattern: Any) -> Any:
+def permute_dimensions(x: TensorLike, pattern: TensorLike) -> Any:
     """Return `x` with its dimensions in another order."""
     return hf.transpose(x, pattern)
 
 
-def repeat(x: Any, n: int) -> Any:
+def repeat(x: TensorLike, n: int) -> Any:
     """Return the rows of a matrix `n` times each, as a dimension of their own."""
     return hf.tile(hf.expand_dims(x, 1), [1, n, 1])
 
 
-def repeat_elements(x: Any, rep: int, axis: int) -> Any:
+def repeat_elements(x: TensorLike, rep: int, axis: int) -> Any:
     """Return `x` with each of its entries along `axis` `rep` times."""
     result = hf.repeat(x, rep, axis)
     dims = int_shape(x)
@@ -369,29 +379,30 @@ def repeat_elements(x: Any, rep: int, axis: int) -> Any:
     return result
 
 
-def reverse(x: Any, axes: Any) -> Any:
+def reverse(x: TensorLike, axes: AxisLike) -> Any:
     """Return `x` backwards along `axes`."""
     return hf.reverse(x, [axes] if isinstance(axes, int) else axes)
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "int32") -> Any:
+def arange(start: TensorLike, stop: Any = None, step: TensorLike = 1,
+           dtype: DTypeLike = "int32") -> Any:
     """Return numbers from `start` to before `stop`."""
     if stop is None:
         start, stop = 0, start
     return hf.cast(hf.range(start, stop, step), dtype)
 
 
-def one_hot(indices: Any, num_classes: int) -> Any:
+def one_hot(indices: TensorLike, num_classes: int) -> Any:
     """Return vectors with a one at each index."""
     return hf.one_hot(indices, num_classes)
 
 
-def temporal_padding(x: Any, padding: Any = (1, 1)) -> Any:
+def temporal_padding(x: Tensor, padding: str | Sequence[Any] = (1, 1)) -> Any:
     """Return `x` with zeros before and after dimension 1."""
     return hf.pad(x, [[0, 0], list(padding), [0, 0]])
 
 
-def spatial_2d_padding(x: Any, padding: Any = ((1, 1), (1, 1)),
+def spatial_2d_padding(x: Tensor, padding: str | Sequence[Any] = ((1, 1), (1, 1)),
                        data_format: str | None = None) -> Any:
     """Return images with zeros around."""
     pads = [list(p) for p in padding]
@@ -399,7 +410,7 @@ def spatial_2d_padding(x: Any, padding: Any = ((1, 1), (1, 1)),
     return hf.pad(x, [[0, 0], [0, 0], *pads] if first else [[0, 0], *pads, [0, 0]])
 
 
-def resize_images(x: Any, height_factor: int, width_factor: int, data_format: str,
+def resize_images(x: TensorLike, height_factor: int, width_factor: int, data_format: str,
                   interpolation: str = "nearest") -> Any:
     """Return images that are larger by whole factors."""
     first = data_format == "channels_first"
@@ -419,7 +430,7 @@ def resize_images(x: Any, height_factor: int, width_factor: int, data_format: st
 # ---------------------------------------------------------------- networks
 
 
-def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Any:
+def bias_add(x: TensorLike, bias: TensorLike, data_format: str | None = None) -> Any:
     """Return `x` plus a bias for each channel."""
     first = (data_format or image_data_format()) == "channels_first"
     if first and (ndim(x) or 0) > 2:
@@ -427,7 +438,7 @@ def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Any:
     return hf.nn.bias_add(x, bias)
 
 
-def conv2d(x: Any, kernel: Any, strides: Any = (1, 1), padding: str = "valid",
+def conv2d(x: TensorHandle, kernel: TensorHandle, strides: Any = (1, 1), padding: str = "valid",
            data_format: str | None = None, dilation_rate: Any = (1, 1)) -> Any:
     """Return the convolution of images."""
     first = (data_format or image_data_format()) == "channels_first"
@@ -435,7 +446,7 @@ def conv2d(x: Any, kernel: Any, strides: Any = (1, 1), padding: str = "valid",
                              data_format="NCHW" if first else "NHWC")
 
 
-def pool2d(x: Any, pool_size: Any, strides: Any = (1, 1), padding: str = "valid",
+def pool2d(x: TensorLike, pool_size: Sizes, strides: Sizes = (1, 1), padding: str = "valid",
            data_format: str | None = None, pool_mode: str = "max") -> Any:
     """Return the maxima or means over windows of images."""
     pooling = {"max": hf.layers.max_pooling2d, "avg": hf.layers.average_pooling2d}[pool_mode]
@@ -452,7 +463,7 @@ def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> 
     return -(loss + (1 - target) * hf.log(1 - output + epsilon()))
 
 
-def categorical_crossentropy(target: Any, output: Any, from_logits: bool = False,
+def categorical_crossentropy(target: TensorLike, output: TensorLike, from_logits: bool = False,
                              axis: int = -1) -> Any:
     """Return the sums over classes of -t log p."""
     target, output = hf.convert_to_tensor(target), hf.convert_to_tensor(output)
@@ -463,8 +474,8 @@ def categorical_crossentropy(target: Any, output: Any, from_logits: bool = False
     return -hf.reduce_sum(target * hf.log(output), axis)
 
 
-def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool = False,
-                                    axis: int = -1) -> Any:
+def sparse_categorical_crossentropy(target: TensorLike, output: TensorHandle,
+                                    from_logits: bool = False, axis: int = -1) -> Any:
     """Return -log p of the classes with the numbers in `target`."""
     target, output = hf.convert_to_tensor(target), hf.convert_to_tensor(output)
     if not from_logits:
@@ -484,7 +495,7 @@ def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool 
     return losses
 
 
-def switch(condition: Any, then_expression: Any, else_expression: Any) -> Any:
+def switch(condition: TensorLike, then_expression: Any, else_expression: Any) -> Any:
     """Return one of two values, or results of functions, for a condition or element by element."""
     condition = hf.cast(condition, hf.bool)
     of = [e if callable(e) else (lambda e=e: e) for e in (then_expression, else_expression)]
@@ -498,7 +509,7 @@ def switch(condition: Any, then_expression: Any, else_expression: Any) -> Any:
     return hf.where(condition, yes, no)
 
 
-def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
+def in_train_phase(x: TensorLike, alt: Any, training: BoolLike | None = None) -> Any:
     """Return `x` in training and `alt` otherwise; both may be functions."""
     of = [e if callable(e) else (lambda e=e: e) for e in (x, alt)]
     training = learning_phase() if training is None else training
@@ -507,36 +518,38 @@ def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
     return hf.cond(hf.cast(training, hf.bool), *of)
 
 
-def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:
+def in_test_phase(x: TensorLike, alt: Any, training: BoolLike | None = None) -> Any:
     """Return `alt` in training and `x` otherwise."""
     return in_train_phase(alt, x, training)
 
 
-def random_normal(shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = None,
-                  seed: int | None = None) -> Any:
+def random_normal(shape: TensorLike, mean: float = 0.0, stddev: float = 1.0,
+                  dtype: DTypeLike | None = None, seed: int | None = None) -> Any:
     """Return normal numbers."""
     return hf.random_normal(shape, mean, stddev, dtype or floatx(), seed)
 
 
-def random_uniform(shape: Any, minval: float = 0.0, maxval: float = 1.0, dtype: Any = None,
-                   seed: int | None = None) -> Any:
+def random_uniform(shape: Sequence[int | None], minval: float = 0.0, maxval: float = 1.0,
+                   dtype: DTypeLike | None = None, seed: int | None = None) -> Any:
     """Return uniform numbers."""
     return hf.random_uniform(shape, minval, maxval, dtype or floatx(), seed)
 
 
-def truncated_normal(shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = None,
-                     seed: int | None = None) -> Any:
+def truncated_normal(shape: ShapeLike, mean: float = 0.0, stddev: float = 1.0,
+                     dtype: DTypeLike | None = None, seed: int | None = None) -> Any:
     """Return normal numbers within two standard deviations."""
     return hf.truncated_normal(shape, mean, stddev, dtype or floatx(), seed)
 
 
-def random_binomial(shape: Any, p: float = 0.0, dtype: Any = None, seed: int | None = None) -> Any:
+def random_binomial(shape: ShapeLike, p: float = 0.0, dtype: DTypeLike | None = None,
+                    seed: int | None = None) -> Any:
     """Return ones with probability `p`, and zeros."""
     dtype = dtype or floatx()
     return hf.cast(hf.random_uniform(shape, seed=seed) <= p, dtype)
 
 
-def ctc_batch_cost(y_true: Any, y_pred: Any, input_length: Any, label_length: Any) -> Any:
+def ctc_batch_cost(y_true: TensorLike, y_pred: TensorLike, input_length: TensorLike,
+                   label_length: TensorLike) -> Any:
     """Return the CTC losses, shape ``[batch, 1]``, of probabilities ``[batch, time, classes]``.
 
     `y_true` holds labels ``[batch, longest]``; the lengths have shape ``[batch, 1]``.

@@ -6,12 +6,15 @@ import csv
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hpcflow as hf
 from hpcflow.keras.session import get_session, get_value, set_value
+
+if TYPE_CHECKING:
+    from hpcflow.keras.engine.loops import Training
 
 
 class Callback:
@@ -37,29 +40,29 @@ class Callback:
         """Called with the parameters, before training."""
         self.params = params
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Called before the first epoch."""
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Called after the last epoch."""
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called before an epoch."""
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called after an epoch, with its losses and metrics, and those of validation."""
 
-    def on_batch_begin(self, batch: int, logs: Any = None) -> None:
+    def on_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Called before a batch."""
 
-    def on_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Called after a batch, with its losses, and the metrics of the epoch so far."""
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """The same as :meth:`on_batch_begin`."""
         self.on_batch_begin(batch, logs)
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """The same as :meth:`on_batch_end`."""
         self.on_batch_end(batch, logs)
 
@@ -71,7 +74,7 @@ class CallbackList:
         self.callbacks = callbacks
 
     @classmethod
-    def of(cls, model: Any, told: Any, samples: int | None, validates: bool) -> CallbackList:
+    def of(cls, model: Any, told: Training, samples: int | None, validates: bool) -> CallbackList:
         """The callbacks that ``fit`` was given, and those of every training."""
         history = model.history = History()
         shown = [Progress()] if told.verbose else []
@@ -104,7 +107,7 @@ class History(Callback):
         self.epoch: list[int] = []
         self.history: dict[str, list] = {}
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keep the numbers."""
         self.epoch.append(epoch)
         for key, value in (logs or {}).items():
@@ -119,12 +122,12 @@ class Progress(Callback):
         self._begun = time.monotonic()
         print(f"Epoch {epoch + 1}/{self.params['epochs']}")
 
-    def on_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Print how far the epoch is, where a terminal shows it."""
         if self.params["verbose"] == 1 and sys.stdout.isatty():
             self._write(batch + 1, logs or {}, "\r")
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Print the numbers."""
         self._write(self.params["steps"], logs or {}, "\n")
 
@@ -149,7 +152,7 @@ class BaseLogger(Callback):
 class TerminateOnNaN(Callback):
     """Ends training when the loss is no number."""
 
-    def on_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Look at the loss."""
         loss = (logs or {}).get("loss")
         if loss is not None and not np.isfinite(loss):
@@ -197,14 +200,14 @@ class EarlyStopping(Callback):
         self.monitor_op = _improves(mode, monitor)
         self.min_delta = abs(min_delta) * (1 if self.monitor_op is np.greater else -1)
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Begin anew."""
         self.wait = self.stopped_epoch = 0
         worst = np.inf if self.monitor_op is np.less else -np.inf
         self.best = worst if self.baseline is None else self.baseline
         self.best_weights: Any = None
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Look at the number."""
         current = _monitored(self.monitor, logs, "Early stopping")
         if current is None:
@@ -220,7 +223,7 @@ class EarlyStopping(Callback):
             if self.best_weights is not None:
                 self.model.set_weights(self.best_weights)
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Print when training ended early."""
         if self.stopped_epoch > 0 and self.verbose > 0:
             print(f"Epoch {self.stopped_epoch + 1:05d}: early stopping")
@@ -244,7 +247,7 @@ class ModelCheckpoint(Callback):
 
     def __init__(self, filepath: str, monitor: str = "val_loss", verbose: int = 0,
                  save_best_only: bool = False, save_weights_only: bool = False,
-                 mode: str = "auto", save_freq: Any = "epoch", period: int = 1,
+                 mode: str = "auto", save_freq: str = "epoch", period: int = 1,
                  **others: Any) -> None:
         super().__init__()
         self.filepath, self.monitor, self.verbose = filepath, monitor, verbose
@@ -253,7 +256,7 @@ class ModelCheckpoint(Callback):
         self.monitor_op = _improves(mode, monitor)
         self.best = -np.inf if self.monitor_op is np.greater else np.inf
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Save if it is time."""
         self._since += 1
         if self._since < self.period:
@@ -280,7 +283,7 @@ class LearningRateScheduler(Callback):
         super().__init__()
         self.schedule, self.verbose = schedule, verbose
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Set the rate."""
         rate = self.model.optimizer.lr
         try:
@@ -294,7 +297,7 @@ class LearningRateScheduler(Callback):
             print(f"\nEpoch {epoch + 1:05d}: LearningRateScheduler reducing learning rate to "
                   f"{value}.")
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Note the rate."""
         if logs is not None:
             logs["lr"] = get_value(self.model.optimizer.lr)
@@ -317,11 +320,11 @@ class ReduceLROnPlateau(Callback):
         self.monitor_op = lambda a, b: improves(a, b + sign * delta)
         self._worst = -np.inf * sign
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Begin anew."""
         self.best, self.wait, self.cooldown_counter = self._worst, 0, 0
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Look at the number."""
         rate = self.model.optimizer.lr
         if logs is not None:
@@ -348,13 +351,13 @@ class CSVLogger(Callback):
         super().__init__()
         self.filename, self.separator, self.append = filename, separator, append
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Open the file."""
         mode = "a" if self.append else "w"
         self._file = open(self.filename, mode, newline="")  # noqa: SIM115 - closed at the end
         self._writer: Any = None
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Write a line."""
         row = {"epoch": epoch, **{k: logs[k] for k in sorted(logs or {})}}  # type: ignore[index]
         if self._writer is None:
@@ -364,7 +367,7 @@ class CSVLogger(Callback):
         self._writer.writerow(row)
         self._file.flush()
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Close the file."""
         self._file.close()
 
@@ -374,12 +377,12 @@ class TensorBoard(Callback):
 
     def __init__(self, log_dir: str = "logs", histogram_freq: int = 0, batch_size: int = 32,
                  write_graph: bool = True, write_grads: bool = False, write_images: bool = False,
-                 update_freq: Any = "epoch", **others: Any) -> None:
+                 update_freq: str = "epoch", **others: Any) -> None:
         super().__init__()
         self.log_dir, self.write_graph = log_dir, write_graph
         self.histogram_freq = histogram_freq
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Open the files."""
         graph = get_session().graph if self.write_graph else None
         self.writer = hf.summary.FileWriter(self.log_dir, graph)
@@ -388,7 +391,7 @@ class TensorBoard(Callback):
             self._histograms = hf.summary.merge([
                 hf.summary.histogram(v.op.name, v) for v in self.model.weights])
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Write the numbers."""
         values = [hf.Summary.Value(tag=k, simple_value=float(v)) for k, v in (logs or {}).items()
                   if np.ndim(v) == 0]
@@ -397,7 +400,7 @@ class TensorBoard(Callback):
             self.writer.add_summary(get_session().run(self._histograms), epoch)
         self.writer.flush()
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Close the files."""
         self.writer.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import AxisLike, Sizes
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.keras import lookup
@@ -26,14 +27,14 @@ class Constraint:
         return {}
 
 
-def _norms(w: Any, axis: Any) -> Any:
+def _norms(w: Any, axis: AxisLike) -> Any:
     return raw_ops.Sqrt(reduce_sum(w * w, axis, keepdims=True))
 
 
 class MaxNorm(Constraint):
     """Norms along `axis` of at most `max_value`."""
 
-    def __init__(self, max_value: float = 2, axis: Any = 0) -> None:
+    def __init__(self, max_value: float = 2, axis: Sizes = 0) -> None:
         self.max_value, self.axis = max_value, axis
 
     def __call__(self, w: Any) -> Any:
@@ -60,7 +61,7 @@ class NonNeg(Constraint):
 class UnitNorm(Constraint):
     """Norms of 1 along `axis`."""
 
-    def __init__(self, axis: Any = 0) -> None:
+    def __init__(self, axis: Sizes = 0) -> None:
         self.axis = axis
 
     def __call__(self, w: Any) -> Any:
@@ -77,7 +78,7 @@ class MinMaxNorm(Constraint):
     """Norms along `axis` that go, by `rate`, to between `min_value` and `max_value`."""
 
     def __init__(self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0,
-                 axis: Any = 0) -> None:
+                 axis: Sizes = 0) -> None:
         self.min_value, self.max_value, self.rate, self.axis = min_value, max_value, rate, axis
 
     def __call__(self, w: Any) -> Tensor:

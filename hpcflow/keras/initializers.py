@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.keras import lookup
 from hpcflow.ops.state import initializers as _own
 from hpcflow.ops.state.initializers import (
@@ -28,7 +30,7 @@ class RandomNormal(_own.RandomNormal):
     """Normal numbers, of standard deviation 0.05."""
 
     def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None,
-                 dtype: Any = dtypes.float32) -> None:
+                 dtype: DTypeLike = dtypes.float32) -> None:
         super().__init__(mean, stddev, seed, dtype)
 
 
@@ -36,7 +38,7 @@ class RandomUniform(_own.RandomUniform):
     """Uniform numbers between -0.05 and 0.05."""
 
     def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None,
-                 dtype: Any = dtypes.float32) -> None:
+                 dtype: DTypeLike = dtypes.float32) -> None:
         super().__init__(minval, maxval, seed, dtype)
 
 
@@ -44,7 +46,7 @@ class TruncatedNormal(_own.TruncatedNormal):
     """Normal numbers within two standard deviations of 0.05."""
 
     def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None,
-                 dtype: Any = dtypes.float32) -> None:
+                 dtype: DTypeLike = dtypes.float32) -> None:
         super().__init__(mean, stddev, seed, dtype)
 
 
@@ -54,7 +56,7 @@ uniform = random_uniform = RandomUniform
 truncated_normal = TruncatedNormal
 
 
-def _make(function: Any) -> type:
+def _make(function: Callable[..., Any]) -> type:
     """A class for an initializer that a function makes, so that a name alone stands for one."""
 
     class Made(Initializer):

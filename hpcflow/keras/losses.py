@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.keras import backend as K
 from hpcflow.keras import lookup
 
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorHandle, TensorLike
+    from hpcflow.graph.operation import Tensor
 
-def _pair(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+
+def _pair(y_true: TensorLike, y_pred: TensorLike) -> tuple[Any, Any]:
     y_pred = hf.convert_to_tensor(y_pred)
     return hf.cast(y_true, y_pred.dtype.base_dtype), y_pred
 
 
-def _mean(values: Any) -> Any:
+def _mean(values: Sequence[TensorLike]) -> Any:
     return hf.reduce_mean(values, -1)
 
 
-def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
+def mean_squared_error(y_true: TensorLike, y_pred: TensorLike) -> Any:
     """Mean of the squared differences, over the last dimension."""
     y_true, y_pred = _pair(y_true, y_pred)
     return _mean(hf.squared_difference(y_pred, y_true))
@@ -37,7 +41,7 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Any:
     return 100.0 * _mean(hf.abs((y_true - y_pred) / hf.maximum(hf.abs(y_true), K.epsilon())))
 
 
-def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
+def mean_squared_logarithmic_error(y_true: TensorLike, y_pred: TensorLike) -> Any:
     """Mean of the squared differences of log(1 + y)."""
     y_true, y_pred = _pair(y_true, y_pred)
     first, second = (hf.log(hf.maximum(y, K.epsilon()) + 1.0) for y in (y_pred, y_true))
@@ -50,13 +54,13 @@ def _signs(y_true: Any) -> Any:
     return hf.cond(binary, lambda: 2.0 * y_true - 1.0, lambda: hf.identity(y_true))
 
 
-def hinge(y_true: Any, y_pred: Any) -> Any:
+def hinge(y_true: TensorLike, y_pred: TensorLike) -> Any:
     """Mean of max(0, 1 - y p)."""
     y_true, y_pred = _pair(y_true, y_pred)
     return _mean(hf.maximum(1.0 - _signs(y_true) * y_pred, 0.0))
 
 
-def squared_hinge(y_true: Any, y_pred: Any) -> Any:
+def squared_hinge(y_true: TensorLike, y_pred: TensorLike) -> Any:
     """Mean of max(0, 1 - y p)²."""
     y_true, y_pred = _pair(y_true, y_pred)
     return _mean(hf.square(hf.maximum(1.0 - _signs(y_true) * y_pred, 0.0)))
@@ -89,7 +93,7 @@ def _smoothed(y_true: Any, smoothing: float, classes: Any) -> Any:
     return y_true * (1.0 - smoothing) + smoothing / classes if smoothing else y_true
 
 
-def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False,
+def categorical_crossentropy(y_true: Tensor, y_pred: Tensor, from_logits: bool = False,
                              label_smoothing: float = 0) -> Any:
     """-Σ t log p over the classes, which are the last dimension."""
     y_true, y_pred = _pair(y_true, y_pred)
@@ -98,13 +102,13 @@ def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False
     return K.categorical_crossentropy(y_true, y_pred, from_logits)
 
 
-def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False,
+def sparse_categorical_crossentropy(y_true: Tensor, y_pred: TensorHandle, from_logits: bool = False,
                                     axis: int = -1) -> Any:
     """-log p of the class whose number is given."""
     return K.sparse_categorical_crossentropy(y_true, y_pred, from_logits, axis)
 
 
-def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False,
+def binary_crossentropy(y_true: Tensor, y_pred: Tensor, from_logits: bool = False,
                         label_smoothing: float = 0) -> Any:
     """Mean of -t log p - (1 - t) log(1 - p)."""
     y_true, y_pred = _pair(y_true, y_pred)
@@ -125,7 +129,7 @@ def poisson(y_true: Any, y_pred: Any) -> Any:
     return _mean(y_pred - y_true * hf.log(y_pred + K.epsilon()))
 
 
-def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
+def cosine_similarity(y_true: TensorLike, y_pred: TensorLike, axis: int = -1) -> Any:
     """Minus the cosine of the angle between the two."""
     y_true, y_pred = _pair(y_true, y_pred)
     return -hf.reduce_sum(hf.nn.l2_normalize(y_true, axis) * hf.nn.l2_normalize(y_pred, axis),
@@ -155,11 +159,12 @@ class Loss:
             raise ValueError(f"Invalid Reduction Key {reduction}.")
         self.reduction, self.name = reduction, name
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: TensorLike, y_pred: TensorLike) -> Any:
         """Return the losses of the examples; derived classes say what they are."""
         raise NotImplementedError(f"{type(self).__name__} does not say its losses")
 
-    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def __call__(self, y_true: Any, y_pred: Tensor,
+                 sample_weight: TensorHandle | None = None) -> Any:
         """Return the loss."""
         with hf.name_scope(self.name or type(self).__name__):
             return reduced(self.call(y_true, y_pred), sample_weight, self.reduction)
@@ -188,7 +193,8 @@ def fitted(weights: Any, values: Any) -> Any:
     return hf.squeeze(weights, [-1]) if ranks[0] < ranks[1] else weights
 
 
-def reduced(losses: Any, sample_weight: Any = None, reduction: str = "auto") -> Any:
+def reduced(losses: TensorLike, sample_weight: TensorHandle | None = None,
+            reduction: str = "auto") -> Any:
     """The losses, times the weights of their examples, as one number."""
     if sample_weight is not None:
         losses = losses * fitted(sample_weight, losses)
@@ -212,7 +218,7 @@ class _OfFunction(Loss):
         super().__init__(reduction, name or type(self).function.__name__)
         self._options = options
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: TensorLike, y_pred: TensorLike) -> Any:
         """Return the losses of the examples."""
         return type(self).function(y_true, y_pred, **self._options)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.dtypes import DTypeLike
 from hpcflow.keras import lookup, losses
 from hpcflow.keras.losses import (  # noqa: F401
     MAE,
@@ -33,30 +34,34 @@ from hpcflow.keras.losses import (  # noqa: F401
 )
 from hpcflow.keras.session import get_session, unique_name
 
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import Identifier, InitializerLike, TensorLike
+    from hpcflow.graph.operation import Tensor
 
-def _floats(found: Any) -> Any:
+
+def _floats(found: Tensor) -> Any:
     return hf.cast(found, hf.float32)
 
 
-def accuracy(y_true: Any, y_pred: Any) -> Any:
+def accuracy(y_true: TensorLike, y_pred: TensorLike) -> Any:
     """1 where the prediction is the label, else 0."""
     y_pred = hf.convert_to_tensor(y_pred)
     return _floats(hf.equal(hf.cast(y_true, y_pred.dtype.base_dtype), y_pred))
 
 
-def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
+def binary_accuracy(y_true: TensorLike, y_pred: Any, threshold: float = 0.5) -> Any:
     """Mean over the last dimension of whether the prediction is on the side of the label."""
     y_pred = hf.convert_to_tensor(y_pred)
     side = hf.cast(y_pred > threshold, y_pred.dtype.base_dtype)
     return hf.reduce_mean(_floats(hf.equal(hf.cast(y_true, y_pred.dtype.base_dtype), side)), -1)
 
 
-def categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
+def categorical_accuracy(y_true: TensorLike, y_pred: TensorLike) -> Any:
     """Whether the largest prediction is that of the class."""
     return _floats(hf.equal(hf.argmax(y_true, -1), hf.argmax(y_pred, -1)))
 
 
-def _numbers(y_true: Any, y_pred: Any) -> Any:
+def _numbers(y_true: Any, y_pred: TensorLike) -> Any:
     """The numbers of the classes, without a last dimension of size 1."""
     y_true = hf.cast(y_true, hf.int64)
     if y_true.shape.ndims is not None and y_true.shape.ndims == hf.convert_to_tensor(
@@ -65,17 +70,17 @@ def _numbers(y_true: Any, y_pred: Any) -> Any:
     return y_true
 
 
-def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
+def sparse_categorical_accuracy(y_true: TensorLike, y_pred: TensorLike) -> Any:
     """Whether the largest prediction is that of the class with the number given."""
     return _floats(hf.equal(_numbers(y_true, y_pred), hf.argmax(y_pred, -1)))
 
 
-def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Any:
+def top_k_categorical_accuracy(y_true: TensorLike, y_pred: TensorLike, k: int = 5) -> Any:
     """Whether the class is among the k largest predictions."""
     return _floats(hf.nn.in_top_k(y_pred, hf.argmax(y_true, -1), k))
 
 
-def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Any:
+def sparse_top_k_categorical_accuracy(y_true: TensorLike, y_pred: TensorLike, k: int = 5) -> Any:
     """Whether the class with the number given is among the k largest predictions."""
     return _floats(hf.nn.in_top_k(y_pred, _numbers(y_true, y_pred), k))
 
@@ -87,7 +92,8 @@ class Metric:
     :meth:`result`.
     """
 
-    def __init__(self, name: str | None = None, dtype: Any = None, **keywords: Any) -> None:
+    def __init__(self, name: str | None = None, dtype: DTypeLike | None = None,
+                 **keywords: Any) -> None:
         self.name = name or unique_name(lookup_name(type(self)))
         self._dtype = hf.as_dtype(dtype or hf.float32)
         self.weights: list[Any] = []
@@ -103,7 +109,8 @@ class Metric:
         return self.weights
 
     def add_weight(self, name: str, shape: Any = (), aggregation: Any = None,
-                   synchronization: Any = None, initializer: Any = None, dtype: Any = None) -> Any:
+                   synchronization: Any = None, initializer: InitializerLike | None = None,
+                   dtype: Any = None) -> Any:
         """Return a new variable of the metric."""
         from hpcflow.keras import initializers
 
@@ -119,7 +126,8 @@ class Metric:
         with hf.control_dependencies([self.update_state(*args, **keywords)]):
             return hf.identity(self.result())
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def update_state(self, y_true: TensorLike, y_pred: TensorLike,
+                     sample_weight: TensorLike | None = None) -> Any:
         """Return an operation that takes a batch in."""
         raise NotImplementedError(f"{type(self).__name__} does not say what a batch does")
 
@@ -151,7 +159,7 @@ def lookup_name(kind: type) -> str:
 class Mean(Metric):
     """The mean of values, which may have weights."""
 
-    def __init__(self, name: str | None = "mean", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "mean", dtype: DTypeLike | None = None) -> None:
         super().__init__(name, dtype)
         self.total, self.count = self.add_weight("total"), self.add_weight("count")
 
@@ -173,7 +181,7 @@ class Mean(Metric):
 class Sum(Metric):
     """The sum of values, which may have weights."""
 
-    def __init__(self, name: str | None = "sum", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "sum", dtype: DTypeLike | None = None) -> None:
         super().__init__(name, dtype)
         self.total = self.add_weight("total")
 
@@ -189,7 +197,7 @@ class Sum(Metric):
         return hf.identity(self.total)
 
 
-def _spread(weights: Any, values: Any) -> Any:
+def _spread(weights: TensorLike, values: Sequence[TensorLike]) -> Any:
     """Weights for each of the values, from those of the examples."""
     return losses.fitted(weights, values) * hf.ones_like(values)
 
@@ -197,13 +205,13 @@ def _spread(weights: Any, values: Any) -> Any:
 class MeanMetricWrapper(Mean):
     """The mean of what a function says of each example."""
 
-    def __init__(self, fn: Callable, name: str | None = None, dtype: Any = None,
+    def __init__(self, fn: Callable, name: str | None = None, dtype: DTypeLike | None = None,
                  **options: Any) -> None:
         super().__init__(name or fn.__name__, dtype)
         self._fn, self._fn_options = fn, options
 
-    def update_state(self, y_true: Any, y_pred: Any,  # type: ignore[override]
-                     sample_weight: Any = None) -> Any:
+    def update_state(self, y_true: TensorLike, y_pred: TensorLike,  # type: ignore[override]
+                     sample_weight: TensorLike | None = None) -> Any:
         """Return an operation that takes a batch in."""
         return super().update_state(self._fn(y_true, y_pred, **self._fn_options), sample_weight)
 
@@ -258,11 +266,12 @@ SparseCategoricalCrossentropy = _metric("SparseCategoricalCrossentropy",
 class RootMeanSquaredError(Mean):
     """The square root of the mean of squared differences."""
 
-    def __init__(self, name: str | None = "root_mean_squared_error", dtype: Any = None) -> None:
+    def __init__(self, name: str | None = "root_mean_squared_error",
+                 dtype: DTypeLike | None = None) -> None:
         super().__init__(name, dtype)
 
-    def update_state(self, y_true: Any, y_pred: Any,  # type: ignore[override]
-                     sample_weight: Any = None) -> Any:
+    def update_state(self, y_true: TensorLike, y_pred: TensorLike,  # type: ignore[override]
+                     sample_weight: TensorLike | None = None) -> Any:
         """Return an operation that takes a batch in."""
         y_pred = hf.cast(y_pred, self._dtype)
         return super().update_state(
@@ -282,14 +291,14 @@ class _Counts(Metric):
     kinds: tuple[str, ...] = ()
 
     def __init__(self, thresholds: Any = None, name: str | None = None,
-                 dtype: Any = None) -> None:
+                 dtype: DTypeLike | None = None) -> None:
         super().__init__(name, dtype)
         self.thresholds = [0.5] if thresholds is None else np.atleast_1d(thresholds).tolist()
         self._scalar = thresholds is None or np.ndim(thresholds) == 0
         self._counts = {kind: self.add_weight(kind, [len(self.thresholds)])
                         for kind in self.kinds}
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def update_state(self, y_true: TensorLike, y_pred: Any, sample_weight: Any = None) -> Any:
         """Return an operation that takes a batch in."""
         y_pred = hf.cast(y_pred, hf.float32)
         weights = None if sample_weight is None else hf.reshape(
@@ -376,7 +385,7 @@ class AUC(_Counts):
 
     def __init__(self, num_thresholds: int = 200, curve: str = "ROC",
                  summation_method: str = "interpolation", name: str | None = None,
-                 dtype: Any = None) -> None:
+                 dtype: DTypeLike | None = None) -> None:
         if curve not in ("ROC", "PR"):
             raise ValueError(f"Invalid AUC curve value: \"{curve}\".")
         if summation_method not in ("interpolation", "minoring", "majoring"):
@@ -448,7 +457,7 @@ serialize = lookup.serialized
 deserialize = get
 
 
-def chosen(identifier: Any, loss: Any, output: Any) -> Metric:
+def chosen(identifier: Identifier, loss: Callable[..., Any], output: TensorLike) -> Metric:
     """A metric object for what ``compile`` was told, "accuracy" by the loss and the output."""
     if isinstance(identifier, Metric):
         return identifier
@@ -460,7 +469,7 @@ def chosen(identifier: Any, loss: Any, output: Any) -> Metric:
     return found if isinstance(found, Metric) else MeanMetricWrapper(found, name)
 
 
-def _by_loss(kind: str, loss: Any, output: Any) -> Any:
+def _by_loss(kind: str, loss: Callable[..., Any], output: Any) -> Any:
     dims = output.shape
     sparse = "sparse_categorical_crossentropy" in (
         getattr(loss, "__name__", ""), getattr(loss, "name", ""))

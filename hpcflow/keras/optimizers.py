@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.keras import lookup
 from hpcflow.keras.session import batch_get_value, batch_set_value
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
+    from hpcflow.ops.state.variables import Variable
 
 
 class Optimizer:
@@ -82,7 +88,7 @@ class Optimizer:
 
     # ------------------------------------------------------------ updates
 
-    def get_gradients(self, loss: Any, params: list) -> list:
+    def get_gradients(self, loss: TensorLike, params: list) -> list:
         """Return the gradients, clipped. ``ValueError`` where one of them is None."""
         grads = hf.gradients(loss, params)
         if any(g is None for g in grads):
@@ -97,13 +103,13 @@ class Optimizer:
             grads = [hf.clip_by_value(_dense(g), -self.clipvalue, self.clipvalue) for g in grads]
         return grads
 
-    def get_updates(self, loss: Any, params: list) -> list:
+    def get_updates(self, loss: TensorLike, params: list) -> list:
         """Return the operations that update `params` against the gradient of `loss`."""
         self.updates = [self.apply_gradients(zip(self.get_gradients(loss, params), params))]
         return self.updates
 
-    def minimize(self, loss: Any, var_list: Any = None, grad_loss: Any = None,
-                 name: str | None = None) -> Any:
+    def minimize(self, loss: TensorLike, var_list: Sequence[Variable] | None = None,
+                 grad_loss: Any = None, name: str | None = None) -> Any:
         """Return an operation that updates the variables against the gradient of `loss`."""
         loss = loss() if callable(loss) else loss
         variables = var_list() if callable(var_list) else var_list or hf.trainable_variables()
@@ -133,7 +139,7 @@ class Optimizer:
                 with hf.control_dependencies(steps):
                     return hf.assign_add(self.iterations, 1).op
 
-    def _slot(self, variable: Any, kind: str) -> Any:
+    def _slot(self, variable: Variable, kind: str) -> Any:
         with hf.init_scope(), hf.name_scope(None):
             made = hf.Variable(hf.zeros(variable.shape.as_list(), variable.dtype.base_dtype)
                                + self._first(kind), trainable=False,
@@ -146,7 +152,7 @@ class Optimizer:
         """What the elements of a slot begin with."""
         return 0.0
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
+    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
                 numbers: dict[str, Any]) -> list:
         raise NotImplementedError(f"{type(self).__name__} does not say its updates")
 
@@ -189,7 +195,7 @@ class Optimizer:
         return cls(**config)
 
 
-def _dense(grad: Any) -> Any:
+def _dense(grad: Tensor) -> Any:
     return hf.convert_to_tensor(grad) if isinstance(grad, IndexedSlices) else grad
 
 
@@ -202,7 +208,7 @@ class SGD(Optimizer):
                          **keywords)
         self.nesterov, self.slots = nesterov, ("momentum",) if momentum else ()
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
+    def _update(self, var: TensorLike, grad: TensorHandle, slots: list, rate: Any, step: Tensor,
                 numbers: dict[str, Any]) -> list:
         if not slots:
             return [hf.assign_sub(var, rate * grad)]
@@ -262,7 +268,7 @@ class Adadelta(Optimizer):
         super().__init__({"learning_rate": learning_rate, "rho": rho,
                           "epsilon": epsilon or 1e-7, "decay": decay}, **keywords)
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
+    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
                 numbers: dict[str, Any]) -> list:
         rho, epsilon = numbers["rho"], numbers["epsilon"]
         before = hf.identity(slots[1])
@@ -283,7 +289,7 @@ class _Moments(Optimizer):
                           "epsilon": epsilon or 1e-7, "decay": decay}, **keywords)
 
     @staticmethod
-    def _means(grad: Any, slots: list, numbers: dict[str, Any]) -> tuple[Any, Any]:
+    def _means(grad: Tensor, slots: list, numbers: dict[str, Any]) -> tuple[Any, Any]:
         beta_1, beta_2 = numbers["beta_1"], numbers["beta_2"]
         return (hf.assign(slots[0], beta_1 * slots[0] + (1.0 - beta_1) * grad),
                 hf.assign(slots[1], beta_2 * slots[1] + (1.0 - beta_2) * hf.square(grad)))
@@ -297,7 +303,7 @@ class Adam(_Moments):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **keywords)
         self.amsgrad, self.slots = amsgrad, ("m", "v", "vhat") if amsgrad else ("m", "v")
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
+    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Tensor,
                 numbers: dict[str, Any]) -> list:
         rate = rate * (hf.sqrt(1.0 - hf.pow(numbers["beta_2"], step))
                        / (1.0 - hf.pow(numbers["beta_1"], step)))
@@ -314,7 +320,7 @@ class Adam(_Moments):
 class Adamax(_Moments):
     """Adam by the largest gradients (section 7 of arXiv:1412.6980)."""
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
+    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
                 numbers: dict[str, Any]) -> list:
         beta_1 = numbers["beta_1"]
         m = hf.assign(slots[0], beta_1 * slots[0] + (1.0 - beta_1) * grad)
@@ -332,7 +338,8 @@ class Nadam(_Moments):
         keywords.pop("schedule_decay", None)
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **keywords)
 
-    def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
+    def apply_gradients(self, grads_and_vars: Sequence[tuple[Any, Any]],
+                        name: str | None = None) -> Any:
         """Return an operation that updates variables by their gradients."""
         with hf.init_scope(), hf.name_scope(None):
             self._schedule = self._schedule or hf.Variable(
@@ -346,7 +353,7 @@ class Nadam(_Moments):
         with hf.control_dependencies([moved]):
             return hf.assign(self._schedule, self._product).op
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
+    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
                 numbers: dict[str, Any]) -> list:
         m, v = self._means(grad, slots, numbers)
         towards = grad / (1.0 - self._product)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,6 +11,9 @@ import numpy as np
 import hpcflow as hf
 from hpcflow.framework import nest
 from hpcflow.train.object_checkpoint import models_session
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import SessionLike, TensorLike
 
 _sessions: list[Any] = []  # the session that models share, if one was made or given
 _counts: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
@@ -82,7 +85,7 @@ def get_session() -> Any:
     return session
 
 
-def set_session(session: Any) -> None:
+def set_session(session: SessionLike) -> None:
     """Let models use `session` where there is no default session."""
     _sessions[:] = [session]
 
@@ -95,7 +98,7 @@ def clear_session() -> None:
     hf.reset_default_graph()
 
 
-def _initialize(session: Any) -> None:
+def _initialize(session: SessionLike) -> None:
     """Initialize the variables that nothing has initialized, each of them looked at once."""
     seen = session.__dict__.setdefault(_INITIALIZED, set())
     new = [v for v in hf.global_variables() + hf.local_variables() if v not in seen]
@@ -109,7 +112,7 @@ def _initialize(session: Any) -> None:
 # ---------------------------------------------------------------- values
 
 
-def get_value(x: Any) -> Any:
+def get_value(x: TensorLike) -> Any:
     """Return the value of a variable or tensor."""
     return get_session().run(x)
 
@@ -119,7 +122,7 @@ def batch_get_value(tensors: Sequence[Any]) -> list:
     return get_session().run(list(tensors)) if tensors else []
 
 
-def set_value(x: Any, value: Any) -> None:
+def set_value(x: TensorLike, value: TensorLike) -> None:
     """Set a variable."""
     batch_set_value([(x, value)])
 
@@ -134,8 +137,8 @@ def batch_set_value(tuples: Sequence[tuple[Any, Any]]) -> None:
         variable.load(array, session)
 
 
-def function(inputs: Any, outputs: Any, updates: Any = None, name: str | None = None,
-             **options: Any) -> Callable:
+def function(inputs: TensorLike, outputs: TensorLike, updates: Sequence[TensorLike] | None = None,
+             name: str | None = None, **options: Any) -> Callable:
     """Return a function of arrays: it feeds `inputs`, and returns the values of `outputs`.
 
     `updates` are operations, or pairs of a variable and its new value, that run with each call.
@@ -146,7 +149,7 @@ def function(inputs: Any, outputs: Any, updates: Any = None, name: str | None = 
         steps = [hf.assign(*u) if isinstance(u, tuple) else u for u in updates or []]
     phases = [t for t in inputs if not isinstance(t, int)]
 
-    def call(values: Any) -> list:
+    def call(values: Sequence[Any]) -> list:
         values = list(values) if isinstance(values, (list, tuple)) else [values]
         feeds = {t: v for t, v in zip(inputs, values, strict=True) if not isinstance(t, int)}
         assert len(feeds) == len(phases)
@@ -155,6 +158,6 @@ def function(inputs: Any, outputs: Any, updates: Any = None, name: str | None = 
     return call
 
 
-def flat(value: Any) -> list:
+def flat(value: TensorLike) -> list:
     """The values of a nest, or of a dict in the order of its keys."""
     return list(value.values()) if isinstance(value, dict) else nest.flatten(value)

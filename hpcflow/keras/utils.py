@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow.keras.lookup import custom_object_scope, get_custom_objects
 
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+
 CustomObjectScope = custom_object_scope
 
 
-def to_categorical(y: Any, num_classes: int | None = None, dtype: str = "float32") -> np.ndarray:
+def to_categorical(y: TensorLike, num_classes: int | None = None,
+                   dtype: str = "float32") -> np.ndarray:
     """Return a row with a one for each number of a class; as many columns as classes."""
     y = np.array(y, dtype="int")
     shape = y.shape[:-1] if y.ndim > 1 and y.shape[-1] == 1 else y.shape

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.framework import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import (
@@ -19,9 +20,14 @@ from hpcflow.graph.graph import (
     name_scope,
 )
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.layers.input_spec import InputSpec, check_input
 from hpcflow.ops.state.variable_scope import VariableScope, get_variable, variable_scope
+from hpcflow.shapes import ShapeLike
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
 
 
 class Layer:
@@ -44,8 +50,8 @@ class Layer:
         input_spec: an :class:`InputSpec`, or a list of them, that inputs are checked against.
     """
 
-    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None,
-                 activity_regularizer: Callable | None = None,
+    def __init__(self, trainable: bool = True, name: str | None = None,
+                 dtype: DTypeLike | None = None, activity_regularizer: Callable | None = None,
                  _reuse: bool | None = None) -> None:
         self.trainable = trainable
         self.built = False
@@ -130,7 +136,8 @@ class Layer:
 
     # ------------------------------------------------------------ what a layer makes
 
-    def add_variable(self, name: str, shape: Any, dtype: Any = None, initializer: Any = None,
+    def add_variable(self, name: str, shape: ShapeLike, dtype: DTypeLike | None = None,
+                     initializer: InitializerLike | None = None,
                      regularizer: Callable | None = None, trainable: bool = True,
                      constraint: Callable | None = None, partitioner: Callable | None = None,
                      use_resource: bool | None = None) -> Any:
@@ -151,19 +158,19 @@ class Layer:
 
     add_weight = add_variable
 
-    def add_loss(self, losses: Any, inputs: Any = None) -> None:
+    def add_loss(self, losses: TensorLike, inputs: TensorLike | None = None) -> None:
         """Add a loss, or a list of them, also to the collection of regularization losses."""
         for loss in nest.flatten(losses):
             self._losses.append(loss)
             add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
 
-    def add_update(self, updates: Any, inputs: Any = None) -> None:
+    def add_update(self, updates: TensorLike, inputs: TensorLike | None = None) -> None:
         """Add an update, or a list of them, also to the collection UPDATE_OPS."""
         for update in nest.flatten(updates):
             self._updates.append(update)
             add_to_collection(GraphKeys.UPDATE_OPS, update)
 
-    def _note_variable(self, variable: Any, existing: list, trained: bool) -> None:
+    def _note_variable(self, variable: Variable, existing: list, trained: bool) -> None:
         if not any(variable is v for v in [*existing, *self.variables]):
             self._variables.append((variable, trained))
 
@@ -176,11 +183,11 @@ class Layer:
 
     # ------------------------------------------------------------ applying it
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         """Make the variables for inputs of a shape (a nest of shapes for a nest of inputs)."""
         self.built = True
 
-    def call(self, inputs: Any, *args: Any, **keywords: Any) -> Any:
+    def call(self, inputs: TensorLike, *args: Any, **keywords: Any) -> Any:
         """Return the result; derived classes say what it is."""
         return inputs
 
@@ -205,7 +212,7 @@ class Layer:
         self.built = self._called = True
         return outputs
 
-    def apply(self, inputs: Any, *args: Any, **keywords: Any) -> Any:
+    def apply(self, inputs: TensorLike, *args: Any, **keywords: Any) -> Any:
         """The same as calling the layer."""
         return self(inputs, *args, **keywords)
 
@@ -230,7 +237,7 @@ class Layer:
                 self.add_loss(loss)
 
     @contextmanager
-    def _entered_scope(self, scope: Any = None) -> Iterator[VariableScope]:
+    def _entered_scope(self, scope: VariableScope | None = None) -> Iterator[VariableScope]:
         """The layer's variable scope, chosen when it is first entered."""
         if self._scope is None:
             self._graph = get_default_graph()

@@ -12,6 +12,7 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
@@ -120,7 +121,7 @@ def padding_name(padding: str) -> str:
     return padding.upper()
 
 
-def if_training(training: Any, yes: Callable, no: Callable) -> Any:
+def if_training(training: TensorLike, yes: Callable, no: Callable) -> Any:
     """``yes()`` or ``no()``, chosen now where `training` is known, else at run time."""
     if isinstance(training, (bool, np.bool_, int)):
         return yes() if training else no()
@@ -131,7 +132,7 @@ def if_training(training: Any, yes: Callable, no: Callable) -> Any:
     return cond(training, yes, no)
 
 
-def set_shape(tensor: Tensor, dims: Any) -> Tensor:
+def set_shape(tensor: Tensor, dims: TensorLike) -> Tensor:
     """`tensor`, known to have a shape."""
     tensor.set_shape(as_shape(dims))
     return tensor

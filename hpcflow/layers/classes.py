@@ -10,6 +10,7 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.graph.graph import Graph, get_collection
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.layers.base import Layer
 from hpcflow.layers.building import OpenScope
 from hpcflow.layers.convolutional import (
@@ -35,6 +36,7 @@ from hpcflow.layers.pooling import (
 )
 from hpcflow.ops.arrays.constants import placeholder
 from hpcflow.ops.state.variable_scope import VariableScope, variable_scope
+from hpcflow.shapes import ShapeLike
 
 _OF_CALLS = ("inputs", "training", "name", "reuse")  # not said when a layer is made
 
@@ -60,12 +62,12 @@ class FunctionLayer(Layer):
         self._options = dict(bound.arguments)
         vars(self).update(self._options, **dict.fromkeys(self.made))
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         """Make the variables for inputs of a shape."""
         if self._scope is None:  # called by the program, not by a call of the layer
             self(placeholder(self._dtype or dtypes.float32, input_shape))
 
-    def call(self, inputs: Any, **keywords: Any) -> Any:
+    def call(self, inputs: TensorLike, **keywords: Any) -> Any:
         """Return the result of the function; `keywords` may have `training`."""
         with self._noting_variables() as scope, self._noting_losses():
             before = len(get_collection(GraphKeys.UPDATE_OPS))
@@ -74,7 +76,7 @@ class FunctionLayer(Layer):
             self._updates += get_collection(GraphKeys.UPDATE_OPS)[before:]
             return outputs
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
+    def compute_output_shape(self, input_shape: ShapeLike) -> Any:
         """Return the static shape of the result for inputs of a shape.
 
         Raises ``ValueError`` for shapes that the layer does not take.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import InitializerLike, Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import (
@@ -32,13 +33,13 @@ from hpcflow.ops.state.variable_scope import get_variable
 _ZEROS = Zeros()
 
 
-def _convolution(rank: int, inputs: Any, filters: int, kernel_size: Any, strides: Any,
-                 padding: str, data_format: str, dilation_rate: Any, activation: Callable | None,
-                 use_bias: bool, kernel_initializer: Any, bias_initializer: Any,
+def _convolution(rank: int, inputs: TensorLike, filters: int, kernel_size: Sequence[int] | int,
+                 strides: int | Sequence[int], padding: str, data_format: str,
+                 dilation_rate: int | Sequence[int], activation: Callable | None, use_bias: bool,
+                 kernel_initializer: InitializerLike | None, bias_initializer: InitializerLike,
                  kernel_regularizer: Callable | None, bias_regularizer: Callable | None,
                  activity_regularizer: Callable | None, trainable: bool, name: str | None,
-                 reuse: bool | None,
-                 kernel_constraint: Callable | None,
+                 reuse: bool | None, kernel_constraint: Callable | None,
                  bias_constraint: Callable | None) -> Tensor:
     """The convolution layer over `rank` dimensions of space."""
     inputs, layer = convert_to_tensor(inputs), f"conv{rank}d"
@@ -57,13 +58,13 @@ def _convolution(rank: int, inputs: Any, filters: int, kernel_size: Any, strides
         return finish(outputs, activation, activity_regularizer)
 
 
-def conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
-           data_format: str = "channels_last", dilation_rate: Any = 1,
+def conv1d(inputs: TensorLike, filters: int, kernel_size: Sizes, strides: Sizes = 1,
+           padding: str = "valid", data_format: str = "channels_last", dilation_rate: Sizes = 1,
            activation: Callable | None = None, use_bias: bool = True,
-           kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
-           kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
-           activity_regularizer: Callable | None = None, trainable: bool = True,
-           name: str | None = None, reuse: bool | None = None,
+           kernel_initializer: InitializerLike | None = None,
+           bias_initializer: InitializerLike = _ZEROS, kernel_regularizer: Callable | None = None,
+           bias_regularizer: Callable | None = None, activity_regularizer: Callable | None = None,
+           trainable: bool = True, name: str | None = None, reuse: bool | None = None,
            kernel_constraint: Callable | None = None,
            bias_constraint: Callable | None = None) -> Tensor:
     """Return a convolution over one dimension; arguments as of :func:`conv2d`.
@@ -77,13 +78,13 @@ def conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1, paddin
                         bias_constraint)
 
 
-def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
+def conv2d(inputs: TensorLike, filters: int, kernel_size: Sizes, strides: Sizes = (1, 1),
            padding: str = "valid", data_format: str = "channels_last",
-           dilation_rate: Any = (1, 1), activation: Callable | None = None, use_bias: bool = True,
-           kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
-           kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
-           activity_regularizer: Callable | None = None, trainable: bool = True,
-           name: str | None = None, reuse: bool | None = None,
+           dilation_rate: Sizes = (1, 1), activation: Callable | None = None, use_bias: bool = True,
+           kernel_initializer: InitializerLike | None = None,
+           bias_initializer: InitializerLike = _ZEROS, kernel_regularizer: Callable | None = None,
+           bias_regularizer: Callable | None = None, activity_regularizer: Callable | None = None,
+           trainable: bool = True, name: str | None = None, reuse: bool | None = None,
            kernel_constraint: Callable | None = None,
            bias_constraint: Callable | None = None) -> Tensor:
     """Return activation(convolution(inputs, kernel) + bias).
@@ -116,13 +117,13 @@ def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
                         bias_constraint)
 
 
-def conv3d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1, 1),
+def conv3d(inputs: TensorLike, filters: int, kernel_size: Sizes, strides: Sizes = (1, 1, 1),
            padding: str = "valid", data_format: str = "channels_last",
-           dilation_rate: Any = (1, 1, 1), activation: Callable | None = None,
-           use_bias: bool = True, kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
-           kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
-           activity_regularizer: Callable | None = None, trainable: bool = True,
-           name: str | None = None, reuse: bool | None = None,
+           dilation_rate: Sizes = (1, 1, 1), activation: Callable | None = None,
+           use_bias: bool = True, kernel_initializer: InitializerLike | None = None,
+           bias_initializer: InitializerLike = _ZEROS, kernel_regularizer: Callable | None = None,
+           bias_regularizer: Callable | None = None, activity_regularizer: Callable | None = None,
+           trainable: bool = True, name: str | None = None, reuse: bool | None = None,
            kernel_constraint: Callable | None = None,
            bias_constraint: Callable | None = None) -> Tensor:
     """Return a convolution over three dimensions; arguments as of :func:`conv2d`.
@@ -136,12 +137,13 @@ def conv3d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1, 1)
                         bias_constraint)
 
 
-def separable_conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
+def separable_conv2d(inputs: TensorLike, filters: int, kernel_size: Sizes, strides: Sizes = (1, 1),
                      padding: str = "valid", data_format: str = "channels_last",
-                     dilation_rate: Any = (1, 1), depth_multiplier: int = 1,
+                     dilation_rate: TensorLike = (1, 1), depth_multiplier: int = 1,
                      activation: Callable | None = None, use_bias: bool = True,
-                     depthwise_initializer: Any = None, pointwise_initializer: Any = None,
-                     bias_initializer: Any = _ZEROS,
+                     depthwise_initializer: InitializerLike | None = None,
+                     pointwise_initializer: InitializerLike | None = None,
+                     bias_initializer: InitializerLike = _ZEROS,
                      depthwise_regularizer: Callable | None = None,
                      pointwise_regularizer: Callable | None = None,
                      bias_regularizer: Callable | None = None,
@@ -165,12 +167,13 @@ def separable_conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                       pointwise_constraint, bias_constraint)
 
 
-def separable_conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1,
+def separable_conv1d(inputs: TensorLike, filters: int, kernel_size: Sizes, strides: Sizes = 1,
                      padding: str = "valid", data_format: str = "channels_last",
-                     dilation_rate: Any = 1, depth_multiplier: int = 1,
+                     dilation_rate: Sizes = 1, depth_multiplier: int = 1,
                      activation: Callable | None = None, use_bias: bool = True,
-                     depthwise_initializer: Any = None, pointwise_initializer: Any = None,
-                     bias_initializer: Any = _ZEROS,
+                     depthwise_initializer: InitializerLike | None = None,
+                     pointwise_initializer: InitializerLike | None = None,
+                     bias_initializer: InitializerLike = _ZEROS,
                      depthwise_regularizer: Callable | None = None,
                      pointwise_regularizer: Callable | None = None,
                      bias_regularizer: Callable | None = None,
@@ -189,15 +192,15 @@ def separable_conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                       pointwise_constraint, bias_constraint)
 
 
-def _separable(rank: int, inputs: Any, filters: int, kernel_size: Any, strides: Any, padding: str,
-               data_format: str, dilation_rate: Any, depth_multiplier: int,
-               activation: Callable | None, use_bias: bool, depthwise_initializer: Any,
-               pointwise_initializer: Any, bias_initializer: Any,
+def _separable(rank: int, inputs: TensorLike, filters: int, kernel_size: int | Sequence[int],
+               strides: int | Sequence[int], padding: str, data_format: str,
+               dilation_rate: TensorLike, depth_multiplier: int, activation: Callable | None,
+               use_bias: bool, depthwise_initializer: InitializerLike | None,
+               pointwise_initializer: InitializerLike | None, bias_initializer: InitializerLike,
                depthwise_regularizer: Callable | None, pointwise_regularizer: Callable | None,
                bias_regularizer: Callable | None, activity_regularizer: Callable | None,
                trainable: bool, name: str | None, reuse: bool | None,
-               depthwise_constraint: Callable | None,
-               pointwise_constraint: Callable | None,
+               depthwise_constraint: Callable | None, pointwise_constraint: Callable | None,
                bias_constraint: Callable | None) -> Tensor:
     """The separable layer over `rank` dimensions of space."""
     inputs, layer = convert_to_tensor(inputs), f"separable_conv{rank}d"
@@ -242,10 +245,11 @@ def _with_batch(space: list[int], channels_first: bool) -> list[int]:
     return [1, 1, *space] if channels_first else [1, *space, 1]
 
 
-def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
+def conv2d_transpose(inputs: TensorLike, filters: int, kernel_size: Sizes, strides: Sizes = (1, 1),
                      padding: str = "valid", data_format: str = "channels_last",
                      activation: Callable | None = None, use_bias: bool = True,
-                     kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
+                     kernel_initializer: InitializerLike | None = None,
+                     bias_initializer: InitializerLike = _ZEROS,
                      kernel_regularizer: Callable | None = None,
                      bias_regularizer: Callable | None = None,
                      activity_regularizer: Callable | None = None, trainable: bool = True,
@@ -264,10 +268,11 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                        kernel_constraint, bias_constraint)
 
 
-def conv3d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1, 1),
-                     padding: str = "valid", data_format: str = "channels_last",
-                     activation: Callable | None = None, use_bias: bool = True,
-                     kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
+def conv3d_transpose(inputs: TensorLike, filters: int, kernel_size: Sizes,
+                     strides: Sizes = (1, 1, 1), padding: str = "valid",
+                     data_format: str = "channels_last", activation: Callable | None = None,
+                     use_bias: bool = True, kernel_initializer: InitializerLike | None = None,
+                     bias_initializer: InitializerLike = _ZEROS,
                      kernel_regularizer: Callable | None = None,
                      bias_regularizer: Callable | None = None,
                      activity_regularizer: Callable | None = None, trainable: bool = True,
@@ -281,14 +286,13 @@ def conv3d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                        kernel_constraint, bias_constraint)
 
 
-def _transposed(rank: int, inputs: Any, filters: int, kernel_size: Any, strides: Any,
-                padding: str, data_format: str, activation: Callable | None, use_bias: bool,
-                kernel_initializer: Any, bias_initializer: Any,
-                kernel_regularizer: Callable | None, bias_regularizer: Callable | None,
-                activity_regularizer: Callable | None, trainable: bool, name: str | None,
-                reuse: bool | None,
-                kernel_constraint: Callable | None,
-                bias_constraint: Callable | None) -> Tensor:
+def _transposed(rank: int, inputs: TensorLike, filters: int, kernel_size: Sequence[int] | int,
+                strides: Sizes, padding: str, data_format: str, activation: Callable | None,
+                use_bias: bool, kernel_initializer: InitializerLike | None,
+                bias_initializer: InitializerLike, kernel_regularizer: Callable | None,
+                bias_regularizer: Callable | None, activity_regularizer: Callable | None,
+                trainable: bool, name: str | None, reuse: bool | None,
+                kernel_constraint: Callable | None, bias_constraint: Callable | None) -> Tensor:
     """The transposed layer over `rank` dimensions of space."""
     inputs, layer = convert_to_tensor(inputs), f"conv{rank}d_transpose"
     first, padding = is_channels_first(data_format), padding_name(padding)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import Bias, add_bias, finish, known_size, layer_scope, set_shape
@@ -17,11 +17,11 @@ from hpcflow.ops.state.variable_scope import get_variable
 _ZEROS = Zeros()
 
 
-def dense(inputs: Any, units: int, activation: Callable | None = None, use_bias: bool = True,
-          kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
-          kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
-          activity_regularizer: Callable | None = None, trainable: bool = True,
-          name: str | None = None, reuse: bool | None = None,
+def dense(inputs: TensorLike, units: int, activation: Callable | None = None, use_bias: bool = True,
+          kernel_initializer: InitializerLike | None = None,
+          bias_initializer: InitializerLike = _ZEROS, kernel_regularizer: Callable | None = None,
+          bias_regularizer: Callable | None = None, activity_regularizer: Callable | None = None,
+          trainable: bool = True, name: str | None = None, reuse: bool | None = None,
           kernel_constraint: Callable | None = None,
           bias_constraint: Callable | None = None) -> Tensor:
     """Return activation(inputs @ kernel + bias).

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import BoolLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import if_training
 from hpcflow.nn import activations
+from hpcflow.shapes import ShapeLike
 
 
-def dropout(inputs: Any, rate: float = 0.5, noise_shape: Any = None, seed: int | None = None,
-            training: Any = False, name: str | None = None) -> Tensor:
+def dropout(inputs: TensorLike, rate: float = 0.5, noise_shape: ShapeLike | None = None,
+            seed: int | None = None, training: BoolLike = False, name: str | None = None) -> Tensor:
     """Return `inputs` with a fraction `rate` of the elements set to zero, while training.
 
     The others are scaled by ``1 / (1 - rate)`` (Srivastava et al., JMLR 15, 2014).

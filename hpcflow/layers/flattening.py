@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
@@ -13,7 +11,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import is_channels_first
 
 
-def flatten(inputs: Any, name: str | None = None,
+def flatten(inputs: Tensor, name: str | None = None,
             data_format: str = "channels_last") -> Tensor:
     """Return `inputs`, of shape ``[batch, ...]``, as ``[batch, size]``.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.shape_inference import constant_value as _value
 from hpcflow.layers.building import format_name, is_channels_first, numbers
@@ -14,7 +15,7 @@ from hpcflow.ops.flow.cond import cond
 from hpcflow.ops.state.variables import Variable
 
 
-def smart_constant_value(pred: Any) -> bool | None:
+def smart_constant_value(pred: TensorLike) -> bool | None:
     """Return what is known of a condition before the graph is run, None if nothing is.
 
     Raises ``TypeError`` for what is neither true nor false.
@@ -33,7 +34,7 @@ def smart_constant_value(pred: Any) -> bool | None:
 constant_value = smart_constant_value
 
 
-def smart_cond(pred: Any, true_fn: Callable | None = None, false_fn: Callable | None = None,
+def smart_cond(pred: TensorLike, true_fn: Callable | None = None, false_fn: Callable | None = None,
                name: str | None = None, *, fn1: Callable | None = None,
                fn2: Callable | None = None) -> Any:
     """Return what one of two functions returns: chosen now where `pred` is known, else by
@@ -57,7 +58,7 @@ def convert_data_format(data_format: str, ndim: int) -> str:
     return format_name(is_channels_first(data_format), ndim - 2)
 
 
-def normalize_tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
+def normalize_tuple(value: TensorLike, n: int, name: str) -> tuple[int, ...]:
     """Return `n` integers, from as many or from one; ``ValueError`` for others."""
     return tuple(numbers(value, n, name))
 

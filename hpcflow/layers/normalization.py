@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from hpcflow.dtypes import float32
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import InitializerLike, TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import if_training, known_size, layer_scope
@@ -29,21 +30,24 @@ from hpcflow.nn.fused_normalization import fused_batch_norm
 from hpcflow.ops.state.initializers import Ones, Zeros
 from hpcflow.ops.state.variable_scope import get_variable
 
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
+
 _ZEROS, _ONES = Zeros(), Ones()
 
 
-def batch_normalization(inputs: Any, axis: Any = -1, momentum: float = 0.99,
+def batch_normalization(inputs: TensorHandle, axis: int = -1, momentum: float = 0.99,
                         epsilon: float = 1e-3, center: bool = True, scale: bool = True,
-                        beta_initializer: Any = _ZEROS, gamma_initializer: Any = _ONES,
-                        moving_mean_initializer: Any = _ZEROS,
-                        moving_variance_initializer: Any = _ONES,
+                        beta_initializer: Callable[..., Any] = _ZEROS,
+                        gamma_initializer: Callable[..., Any] = _ONES,
+                        moving_mean_initializer: Callable[..., Any] = _ZEROS,
+                        moving_variance_initializer: Callable[..., Any] = _ONES,
                         beta_regularizer: Callable | None = None,
                         gamma_regularizer: Callable | None = None, training: Any = False,
-                        trainable: bool = True, name: str | None = None,
-                        reuse: bool | None = None, renorm: bool = False,
-                        renorm_clipping: dict | None = None, renorm_momentum: float = 0.99,
-                        fused: bool | None = None, virtual_batch_size: int | None = None,
-                        adjustment: Callable | None = None,
+                        trainable: bool = True, name: str | None = None, reuse: bool | None = None,
+                        renorm: bool = False, renorm_clipping: dict | None = None,
+                        renorm_momentum: float = 0.99, fused: bool | None = None,
+                        virtual_batch_size: int | None = None, adjustment: Callable | None = None,
                         beta_constraint: Callable | None = None,
                         gamma_constraint: Callable | None = None) -> Tensor:
     """Return gamma (inputs - mean) / √(variance + epsilon) + beta (arXiv:1502.03167).
@@ -99,7 +103,7 @@ def batch_normalization(inputs: Any, axis: Any = -1, momentum: float = 0.99,
             check_virtual_batches(virtual_batch_size, axes, adjustment, dims)
         layout = layout_of(dims, [a % len(dims) for a in axes], virtual)
 
-        def variable(kind: str, initializer: Any, regularizer: Any = None,
+        def variable(kind: str, initializer: InitializerLike, regularizer: Any = None,
                      trained: bool = False, constraint: Callable | None = None) -> Any:
             return get_variable(kind, layout.kept, inputs.dtype.base_dtype, initializer,
                                 regularizer, trained, constraint=constraint)
@@ -142,8 +146,9 @@ def _like(outputs: Tensor, inputs: Tensor, virtual: bool) -> Tensor:
     return outputs
 
 
-def _plain(inputs: Tensor, axis: int, layout: Layout, moving: tuple, beta: Any, gamma: Any,
-           momentum: float, epsilon: float, training: Any, fused: bool | None) -> Tensor:
+def _plain(inputs: Tensor, axis: int, layout: Layout, moving: tuple, beta: Variable | None,
+           gamma: Variable | None, momentum: float, epsilon: float, training: TensorLike,
+           fused: bool | None) -> Tensor:
     """The usual form: one axis, statistics of the whole batch."""
     if fused is not False and _has_one_op(inputs, axis):
         outputs, *batch = _fused(inputs, axis, moving, beta, gamma, epsilon, training)
@@ -160,8 +165,8 @@ def _has_one_op(inputs: Tensor, axis: int) -> bool:
     return rank == 4 and axis % rank in (1, 3) and inputs.dtype.base_dtype is float32
 
 
-def _fused(inputs: Tensor, axis: int, moving: tuple, beta: Any, gamma: Any, epsilon: float,
-           training: Any) -> list[Tensor]:
+def _fused(inputs: Tensor, axis: int, moving: tuple, beta: Variable | None, gamma: Variable | None,
+           epsilon: float, training: TensorLike) -> list[Tensor]:
     """The normalized inputs, the mean and the variance of the population, by one op."""
     size = moving[0].shape.as_list()
     scale = np.ones(size, np.float32) if gamma is None else gamma
@@ -169,7 +174,8 @@ def _fused(inputs: Tensor, axis: int, moving: tuple, beta: Any, gamma: Any, epsi
     layout = "NHWC" if axis % 4 == 3 else "NCHW"
     values = [convert_to_tensor(m) for m in moving]
 
-    def normalized(mean: Any, variance: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def normalized(mean: TensorLike | None,
+                   variance: TensorLike | None) -> tuple[Tensor, Tensor, Tensor]:
         return fused_batch_norm(inputs, scale, offset, mean, variance, epsilon, layout,
                                 mean is None)
 
@@ -177,8 +183,9 @@ def _fused(inputs: Tensor, axis: int, moving: tuple, beta: Any, gamma: Any, epsi
                        lambda: [normalized(*values)[0], *map(raw_ops.Identity, values)])
 
 
-def _composed(inputs: Tensor, layout: Layout, moving: tuple, beta: Any, gamma: Any, epsilon: float,
-              training: Any, fused: bool | None) -> list[Tensor]:
+def _composed(inputs: Tensor, layout: Layout, moving: tuple, beta: Variable | None,
+              gamma: Variable | None, epsilon: float, training: TensorLike,
+              fused: bool | None) -> list[Tensor]:
     """The normalized inputs, and the mean and the variance that the moving ones follow."""
     values = [convert_to_tensor(m) for m in moving]
     population = len(inputs.shape) == 4 if fused is None else fused
@@ -196,7 +203,7 @@ def _composed(inputs: Tensor, layout: Layout, moving: tuple, beta: Any, gamma: A
     return [outputs, mean, kept]
 
 
-def _update(moving: tuple, batch: list[Tensor], momentum: float, training: Any) -> None:
+def _update(moving: tuple, batch: list[Tensor], momentum: float, training: TensorLike) -> None:
     """Add the updates of the moving statistics to the collection, if it may be training."""
     if isinstance(training, (bool, int)) and not training:
         return

@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import (
@@ -22,8 +23,9 @@ from hpcflow.layers.building import (
 from hpcflow.nn import pooling
 
 
-def _pooled(function: Callable, rank: int, inputs: Any, pool_size: Any, strides: Any,
-            padding: str, data_format: str, name: str | None, default: str) -> Tensor:
+def _pooled(function: Callable, rank: int, inputs: TensorLike, pool_size: TensorLike,
+            strides: Sizes, padding: str, data_format: str, name: str | None,
+            default: str) -> Tensor:
     """A layer over 2 or 3 dimensions of space."""
     first = is_channels_first(data_format)
     window, steps = (_with_batch(numbers(v, rank, what), first)
@@ -33,7 +35,7 @@ def _pooled(function: Callable, rank: int, inputs: Any, pool_size: Any, strides:
                         format_name(first, rank))
 
 
-def _name_of_layer(name: str | None, default: str, inputs: Any) -> Any:
+def _name_of_layer(name: str | None, default: str, inputs: TensorLike) -> Any:
     """The name scope of a layer, unless it is open already."""
     if isinstance(name, OpenScope):
         return nullcontext()
@@ -44,8 +46,8 @@ def _with_batch(space: list[int], channels_first: bool) -> list[int]:
     return [1, 1, *space] if channels_first else [1, *space, 1]
 
 
-def _pooled_rows(function: Callable, inputs: Any, pool_size: Any, strides: Any, padding: str,
-                 data_format: str, name: str | None, default: str) -> Tensor:
+def _pooled_rows(function: Callable, inputs: TensorLike, pool_size: Sizes, strides: Sizes,
+                 padding: str, data_format: str, name: str | None, default: str) -> Tensor:
     """A layer over one dimension: that over images one row high."""
     first = is_channels_first(data_format)
     axis = 2 if first else 1
@@ -58,21 +60,21 @@ def _pooled_rows(function: Callable, inputs: Any, pool_size: Any, strides: Any, 
         return raw_ops.Squeeze(images, squeeze_dims=[axis])
 
 
-def max_pooling1d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
+def max_pooling1d(inputs: TensorLike, pool_size: Sizes, strides: Sizes, padding: str = "valid",
                   data_format: str = "channels_last", name: str | None = None) -> Tensor:
     """Return maxima over windows in one dimension; arguments as of :func:`max_pooling2d`."""
     return _pooled_rows(pooling.max_pool, inputs, pool_size, strides, padding, data_format, name,
                         "max_pooling1d")
 
 
-def average_pooling1d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
+def average_pooling1d(inputs: TensorLike, pool_size: Sizes, strides: Sizes, padding: str = "valid",
                       data_format: str = "channels_last", name: str | None = None) -> Tensor:
     """Return means over windows in one dimension; arguments as of :func:`max_pooling2d`."""
     return _pooled_rows(pooling.avg_pool, inputs, pool_size, strides, padding, data_format, name,
                         "average_pooling1d")
 
 
-def max_pooling2d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
+def max_pooling2d(inputs: TensorLike, pool_size: Sizes, strides: Sizes, padding: str = "valid",
                   data_format: str = "channels_last", name: str | None = None) -> Tensor:
     """Return the maximum of each window of images.
 
@@ -90,21 +92,22 @@ def max_pooling2d(inputs: Any, pool_size: Any, strides: Any, padding: str = "val
                    "max_pooling2d")
 
 
-def average_pooling2d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
-                      data_format: str = "channels_last", name: str | None = None) -> Tensor:
+def average_pooling2d(inputs: TensorLike, pool_size: TensorLike, strides: Sizes,
+                      padding: str = "valid", data_format: str = "channels_last",
+                      name: str | None = None) -> Tensor:
     """Return the mean of each window of images; arguments as of :func:`max_pooling2d`."""
     return _pooled(pooling.avg_pool, 2, inputs, pool_size, strides, padding, data_format, name,
                    "average_pooling2d")
 
 
-def max_pooling3d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
+def max_pooling3d(inputs: TensorLike, pool_size: Sizes, strides: Sizes, padding: str = "valid",
                   data_format: str = "channels_last", name: str | None = None) -> Tensor:
     """Return maxima over windows of volumes; arguments as of :func:`max_pooling2d`."""
     return _pooled(pooling.max_pool3d, 3, inputs, pool_size, strides, padding, data_format, name,
                    "max_pooling3d")
 
 
-def average_pooling3d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
+def average_pooling3d(inputs: TensorLike, pool_size: Sizes, strides: Sizes, padding: str = "valid",
                       data_format: str = "channels_last", name: str | None = None) -> Tensor:
     """Return means over windows of volumes; arguments as of :func:`max_pooling2d`."""
     return _pooled(pooling.avg_pool3d, 3, inputs, pool_size, strides, padding, data_format, name,

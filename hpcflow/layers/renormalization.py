@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, control_dependencies
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import if_training
 from hpcflow.nn import normalization
 from hpcflow.ops.state.state import assign, assign_sub
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
 
 _CLIPPED = ("rmax", "rmin", "dmax")
 
@@ -100,7 +104,7 @@ def in_virtual_batches(inputs: Tensor, size: int) -> Tensor:
 
 
 def normalize(inputs: Tensor, layout: Layout, moving: tuple, beta: Any, gamma: Any,
-              momentum: float, epsilon: float, training: Any, virtual: bool,
+              momentum: float, epsilon: float, training: TensorLike, virtual: bool,
               renorm: Renormalization | None, adjustment: Callable | None) -> Tensor:
     """The normalized inputs, made of plain operations; adds the updates to their collection."""
     values = [convert_to_tensor(m) for m in moving]
@@ -133,7 +137,7 @@ def normalize(inputs: Tensor, layout: Layout, moving: tuple, beta: Any, gamma: A
                                              offset, scale, epsilon)
 
 
-def _then(scale: Tensor, offset: Tensor, then_scale: Any, then_offset: Any) -> tuple:
+def _then(scale: Tensor, offset: Tensor, then_scale: TensorLike, then_offset: TensorLike) -> tuple:
     """One transformation for two, one after the other."""
     if then_scale is not None:
         scale, offset = raw_ops.Mul(scale, then_scale), raw_ops.Mul(offset, then_scale)
@@ -192,7 +196,7 @@ def _update(moving: tuple, renorm: Renormalization | None, mean: Tensor, varianc
             training, update, lambda kept=kept: raw_ops.Identity(convert_to_tensor(kept))))
 
 
-def follow(kept: Any, new: Tensor, momentum: float) -> Any:
+def follow(kept: Variable, new: Tensor, momentum: float) -> Any:
     """``kept = momentum kept + (1 - momentum) new``."""
     rate = kept.dtype.base_dtype.np.type(1 - momentum)
     return assign_sub(kept, raw_ops.Mul(raw_ops.Sub(convert_to_tensor(kept), new), rate),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.loops.entries import Kind
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder, Module, Type, Value
 
 LINE = 64  # bytes
 
@@ -22,7 +25,7 @@ class AddressLoop:
         numbers: the types of what it takes after them.
     """
 
-    def __init__(self, module: Any, kinds: list[Kind], arguments: int,
+    def __init__(self, module: Module, kinds: list[Kind], arguments: int,
                  numbers: Sequence = ()) -> None:
         ir = self.ir = importlib.import_module("llvmlite.ir")
         self.kinds = kinds
@@ -32,15 +35,15 @@ class AddressLoop:
         self.function.linkage = "internal"
         self.builder = ir.IRBuilder(self.function.append_basic_block())
 
-    def array(self, builder: Any, index: int, address: Any, dims: Sequence) -> Any:
+    def array(self, builder: IRBuilder, index: int, address: Value, dims: Sequence) -> Any:
         """The address and the dims."""
         return address, dims
 
-    def several(self, builder: Any, kind: Any, parts: Sequence) -> Any:
+    def several(self, builder: IRBuilder, kind: object, parts: Sequence) -> Any:
         """There are none."""
         raise NotImplementedError
 
-    def call(self, builder: Any, values: Sequence) -> Any:
+    def call(self, builder: IRBuilder, values: Sequence) -> Any:
         """See `entries.Body`."""
         builder.call(self.function, self.arguments(values))
         return self.ir.IntType(1)(0), None
@@ -54,7 +57,7 @@ class AddressLoop:
         raise NotImplementedError
 
     @contextlib.contextmanager
-    def steps(self, first: Any, end: Any, step: int) -> Iterator[Any]:
+    def steps(self, first: Value, end: Value, step: int) -> Iterator[Any]:
         """A loop from `first` to before `end`, whose body is what is written meanwhile."""
         builder, before = self.builder, self.builder.block
         again, after = [self.function.append_basic_block() for _ in range(2)]
@@ -68,7 +71,7 @@ class AddressLoop:
         builder.cbranch(builder.icmp_signed("<", following, end), again, after)
         builder.position_at_end(after)
 
-    def along(self, row_bytes: Any, number: Any, item: int,
+    def along(self, row_bytes: Value, number: Type, item: int,
               visit: Callable[[Any, Any], None]) -> None:
         """``visit(offset, type)`` of a row of elements of the type `number`, of `item` bytes: of
         vectors as large as a line of cache, and of the elements that are left."""
@@ -87,11 +90,11 @@ class AddressLoop:
             first, kind(self.ir.Undefined),
             self.ir.VectorType(small, kind.count)([0] * kind.count))
 
-    def place(self, start: Any, offset: Any, kind: Any) -> Any:
+    def place(self, start: Value, offset: Value, kind: Type) -> Any:
         """A pointer to what is `offset` bytes after `start`."""
         return self.builder.inttoptr(self.builder.add(start, offset), kind.as_pointer())
 
-    def prefetch(self, start: Any, offset: Any, writes: bool = False) -> None:
+    def prefetch(self, start: Value, offset: Value, writes: bool = False) -> None:
         """Bring the line of memory into cache, to be read or written."""
         small = self.ir.IntType(32)
         kind = self.ir.FunctionType(self.ir.VoidType(), [self.byte, small, small, small])

@@ -12,12 +12,15 @@ import ctypes
 import functools
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hpcflow.host import blas
 from hpcflow.loops import compiling, packed_gemm, parallel_for
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder
 
 UNARY, BINARY, CHOICE, PRODUCT, PRODUCT_DOUBLE, PANELS, ADDED_PRODUCT = range(7)
 _LOOPS = {("float32", 1): "f->f", ("float64", 1): "d->d",
@@ -227,7 +230,7 @@ def application() -> Callable:
     number = ir.IntType(64)
     kind = ir.FunctionType(ir.VoidType(), [number] * 4)
 
-    def generate(builder: Any, arguments: Any) -> None:
+    def generate(builder: IRBuilder, arguments: Any) -> None:
         function = builder.inttoptr(arguments[0], kind.as_pointer())
         builder.call(function, arguments[1:])
 
@@ -240,7 +243,7 @@ def _byte() -> Callable:
 
     ir = importlib.import_module("llvmlite.ir")
 
-    def generate(_context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+    def generate(_context: object, builder: IRBuilder, _: object, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
         return builder.zext(builder.load(place), ir.IntType(64))
 
@@ -262,7 +265,7 @@ def _multiplication(real_type: str, has_wide_integers: bool) -> Callable:
     kind = ir.FunctionType(ir.VoidType(), [choice] * 3 + [count] * 3 + [
         real, *matrix, *matrix, real, *matrix])
 
-    def generate(builder: Any, arguments: Any) -> None:
+    def generate(builder: IRBuilder, arguments: Any) -> None:
         address, flip, *given = arguments
         function = builder.inttoptr(address, kind.as_pointer())
         rows, columns, inner, one, ahead_one, other, ahead_other, made, ahead_made = [
@@ -283,7 +286,7 @@ def _intrinsic(generate: Callable, count: int) -> Callable:
 
     signature = numba.types.void(*[numba.types.int64] * count)
 
-    def emit(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+    def emit(context: Any, builder: IRBuilder, _: object, arguments: Any) -> Any:
         generate(builder, arguments)
         return context.get_dummy_value()
 

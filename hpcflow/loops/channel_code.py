@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.loops.address_loops import AddressLoop, written
 from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import FLAT, Array, Code, Integer, Kind
 from hpcflow.loops.program_code import number_type
+
+if TYPE_CHECKING:
+    from llvmlite.ir import Module
 
 _AT_ONCE = 8  # rows that are added up before their sum is
 # Bytes that are asked for before they are needed: what the hardware fetches on its own ends where a
@@ -35,7 +38,7 @@ def code_of_gradient(name: str, dtype: str) -> Code:
 class _Images(AddressLoop):
     """A loop over rows, of a number for each channel, of the images dy and x."""
 
-    def __init__(self, module: Any, dtype: str, others: list[Kind], numbers: int,
+    def __init__(self, module: Module, dtype: str, others: list[Kind], numbers: int,
                  arguments: int) -> None:
         image = Array(dtype, FLAT, False)
         kinds = [image, image, *others, *[Integer("int64")] * numbers]
@@ -64,7 +67,7 @@ class _Sums(_Images):
     """Of the addresses of dy, x, mean and sums, the numbers of the first row and the last, the rows
     of a part, and the channels."""
 
-    def __init__(self, module: Any, dtype: str) -> None:
+    def __init__(self, module: Module, dtype: str) -> None:
         others: list[Kind] = [Array(dtype, 1, False), Array(dtype, 2, True)]
         super().__init__(module, dtype, others, 4, 9)
 
@@ -119,7 +122,7 @@ class _Gradient(_Images):
     """Of the addresses of dy, x, the numbers of the channels and dx, the numbers of the first row
     and the last, counted from the end, how many rows there are, and the channels."""
 
-    def __init__(self, module: Any, dtype: str) -> None:
+    def __init__(self, module: Module, dtype: str) -> None:
         others: list[Kind] = [Array(dtype, 2, False), Array(dtype, FLAT, True)]
         super().__init__(module, dtype, others, 4, 8)
 

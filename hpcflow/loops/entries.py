@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder, Module, Type, Value
 
 #: Names of the functions, before the name of the code.
 CALL, SPREAD = "call_", "spread_"
@@ -98,13 +101,13 @@ class Body(Protocol):
     def kinds(self) -> Sequence[Kind]:
         """What the arguments are."""
 
-    def array(self, builder: Any, index: int, address: Any, dims: Sequence) -> Any:
+    def array(self, builder: IRBuilder, index: int, address: object, dims: Sequence) -> Any:
         """An array, given as words, as the value of an argument."""
 
-    def several(self, builder: Any, kind: Several, parts: Sequence) -> Any:
+    def several(self, builder: IRBuilder, kind: Several, parts: Sequence) -> Any:
         """The value of a tuple."""
 
-    def call(self, builder: Any, values: Sequence) -> Any:
+    def call(self, builder: IRBuilder, values: Sequence) -> Any:
         """Call the loop; a bit, whether it has failed, and the word that it returns, or None."""
 
 
@@ -140,7 +143,7 @@ class Writer:
         body: calls the loop.
     """
 
-    def __init__(self, module: Any, body: Body) -> None:
+    def __init__(self, module: Module, body: Body) -> None:
         self.ir = importlib.import_module("llvmlite.ir")
         self.module = module
         self.body = body
@@ -200,7 +203,7 @@ class Writer:
         self.builder.call(self._c_function("Py_IncRef", self.ir.VoidType(), self.pointer), [none])
         self.builder.ret(none)
 
-    def _c_function(self, name: str, returned: Any, *given: Any) -> Any:
+    def _c_function(self, name: str, returned: Type, *given: Any) -> Any:
         found = self.module.globals.get(name)
         if found is None:
             found = self.ir.Function(self.module, self.ir.FunctionType(returned, given), name)
@@ -214,7 +217,7 @@ class Writer:
             found.linkage = "external"
         return self.builder.bitcast(found, self.pointer)
 
-    def _refuse(self, is_wrong: Any, message: str, kind: str = TYPE_ERROR) -> None:
+    def _refuse(self, is_wrong: Value, message: str, kind: str = TYPE_ERROR) -> None:
         """Return with an error if something is wrong."""
         builder = self.builder
         with builder.if_then(is_wrong, likely=False):
@@ -245,14 +248,14 @@ class Writer:
     def _object(self, index: int) -> Any:
         return self._load(self.objects, 8 * index, self.word)
 
-    def _load(self, address: Any, offset: int, kind: Any) -> Any:
+    def _load(self, address: Value, offset: int, kind: Type) -> Any:
         place = self.builder.add(address, self.word(offset))
         return self.builder.load(self.builder.inttoptr(place, kind.as_pointer()))
 
-    def _pointer(self, address: Any) -> Any:
+    def _pointer(self, address: Value) -> Any:
         return self.builder.inttoptr(address, self.pointer)
 
-    def _value(self, kind: Kind, thing: Any, index: int, as_words: bool) -> Any:
+    def _value(self, kind: Kind, thing: Value, index: int, as_words: bool) -> Any:
         if isinstance(kind, Array):
             address, dims = self._array(kind, thing, index)
             return [address, *dims] if as_words else self.body.array(
@@ -265,22 +268,22 @@ class Writer:
             return [found] if as_words else self._as(kind, found)
         return self._tuple(kind, thing, index)
 
-    def _as(self, kind: Real | Integer, value: Any) -> Any:
+    def _as(self, kind: Real | Integer, value: Value) -> Any:
         """A word or a double as the narrower `kind`."""
         bits = 8 * np.dtype(kind.dtype).itemsize
         if isinstance(kind, Real):
             return value if bits == 64 else self.builder.fptrunc(value, self.ir.FloatType())
         return value if bits == 64 else self.builder.trunc(value, self.ir.IntType(bits))
 
-    def _integer(self, thing: Any) -> Any:
+    def _integer(self, thing: Value) -> Any:
         return self._number(thing, "PyLong_AsLongLong", self.word,
                             lambda value: self.builder.icmp_signed("==", value, self.word(-1)))
 
-    def _real(self, thing: Any) -> Any:
+    def _real(self, thing: Value) -> Any:
         return self._number(thing, "PyFloat_AsDouble", self.double,
                             lambda value: self.builder.fcmp_ordered("==", value, self.double(-1)))
 
-    def _number(self, thing: Any, name: str, kind: Any, may_have_failed: Callable) -> Any:
+    def _number(self, thing: Value, name: str, kind: Type, may_have_failed: Callable) -> Any:
         builder = self.builder
         value = builder.call(self._c_function(name, kind, self.pointer),
                              [builder.inttoptr(thing, self.pointer)])
@@ -304,7 +307,7 @@ class Writer:
             parts.append(self._value(one, builder.ptrtoint(found, self.word), index, False))
         return self.body.several(builder, kind, parts)
 
-    def _array(self, kind: Array, thing: Any, index: int) -> tuple[Any, list]:
+    def _array(self, kind: Array, thing: Value, index: int) -> tuple[Any, list]:
         """The address of an array's elements, and its dims."""
         self._check_type(thing, index)
         builder = self.builder
@@ -333,7 +336,7 @@ class Writer:
             return address, [self._product(dims, builder.zext(rank, self.word))]
         return address, [self._load(dims, 8 * d, self.word) for d in range(kind.rank)]
 
-    def _product(self, words: Any, count: Any) -> Any:
+    def _product(self, words: Value, count: Value) -> Any:
         """The product of so many words at an address."""
         builder, word, start = self.builder, self.word, self.builder.block
         loop, end = [builder.append_basic_block() for _ in range(2)]
@@ -353,7 +356,7 @@ class Writer:
         result.add_incoming(product, loop)
         return result
 
-    def _check_type(self, thing: Any, index: int) -> None:
+    def _check_type(self, thing: Value, index: int) -> None:
         builder = self.builder
         kind = self._load(thing, HEAD - 8, self.word)
         array = self._thing(ARRAY_TYPE)
@@ -378,7 +381,8 @@ class Writer:
                 size += 1 if isinstance(kind, Real) else 3
         return places, size
 
-    def _fill(self, table: Any, places: Sequence[int], numbers: Sequence, values: Sequence) -> None:
+    def _fill(self, table: Value, places: Sequence[int], numbers: Sequence,
+              values: Sequence) -> None:
         """Write the table; `numbers` are size, rows, step, and the bits of the arguments that the
         first row, and the end, of a block are added to."""
         builder, word = self.builder, self.word
@@ -404,11 +408,11 @@ class Writer:
             for k, value in enumerate(words):
                 self._store(start, place + k, value)
 
-    def _store(self, table: Any, place: int, value: Any) -> None:
+    def _store(self, table: Value, place: int, value: Value) -> None:
         at = self.builder.add(table, self.word(8 * place))
         self.builder.store(value, self.builder.inttoptr(at, self.word.as_pointer()))
 
-    def _parallel(self, team: Any, threads: Any, part: Any, table: Any) -> None:
+    def _parallel(self, team: Value, threads: Value, part: Value, table: Value) -> None:
         """Call OpenMP's function, whose address is `team`."""
         builder = self.builder
         kind = self.ir.FunctionType(
@@ -425,12 +429,12 @@ class Writer:
         builder = self.builder = ir.IRBuilder(function.append_basic_block())
         table = builder.ptrtoint(function.args[0], word)
 
-        def take(place: int, count: Any) -> Any:
+        def take(place: int, count: Value) -> Any:
             at = builder.add(table, word(8 * place))
             return builder.atomic_rmw("add", builder.inttoptr(at, word.as_pointer()), count,
                                       "monotonic")
 
-        def end_unless(is_less: Any) -> None:
+        def end_unless(is_less: Value) -> None:
             with builder.if_then(builder.not_(is_less)):
                 builder.ret_void()
 
@@ -448,7 +452,7 @@ class Writer:
         builder.branch(again)
         return function
 
-    def _of_block(self, index: int, table: Any, place: int, start: Any, stop: Any) -> Any:
+    def _of_block(self, index: int, table: Value, place: int, start: Value, stop: Value) -> Any:
         """An argument of the loop for the block of rows from `start` to `stop`."""
         builder, word, kind = self.builder, self.word, self.kinds[index]
         if isinstance(kind, Real):

@@ -36,7 +36,7 @@ class Source(Protocol):
     def compute(self, arrays: list, numbers: tuple) -> Any:
         """The array that the operations make of `arrays`."""
 
-    def compute_into(self, target: Any, arrays: list, numbers: tuple) -> None:
+    def compute_into(self, target: object, arrays: list, numbers: tuple) -> None:
         """The same for blocks of `arrays`, in this thread."""
 
 
@@ -64,7 +64,7 @@ class Deferred:
             self.arrays = []
         return self._value
 
-    def reads(self, array: Any) -> bool:
+    def reads(self, array: np.ndarray) -> bool:
         """True if the array is yet to be computed, and from `array` among others."""
         return any(a is array for a in self.arrays)
 

@@ -6,10 +6,13 @@ import functools
 import importlib
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow.loops import entries
 from hpcflow.loops.entries import FLAT, Array, Code, Integer, Kind, Real, Several, Writer
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder, Module
 
 
 class Typed(NamedTuple):
@@ -86,7 +89,7 @@ def _check_symbols(text: str) -> None:
 class _Body:
     """See `entries.Body`."""
 
-    def __init__(self, context: Any, module: Any, described: Any, is_flat: bool) -> None:
+    def __init__(self, context: Any, module: Module, described: Any, is_flat: bool) -> None:
         self.is_flat = is_flat
         self.arrays = importlib.import_module("numba.np.arrayobj")
         self.types = importlib.import_module("numba").types
@@ -116,7 +119,7 @@ class _Body:
             return Several(tuple([self._kind(part) for part in kind]))
         raise ValueError(f"an argument is {kind}")
 
-    def array(self, builder: Any, index: int, address: Any, dims: Sequence) -> Any:
+    def array(self, builder: IRBuilder, index: int, address: Any, dims: Sequence) -> Any:
         """An array as Numba keeps it."""
         context, word = self.context, address.type
         made = context.make_array(self.own_kinds[index])(context, builder)
@@ -128,7 +131,7 @@ class _Body:
             strides=strides, itemsize=strides[-1], meminfo=None)
         return made._getvalue()
 
-    def several(self, builder: Any, kind: Several, parts: Sequence) -> Any:
+    def several(self, builder: IRBuilder, kind: Several, parts: Sequence) -> Any:
         """See `entries.Body`."""
         return self.context.make_tuple(builder, self._tuple_type(kind), parts)
 
@@ -137,7 +140,7 @@ class _Body:
             return self.types.Tuple([self._tuple_type(part) for part in kind.parts])
         return getattr(self.types, kind.dtype)
 
-    def call(self, builder: Any, values: Sequence) -> Any:
+    def call(self, builder: IRBuilder, values: Sequence) -> Any:
         """See `entries.Body`."""
         described = self.described
         status, made = self.convention.call_function(

@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hpcflow.host import memory
 from hpcflow.loops import vector_math
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder, Module
 
 DTYPE = np.dtype(np.float32)
 #: Terms that are added up at a time: as much of a panel as stays in the cache.
@@ -158,13 +161,14 @@ def _multiply(form: Tile) -> Callable:
     numba = importlib.import_module("numba")
     signature = numba.types.void(*[numba.types.int64] * _ARGUMENTS)
 
-    def emit(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+    def emit(context: Any, builder: IRBuilder, _: object, arguments: Any) -> Any:
         builder.call(_Tiles(builder.module, form).function(), arguments)
         return context.get_dummy_value()
 
-    def typed(context: Any, rows: Any, vectors: Any, terms: Any, first: Any, ahead: Any,
-              step: Any, panel: Any, width: Any, made: Any, ahead_made: Any, columns: Any,
-              addend: Any, ahead_addend: Any) -> Any:
+    def typed(context: object, rows: object, vectors: object, terms: object, first: object,
+              ahead: object, step: object, panel: object, width: object, made: object,
+              ahead_made: object, columns: Sequence[Any], addend: object,
+              ahead_addend: object) -> Any:
         return signature, emit
 
     return numba.extending.intrinsic(typed)
@@ -175,7 +179,7 @@ class _Tiles:
 
     name = "hpcflow_tiles"
 
-    def __init__(self, module: Any, form: Tile) -> None:
+    def __init__(self, module: Module, form: Tile) -> None:
         self.ir = importlib.import_module("llvmlite.ir")
         self.module = module
         self.form = form
@@ -213,7 +217,7 @@ class _Tiles:
         builder.ret_void()
         return found
 
-    def _write_tile(self, builder: Any, rows: int, vectors: int, given: Any) -> None:
+    def _write_tile(self, builder: IRBuilder, rows: int, vectors: int, given: Any) -> None:
         """A tile of so many rows and registers. Where the matrix has fewer columns, it goes to a
         place of its own, and what is wanted from there."""
         terms, *factors = given[:6]
@@ -290,7 +294,7 @@ class _Tiles:
             counter.add_incoming(zero, before)
             counter.add_incoming(following, block)
 
-    def _sums(self, builder: Any, rows: int, vectors: int, terms: Any, first: Any, ahead: Any,
+    def _sums(self, builder: IRBuilder, rows: int, vectors: int, terms: Any, first: Any, ahead: Any,
               step: Any, panel: Any, width: Any) -> list[list[Any]]:
         """The sums of the terms, by row and register; one loop over the terms."""
         before, loop, end = builder.block, *[builder.append_basic_block() for _ in range(2)]
@@ -329,13 +333,13 @@ class _Tiles:
         kind = self.ir.FunctionType(self.vector, [self.vector] * 3)
         return found or self.ir.Function(self.module, kind, name)
 
-    def _place(self, builder: Any, address: Any, elements: Any, more: int,
+    def _place(self, builder: IRBuilder, address: Any, elements: Any, more: int,
                kind: Any = None) -> Any:
         """A pointer to `elements` and `more` behind an address."""
         offset = builder.mul(builder.add(elements, self.word(more)), self.word(self.item))
         return builder.inttoptr(builder.add(address, offset), (kind or self.vector).as_pointer())
 
-    def _splat(self, builder: Any, value: Any, kind: Any) -> Any:
+    def _splat(self, builder: IRBuilder, value: Any, kind: Any) -> Any:
         """A vector of one value."""
         one = builder.insert_element(
             self.ir.Constant(kind, self.ir.Undefined), value, self.ir.IntType(32)(0))

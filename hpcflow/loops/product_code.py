@@ -7,12 +7,15 @@ when the code is made.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.loops.address_loops import AddressLoop, written
 from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import Array, Code, Kind
 from hpcflow.loops.program_code import number_type
+
+if TYPE_CHECKING:
+    from llvmlite.ir import Module, Value
 
 _LIBERTIES = ("reassoc", "contract", "nsz")
 
@@ -26,7 +29,7 @@ def code_of(name: str, dtype: str, m: int, k: int, n: int, flip_a: bool, flip_b:
 class _Products(AddressLoop):
     """Of the addresses of a, b and their products, and how many of these there are."""
 
-    def __init__(self, module: Any, dtype: str, sizes: tuple[int, int, int], flip_a: bool,
+    def __init__(self, module: Module, dtype: str, sizes: tuple[int, int, int], flip_a: bool,
                  flip_b: bool) -> None:
         read, made = Array(dtype, 2, False), Array(dtype, 2, True)
         kinds: list[Kind] = [read, read, made]
@@ -107,7 +110,7 @@ class _Products(AddressLoop):
         value = self._loaded(start, index, 1)
         return value if count == 1 else self.repeated(value, self._kind(count))
 
-    def _times(self, x: Any, y: Any) -> Any:
+    def _times(self, x: Value, y: Value) -> Any:
         return self.builder.fmul(x, y, flags=_LIBERTIES)
 
     def _sum(self, terms: list) -> Any:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import FLAT, Array, Code, Integer, Kind, Real
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder, Module, Type, Value
 
 
 def code_of(name: str, dtype: str, arrays: int, scalars: int, steps: Sequence,
             stores: Sequence) -> Code:
     """The code of a `loops.Program` of these arguments; for `name` see `direct_code.code_from`."""
 
-    def body_in(module: Any) -> _Body:
+    def body_in(module: Module) -> _Body:
         body = _Body(module, dtype, arrays, scalars, {array for array, _ in stores})
         body.write(steps, stores)
         return body
@@ -39,7 +42,7 @@ def calculation(dtype: str) -> Callable:
 class _Body:
     """See `entries.Body`."""
 
-    def __init__(self, module: Any, dtype: str, arrays: int, scalars: int,
+    def __init__(self, module: Module, dtype: str, arrays: int, scalars: int,
                  stored: set[str]) -> None:
         self.ir = importlib.import_module("llvmlite.ir")
         is_real = dtype.startswith("float")
@@ -54,15 +57,15 @@ class _Body:
             module, self.ir.FunctionType(self.ir.VoidType(), given), "loop")
         self.function.linkage = "internal"
 
-    def array(self, builder: Any, index: int, address: Any, dims: Sequence) -> Any:
+    def array(self, builder: IRBuilder, index: int, address: Value, dims: Sequence) -> Any:
         """The first element and the size."""
         return builder.inttoptr(address, self.number.as_pointer()), dims[0]
 
-    def several(self, builder: Any, kind: Any, parts: Sequence) -> Any:
+    def several(self, builder: IRBuilder, kind: object, parts: Sequence) -> Any:
         """There are none."""
         raise NotImplementedError
 
-    def call(self, builder: Any, values: Sequence) -> Any:
+    def call(self, builder: IRBuilder, values: Sequence) -> Any:
         """See `entries.Body`."""
         arrays, scalars = values[: self.count], values[self.count :]
         builder.call(self.function, [*[a for a, _ in arrays], arrays[0][1], *scalars])
@@ -84,7 +87,8 @@ class _Body:
         builder.position_at_end(end)
         builder.ret_void()
 
-    def _write_element(self, builder: Any, index: Any, steps: Sequence, stores: Sequence) -> None:
+    def _write_element(self, builder: IRBuilder, index: Value, steps: Sequence,
+                       stores: Sequence) -> None:
         arrays, scalars = self.function.args[: self.count], self.function.args[self.count + 1 :]
         places = {f"a{i}": builder.gep(a, [index], inbounds=True) for i, a in enumerate(arrays)}
         values = {f"s{i}": s for i, s in enumerate(scalars)}
@@ -100,76 +104,76 @@ class _Body:
 class _Numbers:
     """What NumPy's ufuncs of these names do, to the last bit."""
 
-    def __init__(self, builder: Any, number: Any) -> None:
+    def __init__(self, builder: IRBuilder, number: Type) -> None:
         """`number` is the type of what is computed with: a number, or a vector of them."""
         self.builder = builder
         self.number = number
 
-    def square(self, x: Any) -> Any:
+    def square(self, x: Value) -> Any:
         return self.multiply(x, x)  # type: ignore[attr-defined]
 
-    def maximum(self, x: Any, y: Any) -> Any:
+    def maximum(self, x: Value, y: Value) -> Any:
         return self._chosen(x, y, ">=")
 
-    def minimum(self, x: Any, y: Any) -> Any:
+    def minimum(self, x: Value, y: Value) -> Any:
         return self._chosen(x, y, "<=")
 
-    def _chosen(self, x: Any, y: Any, relation: str) -> Any:
+    def _chosen(self, x: Value, y: Value, relation: str) -> Any:
         raise NotImplementedError
 
 
 class _Integers(_Numbers):
-    def add(self, x: Any, y: Any) -> Any:
+    def add(self, x: Any, y: Value) -> Any:
         return self.builder.add(x, y)
 
-    def subtract(self, x: Any, y: Any) -> Any:
+    def subtract(self, x: Value, y: Value) -> Any:
         return self.builder.sub(x, y)
 
-    def multiply(self, x: Any, y: Any) -> Any:
+    def multiply(self, x: Value, y: Value) -> Any:
         return self.builder.mul(x, y)
 
-    def negative(self, x: Any) -> Any:
+    def negative(self, x: Value) -> Any:
         return self.builder.neg(x)
 
-    def _chosen(self, x: Any, y: Any, relation: str) -> Any:
+    def _chosen(self, x: Value, y: Value, relation: str) -> Any:
         return self.builder.select(self.builder.icmp_signed(relation, x, y), x, y)
 
 
 class _Reals(_Numbers):
-    def add(self, x: Any, y: Any) -> Any:
+    def add(self, x: Any, y: Value) -> Any:
         return self.builder.fadd(x, y)
 
-    def subtract(self, x: Any, y: Any) -> Any:
+    def subtract(self, x: Value, y: Value) -> Any:
         return self.builder.fsub(x, y)
 
-    def multiply(self, x: Any, y: Any) -> Any:
+    def multiply(self, x: Value, y: Value) -> Any:
         return self.builder.fmul(x, y)
 
-    def divide(self, x: Any, y: Any) -> Any:
+    def divide(self, x: Value, y: Value) -> Any:
         return self.builder.fdiv(x, y)
 
     true_divide = divide
 
-    def negative(self, x: Any) -> Any:
+    def negative(self, x: Value) -> Any:
         return self.builder.fneg(x)
 
-    def reciprocal(self, x: Any) -> Any:
+    def reciprocal(self, x: Value) -> Any:
         return self.builder.fdiv(self._constant(1.0), x)
 
-    def sqrt(self, x: Any) -> Any:
+    def sqrt(self, x: Value) -> Any:
         return self._intrinsic("llvm.sqrt", x)
 
-    def absolute(self, x: Any) -> Any:
+    def absolute(self, x: Value) -> Any:
         return self._intrinsic("llvm.fabs", x)
 
-    def sign(self, x: Any) -> Any:
+    def sign(self, x: Value) -> Any:
         """A NaN is its own."""
         builder, zero = self.builder, self._constant(0.0)
         found = builder.select(builder.fcmp_ordered("==", x, zero), zero, x)
         found = builder.select(builder.fcmp_ordered("<", x, zero), self._constant(-1.0), found)
         return builder.select(builder.fcmp_ordered(">", x, zero), self._constant(1.0), found)
 
-    def _chosen(self, x: Any, y: Any, relation: str) -> Any:
+    def _chosen(self, x: Value, y: Value, relation: str) -> Any:
         """A NaN is chosen, the first one of two."""
         builder = self.builder
         is_first = builder.or_(builder.fcmp_ordered(relation, x, y),
@@ -181,7 +185,7 @@ class _Reals(_Numbers):
         count = getattr(self.number, "count", 0)
         return self.number([value] * count if count else value)
 
-    def _intrinsic(self, name: str, x: Any) -> Any:
+    def _intrinsic(self, name: str, x: Value) -> Any:
         ir = importlib.import_module("llvmlite.ir")
         count = getattr(self.number, "count", 0)
         element = self.number.element if count else self.number

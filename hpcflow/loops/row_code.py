@@ -8,12 +8,15 @@ some rows ahead.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.loops import program_code
 from hpcflow.loops.address_loops import LINE, AddressLoop, written
 from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import Array, Code, Integer, Kind, Real
+
+if TYPE_CHECKING:
+    from llvmlite.ir import Module, Type, Value
 
 _AHEAD = 8  # rows
 _HASH, _HASH_SHIFT, _HASH_BITS = 40503, 7, 16
@@ -34,20 +37,20 @@ def code_of_updates(name: str, dtype: str, row_dtype: str, states: int, scalars:
 class _Rows(AddressLoop):
     """A loop over rows by their numbers."""
 
-    def __init__(self, module: Any, kinds: list[Kind], row_dtype: str, arguments: int,
+    def __init__(self, module: Module, kinds: list[Kind], row_dtype: str, arguments: int,
                  numbers: Sequence = ()) -> None:
         super().__init__(module, kinds, arguments, numbers)
         self.is_signed = not row_dtype.startswith("u")
         self.row_bytes = Array(row_dtype, 1, False).item
         self.row_number = self.ir.IntType(8 * self.row_bytes)
 
-    def ahead(self, index: Any, count: Any) -> Any:
+    def ahead(self, index: Value, count: Value) -> Any:
         """The place some rows after a place, at most the last of `count`."""
         builder = self.builder
         last, ahead = (builder.sub(count, self.word(1)), builder.add(index, self.word(_AHEAD)))
         return builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
 
-    def number(self, rows: Any, index: Any) -> Any:
+    def number(self, rows: Value, index: Value) -> Any:
         """The row number at a place, as a word."""
         builder = self.builder
         number = builder.load(self.place(
@@ -61,7 +64,7 @@ class _Copies(_Rows):
     """Of the addresses of the target, the source and the row numbers, how many of these there are,
     and the words of a row."""
 
-    def __init__(self, module: Any, row_dtype: str) -> None:
+    def __init__(self, module: Module, row_dtype: str) -> None:
         kinds: list[Kind] = [Array("uint64", 2, True), Array("uint64", 2, False),
                              Array(row_dtype, 1, False)]
         super().__init__(module, kinds, row_dtype, 5)
@@ -97,7 +100,7 @@ class _Updates(_Rows):
     """Of the addresses of the states, the row numbers and the updates, how many rows these are, the
     elements of one, the part and the number of parts; and the scalars."""
 
-    def __init__(self, module: Any, dtype: str, row_dtype: str, states: int, scalars: int,
+    def __init__(self, module: Module, dtype: str, row_dtype: str, states: int, scalars: int,
                  steps: Sequence, stores: Sequence) -> None:
         self.states, self.dtype = states, dtype
         self.steps_of_element, self.stores = steps, stores
@@ -141,7 +144,7 @@ class _Updates(_Rows):
                 self._update(places, row_bytes, numbers)
         builder.ret_void()
 
-    def _is_ours(self, row: Any, part: Any, parts: Any) -> Any:
+    def _is_ours(self, row: Value, part: Value, parts: Value) -> Any:
         """Whether a row falls to the part. The product spreads rows over the parts even if their
         numbers have a common factor; what follows is a remainder without a division."""
         builder, word = self.builder, self.word
@@ -150,10 +153,10 @@ class _Updates(_Rows):
         chosen = builder.lshr(builder.mul(mixed, parts), word(_HASH_BITS))
         return builder.icmp_signed("==", chosen, part)
 
-    def _update(self, starts: Sequence, row_bytes: Any, numbers: dict) -> None:
+    def _update(self, starts: Sequence, row_bytes: Value, numbers: dict) -> None:
         builder = self.builder
 
-        def calculate(offset: Any, kind: Any) -> None:
+        def calculate(offset: Value, kind: Type) -> None:
             places = {f"a{i}": self.place(a, offset, kind) for i, a in enumerate(starts)}
             values = {f"s{i}": s for i, s in enumerate(numbers[kind])}
             read = {name for *_, names in self.steps_of_element for name in names}

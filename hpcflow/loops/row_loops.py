@@ -12,12 +12,15 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hpcflow.loops import call_list, compiling, vector_math
 from hpcflow.loops.formulas import APPROXIMATE, DTYPES, formula_of, functions_in, with_numbers
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder
 
 #: What a value is: an element for each place, one for each row, one for each column, or a number.
 FULL, COLUMN, VECTOR, NUMBER = "fcvn"
@@ -299,12 +302,12 @@ def _memory() -> dict[str, Any]:
     tools = importlib.import_module("numba.core.cgutils")
     number, byte = ir.IntType(64), ir.IntType(8).as_pointer()
 
-    def allocate(_context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+    def allocate(_context: object, builder: IRBuilder, _: object, arguments: Any) -> Any:
         kind = ir.FunctionType(byte, [number])
         function = tools.get_or_insert_function(builder.module, kind, "malloc")
         return builder.ptrtoint(builder.call(function, arguments), number)
 
-    def release(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+    def release(context: Any, builder: IRBuilder, _: object, arguments: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [byte])
         function = tools.get_or_insert_function(builder.module, kind, "free")
         builder.call(function, [builder.inttoptr(arguments[0], byte)])
@@ -326,7 +329,7 @@ def _distinct() -> Callable:
     ir = importlib.import_module("llvmlite.ir")
     numbers = ir.FloatType, ir.DoubleType
 
-    def generate(context: Any, builder: Any, _: Any, __: Any) -> Any:
+    def generate(context: Any, builder: IRBuilder, _: object, __: object) -> Any:
         for argument in builder.function.args:
             if isinstance(argument.type, ir.PointerType) and isinstance(
                     argument.type.pointee, numbers):

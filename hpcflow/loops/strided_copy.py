@@ -14,13 +14,16 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hpcflow.host import memory, threads
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import compiling, parallel_for
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder
 
 _WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
@@ -39,7 +42,7 @@ def in_order(x: np.ndarray) -> np.ndarray:
     return x if x.flags.c_contiguous else contiguous(x)
 
 
-def reshaped(x: Any, dims: Any) -> Any:
+def reshaped(x: np.ndarray | np.generic, dims: Sequence[int]) -> Any:
     """``x.reshape(dims)`` of an array of any kind: a view where that is possible, else a copy."""
     if type(x) is not np.ndarray or x.nbytes < tuning.COPY_LARGE_BYTES or x.flags.c_contiguous:
         return x.reshape(dims)
@@ -379,7 +382,7 @@ def _turned(item: int, side: int) -> Callable:
         places = [p for k in range(first, first + half) for p in (k, k + side)]
         return ir.Constant(ir.VectorType(ir.IntType(32), side), places)
 
-    def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+    def generate(context: Any, builder: IRBuilder, _: object, arguments: Any) -> Any:
         to, to_step, of, of_step = arguments
 
         def place(corner: Any, step: Any, i: int) -> Any:

@@ -10,9 +10,12 @@ import functools
 import importlib
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder, Value
 
 
 class _Format(NamedTuple):
@@ -77,7 +80,7 @@ def wide() -> Callable:
     binding = importlib.import_module("llvmlite.binding")
     is_wide = bool(binding.get_host_cpu_features().get(_WIDE_SINCE))
 
-    def generate(context: Any, builder: Any, _: Any, __: Any) -> Any:
+    def generate(context: Any, builder: IRBuilder, _: object, __: object) -> Any:
         if is_wide:  # the set knows only attributes without a value
             set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
@@ -92,7 +95,7 @@ def pointer() -> Callable:
     numba = importlib.import_module("numba")
     byte = importlib.import_module("llvmlite.ir").IntType(8).as_pointer()
 
-    def generate(_context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+    def generate(_context: object, builder: IRBuilder, _: object, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], byte)
 
     signature = numba.types.voidptr(numba.types.int64)
@@ -106,7 +109,7 @@ def flat() -> Callable:
     carray, at = importlib.import_module("numba").carray, pointer()
 
     @compiler()
-    def flat(x: Any) -> Any:
+    def flat(x: Value) -> Any:
         return carray(at(x.ctypes.data), (x.size,), x.dtype)
 
     return flat
@@ -125,7 +128,7 @@ def exponential(dtype: str, below_one: bool = False) -> Callable:
     split, scaled, lifted = _split(dtype), _scaled(dtype), lifted_exponential(dtype)
 
     @compiler("contract")
-    def exp(x: Any) -> Any:
+    def exp(x: Value) -> Any:
         if below_one:
             return lifted(x) * small
         x = highest if x > highest else x  # a NaN passes
@@ -144,7 +147,7 @@ def lifted_exponential(dtype: str) -> Callable:
     split, bits, bias = _split(dtype), integer(form.mantissa), integer(form.bias + _SHIFT)
 
     @compiler("contract")
-    def lifted(x: Any) -> Any:
+    def lifted(x: Value) -> Any:
         power, k = split(x)
         return power * integer(integer(k + bias) << bits).view(number)
 
@@ -163,7 +166,7 @@ def _split(dtype: str) -> Callable:
     bits_of_zero = round_off.view(integer)
 
     @compiler("contract")
-    def split(x: Any) -> Any:
+    def split(x: Value) -> Any:
         x = lowest if x < lowest else x  # a NaN passes
         shifted = x * per_log2 + round_off
         whole = shifted - round_off
@@ -188,7 +191,7 @@ def expm1_below(dtype: str) -> Callable:
     series = _series(tuple([number(1 / math.factorial(n + 1)) for n in range(form.terms - 1)]))
 
     @compiler("contract")
-    def expm1(x: Any) -> Any:
+    def expm1(x: Value) -> Any:
         # So written that a NaN passes both.
         x = lowest if x < lowest else x
         x = zero if x > zero else x
@@ -217,7 +220,7 @@ def erf(dtype: str) -> Callable:
     number, series = np.dtype(dtype).type, _series(_ERF)
 
     @compiler("contract")
-    def erf(x: Any) -> Any:
+    def erf(x: Value) -> Any:
         # So written that a NaN passes both.
         wide = np.float64(x)
         wide = -4.0 if wide < -4.0 else wide
@@ -243,7 +246,7 @@ def erfc(dtype: str) -> Callable:
     exp = exponential("float64", below_one=True)
 
     @compiler("contract")
-    def erfc(x: Any) -> Any:
+    def erfc(x: Value) -> Any:
         wide = np.float64(x)
         size = abs(wide)
         near = 1.0 if size > 1.0 else size
@@ -265,7 +268,7 @@ def lgamma(dtype: str) -> Callable:
     number = np.dtype(dtype).type
 
     @compiler()
-    def lgamma(x: Any) -> Any:
+    def lgamma(x: Value) -> Any:
         return number(math.lgamma(np.float64(x)))
 
     return lgamma
@@ -278,7 +281,7 @@ def _scaled(dtype: str) -> Callable:
     one, bits, bias = (integer(n) for n in (1, form.mantissa, form.bias))
 
     @compiler()
-    def scaled(x: Any, k: Any) -> Any:
+    def scaled(x: Value, k: Any) -> Any:
         half = integer(k >> one)
         first = integer(integer(half + bias) << bits).view(number)
         second = integer(integer(integer(k - half) + bias) << bits).view(number)
@@ -307,7 +310,7 @@ def largest(dtype: str) -> Callable:
     lowest, in_wide_registers = integer(np.iinfo(integer).min), wide()
 
     @compiler()
-    def largest(x: Any) -> Any:
+    def largest(x: Value) -> Any:
         in_wide_registers()
         bits, found = x.view(integer), lowest
         for j in range(bits.size):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, get_collection, name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.weighting import as_float, checked_weights, safe_divide, sum_weights
@@ -41,7 +40,7 @@ class Reduction:
             raise ValueError(f"Invalid Reduction Key {key}; expected one of {cls.all()}.")
 
 
-def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None,
+def compute_weighted_loss(losses: TensorLike, weights: TensorLike = 1.0, scope: str | None = None,
                           loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted losses' mean over the elements whose weight is not zero: a scalar.

@@ -7,6 +7,7 @@ from typing import Any
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.losses.collecting import Reduction, compute_weighted_loss
@@ -20,8 +21,9 @@ from hpcflow.nn.weighting import (
 )
 
 
-def log_loss(labels: Any, predictions: Any, weights: Any = 1.0, epsilon: float = 1e-7,
-             scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
+def log_loss(labels: TensorLike, predictions: TensorLike, weights: TensorLike = 1.0,
+             epsilon: float = 1e-7, scope: str | None = None,
+             loss_collection: str | None = GraphKeys.LOSSES,
              reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of -labels log(predictions) - (1 - labels) log(1 - predictions).
 
@@ -41,9 +43,9 @@ def log_loss(labels: Any, predictions: Any, weights: Any = 1.0, epsilon: float =
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
-def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1.0,
-                          label_smoothing: float = 0, scope: str | None = None,
-                          loss_collection: str | None = GraphKeys.LOSSES,
+def sigmoid_cross_entropy(multi_class_labels: TensorLike, logits: TensorLike,
+                          weights: TensorLike = 1.0, label_smoothing: float = 0,
+                          scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean cross entropy of independent classes, from logits.
 
@@ -68,7 +70,7 @@ def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
-def _smoothed(labels: Tensor, smoothing: float, level: Any) -> Tensor:
+def _smoothed(labels: Tensor, smoothing: float, level: Tensor | float) -> Tensor:
     """``labels (1 - smoothing) + smoothing level``."""
     kind = labels.dtype.base_dtype
     kept = raw_ops.Mul(labels, convert_to_tensor(1.0 - smoothing, kind))
@@ -76,7 +78,7 @@ def _smoothed(labels: Tensor, smoothing: float, level: Any) -> Tensor:
                                          convert_to_tensor(level, kind)))
 
 
-def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0,
+def softmax_cross_entropy(onehot_labels: TensorLike, logits: TensorLike, weights: TensorLike = 1.0,
                           label_smoothing: float = 0, scope: str | None = None,
                           loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
@@ -113,7 +115,7 @@ def _inverse_classes(labels: Tensor) -> Any:
     return raw_ops.Reciprocal(raw_ops.Cast(count, DstT=labels.dtype.base_dtype))
 
 
-def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0,
+def sparse_softmax_cross_entropy(labels: TensorLike, logits: TensorLike, weights: TensorLike = 1.0,
                                  scope: str | None = None,
                                  loss_collection: str | None = GraphKeys.LOSSES,
                                  reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:

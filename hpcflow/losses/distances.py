@@ -10,6 +10,7 @@ from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.losses.collecting import Reduction, add_loss, compute_weighted_loss
@@ -24,7 +25,8 @@ from hpcflow.nn.weighting import (
 from hpcflow.ops.math.reductions import reduce_sum
 
 
-def _pair(labels: Any, predictions: Any, what: str = "predictions") -> tuple[Tensor, Tensor]:
+def _pair(labels: TensorLike, predictions: TensorLike,
+          what: str = "predictions") -> tuple[Tensor, Tensor]:
     """Both as floats of one type and one shape."""
     predictions = as_float(predictions)
     labels = cast_like(labels, predictions)
@@ -32,7 +34,7 @@ def _pair(labels: Any, predictions: Any, what: str = "predictions") -> tuple[Ten
     return labels, predictions
 
 
-def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0,
+def absolute_difference(labels: TensorLike, predictions: TensorLike, weights: TensorLike = 1.0,
                         scope: str | None = None,
                         loss_collection: str | None = GraphKeys.LOSSES,
                         reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
@@ -46,8 +48,8 @@ def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0,
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
-def mean_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
-                       loss_collection: str | None = GraphKeys.LOSSES,
+def mean_squared_error(labels: TensorLike, predictions: TensorLike, weights: TensorLike = 1.0,
+                       scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
                        reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of (predictions - labels)²; see :func:`compute_weighted_loss`.
 
@@ -59,8 +61,9 @@ def mean_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope:
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
-def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float = 1.0,
-               scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
+def huber_loss(labels: TensorLike, predictions: TensorLike, weights: TensorLike = 1.0,
+               delta: float = 1.0, scope: str | None = None,
+               loss_collection: str | None = GraphKeys.LOSSES,
                reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of a loss that is quadratic up to `delta` and linear beyond (Huber,
     Annals of Statistics, 1964); see :func:`compute_weighted_loss`.
@@ -77,8 +80,8 @@ def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float =
 
 
 @also_called(axis="dim")
-def cosine_distance(labels: Any, predictions: Any, dim: int | None = None, weights: Any = 1.0,
-                    scope: str | None = None,
+def cosine_distance(labels: TensorLike, predictions: TensorLike, dim: int | None = None,
+                    weights: TensorLike = 1.0, scope: str | None = None,
                     loss_collection: str | None = GraphKeys.LOSSES,
                     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of 1 - Σ labels predictions, the sum taken along `dim`.
@@ -95,8 +98,8 @@ def cosine_distance(labels: Any, predictions: Any, dim: int | None = None, weigh
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
-def hinge_loss(labels: Any, logits: Any = None, weights: Any = 1.0, scope: str | None = None,
-               loss_collection: str | None = GraphKeys.LOSSES,
+def hinge_loss(labels: TensorLike, logits: TensorLike | None = None, weights: TensorLike = 1.0,
+               scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
                reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of max(0, 1 - y logits), y = ±1 for labels 1 and 0.
 
@@ -112,8 +115,8 @@ def hinge_loss(labels: Any, logits: Any = None, weights: Any = 1.0, scope: str |
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
-def mean_pairwise_squared_error(labels: Any, predictions: Any, weights: Any = 1.0,
-                                scope: str | None = None,
+def mean_pairwise_squared_error(labels: TensorLike, predictions: TensorLike,
+                                weights: TensorLike = 1.0, scope: str | None = None,
                                 loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
     """Return the mean squared error of the differences between all pairs of elements.
 
@@ -148,7 +151,7 @@ def mean_pairwise_squared_error(labels: Any, predictions: Any, weights: Any = 1.
         return loss
 
 
-def _entry_weights(weights: Any, values: Tensor) -> Tensor:
+def _entry_weights(weights: TensorLike, values: Tensor) -> Tensor:
     """Weights of batch entries, with sizes 1 in all other dimensions."""
     weights = convert_to_tensor(weights)
     if weights._dims is not None and len(weights._dims) == 1 and values._dims is not None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.ops.flow import context_protos
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.ops.state.variables import Variable
+    from hpcflow.train.saver import Saver
 
 
 class ProtoFunctions(NamedTuple):
@@ -40,7 +46,7 @@ def proto_functions(collection_name: str) -> ProtoFunctions | None:
     return _REGISTRY.get(collection_name)
 
 
-def own_proto(item: Any, export_scope: str | None) -> Any:
+def own_proto(item: Variable | Saver, export_scope: str | None) -> Any:
     """Return the protobuf that `item` makes of itself."""
     return item.to_proto(export_scope=export_scope)
 
@@ -51,7 +57,7 @@ def _variable_type() -> Any:
     return VariableDef
 
 
-def _variable_from_proto(proto: Any, import_scope: str | None) -> Any:
+def _variable_from_proto(proto: Message, import_scope: str | None) -> Any:
     from hpcflow.ops.state.variables import Variable
 
     return Variable.from_proto(proto, import_scope=import_scope)

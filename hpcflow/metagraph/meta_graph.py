@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.importer import import_graph_def
@@ -16,6 +16,9 @@ from hpcflow.metagraph.collection_protos import proto_functions
 from hpcflow.metagraph.placing import replace_devices
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
 from hpcflow.storage.whole_files import write_atomically
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 UNBOUND_INPUTS = "unbound_inputs"
 _FORMAT_VERSION = "1.0.0"
@@ -27,11 +30,12 @@ _log = logging.getLogger("hpcflow")
 
 
 def export_meta_graph(filename: str | None = None, meta_info_def: Any = None,
-                      graph_def: Any = None, saver_def: Any = None, collection_list: Any = None,
-                      as_text: bool = False, graph: Graph | None = None,
-                      export_scope: str | None = None, clear_devices: bool = False,
-                      clear_extraneous_savers: bool = False, strip_default_attrs: bool = False,
-                      save_debug_info: bool = False, **kwargs: Any) -> Any:
+                      graph_def: Message | None = None, saver_def: Message | None = None,
+                      collection_list: Any = None, as_text: bool = False,
+                      graph: Graph | None = None, export_scope: str | None = None,
+                      clear_devices: bool = False, clear_extraneous_savers: bool = False,
+                      strip_default_attrs: bool = False, save_debug_info: bool = False,
+                      **kwargs: Any) -> Any:
     """Return the ``MetaGraphDef`` of a graph, and write it to `filename` if that is given.
 
     Args:
@@ -79,7 +83,7 @@ def export_meta_graph(filename: str | None = None, meta_info_def: Any = None,
     return meta
 
 
-def _describe(meta: Any) -> None:
+def _describe(meta: Message) -> None:
     """What a reader may want to know before it reads the graph."""
     from hpcflow.graph.opdef import get_op_def, has_op
     from hpcflow.version import __version__
@@ -94,7 +98,7 @@ def _describe(meta: Any) -> None:
                 info.stripped_op_list.op.add().CopyFrom(get_op_def(op_type).to_proto())
 
 
-def _keep_scope(meta: Any, scope: str) -> None:
+def _keep_scope(meta: Message, scope: str) -> None:
     """Keep the nodes under `scope`, named relative to it."""
     inside = [n for n in meta.graph_def.node if n.name.startswith(scope + "/")]
     unbound: list[str] = []
@@ -133,7 +137,7 @@ def _relative_group(group: bytes, scope: str) -> bytes:
     return b"loc:@" + strip_scope(group[len(b"loc:@"):].decode(), scope).encode()
 
 
-def _add_collection(meta: Any, name: str, items: list, scope: str | None) -> None:
+def _add_collection(meta: Message, name: str, items: list, scope: str | None) -> None:
     try:
         _fill_collection(meta.collection_def[name], name, items, scope)
     except (TypeError, ValueError, AttributeError) as error:
@@ -141,7 +145,7 @@ def _add_collection(meta: Any, name: str, items: list, scope: str | None) -> Non
         del meta.collection_def[name]
 
 
-def _fill_collection(out: Any, name: str, items: list, scope: str | None) -> None:
+def _fill_collection(out: Message, name: str, items: list, scope: str | None) -> None:
     functions = proto_functions(name)
     if functions is not None:
         protos = [functions.to_proto(item, scope) for item in items]
@@ -175,7 +179,7 @@ def _kind_of(item: Any) -> str:
     raise TypeError(f"{item!r} has no protobuf form")
 
 
-def _write(filename: str, meta: Any, as_text: bool) -> None:
+def _write(filename: str, meta: Message, as_text: bool) -> None:
     if as_text:
         from google.protobuf import text_format
 
@@ -188,7 +192,7 @@ def _write(filename: str, meta: Any, as_text: bool) -> None:
 # ---------------------------------------------------------------- import
 
 
-def read_meta_graph_file(meta_graph_or_file: Any) -> Any:
+def read_meta_graph_file(meta_graph_or_file: Message) -> Any:
     """Return a ``MetaGraphDef``, read from a file (binary or text) if it is the name of one.
 
     Raises ``IOError`` if the file does not exist or is no MetaGraph.
@@ -231,11 +235,11 @@ def import_scoped_meta_graph(meta_graph_or_file: Any, clear_devices: bool = Fals
                              return_elements, placement)[1]
 
 
-def import_into_scope(meta_graph_or_file: Any, clear_devices: bool = False,
+def import_into_scope(meta_graph_or_file: Message, clear_devices: bool = False,
                       graph: Graph | None = None, import_scope: str | None = None,
                       input_map: dict | None = None,
                       unbound_inputs_col_name: str = UNBOUND_INPUTS,
-                      restore_collections_predicate: Any = lambda key: True,
+                      restore_collections_predicate: Callable[..., Any] = lambda key: True,
                       return_elements: list | None = None,
                       placement: Any = None) -> tuple[str, Any]:
     """As :func:`import_scoped_meta_graph`; returns also the scope, which may have got a suffix."""
@@ -262,7 +266,7 @@ def import_into_scope(meta_graph_or_file: Any, clear_devices: bool = False,
     return scope, elements
 
 
-def _check_bound(meta: Any, collection: str, input_map: dict | None) -> None:
+def _check_bound(meta: Message, collection: str, input_map: dict | None) -> None:
     if not collection or collection not in meta.collection_def:
         return
     names = [v.decode() for v in meta.collection_def[collection].bytes_list.value]
@@ -285,7 +289,7 @@ def _naming(key: str) -> Iterator[None]:
                          f"restored: {said}") from e
 
 
-def _restore_collection(graph: Graph, key: str, collection: Any, scope: str,
+def _restore_collection(graph: Graph, key: str, collection: Message, scope: str,
                         shared: dict[Any, Any]) -> None:
     """Add the items; a variable is one object in all collections, which `shared` sees to."""
     kind = collection.WhichOneof("kind")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.compiler.distribute.placement_file import NO_DEVICE, Placement, checked_device
 from hpcflow.graph.graph import Graph
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
 Rule = Callable[[Any], str | None]
 
 
-def replace_devices(graph_def: Any, placement: Any) -> Any:
+def replace_devices(graph_def: Message, placement: Any) -> Any:
     """Return a copy of a GraphDef with other devices, also in its functions.
 
     Args:
@@ -36,7 +39,7 @@ def replace_devices(graph_def: Any, placement: Any) -> Any:
     return result
 
 
-def write_placement(graph: Any, path: str) -> None:
+def write_placement(graph: Graph, path: str) -> None:
     """Write the devices of a Graph or GraphDef as a placement file, to be edited."""
     proto = graph.as_graph_def() if isinstance(graph, Graph) else graph
     Placement({re.escape(n.name): n.device for n in proto.node}).save(path)

@@ -3,7 +3,7 @@ return the variables of the scope too."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
@@ -11,10 +11,13 @@ from hpcflow.graph.opdef import get_op_def, has_op
 from hpcflow.metagraph import meta_graph
 from hpcflow.ops.common.slice_info import strip_scope
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
-def create_meta_graph_def(meta_info_def: Any = None, graph_def: Any = None, saver_def: Any = None,
-                          collection_list: Any = None, graph: Graph | None = None,
-                          export_scope: str | None = None) -> Any:
+
+def create_meta_graph_def(meta_info_def: Any = None, graph_def: Message | None = None,
+                          saver_def: Message | None = None, collection_list: Any = None,
+                          graph: Graph | None = None, export_scope: str | None = None) -> Any:
     """Return the ``MetaGraphDef`` of a graph; the arguments are those of
     :func:`hpcflow.train.export_meta_graph`. Raises ``TypeError`` for a `graph` of another type."""
     if graph is not None and not isinstance(graph, Graph):
@@ -24,7 +27,7 @@ def create_meta_graph_def(meta_info_def: Any = None, graph_def: Any = None, save
         collection_list=collection_list, graph=graph, export_scope=export_scope)
 
 
-def export_scoped_meta_graph(filename: str | None = None, graph_def: Any = None,
+def export_scoped_meta_graph(filename: str | None = None, graph_def: Message | None = None,
                              graph: Graph | None = None, export_scope: str | None = None,
                              as_text: bool = False,
                              unbound_inputs_col_name: str = meta_graph.UNBOUND_INPUTS,
@@ -75,7 +78,7 @@ def copy_scoped_meta_graph(from_scope: str, to_scope: str, from_graph: Graph | N
     return import_scoped_meta_graph(meta, graph=to_graph, import_scope=to_scope)
 
 
-def add_collection_def(meta_graph_def: Any, key: str, graph: Graph | None = None,
+def add_collection_def(meta_graph_def: Message, key: str, graph: Graph | None = None,
                        export_scope: str | None = None) -> None:
     """Add a collection of `graph` to a MetaGraph. Raises ``TypeError`` for a `graph` of another
     type."""
@@ -85,7 +88,7 @@ def add_collection_def(meta_graph_def: Any, key: str, graph: Graph | None = None
     meta_graph._add_collection(meta_graph_def, key, items, export_scope)
 
 
-def ops_used_by_graph_def(graph_def: Any) -> list[str]:
+def ops_used_by_graph_def(graph_def: Message) -> list[str]:
     """The op types of a GraphDef, of its functions too, as far as they are no functions."""
     functions = {f.signature.name: f for f in graph_def.library.function}
     used: set[str] = set()
@@ -97,7 +100,7 @@ def ops_used_by_graph_def(graph_def: Any) -> list[str]:
     return sorted(used - set(functions))
 
 
-def stripped_op_list_for_graph(graph_def: Any) -> Any:
+def stripped_op_list_for_graph(graph_def: Message) -> Any:
     """The definitions of the op types of a GraphDef, as an ``OpList``. Raises ``ValueError`` for
     one that is not registered."""
     from tensorboard.compat.proto import op_def_pb2

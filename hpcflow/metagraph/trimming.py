@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.attr_values import to_proto
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.opdef import REQUIRED, get_op_def, has_op
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
-def strip_default_attrs(meta: Any) -> None:
+
+def strip_default_attrs(meta: Message) -> None:
     """Remove the attributes of nodes, those in functions too, that have their default values.
 
     Readers that do not know an attribute then read graphs that do not use it.
@@ -25,7 +28,7 @@ def strip_default_attrs(meta: Any) -> None:
     meta.meta_info_def.stripped_default_attrs = True
 
 
-def clear_extraneous_savers(meta: Any) -> None:
+def clear_extraneous_savers(meta: Message) -> None:
     """Remove the savers of the collection of savers, and their operations, except for the one that
     the MetaGraph names."""
     from tensorboard.compat.proto.saver_pb2 import SaverDef
@@ -44,12 +47,12 @@ def clear_extraneous_savers(meta: Any) -> None:
         del meta.collection_def[GraphKeys.SAVERS]
 
 
-def _nodes(graph_def: Any) -> Iterator[Any]:
+def _nodes(graph_def: Message) -> Iterator[Any]:
     yield from graph_def.node
     for function in graph_def.library.function:
         yield from function.node_def
 
 
-def _scope(saver_def: Any) -> str:
+def _scope(saver_def: Message) -> str:
     """The name scope of a saver's operations, with the slash."""
     return f"{saver_def.restore_op_name.rpartition('/')[0]}/"

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.metrics.state import Sum, collect
@@ -20,7 +22,8 @@ from hpcflow.ops.state.variable_scope import variable_scope
 _ROW = np.array([-1], np.int32)
 
 
-def _vectors(labels: Any, predictions: Any, weights: Any, kind: Any) -> tuple:
+def _vectors(labels: TensorLike, predictions: TensorLike, weights: TensorLike | None,
+             kind: DType) -> tuple:
     """Labels and predictions as int64 vectors, and a weight for each of their elements."""
     labels, predictions = squeeze_to_match(_as_int64(labels), _as_int64(predictions))
     check_same_shape(labels, predictions)
@@ -30,7 +33,7 @@ def _vectors(labels: Any, predictions: Any, weights: Any, kind: Any) -> tuple:
     return tuple(raw_ops.Reshape(x, _ROW) for x in (labels, predictions, ones))
 
 
-def _as_int64(value: Any) -> Tensor:
+def _as_int64(value: TensorLike) -> Tensor:
     x = convert_to_tensor(value)
     return x if x.dtype.base_dtype is dtypes.int64 else raw_ops.Cast(x, DstT=dtypes.int64)
 
@@ -47,8 +50,9 @@ def _in_range(classes: Tensor, count: int, what: str) -> Tensor:
     return with_dependencies(checks, classes)
 
 
-def mean_iou(labels: Any, predictions: Any, num_classes: int, weights: Any = None,
-             metrics_collections: Any = None, updates_collections: Any = None,
+def mean_iou(labels: Any, predictions: Any, num_classes: int, weights: TensorLike | None = None,
+             metrics_collections: Collections | None = None,
+             updates_collections: Collections | None = None,
              name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the mean intersection over union of the classes, and its update operation.
 
@@ -90,8 +94,10 @@ def _mean_iou_of(matrix: Tensor) -> Tensor:
     return safe_divide(reduce_sum(safe_divide(both, either)), classes, name="mean_iou")
 
 
-def mean_per_class_accuracy(labels: Any, predictions: Any, num_classes: int, weights: Any = None,
-                            metrics_collections: Any = None, updates_collections: Any = None,
+def mean_per_class_accuracy(labels: Any, predictions: Tensor, num_classes: int,
+                            weights: Tensor | None = None,
+                            metrics_collections: Collections | None = None,
+                            updates_collections: Collections | None = None,
                             name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the mean over the classes of their accuracies, and its update operation.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.metrics.state import Sum, apply_weights, collect, finish
@@ -14,33 +13,33 @@ from hpcflow.ops.math.reductions import reduce_sum
 from hpcflow.ops.state.variable_scope import variable_scope
 
 
-def _decisions(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
+def _decisions(labels: TensorLike, predictions: TensorLike) -> tuple[Tensor, Tensor]:
     """Both as booleans of one shape."""
     labels, predictions = squeeze_to_match(_as_bool(labels), _as_bool(predictions))
     check_same_shape(labels, predictions)
     return labels, predictions
 
 
-def _as_bool(value: Any) -> Tensor:
+def _as_bool(value: TensorLike) -> Tensor:
     tensor = convert_to_tensor(value)
     return tensor if tensor.dtype.base_dtype is dtypes.bool else raw_ops.Cast(tensor,
                                                                               DstT=dtypes.bool)
 
 
-def _count(condition: Tensor, weights: Any) -> Sum:
+def _count(condition: Tensor, weights: TensorLike | None) -> Sum:
     """The weighted number of true elements, summed over the steps."""
     numbers = raw_ops.Cast(condition, DstT=dtypes.float32)
     return Sum("count", reduce_sum(apply_weights(numbers, weights)[0]))
 
 
-def _count_in(scope: str, condition: Tensor, weights: Any) -> Sum:
+def _count_in(scope: str, condition: Tensor, weights: TensorLike | None) -> Sum:
     """As :func:`_count`, the variable in a scope of its own."""
     with variable_scope(None, scope):
         return _count(condition, weights)
 
 
-def _counted(condition: Tensor, weights: Any, metrics_collections: Any,
-             updates_collections: Any) -> tuple[Tensor, Tensor]:
+def _counted(condition: Tensor, weights: TensorLike | None, metrics_collections: Collections | None,
+             updates_collections: Collections | None) -> tuple[Tensor, Tensor]:
     count = _count(condition, weights)
     return collect(count.value, count.updated, metrics_collections, updates_collections)
 
@@ -61,8 +60,9 @@ def _rejections(labels: Tensor, predictions: Tensor) -> Tensor:
     return raw_ops.LogicalNot(raw_ops.LogicalOr(labels, predictions))
 
 
-def true_positives(labels: Any, predictions: Any, weights: Any = None,
-                   metrics_collections: Any = None, updates_collections: Any = None,
+def true_positives(labels: TensorLike, predictions: TensorLike, weights: TensorLike | None = None,
+                   metrics_collections: Collections | None = None,
+                   updates_collections: Collections | None = None,
                    name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the weighted number of elements true in both, and its update operation.
 
@@ -80,8 +80,9 @@ def true_positives(labels: Any, predictions: Any, weights: Any = None,
                         updates_collections)
 
 
-def false_positives(labels: Any, predictions: Any, weights: Any = None,
-                    metrics_collections: Any = None, updates_collections: Any = None,
+def false_positives(labels: TensorLike, predictions: TensorLike, weights: TensorLike | None = None,
+                    metrics_collections: Collections | None = None,
+                    updates_collections: Collections | None = None,
                     name: str | None = None) -> tuple[Tensor, Tensor]:
     """As :func:`true_positives`, for predictions that are true where labels are false."""
     with variable_scope(name, "false_positives", [predictions, labels, weights]):
@@ -90,8 +91,9 @@ def false_positives(labels: Any, predictions: Any, weights: Any = None,
                         updates_collections)
 
 
-def false_negatives(labels: Any, predictions: Any, weights: Any = None,
-                    metrics_collections: Any = None, updates_collections: Any = None,
+def false_negatives(labels: TensorLike, predictions: TensorLike, weights: TensorLike | None = None,
+                    metrics_collections: Collections | None = None,
+                    updates_collections: Collections | None = None,
                     name: str | None = None) -> tuple[Tensor, Tensor]:
     """As :func:`true_positives`, for predictions that are false where labels are true."""
     with variable_scope(name, "false_negatives", [predictions, labels, weights]):
@@ -100,8 +102,9 @@ def false_negatives(labels: Any, predictions: Any, weights: Any = None,
                         updates_collections)
 
 
-def true_negatives(labels: Any, predictions: Any, weights: Any = None,
-                   metrics_collections: Any = None, updates_collections: Any = None,
+def true_negatives(labels: TensorLike, predictions: TensorLike, weights: TensorLike | None = None,
+                   metrics_collections: Collections | None = None,
+                   updates_collections: Collections | None = None,
                    name: str | None = None) -> tuple[Tensor, Tensor]:
     """As :func:`true_positives`, for predictions that are false where labels are false."""
     with variable_scope(name, "true_negatives", [predictions, labels, weights]):
@@ -110,8 +113,10 @@ def true_negatives(labels: Any, predictions: Any, weights: Any = None,
                         updates_collections)
 
 
-def precision(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
-              updates_collections: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+def precision(labels: TensorLike, predictions: TensorLike, weights: TensorLike | None = None,
+              metrics_collections: Collections | None = None,
+              updates_collections: Collections | None = None,
+              name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return true positives / all positives predicted (0 for none), and its update operation.
 
     Arguments as of :func:`true_positives`.
@@ -123,8 +128,10 @@ def precision(labels: Any, predictions: Any, weights: Any = None, metrics_collec
         return finish(_share, sums, metrics_collections, updates_collections)
 
 
-def recall(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
-           updates_collections: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+def recall(labels: TensorLike, predictions: TensorLike, weights: TensorLike | None = None,
+           metrics_collections: Collections | None = None,
+           updates_collections: Collections | None = None,
+           name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return true positives / all labels that are true (0 for none), and its update operation.
 
     Arguments as of :func:`true_positives`.

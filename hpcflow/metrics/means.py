@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.metrics.state import Sum, apply_weights, collect, finish
@@ -21,8 +22,9 @@ from hpcflow.ops.math.reductions import reduce_sum
 from hpcflow.ops.state.variable_scope import variable_scope
 
 
-def mean(values: Any, weights: Any = None, metrics_collections: Any = None,
-         updates_collections: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+def mean(values: Any, weights: Any = None, metrics_collections: Collections | None = None,
+         updates_collections: Collections | None = None,
+         name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the weighted mean of all elements of `values`, and its update operation.
 
     Args:
@@ -41,8 +43,9 @@ def mean(values: Any, weights: Any = None, metrics_collections: Any = None,
                       metrics_collections, updates_collections)
 
 
-def mean_tensor(values: Any, weights: Any = None, metrics_collections: Any = None,
-                updates_collections: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+def mean_tensor(values: Tensor, weights: Any = None, metrics_collections: Collections | None = None,
+                updates_collections: Collections | None = None,
+                name: str | None = None) -> tuple[Tensor, Tensor]:
     """As :func:`mean`, for every element by itself: the value has the shape of `values`.
 
     The static shape of `values` must be known.
@@ -54,7 +57,7 @@ def mean_tensor(values: Any, weights: Any = None, metrics_collections: Any = Non
                       metrics_collections, updates_collections)
 
 
-def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
+def _pair(labels: TensorLike, predictions: TensorLike) -> tuple[Tensor, Tensor]:
     """Both as floats of one type and one shape."""
     predictions = as_float(predictions)
     labels = cast_like(labels, predictions)
@@ -63,8 +66,10 @@ def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
     return labels, predictions
 
 
-def accuracy(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
-             updates_collections: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+def accuracy(labels: TensorLike, predictions: TensorLike, weights: TensorLike | None = None,
+             metrics_collections: Collections | None = None,
+             updates_collections: Collections | None = None,
+             name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return how often `predictions` equal `labels`, and its update operation.
 
     Any types that can be compared; `weights` and the collections as in :func:`mean`.
@@ -80,8 +85,10 @@ def accuracy(labels: Any, predictions: Any, weights: Any = None, metrics_collect
     return mean(correct, weights, metrics_collections, updates_collections, name or "accuracy")
 
 
-def mean_absolute_error(labels: Any, predictions: Any, weights: Any = None,
-                        metrics_collections: Any = None, updates_collections: Any = None,
+def mean_absolute_error(labels: TensorLike, predictions: TensorLike,
+                        weights: TensorLike | None = None,
+                        metrics_collections: Collections | None = None,
+                        updates_collections: Collections | None = None,
                         name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the mean of |predictions - labels|, and its update operation; see :func:`mean`."""
     labels, predictions = _pair(labels, predictions)
@@ -90,8 +97,10 @@ def mean_absolute_error(labels: Any, predictions: Any, weights: Any = None,
                 name or "mean_absolute_error")
 
 
-def mean_squared_error(labels: Any, predictions: Any, weights: Any = None,
-                       metrics_collections: Any = None, updates_collections: Any = None,
+def mean_squared_error(labels: TensorLike, predictions: TensorLike,
+                       weights: TensorLike | None = None,
+                       metrics_collections: Collections | None = None,
+                       updates_collections: Collections | None = None,
                        name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the mean of (predictions - labels)², and its update operation; see :func:`mean`."""
     labels, predictions = _pair(labels, predictions)
@@ -99,8 +108,10 @@ def mean_squared_error(labels: Any, predictions: Any, weights: Any = None,
                 updates_collections, name or "mean_squared_error")
 
 
-def root_mean_squared_error(labels: Any, predictions: Any, weights: Any = None,
-                            metrics_collections: Any = None, updates_collections: Any = None,
+def root_mean_squared_error(labels: TensorLike, predictions: TensorLike,
+                            weights: TensorLike | None = None,
+                            metrics_collections: Collections | None = None,
+                            updates_collections: Collections | None = None,
                             name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the root of the mean squared error, and its update operation; see :func:`mean`."""
     value, update = mean_squared_error(labels, predictions, weights, None, None,
@@ -108,13 +119,16 @@ def root_mean_squared_error(labels: Any, predictions: Any, weights: Any = None,
     return _derived(raw_ops.Sqrt, value, update, metrics_collections, updates_collections)
 
 
-def _derived(function: Callable, value: Tensor, update: Tensor, metrics_collections: Any,
-             updates_collections: Any) -> tuple[Tensor, Tensor]:
+def _derived(function: Callable, value: Tensor, update: Tensor,
+             metrics_collections: Collections | None,
+             updates_collections: Collections | None) -> tuple[Tensor, Tensor]:
     return collect(function(value), function(update), metrics_collections, updates_collections)
 
 
-def mean_relative_error(labels: Any, predictions: Any, normalizer: Any, weights: Any = None,
-                        metrics_collections: Any = None, updates_collections: Any = None,
+def mean_relative_error(labels: TensorLike, predictions: TensorLike, normalizer: TensorLike,
+                        weights: TensorLike | None = None,
+                        metrics_collections: Collections | None = None,
+                        updates_collections: Collections | None = None,
                         name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the mean of |labels - predictions| / normalizer, and its update operation.
 
@@ -130,8 +144,10 @@ def mean_relative_error(labels: Any, predictions: Any, normalizer: Any, weights:
                 name or "mean_relative_error")
 
 
-def mean_cosine_distance(labels: Any, predictions: Any, dim: int, weights: Any = None,
-                         metrics_collections: Any = None, updates_collections: Any = None,
+def mean_cosine_distance(labels: TensorLike, predictions: TensorLike, dim: int,
+                         weights: TensorLike | None = None,
+                         metrics_collections: Collections | None = None,
+                         updates_collections: Collections | None = None,
                          name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the mean of 1 - Σ labels predictions, and its update operation.
 
@@ -145,8 +161,9 @@ def mean_cosine_distance(labels: Any, predictions: Any, dim: int, weights: Any =
                     metrics_collections, updates_collections)
 
 
-def percentage_below(values: Any, threshold: Any, weights: Any = None,
-                     metrics_collections: Any = None, updates_collections: Any = None,
+def percentage_below(values: TensorLike, threshold: Any, weights: TensorLike | None = None,
+                     metrics_collections: Collections | None = None,
+                     updates_collections: Collections | None = None,
                      name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the fraction (0 to 1) of `values` below `threshold`, and its update operation.
 

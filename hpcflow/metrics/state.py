@@ -8,6 +8,7 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.graph.graph import add_to_collection
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.weighting import broadcast_weights, squeeze_weights
@@ -31,7 +32,7 @@ class Sum:
         self.updated = assign_add(self.variable, increment)
 
 
-def apply_weights(values: Tensor, weights: Any) -> tuple[Tensor, Tensor]:
+def apply_weights(values: Tensor, weights: TensorLike | None) -> tuple[Tensor, Tensor]:
     """``weights values`` and the weights themselves, repeated to the values' shape."""
     if weights is None:
         return values, raw_ops.OnesLike(values)
@@ -39,16 +40,16 @@ def apply_weights(values: Tensor, weights: Any) -> tuple[Tensor, Tensor]:
     return raw_ops.Mul(values, weights), weights
 
 
-def finish(compute: Callable, sums: list[Sum], metrics_collections: Any,
-           updates_collections: Any) -> tuple[Tensor, Tensor]:
+def finish(compute: Callable, sums: list[Sum], metrics_collections: Collections | None,
+           updates_collections: Collections | None) -> tuple[Tensor, Tensor]:
     """``compute(name, *values)`` of the sums before and after the step, added to collections."""
     value = compute("value", *[s.value for s in sums])
     update = compute("update_op", *[s.updated for s in sums])
     return collect(value, update, metrics_collections, updates_collections)
 
 
-def collect(value: Tensor, update: Tensor, metrics_collections: Any,
-            updates_collections: Any) -> tuple[Tensor, Tensor]:
+def collect(value: Tensor, update: Tensor, metrics_collections: Collections | None,
+            updates_collections: Collections | None) -> tuple[Tensor, Tensor]:
     """The pair, each added to the collections that are named (one name or a list)."""
     for tensor, names in ((value, metrics_collections), (update, updates_collections)):
         for name in [names] if isinstance(names, str) else names or ():

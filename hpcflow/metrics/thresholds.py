@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.metrics.state import Sum, collect, finish
@@ -36,7 +37,7 @@ def _spread(count: int) -> list[float]:
 _NAMES = ("true_positives", "false_negatives", "true_negatives", "false_positives")
 
 
-def _counts(labels: Any, predictions: Any, weights: Any, thresholds: Sequence[float],
+def _counts(labels: TensorLike, predictions: Any, weights: Any, thresholds: Sequence[float],
             wanted: Sequence[str]) -> list[Sum]:
     """The weighted counts `wanted`, each a vector over the thresholds."""
     predictions = as_float(predictions)
@@ -64,7 +65,7 @@ def _weighted_rows(condition: Tensor, weights: Tensor) -> Tensor:
                       [1])
 
 
-def _within_unit(predictions: Any) -> Tensor:
+def _within_unit(predictions: TensorLike) -> Tensor:
     """`predictions`, checked at run time to lie in [0, 1]."""
     predictions = as_float(predictions)
     number = predictions.dtype.base_dtype.np.type
@@ -83,9 +84,10 @@ def _ratio(part: Tensor, other: Tensor, epsilon: float, above: float = 0.0,
     return raw_ops.RealDiv(raw_ops.Add(part, number(above)) if above else part, whole, name=name)
 
 
-def precision_at_thresholds(labels: Any, predictions: Any, thresholds: Sequence[float],
-                            weights: Any = None, metrics_collections: Any = None,
-                            updates_collections: Any = None,
+def precision_at_thresholds(labels: TensorLike, predictions: TensorLike,
+                            thresholds: Sequence[float], weights: TensorLike | None = None,
+                            metrics_collections: Collections | None = None,
+                            updates_collections: Collections | None = None,
                             name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the precision of ``predictions > t`` for every threshold, and its update operation.
 
@@ -107,9 +109,10 @@ def precision_at_thresholds(labels: Any, predictions: Any, thresholds: Sequence[
                       metrics_collections, updates_collections)
 
 
-def recall_at_thresholds(labels: Any, predictions: Any, thresholds: Sequence[float],
-                         weights: Any = None, metrics_collections: Any = None,
-                         updates_collections: Any = None,
+def recall_at_thresholds(labels: TensorLike, predictions: TensorLike, thresholds: Sequence[float],
+                         weights: TensorLike | None = None,
+                         metrics_collections: Collections | None = None,
+                         updates_collections: Collections | None = None,
                          name: str | None = None) -> tuple[Tensor, Tensor]:
     """As :func:`precision_at_thresholds`, for the recall."""
     with variable_scope(name, "recall_at_thresholds", [predictions, labels, weights]):
@@ -122,8 +125,9 @@ def recall_at_thresholds(labels: Any, predictions: Any, thresholds: Sequence[flo
 def _at_thresholds(count: str) -> Callable:
     """The metric of one count, ``true_positives_at_thresholds`` and its kin."""
 
-    def metric(labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any = None,
-               metrics_collections: Any = None, updates_collections: Any = None,
+    def metric(labels: TensorLike, predictions: TensorLike, thresholds: Sequence[float],
+               weights: TensorLike | None = None, metrics_collections: Collections | None = None,
+               updates_collections: Collections | None = None,
                name: str | None = None) -> tuple[Tensor, Tensor]:
         with variable_scope(name, count, [predictions, labels, weights]):
             [total] = _counts(labels, predictions, weights, thresholds, [count])
@@ -142,9 +146,11 @@ true_negatives_at_thresholds = _at_thresholds("true_negatives")
 false_positives_at_thresholds = _at_thresholds("false_positives")
 
 
-def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int = 200,
-        metrics_collections: Any = None, updates_collections: Any = None, curve: str = "ROC",
-        name: str | None = None, summation_method: str = "trapezoidal",
+def auc(
+        labels: TensorLike, predictions: TensorLike, weights: TensorLike | None = None,
+        num_thresholds: int = 200, metrics_collections: Collections | None = None,
+        updates_collections: Collections | None = None, curve: str = "ROC", name: str | None = None,
+        summation_method: str = "trapezoidal",
         thresholds: Sequence[float] | None = None) -> tuple[Tensor, Tensor]:
     """Return the area under a curve, and its update operation.
 
@@ -225,9 +231,10 @@ def _area(name: str, curve: str, height: Callable[[Tensor, Tensor], Tensor], tp:
     return reduce_sum(raw_ops.Mul(widths, height(y[:-1], y[1:])), name=name)
 
 
-def specificity_at_sensitivity(labels: Any, predictions: Any, sensitivity: float,
-                               weights: Any = None, num_thresholds: int = 200,
-                               metrics_collections: Any = None, updates_collections: Any = None,
+def specificity_at_sensitivity(labels: TensorLike, predictions: TensorLike, sensitivity: float,
+                               weights: TensorLike | None = None, num_thresholds: int = 200,
+                               metrics_collections: Collections | None = None,
+                               updates_collections: Collections | None = None,
                                name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the specificity where the sensitivity is nearest to a number, and its update.
 
@@ -247,9 +254,10 @@ def specificity_at_sensitivity(labels: Any, predictions: Any, sensitivity: float
         return finish(compute, sums, metrics_collections, updates_collections)
 
 
-def sensitivity_at_specificity(labels: Any, predictions: Any, specificity: float,
-                               weights: Any = None, num_thresholds: int = 200,
-                               metrics_collections: Any = None, updates_collections: Any = None,
+def sensitivity_at_specificity(labels: TensorLike, predictions: TensorLike, specificity: float,
+                               weights: TensorLike | None = None, num_thresholds: int = 200,
+                               metrics_collections: Collections | None = None,
+                               updates_collections: Collections | None = None,
                                name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the sensitivity where the specificity is nearest to a number, and its update.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
@@ -29,7 +30,7 @@ class _Matches:
     average precision would find.
     """
 
-    def __init__(self, labels: Any, best: Any, class_id: int | None) -> None:
+    def __init__(self, labels: Any, best: TensorLike, class_id: int | None) -> None:
         best = _int64(convert_to_tensor(best))
         is_set = is_sparse(labels)
         labels = _with_label_axis(_dense_sets(to_sparse(labels)) if is_set else _int64(
@@ -62,7 +63,7 @@ class _Matches:
         return _number(raw_ops.LogicalAnd(raw_ops.LogicalNot(self.label), self.counted_label))
 
 
-def _best(predictions: Any, k: int) -> Tensor:
+def _best(predictions: TensorLike, k: int) -> Tensor:
     """The classes of the k highest predictions of each example."""
     return raw_ops.TopKV2(convert_to_tensor(predictions), np.int32(k))[1]
 
@@ -103,7 +104,7 @@ def _number(condition: Tensor) -> Tensor:
     return reduce_sum(raw_ops.Cast(condition, DstT=dtypes.float64), [-1])
 
 
-def _summed(name: str, numbers: Tensor, weights: Any) -> Sum:
+def _summed(name: str, numbers: Tensor, weights: TensorLike | None) -> Sum:
     return Sum(name, reduce_sum(apply_weights(numbers, weights)[0]))
 
 
@@ -117,7 +118,7 @@ def _share(name: str, right: Tensor, wrong: Tensor) -> Tensor:
 
 
 def _share_at_k(labels: Any, best: Tensor, suffix: str, class_id: int | None, other: str,
-                weights: Any, collections: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
+                weights: TensorLike | None, collections: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
     """True positives over these and the `other` count, with collections for value and update."""
     matches = _Matches(labels, best, class_id)
     sums = [_summed(f"true_positive_{suffix}", matches.true_positives(), weights),
@@ -125,9 +126,10 @@ def _share_at_k(labels: Any, best: Tensor, suffix: str, class_id: int | None, ot
     return finish(_share, sums, *collections)
 
 
-def recall_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = None,
-                weights: Any = None, metrics_collections: Any = None,
-                updates_collections: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+def recall_at_k(labels: Any, predictions: TensorLike, k: int, class_id: int | None = None,
+                weights: TensorLike | None = None, metrics_collections: Collections | None = None,
+                updates_collections: Collections | None = None,
+                name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the share of the labels that are among the k best predictions, and its update.
 
     Args:
@@ -151,7 +153,8 @@ def recall_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = No
 
 def recall_at_top_k(labels: Any, predictions_idx: Any, k: int | None = None,
                     class_id: int | None = None, weights: Any = None,
-                    metrics_collections: Any = None, updates_collections: Any = None,
+                    metrics_collections: Collections | None = None,
+                    updates_collections: Collections | None = None,
                     name: str | None = None) -> tuple[Tensor, Tensor]:
     """As :func:`recall_at_k` of the classes `predictions_idx`, shape ``[..., k]``."""
     suffix = _suffix(k, class_id)
@@ -160,9 +163,10 @@ def recall_at_top_k(labels: Any, predictions_idx: Any, k: int | None = None,
                            (metrics_collections, updates_collections))
 
 
-def sparse_precision_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = None,
-                          weights: Any = None, metrics_collections: Any = None,
-                          updates_collections: Any = None,
+def sparse_precision_at_k(labels: Any, predictions: TensorLike, k: int, class_id: int | None = None,
+                          weights: TensorLike | None = None,
+                          metrics_collections: Collections | None = None,
+                          updates_collections: Collections | None = None,
                           name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the share of the k best predictions that are labels, and its update operation.
 
@@ -176,7 +180,8 @@ def sparse_precision_at_k(labels: Any, predictions: Any, k: int, class_id: int |
 
 def precision_at_top_k(labels: Any, predictions_idx: Any, k: int | None = None,
                        class_id: int | None = None, weights: Any = None,
-                       metrics_collections: Any = None, updates_collections: Any = None,
+                       metrics_collections: Collections | None = None,
+                       updates_collections: Collections | None = None,
                        name: str | None = None) -> tuple[Tensor, Tensor]:
     """As :func:`sparse_precision_at_k` of the classes `predictions_idx`, shape ``[..., k]``."""
     suffix = _suffix(k, class_id)
@@ -185,8 +190,10 @@ def precision_at_top_k(labels: Any, predictions_idx: Any, k: int | None = None,
                            (metrics_collections, updates_collections))
 
 
-def sparse_average_precision_at_k(labels: Any, predictions: Any, k: int, weights: Any = None,
-                                  metrics_collections: Any = None, updates_collections: Any = None,
+def sparse_average_precision_at_k(labels: Any, predictions: TensorLike, k: int,
+                                  weights: TensorLike | None = None,
+                                  metrics_collections: Collections | None = None,
+                                  updates_collections: Collections | None = None,
                                   name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the mean average precision of the k best predictions, and its update operation.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hpcflow.framework.session_run_hook import SessionRunHook
+from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.operation import Operation
 from hpcflow.mpi import cluster, operations
 from hpcflow.ops.common import grouping
@@ -55,7 +56,7 @@ class BroadcastVariablesHook(SessionRunHook):
         """Add the operation to the graph."""
         self._op = broadcast_variables(self.root, self._variables)
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: SessionLike, coord: object) -> None:
         """Run it; all ranks must come here."""
         session.run(self._op)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
 from hpcflow.framework.cluster_spec import ClusterSpec
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 __all__ = ["Task", "local_rank", "local_size", "network", "rank", "size", "task"]
 
@@ -30,7 +33,7 @@ class Task:
     size: int = 1
 
 
-def network(comm: Any = None) -> Any:
+def network(comm: MPI.Comm | None = None) -> Any:
     """The network of a communicator (the world by default), made together with all its ranks."""
     from hpcflow.runtime.cluster import server
 
@@ -76,7 +79,8 @@ def _on_node() -> tuple[int, int]:
     return comms.local_ranks.index(world.world().rank), len(comms.local_ranks)
 
 
-def task(jobs: dict[str, int] | None = None, comm: Any = None, rest: str = "worker") -> Task:
+def task(jobs: dict[str, int] | None = None, comm: MPI.Comm | None = None,
+         rest: str = "worker") -> Task:
     """Give every rank of `comm` (the world by default) a task, from MPI alone.
 
     `jobs` maps job names to numbers of tasks, which take the first ranks in order; the remaining

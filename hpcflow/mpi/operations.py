@@ -11,6 +11,7 @@ from typing import Any
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.mpi.sparse import allreduce_slices
 from hpcflow.ops.flow.collectives import add_op, check_reduction
@@ -62,7 +63,7 @@ def broadcast(tensor: Any, root: int = 0, name: str | None = None) -> Any:
     return found if several else found[0]
 
 
-def allgather(tensor: Any, name: str | None = None) -> Tensor:
+def allgather(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Return the rows of `tensor` of all ranks, in the order of the ranks.
 
     The first dimension may differ between ranks, the others must not. Raises ``ValueError`` for a
@@ -72,7 +73,7 @@ def allgather(tensor: Any, name: str | None = None) -> Tensor:
     return add_op("MpiAllgather", tensor, key=_key(name), name=name or "allgather")[0]
 
 
-def reduce_scatter(tensor: Any, reduction: str = "sum", name: str | None = None) -> Tensor:
+def reduce_scatter(tensor: TensorLike, reduction: str = "sum", name: str | None = None) -> Tensor:
     """Return this rank's part of the rows of `tensor` reduced over the ranks.
 
     `tensor` has one shape on all ranks; the number of ranks must divide its first dimension.
@@ -84,7 +85,7 @@ def reduce_scatter(tensor: Any, reduction: str = "sum", name: str | None = None)
                   name=name or "reduce_scatter")
 
 
-def alltoall(tensor: Any, name: str | None = None) -> Tensor:
+def alltoall(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Return what the ranks have for this one: of each rank's rows one part, this rank's.
 
     `tensor` has one shape on all ranks, the number of ranks must divide its first dimension; the
@@ -99,7 +100,7 @@ def barrier(name: str | None = None) -> Operation:
     return add_op("MpiBarrier", key=_key(name), name=name or "barrier")
 
 
-def _with_rows(tensor: Any, what: str) -> Tensor:
+def _with_rows(tensor: TensorLike, what: str) -> Tensor:
     tensor = convert_to_tensor(tensor)
     if tensor._dims == ():
         raise ValueError(f"{what} needs a tensor with at least one dimension, got a scalar")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hpcflow.comm.reduction import MEAN, cover, join
@@ -11,6 +11,7 @@ from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import device, get_default_graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.seeds import seeds_of_part
@@ -93,7 +94,8 @@ class DistributedOptimizer(Optimizer):
         with name_scope(self._name):
             return self._reduced(pairs)
 
-    def minimize(self, loss: Any, global_step: Variable | None = None, var_list: Any = None,
+    def minimize(self, loss: TensorLike, global_step: Variable | None = None,
+                 var_list: Sequence[Variable] | None = None,
                  gate_gradients: int = Optimizer.GATE_OP, aggregation_method: int | None = None,
                  colocate_gradients_with_ops: bool = False, name: str | None = None,
                  grad_loss: Any = None, inputs: Sequence[Any] | None = None) -> Operation:
@@ -127,8 +129,8 @@ class DistributedOptimizer(Optimizer):
 
     # ------------------------------------------------------------ slices
 
-    def _slice_gradients(self, loss: Any, inputs: Any, var_list: Any, args: Any,
-                         kwargs: Any) -> list[tuple[Any, Variable]]:
+    def _slice_gradients(self, loss: TensorLike, inputs: Any, var_list: Any, args: Sequence[Any],
+                         kwargs: Mapping[str, Any]) -> list[tuple[Any, Variable]]:
         if not callable(loss) or not inputs:
             raise ValueError("With slices, loss must be a function and inputs its arguments")
         index, ranks = self._place or (cluster.rank(), cluster.size())
@@ -149,7 +151,7 @@ class DistributedOptimizer(Optimizer):
             results.append((self._join_one(grads, first, var), var))
         return results
 
-    def _join_one(self, grads: list[Any], first: int, var: Any) -> Any:
+    def _join_one(self, grads: list[Any], first: int, var: Variable) -> Any:
         if any(g is None for g in grads):
             return None
         leaves = {(0, first + i): convert_to_tensor(g) for i, g in enumerate(grads)}
@@ -250,11 +252,11 @@ def _key_of(names: Sequence[str]) -> bytes:
     return f"{names[0]}{more}, {zlib.crc32(chr(0).join(names).encode()):08x}".encode()
 
 
-def _task_of(tensor: Any) -> str:
+def _task_of(tensor: Tensor) -> str:
     """The task of a gradient: reductions are work of the host."""
     spec = DeviceSpec.from_string(tensor.device or "")
     return DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string()
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(value: TensorLike) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]

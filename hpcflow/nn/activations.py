@@ -12,13 +12,14 @@ from hpcflow.base.keywords import also_called
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, show
 from hpcflow.ops.linalg.matmul import matmul
 from hpcflow.ops.math.elementwise import sigmoid, tanh
 from hpcflow.ops.random.random_ops import random_uniform
-from hpcflow.shapes import as_shape
+from hpcflow.shapes import ShapeLike, as_shape
 
 __all__ = [
     "bias_add",
@@ -39,32 +40,32 @@ __all__ = [
 ]
 
 
-def relu(features: Any, name: str | None = None) -> Tensor:
+def relu(features: TensorLike, name: str | None = None) -> Tensor:
     """Return max(features, 0)."""
     return raw_ops.Relu(features=features, name=name)
 
 
-def relu6(features: Any, name: str | None = None) -> Tensor:
+def relu6(features: TensorLike, name: str | None = None) -> Tensor:
     """Return min(max(features, 0), 6)."""
     return raw_ops.Relu6(features=features, name=name)
 
 
-def elu(features: Any, name: str | None = None) -> Tensor:
+def elu(features: TensorLike, name: str | None = None) -> Tensor:
     """Return features where positive, else exp(features) - 1 (arXiv:1511.07289)."""
     return raw_ops.Elu(features=features, name=name)
 
 
-def softplus(features: Any, name: str | None = None) -> Tensor:
+def softplus(features: TensorLike, name: str | None = None) -> Tensor:
     """Return log(1 + exp(features))."""
     return raw_ops.Softplus(features=features, name=name)
 
 
-def softsign(features: Any, name: str | None = None) -> Tensor:
+def softsign(features: TensorLike, name: str | None = None) -> Tensor:
     """Return features / (1 + |features|)."""
     return raw_ops.Softsign(features=features, name=name)
 
 
-def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
+def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Tensor:
     """Return relu of [features, -features], joined along an axis (arXiv:1603.05201)."""
     with name_scope(name, "CRelu", [features]) as scope:
         features = convert_to_tensor(features, name="features")
@@ -72,7 +73,7 @@ def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
         return raw_ops.Relu(both)
 
 
-def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
+def leaky_relu(features: TensorLike, alpha: float = 0.2, name: str | None = None) -> Tensor:
     """Return features where they are positive, else alpha features; integers become float32."""
     with name_scope(name, "LeakyRelu", [features, alpha]) as scope:
         features = convert_to_tensor(features, name="features")
@@ -83,7 +84,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
         return raw_ops.Maximum(raw_ops.Mul(alpha, features), features, name=scope)
 
 
-def _along(op_type: str, logits: Any, dim: Any, name: str | None) -> Tensor:
+def _along(op_type: str, logits: TensorLike, dim: Any, name: str | None) -> Tensor:
     """A softmax along `dim`, which the op itself takes along the last one."""
     logits = convert_to_tensor(logits, name="logits")
     if is_dynamic(dim):
@@ -108,7 +109,8 @@ def is_dynamic(dim: Any) -> bool:
     return isinstance(dim, Tensor)
 
 
-def _swapped(build: Callable, logits: Tensor, swap: Any, op_type: str, name: str | None) -> Tensor:
+def _swapped(build: Callable, logits: Tensor, swap: Tensor | np.ndarray, op_type: str,
+             name: str | None) -> Tensor:
     with name_scope(name, op_type, [logits]) as scope:
         return raw_ops.Transpose(build(raw_ops.Transpose(logits, swap)), swap, name=scope)
 
@@ -128,7 +130,7 @@ def _swap_of_unknown(logits: Tensor, dim: Any) -> Tensor:
     return raw_ops.Add(axes, raw_ops.Add(put(dim, last), put(last, dim)))
 
 
-def swish(features: Any, name: str | None = None) -> Tensor:
+def swish(features: TensorLike, name: str | None = None) -> Tensor:
     """Return x · sigmoid(x) (Ramachandran et al., 2017)."""
     with name_scope(name, "swish", [features]) as scope:
         features = convert_to_tensor(features, name="features")
@@ -136,18 +138,18 @@ def swish(features: Any, name: str | None = None) -> Tensor:
 
 
 @also_called(axis="dim")
-def softmax(logits: Any, dim: int = -1, name: str | None = None) -> Tensor:
+def softmax(logits: TensorLike, dim: int = -1, name: str | None = None) -> Tensor:
     """Return exp(logits) / Σ exp(logits) along `dim`."""
     return _along("Softmax", logits, dim, name)
 
 
 @also_called(axis="dim")
-def log_softmax(logits: Any, dim: int = -1, name: str | None = None) -> Tensor:
+def log_softmax(logits: TensorLike, dim: int = -1, name: str | None = None) -> Tensor:
     """Return logits - log Σ exp(logits) along `dim`."""
     return _along("LogSoftmax", logits, dim, name)
 
 
-def bias_add(value: Any, bias: Any, data_format: str | None = None,
+def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None,
              name: str | None = None) -> Tensor:
     """Add the vector `bias` along the channels of `value`, a tensor of two or more dimensions.
 
@@ -158,21 +160,23 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None,
     return raw_ops.BiasAdd(value, bias, data_format=data_format, name=name)
 
 
-def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+def xw_plus_b(x: TensorLike, weights: TensorLike, biases: TensorLike,
+              name: str | None = None) -> Tensor:
     """Return matmul(x, weights) + biases."""
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
         biases = convert_to_tensor(biases, name="biases")
         return raw_ops.BiasAdd(matmul(x, weights), biases, name=scope)
 
 
-def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+def relu_layer(x: TensorLike, weights: TensorLike, biases: TensorLike,
+               name: str | None = None) -> Tensor:
     """Return relu(matmul(x, weights) + biases)."""
     with name_scope(name, "relu_layer", [x, weights, biases]) as scope:
         return raw_ops.Relu(raw_ops.BiasAdd(matmul(x, weights), biases), name=scope)
 
 
-def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | None = None,
-            name: str | None = None, rate: Any = None) -> Tensor:
+def dropout(x: TensorLike, keep_prob: Any = None, noise_shape: ShapeLike | None = None,
+            seed: int | None = None, name: str | None = None, rate: Any = None) -> Tensor:
     """Return x with each element kept with probability `keep_prob` and scaled by its inverse,
     else zero (Srivastava et al., JMLR 15, 2014).
 
@@ -204,7 +208,7 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | 
         return result
 
 
-def _filled(noise_shape: Any, x: Tensor) -> Any:
+def _filled(noise_shape: ShapeLike, x: Tensor) -> Any:
     """`noise_shape` with the sizes of `x` for those that are not given."""
     if isinstance(noise_shape, Tensor) or None not in (dims := as_shape(noise_shape).as_list()):
         return noise_shape
@@ -214,7 +218,7 @@ def _filled(noise_shape: Any, x: Tensor) -> Any:
     return [sizes[i] if d is None else d for i, d in enumerate(dims)]
 
 
-def _check_keep_prob(keep_prob: Any) -> None:
+def _check_keep_prob(keep_prob: TensorLike) -> None:
     if isinstance(keep_prob, (int, float, np.number)) and not 0 < keep_prob <= 1:
         raise ValueError(f"keep_prob must be a scalar tensor or a float in the range (0, 1], got "
                          f"{keep_prob:g}")

@@ -10,6 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import embedding_lookup
@@ -37,15 +38,15 @@ class Candidates(NamedTuple):
     sampled_expected_count: Tensor
 
 
-def _sampled(op_type: str, true_classes: Any, seed: int | None, name: str | None,
+def _sampled(op_type: str, true_classes: TensorLike, seed: int | None, name: str | None,
              **attrs: Any) -> Candidates:
     seed1, seed2 = get_seed(seed)
     return Candidates(*getattr(raw_ops, op_type)(
         true_classes=true_classes, seed=seed1 or 0, seed2=seed2 or 0, name=name, **attrs))
 
 
-def uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, unique: bool,
-                              range_max: int, seed: int | None = None,
+def uniform_candidate_sampler(true_classes: TensorLike, num_true: int, num_sampled: int,
+                              unique: bool, range_max: int, seed: int | None = None,
                               name: str | None = None) -> Candidates:
     """Draw classes of ``[0, range_max)``, all alike.
 
@@ -67,7 +68,7 @@ def uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int
                     num_sampled=num_sampled, unique=unique, range_max=range_max)
 
 
-def log_uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int,
+def log_uniform_candidate_sampler(true_classes: TensorLike, num_true: int, num_sampled: int,
                                   unique: bool, range_max: int, seed: int | None = None,
                                   name: str | None = None) -> Candidates:
     """Draw classes with P(k) = log((k + 2) / (k + 1)) / log(range_max + 1).
@@ -79,7 +80,7 @@ def log_uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled:
                     num_sampled=num_sampled, unique=unique, range_max=range_max)
 
 
-def learned_unigram_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int,
+def learned_unigram_candidate_sampler(true_classes: TensorLike, num_true: int, num_sampled: int,
                                       unique: bool, range_max: int, seed: int | None = None,
                                       name: str | None = None) -> Candidates:
     """Draw classes by how often they were labels in the steps so far, plus one.
@@ -90,7 +91,7 @@ def learned_unigram_candidate_sampler(true_classes: Any, num_true: int, num_samp
                     num_sampled=num_sampled, unique=unique, range_max=range_max)
 
 
-def fixed_unigram_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int,
+def fixed_unigram_candidate_sampler(true_classes: TensorLike, num_true: int, num_sampled: int,
                                     unique: bool, range_max: int, vocab_file: str = "",
                                     distortion: float = 1.0, num_reserved_ids: int = 0,
                                     num_shards: int = 1, shard: int = 0,
@@ -113,14 +114,14 @@ def fixed_unigram_candidate_sampler(true_classes: Any, num_true: int, num_sample
                     unigrams=[float(u) for u in unigrams])
 
 
-def all_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, unique: bool,
+def all_candidate_sampler(true_classes: TensorLike, num_true: int, num_sampled: int, unique: bool,
                           seed: int | None = None, name: str | None = None) -> Candidates:
     """Return all classes of ``[0, num_sampled)``, for tests; all expected counts are 1."""
     return _sampled("AllCandidateSampler", true_classes, seed, name, num_true=num_true,
                     num_sampled=num_sampled, unique=unique)
 
 
-def compute_accidental_hits(true_classes: Any, sampled_candidates: Any, num_true: int,
+def compute_accidental_hits(true_classes: TensorLike, sampled_candidates: TensorLike, num_true: int,
                             seed: int | None = None,
                             name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """Return where sampled classes are labels: (rows, positions in the sample, weights).
@@ -136,8 +137,8 @@ def compute_accidental_hits(true_classes: Any, sampled_candidates: Any, num_true
 # ---------------------------------------------------------------- losses
 
 
-def _sampled_logits(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int,
-                    num_classes: int, num_true: int, sampled_values: Any,
+def _sampled_logits(weights: TensorLike, biases: TensorLike, labels: Any, inputs: TensorLike,
+                    num_sampled: int, num_classes: int, num_true: int, sampled_values: Any,
                     remove_accidental_hits: bool, strategy: str,
                     seed: int | None = None) -> tuple[Tensor, Tensor]:
     """Logits of labels and sampled classes, less the log of their expected counts; their labels."""
@@ -188,10 +189,10 @@ def _hits(labels: Tensor, sampled: Tensor, num_true: int, logits: Tensor) -> Ten
                              raw_ops.Shape(logits))
 
 
-def nce_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int,
-             num_classes: int, num_true: int = 1, sampled_values: Any = None,
-             remove_accidental_hits: bool = False, partition_strategy: str = "mod",
-             name: str = "nce_loss") -> Tensor:
+def nce_loss(weights: TensorLike, biases: TensorLike, labels: TensorLike, inputs: TensorLike,
+             num_sampled: int, num_classes: int, num_true: int = 1,
+             sampled_values: TensorHandle | None = None, remove_accidental_hits: bool = False,
+             partition_strategy: str = "mod", name: str = "nce_loss") -> Tensor:
     """Return the noise-contrastive estimation loss (Gutmann and Hyvärinen, AISTATS 2010).
 
     Args:
@@ -217,8 +218,9 @@ def nce_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: i
         return reduce_sum(losses, [1])
 
 
-def sampled_softmax_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int,
-                         num_classes: int, num_true: int = 1, sampled_values: Any = None,
+def sampled_softmax_loss(weights: TensorLike, biases: TensorLike, labels: TensorLike,
+                         inputs: TensorLike, num_sampled: int, num_classes: int, num_true: int = 1,
+                         sampled_values: TensorHandle | None = None,
                          remove_accidental_hits: bool = True, partition_strategy: str = "mod",
                          name: str = "sampled_softmax_loss", seed: int | None = None) -> Tensor:
     """Return the softmax loss over the labels and a sample of the classes, for training.

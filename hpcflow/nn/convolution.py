@@ -11,6 +11,7 @@ from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, show, with_rank
@@ -51,7 +52,7 @@ __all__ = [
 
 
 @also_called(filters="filter")
-def conv2d(input: Any, filter: Any, strides: int | Sequence[int],
+def conv2d(input: TensorLike, filter: TensorLike, strides: int | Sequence[int],
            padding: str | Sequence[Sequence[int]], use_cudnn_on_gpu: bool | None = None,
            data_format: str | None = None, name: str | None = None,
            dilations: int | Sequence[int] | None = None) -> Tensor:
@@ -80,21 +81,21 @@ def conv2d(input: Any, filter: Any, strides: int | Sequence[int],
         input=images, filter=filter, name=name, **attrs))
 
 
-def _attrs_2d(strides: Any, padding: Any, use_cudnn_on_gpu: bool | None,
-              data_format: str | None, dilations: Any) -> dict[str, Any]:
+def _attrs_2d(strides: Sizes, padding: str | Sequence[Any], use_cudnn_on_gpu: bool | None,
+              data_format: str | None, dilations: Sizes | None) -> dict[str, Any]:
     """The attributes of Conv2D and of its gradients."""
     return {"use_cudnn_on_gpu": use_cudnn_on_gpu is not False,
             **_depthwise_attrs(numbers_per_dimension(strides, 2, data_format, "strides"), padding,
                                data_format, dilations)}
 
 
-def _depthwise_attrs(strides: Any, padding: Any, data_format: str | None,
-                     dilations: Any) -> dict[str, Any]:
+def _depthwise_attrs(strides: Sequence[int], padding: str | Sequence[Any], data_format: str | None,
+                     dilations: Sizes | None) -> dict[str, Any]:
     return {"strides": strides, **padding_attrs(padding), "data_format": data_format or "NHWC",
             "dilations": numbers_per_dimension(dilations, 2, data_format, "dilations")}
 
 
-def conv2d_backprop_input(input_sizes: Any, filter: Any, out_backprop: Any,
+def conv2d_backprop_input(input_sizes: TensorLike, filter: TensorLike, out_backprop: TensorLike,
                           strides: Sequence[int], padding: str | Sequence[Sequence[int]],
                           use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
                           name: str | None = None,
@@ -105,7 +106,7 @@ def conv2d_backprop_input(input_sizes: Any, filter: Any, out_backprop: Any,
         **_attrs_2d(strides, padding, use_cudnn_on_gpu, data_format, dilations))
 
 
-def conv2d_backprop_filter(input: Any, filter_sizes: Any, out_backprop: Any,
+def conv2d_backprop_filter(input: TensorLike, filter_sizes: TensorLike, out_backprop: TensorLike,
                            strides: Sequence[int], padding: str | Sequence[Sequence[int]],
                            use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
                            name: str | None = None,
@@ -117,7 +118,7 @@ def conv2d_backprop_filter(input: Any, filter_sizes: Any, out_backprop: Any,
 
 
 @also_called(filters="filter")
-def conv3d(input: Any, filter: Any, strides: int | Sequence[int], padding: str,
+def conv3d(input: TensorLike, filter: TensorLike, strides: int | Sequence[int], padding: str,
            data_format: str | None = None, name: str | None = None,
            dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the convolution of volumes [batch, depth, height, width, in] (``NDHWC``, or
@@ -127,14 +128,14 @@ def conv3d(input: Any, filter: Any, strides: int | Sequence[int], padding: str,
         input=volumes, filter=filter, name=name, **attrs))
 
 
-def _attrs_3d(strides: Any, padding: str, data_format: str | None,
-              dilations: Any) -> dict[str, Any]:
+def _attrs_3d(strides: Sizes, padding: str, data_format: str | None,
+              dilations: Sizes | None) -> dict[str, Any]:
     return {"strides": numbers_per_dimension(strides, 3, data_format, "strides"),
             "padding": padding, "data_format": data_format or "NDHWC",
             "dilations": numbers_per_dimension(dilations, 3, data_format, "dilations")}
 
 
-def conv3d_backprop_filter_v2(input: Any, filter_sizes: Any, out_backprop: Any,
+def conv3d_backprop_filter_v2(input: TensorLike, filter_sizes: TensorLike, out_backprop: TensorLike,
                               strides: Sequence[int], padding: str,
                               data_format: str | None = None, name: str | None = None,
                               dilations: Sequence[int] | None = None) -> Tensor:
@@ -145,7 +146,7 @@ def conv3d_backprop_filter_v2(input: Any, filter_sizes: Any, out_backprop: Any,
 
 
 @also_called(input="value")
-def conv1d(value: Any, filters: Any, stride: int | Sequence[int], padding: str,
+def conv1d(value: TensorLike, filters: TensorLike, stride: int | Sequence[int], padding: str,
            use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
            name: str | None = None, dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the convolution of [batch, width, in] (``NWC`` or ``NHWC``; ``NCW`` or ``NCHW``:
@@ -154,7 +155,7 @@ def conv1d(value: Any, filters: Any, stride: int | Sequence[int], padding: str,
     axis = 1 if chosen == "NHWC" else 2
     strides, rates = of_rows(stride, chosen, "stride"), of_rows(dilations, chosen, "dilations")
 
-    def convolve(value: Any, name: str | None) -> Tensor:
+    def convolve(value: TensorLike, name: str | None) -> Tensor:
         with name_scope(name, "conv1d", [value, filters]) as scope:
             image = raw_ops.ExpandDims(value, np.int32(axis))
             rows = raw_ops.ExpandDims(filters, np.int32(0))
@@ -168,7 +169,8 @@ def conv1d(value: Any, filters: Any, stride: int | Sequence[int], padding: str,
 # ---------------------------------------------------------------- transposed
 
 
-def _transposed(value: Any, filter: Any, output_shape: Any, channel: int, rank: int) -> tuple:
+def _transposed(value: TensorLike, filter: TensorLike, output_shape: TensorLike, channel: int,
+                rank: int) -> tuple:
     """The operands of a transposed convolution, converted and checked."""
     value = convert_to_tensor(value, name="value")
     filter = convert_to_tensor(filter, name="filter")
@@ -182,8 +184,8 @@ def _transposed(value: Any, filter: Any, output_shape: Any, channel: int, rank: 
     return value, filter, shape
 
 
-def conv1d_transpose(input: Any, filters: Any, output_shape: Any, strides: int | Sequence[int],
-                     padding: str = "SAME", data_format: str = "NWC",
+def conv1d_transpose(input: TensorLike, filters: TensorLike, output_shape: TensorLike,
+                     strides: int | Sequence[int], padding: str = "SAME", data_format: str = "NWC",
                      dilations: int | Sequence[int] | None = None,
                      name: str | None = None) -> Tensor:
     """Return the transpose (gradient) of :func:`conv1d`; see :func:`conv2d_transpose`.
@@ -212,9 +214,9 @@ def conv1d_transpose(input: Any, filters: Any, output_shape: Any, strides: int |
 
 
 @also_called(input="value", filters="filter")
-def conv2d_transpose(value: Any, filter: Any, output_shape: Any, strides: int | Sequence[int],
-                     padding: str | Sequence[Sequence[int]] = "SAME", data_format: str = "NHWC",
-                     name: str | None = None,
+def conv2d_transpose(value: TensorLike, filter: TensorLike, output_shape: TensorLike,
+                     strides: int | Sequence[int], padding: str | Sequence[Sequence[int]] = "SAME",
+                     data_format: str = "NHWC", name: str | None = None,
                      dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the transpose (gradient) of :func:`conv2d`, sometimes called deconvolution.
 
@@ -241,9 +243,9 @@ def conv2d_transpose(value: Any, filter: Any, output_shape: Any, strides: int | 
 
 
 @also_called(input="value", filters="filter")
-def conv3d_transpose(value: Any, filter: Any, output_shape: Any, strides: int | Sequence[int],
-                     padding: str = "SAME", data_format: str | None = None,
-                     name: str | None = None,
+def conv3d_transpose(value: TensorLike, filter: TensorLike, output_shape: TensorLike,
+                     strides: int | Sequence[int], padding: str = "SAME",
+                     data_format: str | None = None, name: str | None = None,
                      dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the transpose (gradient) of :func:`conv3d`; see :func:`conv2d_transpose`."""
     chosen = format_with_default(data_format, ("NDHWC", "NCDHW"))
@@ -254,9 +256,9 @@ def conv3d_transpose(value: Any, filter: Any, output_shape: Any, strides: int | 
             shape, filter, value, name=scope, **_attrs_3d(strides, padding, chosen, dilations))
 
 
-def conv_transpose(input: Any, filters: Any, output_shape: Any, strides: int | Sequence[int],
-                   padding: str = "SAME", data_format: str | None = None,
-                   dilations: int | Sequence[int] | None = None,
+def conv_transpose(input: TensorLike, filters: TensorLike, output_shape: TensorLike,
+                   strides: int | Sequence[int], padding: str = "SAME",
+                   data_format: str | None = None, dilations: int | Sequence[int] | None = None,
                    name: str | None = None) -> Tensor:
     """Return :func:`conv1d_transpose`, :func:`conv2d_transpose` or :func:`conv3d_transpose`.
 
@@ -278,9 +280,9 @@ def conv_transpose(input: Any, filters: Any, output_shape: Any, strides: int | S
 
 
 @also_called(filters="filter", dilations="dilation_rate")
-def convolution(input: Any, filter: Any, padding: str, strides: Sequence[int] | None = None,
-                dilation_rate: Sequence[int] | None = None, name: str | None = None,
-                data_format: str | None = None) -> Tensor:
+def convolution(input: TensorLike, filter: TensorLike, padding: str,
+                strides: Sequence[int] | None = None, dilation_rate: Sequence[int] | None = None,
+                name: str | None = None, data_format: str | None = None) -> Tensor:
     """Return the convolution over 1, 2 or 3 dimensions of space, with strides or with holes.
 
     Args:
@@ -342,14 +344,14 @@ def _plain(x: Tensor, filter: Tensor, strides: Sequence[int], padding: str, firs
     return conv3d(x, filter, every, padding, "NCDHW" if first else "NDHWC", name)
 
 
-def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str,
+def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: int, padding: str,
                   name: str | None = None) -> Tensor:
     """Return the convolution of NHWC images with a filter whose elements are `rate` apart."""
     return convolution(value, filters, padding, dilation_rate=[rate, rate], name=name)
 
 
-def atrous_conv2d_transpose(value: Any, filters: Any, output_shape: Any, rate: int, padding: str,
-                            name: str | None = None) -> Tensor:
+def atrous_conv2d_transpose(value: Tensor, filters: Any, output_shape: Sequence[int | None],
+                            rate: int, padding: str, name: str | None = None) -> Tensor:
     """Return the transpose (gradient) of :func:`atrous_conv2d`.
 
     Args:
@@ -387,7 +389,7 @@ def _with_holes(filters: Tensor, rate: int) -> Tensor:
 # ---------------------------------------------------------------- by channel
 
 
-def depthwise_conv2d_native(input: Any, filter: Any, strides: Sequence[int],
+def depthwise_conv2d_native(input: TensorLike, filter: TensorLike, strides: Sequence[int],
                             padding: str | Sequence[Sequence[int]],
                             data_format: str | None = None, name: str | None = None,
                             dilations: Sequence[int] | None = None) -> Tensor:
@@ -401,20 +403,22 @@ def depthwise_conv2d_native(input: Any, filter: Any, strides: Sequence[int],
         **_depthwise_attrs(strides, padding, data_format, dilations))
 
 
-def depthwise_conv2d_native_backprop_input(
-        input_sizes: Any, filter: Any, out_backprop: Any, strides: Sequence[int],
-        padding: str | Sequence[Sequence[int]], data_format: str | None = None,
-        name: str | None = None, dilations: Sequence[int] | None = None) -> Tensor:
+def depthwise_conv2d_native_backprop_input(input_sizes: TensorLike, filter: TensorLike,
+                                           out_backprop: TensorLike, strides: Sequence[int],
+                                           padding: str | Sequence[Sequence[int]],
+                                           data_format: str | None = None, name: str | None = None,
+                                           dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`depthwise_conv2d_native` by its input."""
     return raw_ops.DepthwiseConv2dNativeBackpropInput(
         input_sizes=input_sizes, filter=filter, out_backprop=out_backprop, name=name,
         **_depthwise_attrs(strides, padding, data_format, dilations))
 
 
-def depthwise_conv2d_native_backprop_filter(
-        input: Any, filter_sizes: Any, out_backprop: Any, strides: Sequence[int],
-        padding: str | Sequence[Sequence[int]], data_format: str | None = None,
-        name: str | None = None, dilations: Sequence[int] | None = None) -> Tensor:
+def depthwise_conv2d_native_backprop_filter(input: TensorLike, filter_sizes: TensorLike,
+                                            out_backprop: TensorLike, strides: Sequence[int],
+                                            padding: str | Sequence[Sequence[int]],
+                                            data_format: str | None = None, name: str | None = None,
+                                            dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`depthwise_conv2d_native` by its filter."""
     return raw_ops.DepthwiseConv2dNativeBackpropFilter(
         input=input, filter_sizes=filter_sizes, out_backprop=out_backprop, name=name,
@@ -422,7 +426,7 @@ def depthwise_conv2d_native_backprop_filter(
 
 
 @also_called(dilations="rate")
-def depthwise_conv2d(input: Any, filter: Any, strides: Sequence[int], padding: str,
+def depthwise_conv2d(input: TensorLike, filter: TensorLike, strides: Sequence[int], padding: str,
                      rate: Sequence[int] | None = None, name: str | None = None,
                      data_format: str | None = None) -> Tensor:
     """Return :func:`depthwise_conv2d_native`, with holes where `rate` is not [1, 1]."""
@@ -441,7 +445,7 @@ def depthwise_conv2d(input: Any, filter: Any, strides: Sequence[int], padding: s
 
 
 @also_called(dilations="rate")
-def separable_conv2d(input: Any, depthwise_filter: Any, pointwise_filter: Any,
+def separable_conv2d(input: TensorLike, depthwise_filter: TensorLike, pointwise_filter: TensorLike,
                      strides: Sequence[int], padding: str, rate: Sequence[int] | None = None,
                      name: str | None = None, data_format: str | None = None) -> Tensor:
     """Return :func:`depthwise_conv2d` followed by a 1x1 convolution that mixes the channels.

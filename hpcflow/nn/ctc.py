@@ -9,6 +9,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, to_sparse
@@ -19,10 +20,11 @@ __all__ = ["collapse_repeated", "ctc_beam_search_decoder", "ctc_greedy_decoder",
            "ctc_loss_v2", "ctc_unique_labels"]
 
 
-def ctc_loss(labels: Any, inputs: Any = None, sequence_length: Any = None,
-             preprocess_collapse_repeated: bool = False, ctc_merge_repeated: bool = True,
-             time_major: bool = True,
-             ignore_longer_outputs_than_inputs: bool = False, logits: Any = None) -> Tensor:
+def ctc_loss(labels: SparseTensor, inputs: TensorLike | None = None,
+             sequence_length: TensorLike | None = None, preprocess_collapse_repeated: bool = False,
+             ctc_merge_repeated: bool = True, time_major: bool = True,
+             ignore_longer_outputs_than_inputs: bool = False,
+             logits: TensorLike | None = None) -> Tensor:
     """Return for each example -log of the probability of its labels, float32, shape ``[batch]``.
 
     Args:
@@ -57,8 +59,8 @@ def ctc_loss(labels: Any, inputs: Any = None, sequence_length: Any = None,
                            ignore_longer_outputs_than_inputs=ignore_longer_outputs_than_inputs)[0]
 
 
-def ctc_loss_v2(labels: Any, logits: Any, label_length: Any, logit_length: Any,
-                logits_time_major: bool = True, unique: Any = None,
+def ctc_loss_v2(labels: TensorLike, logits: Any, label_length: Any, logit_length: TensorLike,
+                logits_time_major: bool = True, unique: object = None,
                 blank_index: int | None = None, name: str | None = None) -> Tensor:
     """Return for each example -log of the probability of its labels, float32, shape ``[batch]``.
 
@@ -110,14 +112,14 @@ def _blank(logits: Tensor, index: int) -> int:
     return index + classes
 
 
-def _within(labels: Any, lengths: Any) -> tuple[Tensor, Tensor]:
+def _within(labels: TensorLike, lengths: TensorLike) -> tuple[Tensor, Tensor]:
     """The places of the labels of each example, and the labels there."""
     labels = convert_to_tensor(labels, name="labels")
     places = raw_ops.Where(sequence_mask(lengths, raw_ops.Shape(labels)[1]))
     return places, raw_ops.GatherNd(labels, places)
 
 
-def ctc_unique_labels(labels: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def ctc_unique_labels(labels: Tensor, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return (the different labels of each row, filled up with zeros; the number of each label
     among these), int64 and int32 of the shape of `labels`, ``[batch, labels]``."""
     with name_scope(name, "ctc_unique_labels", [labels]):
@@ -135,7 +137,7 @@ def ctc_unique_labels(labels: Any, name: str | None = None) -> tuple[Tensor, Ten
         return values, numbers
 
 
-def collapse_repeated(labels: Any, seq_length: Any,
+def collapse_repeated(labels: Any, seq_length: TensorLike,
                       name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return rows of labels without those that repeat the one before, and their new lengths.
 
@@ -164,7 +166,7 @@ def collapse_repeated(labels: Any, seq_length: Any,
                 raw_ops.Cast(new, DstT=lengths.dtype.base_dtype))
 
 
-def ctc_greedy_decoder(inputs: Any, sequence_length: Any,
+def ctc_greedy_decoder(inputs: TensorLike, sequence_length: TensorLike,
                        merge_repeated: bool = True) -> tuple[list[SparseTensor], Tensor]:
     """Return ([labels], scores) of the best class at every time step, blanks left out.
 
@@ -181,7 +183,7 @@ def ctc_greedy_decoder(inputs: Any, sequence_length: Any,
     return [SparseTensor(indices, values, shape)], scores
 
 
-def ctc_beam_search_decoder(inputs: Any, sequence_length: Any, beam_width: int = 100,
+def ctc_beam_search_decoder(inputs: TensorLike, sequence_length: TensorLike, beam_width: int = 100,
                             top_paths: int = 1, merge_repeated: bool = True
                             ) -> tuple[list[SparseTensor], Tensor]:
     """Return (labels of the `top_paths` likeliest sequences found, their log probabilities).

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.indexing import gather
 
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
+
 __all__ = ["embedding_lookup"]
 
 
-def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod",
+def embedding_lookup(params: TensorLike, ids: TensorLike, partition_strategy: str = "mod",
                      name: str | None = None, validate_indices: bool = True,
                      max_norm: float | None = None) -> Tensor:
     """Return the rows `ids` of a table: shape ``ids.shape + row shape``.
@@ -44,7 +49,7 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod",
         return _limited(rows, ids, max_norm, scope) if max_norm else rows
 
 
-def parts_of(params: Any) -> list:
+def parts_of(params: TensorLike) -> list:
     """The parts of the table; a partitioned variable lists its own."""
     if params is None or isinstance(params, (list, tuple)) and not params:
         raise ValueError("Need at least one param")
@@ -54,7 +59,8 @@ def parts_of(params: Any) -> list:
     return [p if hasattr(p, "get_shape") else convert_to_tensor(p, name="params") for p in parts]
 
 
-def _gather(part: Any, ids: Tensor, validate: bool, name: str | None = None) -> Tensor:
+def _gather(part: Tensor | Variable, ids: Tensor, validate: bool,
+            name: str | None = None) -> Tensor:
     return gather(part, ids, validate_indices=validate, name=name)
 
 
@@ -97,7 +103,7 @@ def assign_to_parts(parts: list, flat: Tensor, strategy: str) -> tuple[Tensor, T
     return assigned, local
 
 
-def total_rows(parts: list, dtype: Any) -> Any:
+def total_rows(parts: list, dtype: DType) -> Any:
     """The number of rows of all parts, known or summed at run time."""
     known = [_dims(p)[0] for p in parts if _dims(p) and _dims(p)[0] is not None]
     if len(known) == len(parts):
@@ -109,7 +115,7 @@ def total_rows(parts: list, dtype: Any) -> Any:
     return raw_ops.Cast(raw_ops.AddN(sizes), DstT=dtype)
 
 
-def _dims(part: Any) -> Any:
+def _dims(part: Variable) -> Any:
     return part.get_shape().dims_tuple
 
 

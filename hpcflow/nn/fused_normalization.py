@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 
@@ -16,7 +15,8 @@ __all__ = ["fused_batch_norm", "local_response_normalization", "lrn"]
 _LEAST_EPSILON = 1.001e-5
 
 
-def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance: Any = None,
+def fused_batch_norm(x: TensorLike, scale: TensorLike, offset: TensorLike,
+                     mean: TensorLike | None = None, variance: TensorLike | None = None,
                      epsilon: float = 0.001, data_format: str = "NHWC", is_training: bool = True,
                      name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """Return (y, mean, variance): ``(x - mean) / √(variance + epsilon) * scale + offset``.
@@ -56,7 +56,7 @@ def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance
     return y, batch_mean, batch_variance
 
 
-def local_response_normalization(input: Any, depth_radius: int | None = None,
+def local_response_normalization(input: TensorLike, depth_radius: int | None = None,
                                  bias: float | None = None, alpha: float | None = None,
                                  beta: float | None = None, name: str | None = None) -> Tensor:
     """Return input / (bias + alpha · Σ input²)^beta, the sum over channels that are near.

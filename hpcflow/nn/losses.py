@@ -12,6 +12,7 @@ from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import broadcast_dims, merge_dims, show
@@ -27,12 +28,12 @@ __all__ = [
 ]
 
 
-def l2_loss(t: Any, name: str | None = None) -> Tensor:
+def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
     """Return sum(t²) / 2, a scalar."""
     return raw_ops.L2Loss(t=t, name=name)
 
 
-def _check_named(function: str, sentinel: Any, labels: Any, logits: Any) -> None:
+def _check_named(function: str, sentinel: Any, labels: TensorLike, logits: TensorLike) -> None:
     """The order of the two arguments was changed once; only names are unmistakable."""
     if sentinel is not None:
         raise ValueError(f"Only call `{function}` with named arguments (labels=..., logits=..., "
@@ -76,7 +77,8 @@ def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
 
 
 @also_called(dim="axis")
-def softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, axis: int | None = None,
+def softmax_cross_entropy_with_logits_v2(labels: TensorLike, logits: TensorLike,
+                                         axis: int | None = None,
                                          name: str | None = None) -> Tensor:
     """As :func:`softmax_cross_entropy_with_logits`, but gradients flow to the labels too, and the
     arguments need no names."""
@@ -85,7 +87,7 @@ def softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, axis: int | N
         return _cross_entropy(*_scores_and_labels(logits, labels), dim, scope)
 
 
-def _scores_and_labels(logits: Any, labels: Any) -> tuple[Tensor, Tensor]:
+def _scores_and_labels(logits: TensorLike, labels: TensorLike) -> tuple[Tensor, Tensor]:
     logits = convert_to_tensor(logits, name="logits")
     dtype = logits.dtype.base_dtype
     if not isinstance(labels, Tensor):
@@ -170,7 +172,7 @@ def _like_rows(loss: Tensor, x: Tensor) -> Tensor:
     return result
 
 
-def sparse_softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
+def sparse_softmax_cross_entropy_with_logits(_sentinel: Tensor | None = None, labels: Any = None,
                                              logits: Any = None,
                                              name: str | None = None) -> Tensor:
     """Return -log softmax(logits)[label] for one class number per row of `logits`.
@@ -211,7 +213,7 @@ def _check_label_rank(logits: Tensor, labels: Tensor) -> None:
 # ---------------------------------------------------------------- sigmoid
 
 
-def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
+def sigmoid_cross_entropy_with_logits(_sentinel: Tensor | None = None, labels: Any = None,
                                       logits: Any = None, name: str | None = None) -> Tensor:
     """Return -labels · log sigmoid(logits) - (1 - labels) · log(1 - sigmoid(logits)).
 
@@ -228,8 +230,8 @@ def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
 
 
 @also_called(labels="targets")
-def weighted_cross_entropy_with_logits(targets: Any, logits: Any, pos_weight: Any,
-                                       name: str | None = None) -> Tensor:
+def weighted_cross_entropy_with_logits(targets: TensorLike, logits: TensorLike,
+                                       pos_weight: TensorLike, name: str | None = None) -> Tensor:
     """Return the sigmoid cross entropy with the positive term weighted by `pos_weight`.
 
     -targets · log sigmoid(logits) · pos_weight - (1 - targets) · log(1 - sigmoid(logits)),
@@ -252,7 +254,7 @@ def weighted_cross_entropy_with_logits(targets: Any, logits: Any, pos_weight: An
 # ---------------------------------------------------------------- Poisson
 
 
-def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False,
+def log_poisson_loss(targets: TensorLike, log_input: TensorLike, compute_full_loss: bool = False,
                      name: str | None = None) -> Tensor:
     """Return exp(log_input) - targets · log_input, the negative log likelihood of a Poisson
     distribution up to a term of the targets alone.
@@ -273,7 +275,7 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
         return raw_ops.Add(raw_ops.Sub(exponential, product), rest, name=scope)
 
 
-def _stirling(z: Tensor, number: Any) -> Tensor:
+def _stirling(z: Tensor, number: type) -> Tensor:
     """z log z - z + log(2 π z) / 2 for z > 1, else zero."""
     above = raw_ops.Greater(z, number(1))
     safe = raw_ops.Select(above, z, raw_ops.OnesLike(z))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.math.reductions import reduce_mean
@@ -22,7 +23,8 @@ class TopKV2(NamedTuple):
     indices: Tensor
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> TopKV2:
+def top_k(input: TensorLike, k: TensorLike = 1, sorted: bool = True,
+          name: str | None = None) -> TopKV2:
     """Return the `k` largest elements of each row (last dimension), and their positions (int32).
 
     Of equal elements the one at the lower position goes first. Raises ``ValueError`` for rows
@@ -31,7 +33,8 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
     return TopKV2(*raw_ops.TopKV2(input, k, sorted=sorted, name=name))
 
 
-def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
+def in_top_k(predictions: TensorLike, targets: TensorLike, k: TensorLike,
+             name: str | None = None) -> Tensor:
     """Return whether the target class of each row is among the `k` with the highest predictions.
 
     Classes with equal predictions at the border all count. `predictions` is float32
@@ -42,7 +45,7 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
     return raw_ops.InTopK(predictions, targets, k=k, name=name)
 
 
-def zero_fraction(value: Any, name: str | None = None) -> Tensor:
+def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
     """Return the fraction of elements that are zero, a float32 scalar; NaN for none at all."""
     with name_scope(name, "zero_fraction", [value]):
         value = convert_to_tensor(value, name="value")

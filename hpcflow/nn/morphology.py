@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 
@@ -17,7 +17,7 @@ __all__ = ["dilation2d", "erosion2d"]
 
 
 @also_called(filters="filter", dilations="rates")
-def dilation2d(input: Any, filter: Any, strides: Sequence[int], rates: Sequence[int],
+def dilation2d(input: TensorLike, filter: TensorLike, strides: Sequence[int], rates: Sequence[int],
                padding: str, name: str | None = None) -> Tensor:
     """Return the largest sum of input and filter in each window (max-plus correlation).
 
@@ -36,7 +36,7 @@ def dilation2d(input: Any, filter: Any, strides: Sequence[int], rates: Sequence[
                               padding=padding, name=name)
 
 
-def erosion2d(value: Any, kernel: Any, strides: Sequence[int], rates: Sequence[int],
+def erosion2d(value: TensorLike, kernel: TensorLike, strides: Sequence[int], rates: Sequence[int],
               padding: str, name: str | None = None) -> Tensor:
     """Return the smallest difference of input and kernel in each window.
 

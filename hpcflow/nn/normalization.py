@@ -10,6 +10,7 @@ from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import AxisLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.casting import cast
@@ -27,7 +28,7 @@ __all__ = [
 
 
 @also_called(axis="dim")
-def l2_normalize(x: Any, dim: Any = None, epsilon: float = 1e-12,
+def l2_normalize(x: TensorLike, dim: AxisLike | None = None, epsilon: float = 1e-12,
                  name: str | None = None) -> Tensor:
     """Return x / √max(Σ x², epsilon), the sum taken along `dim` (an axis, a list, or
     all of them for None)."""
@@ -41,7 +42,7 @@ def l2_normalize(x: Any, dim: Any = None, epsilon: float = 1e-12,
 # ---------------------------------------------------------------- moments
 
 
-def _count(x: Tensor, axes: Any) -> Any:
+def _count(x: Tensor, axes: AxisLike) -> Any:
     """The number of elements that `axes` join, as a scalar of the type of `x`."""
     number = x.dtype.base_dtype.np.type
     if x._dims is not None and not isinstance(axes, Tensor):
@@ -54,8 +55,8 @@ def _count(x: Tensor, axes: Any) -> Any:
 
 
 @also_called(keepdims="keep_dims")
-def sufficient_statistics(x: Any, axes: Any, shift: Any = None, keep_dims: bool = False,
-                          name: str | None = None) -> tuple:
+def sufficient_statistics(x: TensorLike, axes: AxisLike, shift: TensorLike | None = None,
+                          keep_dims: bool = False, name: str | None = None) -> tuple:
     """Return (count, Σ (x - shift), Σ (x - shift)², shift) over `axes`.
 
     A `shift` near the mean keeps the variance exact; None stands for zero.
@@ -72,8 +73,8 @@ def sufficient_statistics(x: Any, axes: Any, shift: Any = None, keep_dims: bool 
                 reduce_sum(second, axes, keep_dims, name="var_ss"), shift)
 
 
-def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any,
-                      name: str | None = None) -> tuple[Tensor, Tensor]:
+def normalize_moments(counts: TensorLike, mean_ss: TensorLike, variance_ss: TensorLike,
+                      shift: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return (mean, variance) from the results of :func:`sufficient_statistics`."""
     with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
         divisor = raw_ops.Reciprocal(counts, name="divisor")
@@ -84,7 +85,7 @@ def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any,
 
 
 @also_called(keepdims="keep_dims")
-def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None,
+def moments(x: TensorLike, axes: AxisLike, shift: TensorLike | None = None, name: str | None = None,
             keep_dims: bool = False) -> tuple[Tensor, Tensor]:
     """Return (mean, variance) of `x` over `axes`; the variance is that of the sample itself (1/n).
 
@@ -124,8 +125,8 @@ def _fitting(shift: Tensor, like: Tensor) -> Tensor:
 
 
 @also_called(keepdims="keep_dims")
-def weighted_moments(x: Any, axes: Any, frequency_weights: Any, name: str | None = None,
-                     keep_dims: bool = False) -> tuple[Tensor, Tensor]:
+def weighted_moments(x: TensorLike, axes: AxisLike, frequency_weights: TensorLike,
+                     name: str | None = None, keep_dims: bool = False) -> tuple[Tensor, Tensor]:
     """Return (mean, variance) of `x` over `axes`, each element counted `frequency_weights` times.
 
     The weights broadcast against `x`.
@@ -156,8 +157,9 @@ def weighted_moments(x: Any, axes: Any, frequency_weights: Any, name: str | None
 # ---------------------------------------------------------------- batch normalization
 
 
-def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: Any,
-                        variance_epsilon: float, name: str | None = None) -> Tensor:
+def batch_normalization(x: TensorLike, mean: TensorLike, variance: Any, offset: TensorLike | None,
+                        scale: TensorLike | None, variance_epsilon: float,
+                        name: str | None = None) -> Tensor:
     """Return scale (x - mean) / √(variance + epsilon) + offset (arXiv:1502.03167).
 
     `offset` and `scale` may be None. All broadcast against `x`. The statistics, `offset` and
@@ -180,7 +182,7 @@ def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: An
 
 
 @also_called(input="t", mean="m", variance="v")
-def batch_norm_with_global_normalization(t: Any, m: Any, v: Any, beta: Any, gamma: Any,
+def batch_norm_with_global_normalization(t: Tensor, m: Tensor, v: TensorLike, beta: Any, gamma: Any,
                                          variance_epsilon: float,
                                          scale_after_normalization: bool,
                                          name: str | None = None) -> Tensor:

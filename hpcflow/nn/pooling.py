@@ -9,8 +9,10 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import with_rank
@@ -27,8 +29,8 @@ __all__ = ["avg_pool", "avg_pool1d", "avg_pool3d", "fractional_avg_pool", "fract
 
 
 @also_called(input="value")
-def avg_pool(value: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
-             data_format: str = "NHWC", name: str | None = None) -> Tensor:
+def avg_pool(value: TensorLike, ksize: int | Sequence[int], strides: int | Sequence[int],
+             padding: str, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Return the mean of each window of a batch of images; padding is not counted.
 
     Args:
@@ -48,32 +50,32 @@ def avg_pool(value: Any, ksize: int | Sequence[int], strides: int | Sequence[int
 
 
 @also_called(input="value")
-def max_pool(value: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
-             data_format: str = "NHWC", name: str | None = None) -> Tensor:
+def max_pool(value: TensorLike, ksize: int | Sequence[int], strides: int | Sequence[int],
+             padding: str, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Return the largest element of each window; see :func:`avg_pool` for the arguments."""
     return raw_ops.MaxPool(input=value, **_windows(ksize, strides, 2, data_format), padding=padding,
                            data_format=data_format, name=name or "MaxPool")
 
 
-def _windows(ksize: Any, strides: Any, space: int, data_format: str | None) -> dict[str, Any]:
+def _windows(ksize: Sizes, strides: Sizes, space: int, data_format: str | None) -> dict[str, Any]:
     """The attributes that say the window and its steps."""
     return {"ksize": numbers_per_dimension(ksize, space, data_format, "ksize"),
             "strides": numbers_per_dimension(strides, space, data_format, "strides")}
 
 
-def avg_pool1d(input: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
-               data_format: str = "NWC", name: str | None = None) -> Tensor:
+def avg_pool1d(input: TensorLike, ksize: int | Sequence[int], strides: int | Sequence[int],
+               padding: str, data_format: str = "NWC", name: str | None = None) -> Tensor:
     """Return the mean of each window along [batch, width, channels], or ``NCW``."""
     return _pool_rows(avg_pool, input, ksize, strides, padding, data_format, name or "AvgPool1D")
 
 
-def max_pool1d(input: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
-               data_format: str = "NWC", name: str | None = None) -> Tensor:
+def max_pool1d(input: TensorLike, ksize: int | Sequence[int], strides: int | Sequence[int],
+               padding: str, data_format: str = "NWC", name: str | None = None) -> Tensor:
     """Return the largest element of each window along [batch, width, channels], or ``NCW``."""
     return _pool_rows(max_pool, input, ksize, strides, padding, data_format, name or "MaxPool1D")
 
 
-def _pool_rows(pool_images: Callable, input: Any, ksize: Any, strides: Any, padding: str,
+def _pool_rows(pool_images: Callable, input: TensorLike, ksize: Sizes, strides: Sizes, padding: str,
                data_format: str, name: str) -> Tensor:
     """A pooling of images one row high."""
     chosen = format_1d(data_format)
@@ -85,9 +87,9 @@ def _pool_rows(pool_images: Callable, input: Any, ksize: Any, strides: Any, padd
         return raw_ops.Squeeze(pooled, squeeze_dims=[axis], name=scope)
 
 
-def max_pool_with_argmax(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
-                         Targmax: Any = None, name: str | None = None,
-                         output_dtype: Any = None,
+def max_pool_with_argmax(input: TensorLike, ksize: Sequence[int], strides: Sequence[int],
+                         padding: str, Targmax: Any = None, name: str | None = None,
+                         output_dtype: DTypeLike | None = None,
                          include_batch_in_index: bool = False) -> tuple[Tensor, Tensor]:
     """Return (maxima, positions) of each window of NHWC images.
 
@@ -102,21 +104,21 @@ def max_pool_with_argmax(input: Any, ksize: Sequence[int], strides: Sequence[int
         include_batch_in_index=include_batch_in_index, name=name)
 
 
-def avg_pool3d(input: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
-               data_format: str | None = None, name: str | None = None) -> Tensor:
+def avg_pool3d(input: TensorLike, ksize: int | Sequence[int], strides: int | Sequence[int],
+               padding: str, data_format: str | None = None, name: str | None = None) -> Tensor:
     """Return the mean of each window of volumes, ``NDHWC`` (default) or ``NCDHW``."""
     return raw_ops.AvgPool3D(input=input, **_windows(ksize, strides, 3, data_format),
                              padding=padding, data_format=data_format or "NDHWC", name=name)
 
 
-def max_pool3d(input: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
-               data_format: str | None = None, name: str | None = None) -> Tensor:
+def max_pool3d(input: TensorLike, ksize: int | Sequence[int], strides: int | Sequence[int],
+               padding: str, data_format: str | None = None, name: str | None = None) -> Tensor:
     """Return the largest element of each window of volumes, ``NDHWC`` (default) or ``NCDHW``."""
     return raw_ops.MaxPool3D(input=input, **_windows(ksize, strides, 3, data_format),
                              padding=padding, data_format=data_format or "NDHWC", name=name)
 
 
-def fractional_max_pool(value: Any, pooling_ratio: Sequence[float],
+def fractional_max_pool(value: TensorLike, pooling_ratio: Sequence[float],
                         pseudo_random: bool | None = None, overlapping: bool | None = None,
                         deterministic: bool | None = None, seed: int | None = None,
                         seed2: int | None = None,
@@ -141,7 +143,7 @@ def fractional_max_pool(value: Any, pooling_ratio: Sequence[float],
                        deterministic, seed, seed2, name)
 
 
-def fractional_avg_pool(value: Any, pooling_ratio: Sequence[float],
+def fractional_avg_pool(value: TensorLike, pooling_ratio: Sequence[float],
                         pseudo_random: bool | None = None, overlapping: bool | None = None,
                         deterministic: bool | None = None, seed: int | None = None,
                         seed2: int | None = None,
@@ -151,7 +153,7 @@ def fractional_avg_pool(value: Any, pooling_ratio: Sequence[float],
                        deterministic, seed, seed2, name)
 
 
-def _fractional(op_type: str, value: Any, pooling_ratio: Sequence[float],
+def _fractional(op_type: str, value: TensorLike, pooling_ratio: Sequence[float],
                 pseudo_random: bool | None, overlapping: bool | None, deterministic: bool | None,
                 seed: int | None, seed2: int | None,
                 name: str | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,7 +165,7 @@ def _fractional(op_type: str, value: Any, pooling_ratio: Sequence[float],
 
 
 @also_called(dilations="dilation_rate")
-def pool(input: Any, window_shape: Sequence[int], pooling_type: str, padding: str,
+def pool(input: TensorLike, window_shape: Sequence[int], pooling_type: str, padding: str,
          dilation_rate: Sequence[int] | None = None, strides: Sequence[int] | None = None,
          name: str | None = None, data_format: str | None = None) -> Tensor:
     """Return maxima or means over windows in 1, 2 or 3 dimensions of space.

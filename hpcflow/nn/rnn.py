@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Nest, TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.host.tuning import programs as tuning
@@ -29,13 +31,18 @@ from hpcflow.ops.flow.while_loop import while_loop
 from hpcflow.ops.math.reductions import reduce_all
 from hpcflow.ops.state.variable_scope import variable_scope
 
+if TYPE_CHECKING:
+    from hpcflow.contrib.rnn.cell import RNNCell
+    from hpcflow.ops.state.variable_scope import VariableScope
+
 __all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "raw_rnn"]
 
 
-def dynamic_rnn(cell: Any, inputs: Any, sequence_length: Any = None, initial_state: Any = None,
-                dtype: Any = None, parallel_iterations: int | None = None,
-                swap_memory: bool = False, time_major: bool = False,
-                scope: Any = None) -> tuple[Any, Any]:
+def dynamic_rnn(cell: Any, inputs: Any, sequence_length: TensorLike | None = None,
+                initial_state: TensorLike | None = None, dtype: DTypeLike | None = None,
+                parallel_iterations: int | None = None, swap_memory: bool = False,
+                time_major: bool = False,
+                scope: str | VariableScope | None = None) -> tuple[Any, Any]:
     """Run a recurrent network over time, with a loop of as many steps as the inputs have.
 
     Args:
@@ -69,7 +76,7 @@ def dynamic_rnn(cell: Any, inputs: Any, sequence_length: Any = None, initial_sta
         return outputs, final
 
 
-def _time_first(x: Any, time_major: bool) -> Tensor:
+def _time_first(x: Tensor | np.ndarray, time_major: bool) -> Tensor:
     x = convert_to_tensor(x)
     if x._dims is not None and len(x._dims) < 2:
         raise ValueError(f"inputs must have at least the dimensions batch and time, got "
@@ -90,8 +97,9 @@ def _common_batch(sequences: list[Tensor]) -> Any:
     return batch_size_of(sequences[0] if known is None else known, 1)
 
 
-def _loop(cell: Any, inputs: Any, sequences: list[Tensor], state: Any, lengths: Tensor | None,
-          batch_size: Any, parallel: int, swap_memory: bool, dtype: Any) -> tuple[Any, Any]:
+def _loop(cell: Any, inputs: TensorLike, sequences: list[Tensor], state: Nest,
+          lengths: Tensor | None, batch_size: Tensor | int, parallel: int, swap_memory: bool,
+          dtype: DTypeLike | None) -> tuple[Any, Any]:
     """The loop over time on inputs with time first; returns (outputs, final state)."""
     steps = batch_size_of(sequences[0], 0)
     for x in sequences:
@@ -107,7 +115,7 @@ def _loop(cell: Any, inputs: Any, sequences: list[Tensor], state: Any, lengths: 
     written = [TensorArray(kind, steps, tensor_array_name="output",
                            element_shape=[rows, *size_dims(s)]) for s in sizes]
 
-    def body(time: Tensor, arrays: list, state: Any) -> tuple:
+    def body(time: Tensor, arrays: list, state: Nest) -> tuple:
         current = [array.read(time) for array in given]
         for x, whole in zip(current, sequences, strict=True):
             x.set_shape([rows, *whole.shape.as_list()[2:]])
@@ -128,11 +136,12 @@ def _loop(cell: Any, inputs: Any, sequences: list[Tensor], state: Any, lengths: 
     return nest.pack_as(cell.output_size, outputs), final
 
 
-def bidirectional_dynamic_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, sequence_length: Any = None,
-                              initial_state_fw: Any = None, initial_state_bw: Any = None,
-                              dtype: Any = None, parallel_iterations: int | None = None,
-                              swap_memory: bool = False, time_major: bool = False,
-                              scope: Any = None) -> tuple[tuple, tuple]:
+def bidirectional_dynamic_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Any,
+                              sequence_length: Any = None, initial_state_fw: Any = None,
+                              initial_state_bw: Any = None, dtype: Any = None,
+                              parallel_iterations: int | None = None, swap_memory: bool = False,
+                              time_major: bool = False,
+                              scope: str | VariableScope | None = None) -> tuple[tuple, tuple]:
     """Run one network forward and another backward in time; see :func:`dynamic_rnn`.
 
     Rows are reversed within their `sequence_length`; outputs are in the order of the inputs.
@@ -144,7 +153,7 @@ def bidirectional_dynamic_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, sequence_
     options = {"dtype": dtype, "parallel_iterations": parallel_iterations,
                "swap_memory": swap_memory, "time_major": time_major}
 
-    def reversed_in_time(x: Any) -> Tensor:
+    def reversed_in_time(x: TensorLike) -> Tensor:
         time, batch = (0, 1) if time_major else (1, 0)
         if sequence_length is None:
             return raw_ops.ReverseV2(x, np.array([time], np.int32))
@@ -166,7 +175,8 @@ def bidirectional_dynamic_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, sequence_
 
 
 def raw_rnn(cell: Any, loop_fn: Callable, parallel_iterations: int | None = None,
-            swap_memory: bool = False, scope: Any = None) -> tuple[Any, Any, Any]:
+            swap_memory: bool = False,
+            scope: str | VariableScope | None = None) -> tuple[Any, Any, Any]:
     """Run a recurrent network whose inputs and end are decided by a function.
 
     ``loop_fn(time, cell_output, cell_state, loop_state)`` returns ``(finished, next_input,
@@ -200,8 +210,8 @@ def raw_rnn(cell: Any, loop_fn: Callable, parallel_iterations: int | None = None
         batch_size = batch_size_of(nest.flatten(inputs)[0])
         emission = _Emission(cell, emit, nest.flatten(state)[0].dtype.base_dtype, batch_size)
 
-        def body(time: Tensor, ended: Tensor, arrays: list, current: Any, state: Any,
-                 carried: Any) -> tuple:
+        def body(time: Tensor, ended: Tensor, arrays: list, current: TensorHandle,
+                 state: TensorLike, carried: TensorLike) -> tuple:
             output, cell_state = cell(current, state)
             following = raw_ops.Add(time, np.int32(1))
             now, next_input, next_state, emit, next_carried = loop_fn(
@@ -219,14 +229,15 @@ def raw_rnn(cell: Any, loop_fn: Callable, parallel_iterations: int | None = None
         return (nest.pack_as(emission.structure, arrays), final, carried if has_state else None)
 
 
-def _as_tensors(structure: Any) -> Any:
+def _as_tensors(structure: Tensor) -> Any:
     return nest.pack_as(structure, [convert_to_tensor(x) for x in nest.flatten(structure)])
 
 
 class _Emission:
     """What a raw_rnn emits: the structure, zeros for rows that have finished, the arrays."""
 
-    def __init__(self, cell: Any, example: Any, dtype: Any, batch_size: Any) -> None:
+    def __init__(self, cell: RNNCell, example: Any, dtype: DTypeLike,
+                 batch_size: TensorLike) -> None:
         self.structure = cell.output_size if example is None else example
         leaves = nest.flatten(self.structure)
         sizes, kinds = leaves, [dtype] * len(leaves)
@@ -239,7 +250,7 @@ class _Emission:
                                    element_shape=z.shape)
                        for z, k in zip(self.zeros, kinds, strict=True)]
 
-    def write(self, arrays: list, time: Tensor, ended: Tensor, emit: Any) -> list:
+    def write(self, arrays: list, time: Tensor, ended: Tensor, emit: TensorLike) -> list:
         """The arrays after a step that emits `emit`."""
         nest.check_same(self.structure, emit, "What loop_fn emits first and later")
         rows = select_rows(ended, self.zeros, [convert_to_tensor(x) for x in nest.flatten(emit)])

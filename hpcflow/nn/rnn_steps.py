@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.flow.tensor_array import TensorArray
@@ -22,7 +24,7 @@ def check_cell(cell: Any) -> None:
         raise TypeError(f"cell must be an instance of RNNCell, got {cell!r}")
 
 
-def size_dims(size: Any) -> list:
+def size_dims(size: TensorLike) -> list:
     """The dimensions after the batch that a cell's size (a number or a shape) stands for."""
     return [size] if isinstance(size, (int, np.integer)) else as_shape(size).as_list()
 
@@ -38,7 +40,7 @@ def static_batch(batch_size: Any) -> int | None:
     return None if isinstance(batch_size, Tensor) else int(batch_size)
 
 
-def zeros_of(size: Any, batch_size: Any, dtype: Any) -> Tensor:
+def zeros_of(size: TensorLike, batch_size: Any, dtype: DTypeLike) -> Tensor:
     """Zeros of shape ``[batch_size, *size]``."""
     dims = size_dims(size)
     zero = convert_to_tensor(0, dtype)
@@ -51,7 +53,8 @@ def zeros_of(size: Any, batch_size: Any, dtype: Any) -> Tensor:
     return zeros
 
 
-def initial_state_of(cell: Any, initial_state: Any, batch_size: Any, dtype: Any) -> Any:
+def initial_state_of(cell: Any, initial_state: Nest | None, batch_size: TensorLike,
+                     dtype: DTypeLike | None) -> Any:
     """The state given, as tensors, or the cell's zero state of `dtype`."""
     if initial_state is not None:
         leaves = [convert_to_tensor(s) for s in nest.flatten(initial_state)]
@@ -61,7 +64,7 @@ def initial_state_of(cell: Any, initial_state: Any, batch_size: Any, dtype: Any)
     return cell.zero_state(batch_size, dtype)
 
 
-def as_lengths(sequence_length: Any) -> Tensor | None:
+def as_lengths(sequence_length: TensorLike | None) -> Tensor | None:
     """The lengths as an int32 vector, or None. ``ValueError`` for another rank."""
     if sequence_length is None:
         return None
@@ -91,8 +94,8 @@ def select_rows(condition: Tensor, chosen: Any, other: Any) -> Any:
     return nest.pack_as(other, leaves)
 
 
-def step_until(time: Any, lengths: Tensor | None, cell: Any, inputs: Any, state: Any,
-               zero_output: Any) -> tuple:
+def step_until(time: TensorLike, lengths: Tensor | None, cell: Any, inputs: TensorLike, state: Nest,
+               zero_output: TensorLike | None) -> tuple:
     """One step of `cell`; rows past their length give zeros and keep their state."""
     output, following = cell(inputs, state)
     nest.check_same(state, following, "The state before and after a step")

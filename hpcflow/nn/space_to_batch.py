@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, show
@@ -21,7 +22,7 @@ from hpcflow.ops.arrays.blocks import (
 __all__ = ["with_space_to_batch"]
 
 
-def with_space_to_batch(input: Any, dilation_rate: Any, padding: str, op: Callable,
+def with_space_to_batch(input: TensorLike, dilation_rate: Sizes, padding: str, op: Callable,
                         filter_shape: Any = None, spatial_dims: Sequence[int] | None = None,
                         data_format: str | None = None) -> Tensor:
     """Return what `op` gives with holes in its window.
@@ -101,7 +102,7 @@ def _sizes(x: Tensor, space: list[int]) -> Any:
     return raw_ops.Gather(raw_ops.Shape(x), np.array(space, np.int32))
 
 
-def _base(padding: str, filter_shape: Any, rates: Tensor) -> Any:
+def _base(padding: str, filter_shape: TensorLike, rates: Tensor) -> Any:
     """The zeros around the input that the window with holes needs: the odd one behind."""
     if padding == "VALID":
         return None
@@ -120,7 +121,7 @@ def _base(padding: str, filter_shape: Any, rates: Tensor) -> Any:
     return raw_ops.Pack([before, raw_ops.Sub(far, before)], axis=1)
 
 
-def _spread(rows: Any, space: list[int], fill: int) -> Any:
+def _spread(rows: Tensor, space: list[int], fill: int) -> Any:
     """One row per dimension from 1 to the last of `space`; `fill` where there is no space."""
     if space[0] == 1 and space[-1] == len(space):
         return rows

@@ -9,6 +9,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import SparseTensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import embedding_lookup
@@ -19,9 +20,10 @@ _SPARSE_SEGMENT = {"sum": "SparseSegmentSum", "mean": "SparseSegmentMean",
                    "sqrtn": "SparseSegmentSqrtN"}
 
 
-def embedding_lookup_sparse(params: Any, sp_ids: Any, sp_weights: Any,
-                            partition_strategy: str = "mod", name: str | None = None,
-                            combiner: str | None = None, max_norm: float | None = None) -> Tensor:
+def embedding_lookup_sparse(params: Any, sp_ids: SparseTensorLike,
+                            sp_weights: SparseTensorLike | None, partition_strategy: str = "mod",
+                            name: str | None = None, combiner: str | None = None,
+                            max_norm: float | None = None) -> Tensor:
     """Return for each row of ids the combination of their rows of a table.
 
     Args:
@@ -54,7 +56,7 @@ def embedding_lookup_sparse(params: Any, sp_ids: Any, sp_weights: Any,
         return _weighted(table, places, rows, weights, combiner, scope)
 
 
-def _row_numbers(indices: Any) -> Tensor:
+def _row_numbers(indices: Tensor) -> Tensor:
     """The first column of the indices, int32."""
     first = raw_ops.StridedSlice(convert_to_tensor(indices, dtypes.int64), [0, 0], [0, 1], [1, 1],
                                  begin_mask=1, end_mask=1, shrink_axis_mask=2)

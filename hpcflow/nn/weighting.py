@@ -9,6 +9,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import show
@@ -16,7 +17,7 @@ from hpcflow.ops.flow.checks import Assert
 from hpcflow.ops.math.reductions import reduce_all, reduce_sum
 
 
-def as_float(value: Any) -> Tensor:
+def as_float(value: TensorLike) -> Tensor:
     """`value` as a tensor of float32, or of float64 if it has that type."""
     tensor = convert_to_tensor(value)
     if tensor.dtype.base_dtype in (dtypes.float32, dtypes.float64):
@@ -24,14 +25,14 @@ def as_float(value: Any) -> Tensor:
     return raw_ops.Cast(tensor, DstT=dtypes.float32)
 
 
-def cast_like(value: Any, like: Tensor) -> Tensor:
+def cast_like(value: TensorLike, like: Tensor) -> Tensor:
     """`value` as a tensor of the type of `like`."""
     tensor = convert_to_tensor(value)
     wanted = like.dtype.base_dtype
     return tensor if tensor.dtype.base_dtype is wanted else raw_ops.Cast(tensor, DstT=wanted)
 
 
-def checked_weights(weights: Any, values: Tensor) -> Tensor:
+def checked_weights(weights: TensorLike, values: Tensor) -> Tensor:
     """`weights` in the type of `values`, checked to broadcast to their shape.
 
     Weights are a scalar, or have the rank of `values` and in every dimension the same size or 1.
@@ -86,7 +87,7 @@ def _fits(weights: Dims, values: Dims) -> bool | None:
     return None if unknown else True
 
 
-def broadcast_weights(weights: Any, values: Tensor) -> Tensor:
+def broadcast_weights(weights: TensorLike, values: Tensor) -> Tensor:
     """`weights`, checked, and repeated to the shape of `values`."""
     repeated = raw_ops.Mul(checked_weights(weights, values), raw_ops.OnesLike(values))
     repeated.set_shape(values.shape)
@@ -98,7 +99,7 @@ def sum_weights(weights: Tensor, values: Tensor) -> Tensor:
     return reduce_sum(raw_ops.Mul(weights, raw_ops.OnesLike(values)))
 
 
-def safe_divide(numerator: Any, denominator: Tensor, name: str | None = None) -> Tensor:
+def safe_divide(numerator: TensorLike, denominator: Tensor, name: str | None = None) -> Tensor:
     """numerator / denominator, and 0 where the denominator is not positive."""
     positive = raw_ops.Greater(denominator, raw_ops.ZerosLike(denominator))
     # Both branches of a selection have a gradient, so the quotient must be finite in each.
@@ -107,7 +108,8 @@ def safe_divide(numerator: Any, denominator: Tensor, name: str | None = None) ->
     return raw_ops.Select(positive, quotient, raw_ops.ZerosLike(quotient), name=name)
 
 
-def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_diff: int = 0,
+def remove_squeezable_dimensions(labels: TensorLike, predictions: TensorLike,
+                                 expected_rank_diff: int = 0,
                                  name: str | None = None) -> tuple[Tensor, Tensor]:
     """:func:`squeeze_to_match` of anything that converts to tensors, in a name scope."""
     with name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
@@ -135,7 +137,7 @@ def squeeze_to_match(labels: Tensor, predictions: Tensor,
     return labels, predictions
 
 
-def squeeze_weights(weights: Any, values: Tensor) -> Any:
+def squeeze_weights(weights: TensorLike, values: Tensor) -> Any:
     """Weights in the rank of `values`: a last dimension of size 1 is dropped or added."""
     weights = convert_to_tensor(weights)
     if weights._dims == ():

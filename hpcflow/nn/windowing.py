@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
@@ -15,7 +16,7 @@ from hpcflow.nn.space_to_batch import with_space_to_batch
 from hpcflow.shapes import TensorShape
 
 
-def positive_list(values: Any, length: int, what: str) -> list[int]:
+def positive_list(values: Sequence[TensorLike] | None, length: int, what: str) -> list[int]:
     """`values` as a list of `length` positive numbers; ones for None."""
     if values is None:
         return [1] * length
@@ -42,7 +43,8 @@ def numbers_per_dimension(values: Any, space: int, data_format: str | None,
     return [1, 1, *inner] if first else [1, *inner, 1]
 
 
-def over_batches(x: Any, rank: int, name: str | None, default: str, build: Callable) -> Tensor:
+def over_batches(x: TensorLike, rank: int, name: str | None, default: str,
+                 build: Callable) -> Tensor:
     """``build(x, name)`` of `rank` dimensions; more dimensions before them are of the batch."""
     dims = np.shape(x) if isinstance(x, (np.ndarray, list, tuple)) else getattr(x, "shape", None)
     if dims is None or dims == TensorShape(None) or len(dims) <= rank:
@@ -60,7 +62,7 @@ def over_batches(x: Any, rank: int, name: str | None, default: str, build: Calla
         return result
 
 
-def padding_attrs(padding: Any) -> dict[str, Any]:
+def padding_attrs(padding: str | Sequence[Any]) -> dict[str, Any]:
     """The attributes that say the padding: a name, or a pair of numbers per dimension."""
     if isinstance(padding, (str, bytes)):
         return {"padding": padding}
@@ -93,7 +95,7 @@ def of_rows(numbers: Any, data_format: str, what: str) -> list[int]:
     return [*every[:axis], 1, *every[axis:]]
 
 
-def with_holes(x: Tensor, plain: Callable, window: Any, rates: Sequence[int],
+def with_holes(x: Tensor, plain: Callable, window: TensorLike, rates: Sequence[int],
                strides: Sequence[int], padding: str, first: bool, name: str) -> Tensor:
     """An op with holes of `rates` in its window, from one without: ``plain(x, padding, name)``.
 

@@ -8,15 +8,19 @@ a reflected operator.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.linalg.matmul import matmul
 from hpcflow.ops.math.binary import div, truediv
 from hpcflow.ops.math.comparison import logical_xor
 from hpcflow.ops.math.elementwise import abs as absolute
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _BINARY = {
     "add": ("Add", "add"),
@@ -31,12 +35,12 @@ _BINARY = {
 _COMPARISONS = {"lt": "Less", "le": "LessEqual", "gt": "Greater", "ge": "GreaterEqual"}
 
 
-def _defers(other: Any) -> bool:
+def _defers(other: TensorLike) -> bool:
     priority = getattr(other, "__array_priority__", 0)
     return priority > Tensor.__array_priority__
 
 
-def _knows_better(other: Any, reflected: str) -> bool:
+def _knows_better(other: TensorLike, reflected: str) -> bool:
     """Whether the operator of `other`'s own class is to be tried: it is not of Python or NumPy,
     and no tensor can be made of it."""
     if type(other).__module__ in ("builtins", "numpy") or not hasattr(other, reflected):
@@ -49,7 +53,7 @@ def _knows_better(other: Any, reflected: str) -> bool:
 
 
 def _of_type(op_type: str) -> Callable:
-    def build(x: Any, y: Any, name: str) -> Tensor:
+    def build(x: TensorLike, y: Any, name: str) -> Tensor:
         return getattr(raw_ops, op_type)(x=x, y=y, name=name)
 
     return build
@@ -58,7 +62,7 @@ def _of_type(op_type: str) -> Callable:
 def _define(operator: str, build: Callable, name: str) -> None:
     """Define ``__operator__`` and ``__roperator__`` by ``build(x, y, name)``."""
 
-    def forward(self: Tensor, other: Any) -> Any:
+    def forward(self: Tensor, other: TensorLike) -> Any:
         if _defers(other):
             return NotImplemented
         try:
@@ -68,7 +72,7 @@ def _define(operator: str, build: Callable, name: str) -> None:
                 return NotImplemented
             raise
 
-    def reflected(self: Tensor, other: Any) -> Any:
+    def reflected(self: Tensor, other: TensorLike) -> Any:
         return build(other, self, name)
 
     for method, doc in ((forward, "x op y"), (reflected, "y op x")):
@@ -78,7 +82,7 @@ def _define(operator: str, build: Callable, name: str) -> None:
 
 
 def _define_comparison(operator: str, op_type: str) -> None:
-    def compare(self: Tensor, other: Any) -> Any:
+    def compare(self: Tensor, other: TensorLike) -> Any:
         if _defers(other):
             return NotImplemented
         return getattr(raw_ops, op_type)(x=self, y=other)
@@ -87,7 +91,7 @@ def _define_comparison(operator: str, op_type: str) -> None:
     Tensor._override_operator(f"__{operator}__", compare)
 
 
-def _matmul(x: Any, y: Any, name: str) -> Tensor:
+def _matmul(x: Tensor | np.ndarray, y: Tensor, name: str) -> Tensor:
     if not isinstance(x, Tensor):
         x = convert_to_tensor(x, y.dtype.base_dtype, name="a")
     return matmul(x, y, name=name)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
@@ -29,8 +28,9 @@ class AdadeltaOptimizer(Optimizer):
         name: name of the update operations and of the slots.
     """
 
-    def __init__(self, learning_rate: Any = 0.001, rho: Any = 0.95, epsilon: Any = 1e-8,
-                 use_locking: bool = False, name: str = "Adadelta") -> None:
+    def __init__(self, learning_rate: Hyperparameter = 0.001, rho: TensorLike = 0.95,
+                 epsilon: TensorLike = 1e-8, use_locking: bool = False,
+                 name: str = "Adadelta") -> None:
         super().__init__(use_locking, name)
         self._hyperparameters = {"lr": learning_rate, "rho": rho, "epsilon": epsilon}
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import device
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.state.handle_variables import updated
@@ -29,7 +28,7 @@ class AdagradOptimizer(Optimizer):
     Raises ``ValueError`` if `initial_accumulator_value` is not positive.
     """
 
-    def __init__(self, learning_rate: Any, initial_accumulator_value: float = 0.1,
+    def __init__(self, learning_rate: Hyperparameter, initial_accumulator_value: float = 0.1,
                  use_locking: bool = False, name: str = "Adagrad") -> None:
         if initial_accumulator_value <= 0.0:
             raise ValueError(f"initial_accumulator_value must be positive: "
@@ -75,7 +74,7 @@ class AdagradDAOptimizer(Optimizer):
     Raises ``ValueError`` if the initial value is not positive.
     """
 
-    def __init__(self, learning_rate: Any, global_step: Any,
+    def __init__(self, learning_rate: Hyperparameter, global_step: TensorLike,
                  initial_gradient_squared_accumulator_value: float = 0.1,
                  l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
                  use_locking: bool = False, name: str = "AdagradDA") -> None:

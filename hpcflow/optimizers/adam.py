@@ -6,6 +6,7 @@ from typing import Any
 
 from hpcflow.graph.graph import colocate_with, control_dependencies
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.grouping import group
@@ -35,8 +36,9 @@ class AdamOptimizer(Optimizer):
         name: name of the update operations and of the slots.
     """
 
-    def __init__(self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999,
-                 epsilon: Any = 1e-08, use_locking: bool = False, name: str = "Adam") -> None:
+    def __init__(self, learning_rate: Hyperparameter = 0.001, beta1: TensorLike = 0.9,
+                 beta2: TensorLike = 0.999, epsilon: TensorLike = 1e-08, use_locking: bool = False,
+                 name: str = "Adam") -> None:
         super().__init__(use_locking, name)
         self._hyperparameters = {"learning_rate": learning_rate, "beta1": beta1, "beta2": beta2,
                                  "epsilon": epsilon}

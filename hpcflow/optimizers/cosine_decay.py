@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.flow.cond import cond
@@ -16,8 +17,8 @@ from hpcflow.optimizers.learning_rate import checked_step, graph_values
 from hpcflow.optimizers.optimizer import cast
 
 
-def cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any = 0.0,
-                 name: str | None = None) -> Tensor:
+def cosine_decay(learning_rate: TensorLike, global_step: TensorLike, decay_steps: TensorLike,
+                 alpha: TensorLike = 0.0, name: str | None = None) -> Tensor:
     """Return a rate that falls along half a cosine (arXiv:1608.03983)::
 
         learning_rate * ((1 - alpha) * (1 + cos(π p)) / 2 + alpha)
@@ -39,9 +40,9 @@ def cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: 
         return raw_ops.Mul(rate, _above(alpha, _half_cosine(completed)), name=scope)
 
 
-def cosine_decay_restarts(learning_rate: Any, global_step: Any, first_decay_steps: Any,
-                          t_mul: Any = 2.0, m_mul: Any = 1.0, alpha: Any = 0.0,
-                          name: str | None = None) -> Tensor:
+def cosine_decay_restarts(learning_rate: TensorLike, global_step: TensorLike,
+                          first_decay_steps: Any, t_mul: TensorLike = 2.0, m_mul: TensorLike = 1.0,
+                          alpha: TensorLike = 0.0, name: str | None = None) -> Tensor:
     """Return a rate that falls along half a cosine again and again (arXiv:1608.03983).
 
     Period i, from 0 on, has ``first_decay_steps * t_mul ** i`` steps and begins at the rate
@@ -84,9 +85,9 @@ def _in_growing_periods(periods: Tensor, factor: Tensor, one: Tensor) -> tuple[T
     return number, raw_ops.RealDiv(raw_ops.Sub(periods, before), length)
 
 
-def linear_cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any,
-                        num_periods: Any = 0.5, alpha: Any = 0.0, beta: Any = 0.001,
-                        name: str | None = None) -> Tensor:
+def linear_cosine_decay(learning_rate: TensorLike, global_step: TensorLike, decay_steps: TensorLike,
+                        num_periods: TensorLike = 0.5, alpha: TensorLike = 0.0,
+                        beta: TensorLike = 0.001, name: str | None = None) -> Tensor:
     """Return a rate that falls along a line times a cosine (arXiv:1709.07417)::
 
         learning_rate * ((alpha + 1 - p) * (1 + cos(2 π num_periods p)) / 2 + beta)
@@ -104,9 +105,10 @@ def linear_cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any,
                            name=scope)
 
 
-def noisy_linear_cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any,
-                              initial_variance: Any = 1.0, variance_decay: Any = 0.55,
-                              num_periods: Any = 0.5, alpha: Any = 0.0, beta: Any = 0.001,
+def noisy_linear_cosine_decay(learning_rate: TensorLike, global_step: TensorLike,
+                              decay_steps: TensorLike, initial_variance: TensorLike = 1.0,
+                              variance_decay: TensorLike = 0.55, num_periods: TensorLike = 0.5,
+                              alpha: TensorLike = 0.0, beta: TensorLike = 0.001,
                               name: str | None = None) -> Tensor:
     """As :func:`linear_cosine_decay`, with noise added to the line, another in every step.
 
@@ -132,7 +134,8 @@ def noisy_linear_cosine_decay(learning_rate: Any, global_step: Any, decay_steps:
 # ---------------------------------------------------------------- parts
 
 
-def _step_and_progress(global_step: Any, decay_steps: Any, rate: Tensor) -> tuple[Tensor, Tensor]:
+def _step_and_progress(global_step: TensorLike, decay_steps: TensorLike,
+                       rate: Tensor) -> tuple[Tensor, Tensor]:
     """The step, `decay_steps` at most, and what part of these it is."""
     steps = cast(decay_steps, rate.dtype)
     step = raw_ops.Minimum(checked_step(global_step, rate.dtype), steps)
@@ -146,14 +149,14 @@ def _half_cosine(x: Tensor) -> Tensor:
     return raw_ops.Mul(cast(0.5, dtype), turned)
 
 
-def _above(alpha: Any, x: Tensor) -> Tensor:
+def _above(alpha: TensorLike, x: Tensor) -> Tensor:
     """(1 - alpha) x + alpha."""
     low = cast(alpha, x.dtype)
     return raw_ops.Add(raw_ops.Mul(raw_ops.Sub(cast(1.0, x.dtype), low), x), low)
 
 
-def _line_times_cosine(line: Tensor, completed: Tensor, num_periods: Any, alpha: Any,
-                       beta: Any) -> Tensor:
+def _line_times_cosine(line: Tensor, completed: Tensor, num_periods: Any, alpha: TensorLike,
+                       beta: TensorLike) -> Tensor:
     """(alpha + line) (1 + cos(2 π num_periods completed)) / 2 + beta."""
     dtype = line.dtype
     half_periods = raw_ops.Mul(cast(2.0, dtype), cast(num_periods, dtype))

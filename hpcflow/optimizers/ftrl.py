@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Hyperparameter
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
@@ -32,7 +31,7 @@ class FtrlOptimizer(Optimizer):
     Raises ``ValueError`` for values out of range.
     """
 
-    def __init__(self, learning_rate: Any, learning_rate_power: float = -0.5,
+    def __init__(self, learning_rate: Hyperparameter, learning_rate_power: float = -0.5,
                  initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
                  l2_regularization_strength: float = 0.0, use_locking: bool = False,
                  name: str = "Ftrl", accum_name: str | None = None,

@@ -8,11 +8,12 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import SessionLike, TensorLike
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.variable_scope import get_variable
 
 
-def global_step(sess: Any, global_step_tensor: Any) -> int:
+def global_step(sess: SessionLike, global_step_tensor: TensorLike) -> int:
     """Return the value of the global step in session `sess` as an int."""
     return int(sess.run(global_step_tensor))
 
@@ -57,7 +58,7 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
     return create_global_step(graph) if found is None else found
 
 
-def assert_global_step(global_step_tensor: Any) -> None:
+def assert_global_step(global_step_tensor: TensorLike) -> None:
     """Raise ``TypeError`` unless the argument is an integer scalar variable or tensor."""
     dtype = getattr(global_step_tensor, "dtype", None)
     if dtype is None or not hasattr(global_step_tensor, "get_shape"):

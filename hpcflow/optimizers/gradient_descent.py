@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Hyperparameter
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.state.handle_variables import updated
@@ -22,7 +21,7 @@ class GradientDescentOptimizer(Optimizer):
         name: name of the update operations.
     """
 
-    def __init__(self, learning_rate: Any, use_locking: bool = False,
+    def __init__(self, learning_rate: Hyperparameter, use_locking: bool = False,
                  name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate

@@ -9,13 +9,15 @@ from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.optimizers.optimizer import cast
 
 
-def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any,
-                      staircase: bool = False, name: str | None = None) -> Tensor:
+def exponential_decay(learning_rate: TensorLike, global_step: TensorLike | None,
+                      decay_steps: TensorLike, decay_rate: TensorLike, staircase: bool = False,
+                      name: str | None = None) -> Tensor:
     """Return ``learning_rate * decay_rate ** (global_step / decay_steps)``.
 
     Args:
@@ -36,8 +38,9 @@ def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, de
         return raw_ops.Mul(rate, factor, name=scope)
 
 
-def natural_exp_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any,
-                      staircase: bool = False, name: str | None = None) -> Tensor:
+def natural_exp_decay(learning_rate: TensorLike, global_step: TensorLike, decay_steps: TensorLike,
+                      decay_rate: TensorLike, staircase: bool = False,
+                      name: str | None = None) -> Tensor:
     """Return ``learning_rate * exp(-decay_rate * global_step / decay_steps)``.
 
     Arguments as of :func:`exponential_decay`.
@@ -50,8 +53,9 @@ def natural_exp_decay(learning_rate: Any, global_step: Any, decay_steps: Any, de
         return raw_ops.Mul(rate, factor, name=scope)
 
 
-def inverse_time_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any,
-                       staircase: bool = False, name: str | None = None) -> Tensor:
+def inverse_time_decay(learning_rate: TensorLike, global_step: TensorLike, decay_steps: TensorLike,
+                       decay_rate: TensorLike, staircase: bool = False,
+                       name: str | None = None) -> Tensor:
     """Return ``learning_rate / (1 + decay_rate * global_step / decay_steps)``.
 
     Arguments as of :func:`exponential_decay`.
@@ -65,8 +69,9 @@ def inverse_time_decay(learning_rate: Any, global_step: Any, decay_steps: Any, d
         return raw_ops.RealDiv(rate, divisor, name=scope)
 
 
-def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any,
-                     end_learning_rate: Any = 0.0001, power: Any = 1.0, cycle: bool = False,
+def polynomial_decay(learning_rate: TensorLike, global_step: TensorLike | None,
+                     decay_steps: TensorLike, end_learning_rate: Any = 0.0001,
+                     power: TensorLike = 1.0, cycle: bool = False,
                      name: str | None = None) -> Tensor:
     """Return a rate that falls from `learning_rate` to `end_learning_rate` in `decay_steps`::
 
@@ -92,7 +97,7 @@ def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any,
         return raw_ops.Add(raw_ops.Mul(raw_ops.Sub(rate, end), fraction), end, name=scope)
 
 
-def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
+def piecewise_constant(x: TensorLike, boundaries: Sequence[Any], values: Sequence[Any],
                        name: str | None = None) -> Tensor:
     """Return ``values[i]`` for the interval of `boundaries` that `x` is in.
 
@@ -117,7 +122,7 @@ def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
         return result
 
 
-def _limit(boundary: Any, x: Tensor) -> Tensor:
+def _limit(boundary: int | float, x: Tensor) -> Tensor:
     """`boundary` in the type of `x`; a narrower integer becomes int64 with it."""
     own = x.dtype.base_dtype
     limit = boundary if isinstance(boundary, Tensor) else convert_to_tensor(boundary, (
@@ -130,13 +135,14 @@ def _limit(boundary: Any, x: Tensor) -> Tensor:
                      f"{limit.dtype.base_dtype.name}")
 
 
-def _progress(global_step: Any, decay_steps: Any, dtype: DType, staircase: bool) -> Tensor:
+def _progress(global_step: TensorLike | None, decay_steps: TensorLike, dtype: DType,
+              staircase: bool) -> Tensor:
     """``global_step / decay_steps``, rounded down for a staircase."""
     progress = raw_ops.RealDiv(checked_step(global_step, dtype), cast(decay_steps, dtype))
     return raw_ops.Floor(progress) if staircase else progress
 
 
-def checked_step(global_step: Any, dtype: DType) -> Tensor:
+def checked_step(global_step: TensorLike | None, dtype: DType) -> Tensor:
     """`global_step` as a `dtype`. Raises ``ValueError`` without one."""
     if global_step is None:
         raise ValueError("global_step is required for a learning rate that changes with it")

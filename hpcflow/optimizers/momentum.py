@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
@@ -25,8 +24,9 @@ class MomentumOptimizer(Optimizer):
         use_nesterov: use Nesterov's form.
     """
 
-    def __init__(self, learning_rate: Any, momentum: Any, use_locking: bool = False,
-                 name: str = "Momentum", use_nesterov: bool = False) -> None:
+    def __init__(self, learning_rate: Hyperparameter, momentum: TensorLike,
+                 use_locking: bool = False, name: str = "Momentum",
+                 use_nesterov: bool = False) -> None:
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate
         self._momentum = momentum

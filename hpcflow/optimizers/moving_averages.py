@@ -15,6 +15,7 @@ from hpcflow.graph.graph import (
     name_scope,
 )
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.grouping import group
@@ -40,7 +41,7 @@ class ExponentialMovingAverage:
         name: last part of the shadow variables' names.
     """
 
-    def __init__(self, decay: Any, num_updates: Any = None, zero_debias: bool = False,
+    def __init__(self, decay: TensorLike, num_updates: Any = None, zero_debias: bool = False,
                  name: str = "ExponentialMovingAverage") -> None:
         self._decay = decay
         self._num_updates = num_updates
@@ -75,14 +76,14 @@ class ExponentialMovingAverage:
                        for var in var_list]
             return group(*updates, name=scope)
 
-    def _check(self, var: Any) -> None:
+    def _check(self, var: Tensor | Variable) -> None:
         if var.dtype.base_dtype not in (dtypes.float16, dtypes.bfloat16, dtypes.float32,
                                          dtypes.float64):
             raise TypeError(f"The variables must be half, float, or double: {var.name}")
         if var in self._averages:
             raise ValueError(f"Moving average already computed for: {var.name}")
 
-    def _create_shadow(self, var: Any) -> Variable:
+    def _create_shadow(self, var: Tensor | Variable) -> Variable:
         if isinstance(var, Variable):
             add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)
             return create_slot(var, var.initialized_value(), self._name)
@@ -96,11 +97,11 @@ class ExponentialMovingAverage:
         made: Any = cast(self._num_updates, dtypes.float32)
         return raw_ops.Minimum(decay, raw_ops.RealDiv(made + 1.0, made + 10.0))
 
-    def average(self, var: Any) -> Variable | None:
+    def average(self, var: TensorHandle) -> Variable | None:
         """Return the shadow variable of `var`, or None."""
         return self._averages.get(var)
 
-    def average_name(self, var: Any) -> str:
+    def average_name(self, var: Variable) -> str:
         """Return the name that the average of `var` has, or would have."""
         if var in self._averages:
             return self._averages[var].op.name
@@ -151,7 +152,7 @@ def _free_name(name: str) -> str:
     return next(n for n in names if f"{scope.name}/{n}" not in taken)
 
 
-def _debiased_delta(unbiased: Any, value: Any, gain: Any) -> Tensor:
+def _debiased_delta(unbiased: Any, value: TensorLike, gain: Any) -> Tensor:
     dtype = unbiased.dtype.base_dtype
     with variable_scope(unbiased.op.name, values=[unbiased, value, gain]):
         with control_dependencies(None):

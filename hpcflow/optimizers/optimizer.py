@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.autodiff.gradients import gradients
@@ -20,6 +20,7 @@ from hpcflow.graph.graph import (
 )
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common import grouping
@@ -31,6 +32,10 @@ from hpcflow.optimizers.slots import (
     create_slot,
     create_slot_with_initializer,
 )
+from hpcflow.shapes import TensorShape
+
+if TYPE_CHECKING:
+    from hpcflow.graph.graph import Graph
 
 
 class Optimizer:
@@ -67,7 +72,7 @@ class Optimizer:
     # ------------------------------------------------------------ gradients
 
     def minimize(self, loss: Tensor, global_step: Variable | None = None,
-                 var_list: Any = None, gate_gradients: int = GATE_OP,
+                 var_list: Sequence[Variable] | None = None, gate_gradients: int = GATE_OP,
                  aggregation_method: int | None = None, colocate_gradients_with_ops: bool = False,
                  name: str | None = None, grad_loss: Any = None) -> Operation:
         """Return an operation that updates the variables against the gradient of `loss`.
@@ -86,10 +91,10 @@ class Optimizer:
                              f"leads from the variables {names} to the loss {loss!r}")
         return self.apply_gradients(pairs, global_step=global_step, name=name)
 
-    def compute_gradients(self, loss: Tensor, var_list: Any = None,
+    def compute_gradients(self, loss: Tensor, var_list: Sequence[Any] | None = None,
                           gate_gradients: int = GATE_OP, aggregation_method: int | None = None,
                           colocate_gradients_with_ops: bool = False,
-                          grad_loss: Any = None) -> list[tuple[Any, Variable]]:
+                          grad_loss: TensorLike | None = None) -> list[tuple[Any, Variable]]:
         """Return (gradient, variable) pairs; the gradient of a variable may be None.
 
         Args:
@@ -155,7 +160,7 @@ class Optimizer:
             train_ops.append(done)
         return done
 
-    def _update(self, grad: Any, var: Variable) -> Operation:
+    def _update(self, grad: Tensor | IndexedSlices, var: Variable) -> Operation:
         if isinstance(var, Tensor) and not var.dtype._is_ref_dtype:
             raise NotImplementedError(f"Trying to update a Tensor: {var!r}")
         with name_scope(f"update_{var.op.name}"), colocate_with(var):
@@ -178,7 +183,7 @@ class Optimizer:
 
     # ------------------------------------------------------------ slots
 
-    def get_slot(self, var: Any, name: str) -> Variable | None:
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
         """Return the slot `name` of `var`, or None."""
         return self._slots.get(name, {}).get(var)
 
@@ -208,8 +213,8 @@ class Optimizer:
         """The variables that belong to no other variable."""
         return list(self._non_slots.values())
 
-    def _create_non_slot_variable(self, initial_value: Any, name: str,
-                                  colocate_with: Any) -> Variable:
+    def _create_non_slot_variable(self, initial_value: float, name: str,
+                                  colocate_with: Variable) -> Variable:
         """The variable `name` that belongs to no other one, made where `colocate_with` is."""
         key = (name, colocate_with.graph)
         if key not in self._non_slots:
@@ -219,7 +224,7 @@ class Optimizer:
                     use_resource=getattr(colocate_with, "_is_by_handle", False))
         return self._non_slots[key]
 
-    def _get_non_slot_variable(self, name: str, graph: Any = None) -> Variable | None:
+    def _get_non_slot_variable(self, name: str, graph: Graph | None = None) -> Variable | None:
         """A variable of :meth:`_create_non_slot_variable`, None if there is none in `graph`."""
         return self._non_slots.get((name, graph or get_default_graph()))
 
@@ -234,16 +239,16 @@ class Optimizer:
             slots[var] = create_slot(var, val, op_name)
         return slots[var]
 
-    def _get_or_make_slot_with_initializer(
-            self, var: Variable, initializer: Any, shape: Any, dtype: Any, slot_name: str,
-            op_name: str) -> Variable:
+    def _get_or_make_slot_with_initializer(self, var: Variable, initializer: Callable[..., Any],
+                                           shape: TensorShape, dtype: DType, slot_name: str,
+                                           op_name: str) -> Variable:
         """The slot `slot_name` of `var`, made by an initializer."""
         slots = self._slot_dict(slot_name)
         if var not in slots:
             slots[var] = create_slot_with_initializer(var, initializer, shape, dtype, op_name)
         return slots[var]
 
-    def _call_if_callable(self, param: Any) -> Any:
+    def _call_if_callable(self, param: Callable[..., Any]) -> Any:
         """A hyperparameter that may be given as a function without arguments."""
         return param() if callable(param) else param
 
@@ -328,7 +333,7 @@ def deduplicated(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
     return raw_ops.UnsortedSegmentSum(values, positions, count), unique
 
 
-def cast(x: Any, dtype: DType) -> Tensor:
+def cast(x: TensorLike, dtype: DType) -> Tensor:
     """`x` as a tensor of the base type of `dtype`."""
     tensor = convert_to_tensor(x)
     dtype = dtype.base_dtype
@@ -340,7 +345,7 @@ def hyperparameter(value: Any, name: str) -> Tensor:
     return convert_to_tensor(value() if callable(value) else value, name=name)
 
 
-def _checked_variables(var_list: Any) -> list:
+def _checked_variables(var_list: Sequence[Any] | None) -> list:
     """The variables to differentiate by; partitioned ones stand for their slices."""
     if var_list is None:
         var_list = get_collection(GraphKeys.TRAINABLE_VARIABLES)
@@ -354,7 +359,7 @@ def _checked_variables(var_list: Any) -> list:
     return flat
 
 
-def _target(var: Any) -> Tensor:
+def _target(var: Variable) -> Tensor:
     if isinstance(var, Variable):
         return var._ref()
     if isinstance(var, Tensor):
@@ -362,7 +367,7 @@ def _target(var: Any) -> Tensor:
     raise TypeError(f"Argument is not a tf.Variable: {var!r}")
 
 
-def _checked_gradient(grad: Any) -> Any:
+def _checked_gradient(grad: Tensor | IndexedSlices) -> Any:
     if grad is None or isinstance(grad, (Tensor, IndexedSlices)):
         return grad
     try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Hyperparameter
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
@@ -14,7 +13,7 @@ from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 class _Penalties:
     """The hyperparameters that both forms share."""
 
-    def __init__(self, learning_rate: Any, l1: float, l2: float) -> None:
+    def __init__(self, learning_rate: Hyperparameter, l1: float, l2: float) -> None:
         self._values = {"learning_rate": learning_rate, "l1_regularization_strength": l1,
                         "l2_regularization_strength": l2}
 
@@ -39,7 +38,7 @@ class ProximalGradientDescentOptimizer(Optimizer):
         name: name of the update operations.
     """
 
-    def __init__(self, learning_rate: Any, l1_regularization_strength: float = 0.0,
+    def __init__(self, learning_rate: Hyperparameter, l1_regularization_strength: float = 0.0,
                  l2_regularization_strength: float = 0.0, use_locking: bool = False,
                  name: str = "ProximalGradientDescent") -> None:
         super().__init__(use_locking, name)
@@ -75,7 +74,7 @@ class ProximalAdagradOptimizer(Optimizer):
     Raises ``ValueError`` if `initial_accumulator_value` is not positive.
     """
 
-    def __init__(self, learning_rate: Any, initial_accumulator_value: float = 0.1,
+    def __init__(self, learning_rate: Hyperparameter, initial_accumulator_value: float = 0.1,
                  l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
                  use_locking: bool = False, name: str = "ProximalAdagrad") -> None:
         if initial_accumulator_value <= 0.0:

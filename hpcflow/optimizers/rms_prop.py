@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
@@ -31,9 +30,9 @@ class RMSPropOptimizer(Optimizer):
         name: name of the update operations and of the slots.
     """
 
-    def __init__(self, learning_rate: Any, decay: Any = 0.9, momentum: Any = 0.0,
-                 epsilon: Any = 1e-10, use_locking: bool = False, centered: bool = False,
-                 name: str = "RMSProp") -> None:
+    def __init__(self, learning_rate: Hyperparameter, decay: TensorLike = 0.9,
+                 momentum: TensorLike = 0.0, epsilon: TensorLike = 1e-10, use_locking: bool = False,
+                 centered: bool = False, name: str = "RMSProp") -> None:
         super().__init__(use_locking, name)
         self._hyperparameters = {"learning_rate": learning_rate, "decay": decay,
                                  "momentum": momentum, "epsilon": epsilon}

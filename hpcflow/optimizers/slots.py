@@ -6,14 +6,16 @@ from typing import Any
 
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import colocate_with
+from hpcflow.graph.likes import InitializerLike, TensorHandle, TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.slice_info import SaveSliceInfo
 from hpcflow.ops.state.initializers import Constant
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 from hpcflow.ops.state.variables import Variable
+from hpcflow.shapes import ShapeLike
 
 
-def create_slot(primary: Any, value: Any, name: str,
+def create_slot(primary: TensorLike, value: TensorHandle, name: str,
                 colocate_with_primary: bool = True) -> Variable:
     """Return a new variable ``<primary>/<name>`` with the initial value `value`.
 
@@ -37,14 +39,15 @@ def create_filled_slot(primary: Any, value: float, name: str, dtype: DType | Non
     return create_slot(primary, filled, name, colocate_with_primary)
 
 
-def create_zeros_slot(primary: Any, name: str, dtype: DType | None = None,
+def create_zeros_slot(primary: TensorLike, name: str, dtype: DType | None = None,
                       colocate_with_primary: bool = True) -> Variable:
     """Return a new slot of the shape of `primary` that begins with zeros."""
     return create_filled_slot(primary, 0.0, name, dtype, colocate_with_primary)
 
 
-def create_slot_with_initializer(primary: Any, initializer: Any, shape: Any, dtype: DType,
-                                 name: str, colocate_with_primary: bool = True) -> Variable:
+def create_slot_with_initializer(primary: TensorLike, initializer: InitializerLike,
+                                 shape: ShapeLike, dtype: DType, name: str,
+                                 colocate_with_primary: bool = True) -> Variable:
     """Return a new slot of a `shape` of its own, which `initializer` fills."""
     return _create(primary, name, colocate_with_primary, shape=shape, dtype=dtype,
                    initializer=initializer)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow.graph.graph import Graph
 from hpcflow.runtime.session.session import Session
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 class DeviceAttributes(NamedTuple):
@@ -18,7 +21,7 @@ class DeviceAttributes(NamedTuple):
     physical_device_desc: str = ""
 
 
-def list_local_devices(session_config: Any = None) -> list[DeviceAttributes]:
+def list_local_devices(session_config: Message | None = None) -> list[DeviceAttributes]:
     """Return the devices that a session of this process may use."""
     with Session(graph=Graph(), config=session_config) as session:
         return [DeviceAttributes(_local_name(d.name), d.type, _memory(d))

@@ -95,7 +95,8 @@ def defun(func: Callable | None = None, **options: Any) -> Callable:
     return (lambda function: function) if func is None else func
 
 
-def run_test_in_graph_and_eager_modes(func: Any = None, *args: Any, **kwargs: Any) -> Any:
+def run_test_in_graph_and_eager_modes(func: Callable[..., Any] | None = None, *args: Any,
+                                      **kwargs: Any) -> Any:
     """Return the test as it is, run in the default graph; without `func`, return a decorator."""
     return (lambda function: function) if func is None else func
 

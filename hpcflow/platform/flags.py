@@ -220,7 +220,7 @@ def DEFINE_spaceseplist(name: str, default: Any, help: str,
 class _Append(argparse.Action):
     """Add the value to those given before; the first takes the place of the default."""
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: object = None) -> None:
         before = getattr(namespace, self.dest)
         given = [] if before is self.default else list(before)
         setattr(namespace, self.dest, [*given, values])

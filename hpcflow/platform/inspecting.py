@@ -45,7 +45,7 @@ def getfullargspec(function: Callable) -> inspect.FullArgSpec:
     return inspect.getfullargspec(type(function).__call__)
 
 
-def _called(function: Any) -> Any:
+def _called(function: Callable[..., Any]) -> Any:
     """The function that is run by a call of a class or function."""
     return function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
 
@@ -110,7 +110,7 @@ def getcallargs(function: Callable, *args: Any, **kwargs: Any) -> dict[str, Any]
 
 
 def make_decorator(target: Callable, decorator_func: Callable, decorator_name: str | None = None,
-                   decorator_doc: str = "", decorator_argspec: Any = None) -> Callable:
+                   decorator_doc: str = "", decorator_argspec: object = None) -> Callable:
     """Return `decorator_func`, which is called in place of `target` and says so: it has its name,
     its documentation and its signature."""
     functools.update_wrapper(decorator_func, target)
@@ -119,7 +119,7 @@ def make_decorator(target: Callable, decorator_func: Callable, decorator_name: s
     return decorator_func
 
 
-def unwrap(function: Any) -> tuple[list[Any], Any]:
+def unwrap(function: Callable[..., Any]) -> tuple[list[Any], Any]:
     """Return the decorators around a function, the outermost first, and the function inside."""
     decorators: list[Any] = []
     while hasattr(function, "__wrapped__"):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hpcflow import errors
 from hpcflow.storage.tfrecords import encode_record, open_records, read_records
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 __all__ = ["TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator"]
 
@@ -74,7 +77,7 @@ class TFRecordOptions:
 class TFRecordWriter:
     """Writes records (byte strings) to a file; use it with ``with`` or close it."""
 
-    def __init__(self, path: str, options: Any = None) -> None:
+    def __init__(self, path: str, options: TFRecordOptions | None = None) -> None:
         if not isinstance(options, TFRecordOptions):
             options = TFRecordOptions(options)
         self._deflate = options.compressor()
@@ -113,7 +116,7 @@ class TFRecordWriter:
         self.close()
 
 
-def tf_record_iterator(path: str, options: Any = None) -> Iterator[bytes]:
+def tf_record_iterator(path: str, options: Message | None = None) -> Iterator[bytes]:
     """The records of a file, one by one.
 
     Raises ``NotFoundError`` if there is no such file and ``DataLossError`` for a damaged one.

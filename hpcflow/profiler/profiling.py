@@ -18,7 +18,7 @@ _ROOT = "_TFProfRoot"
 _VIEWS = ("scope", "op", "code", "graph")
 
 
-def profile(graph: Graph | None = None, run_meta: Any = None, op_log: Any = None,
+def profile(graph: Graph | None = None, run_meta: Any = None, op_log: object = None,
             cmd: str = "scope", options: dict | None = None) -> ProfileNode:
     """Print a profile of a graph, and return it.
 
@@ -44,7 +44,7 @@ def profile(graph: Graph | None = None, run_meta: Any = None, op_log: Any = None
 class Profiler:
     """Profiles of several steps of one graph: :meth:`add_step`, then a profile of their means."""
 
-    def __init__(self, graph: Graph | None = None, op_log: Any = None) -> None:
+    def __init__(self, graph: Graph | None = None, op_log: object = None) -> None:
         self._graph = graph or get_default_graph()
         self._steps: dict[int, Any] = {}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from hpcflow.errors import InvalidArgumentError
 from hpcflow.resources.effects import Effect
 from hpcflow.resources.queues import Attempt
 from hpcflow.resources.waiting import WaitingLine
-from hpcflow.shapes import TensorShape, format_shape
+from hpcflow.shapes import ShapeLike, TensorShape, format_shape
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
 
 
 class Accumulator(WaitingLine):
@@ -129,7 +132,7 @@ class DenseAccumulator(Accumulator):
 
     _sum: Any
 
-    def _check(self, gradient: Any) -> None:
+    def _check(self, gradient: Tensor) -> None:
         dims = np.shape(gradient)
         if dims == (self._sum.shape if self.count else self.shape.dims_tuple):
             return
@@ -139,7 +142,7 @@ class DenseAccumulator(Accumulator):
                 None, None, f"Shape mismatch: expected {format_shape(expected)}, got "
                 f"{format_shape(dims)}")
 
-    def _add(self, gradient: Any) -> None:
+    def _add(self, gradient: Tensor) -> None:
         if self.count:
             self._sum += gradient
         else:
@@ -164,7 +167,7 @@ class SparseAccumulator(Accumulator):
     _rows: Any
     _times: Any
 
-    def _check(self, indices: Any, values: Any, shape: Any) -> None:
+    def _check(self, indices: Any, values: Any, shape: ShapeLike) -> None:
         indices, values, shape = np.asarray(indices), np.asarray(values), np.asarray(shape)
         if indices.ndim != 1:
             raise InvalidArgumentError(
@@ -224,7 +227,7 @@ class SparseAccumulator(Accumulator):
                 raise InvalidArgumentError(
                     None, None, f"Shape mismatch: expected shape dim {i} to be {want}, got {have}")
 
-    def _add(self, indices: Any, values: Any, shape: Any) -> None:
+    def _add(self, indices: Any, values: Any, shape: ShapeLike) -> None:
         unique, rows = _summed(np.asarray(indices), np.asarray(values, self.dtype.np))
         if not self.count or not len(self._indices):
             if not self.count or len(unique):

@@ -442,7 +442,7 @@ def component_properties(types: list[DType], shapes: list[TensorShape]) -> dict[
             "component shapes": ", ".join(map(str, shapes)) or "unspecified"}
 
 
-def _own(value: Any) -> Any:
+def _own(value: np.generic | bytes) -> Any:
     """A value that stays as it is whatever happens to `value`."""
     return value.copy() if isinstance(value, np.ndarray) and value.ndim else value
 

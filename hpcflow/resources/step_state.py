@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpcflow.resources.stack import Stack
+    from hpcflow.resources.tensor_array import TensorArray
+    from hpcflow.runtime.executor.executor import Step
 
 
-def keep(step: Any, thing: Any) -> Any:
+def keep(step: Step, thing: TensorArray | Stack) -> Any:
     """Return `thing`, whose ``release()`` is called when `step` ends, in whatever way."""
     held = step.resources
     if held is None:

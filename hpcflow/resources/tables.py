@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 from hpcflow.resources.handles import SharedHandle
 from hpcflow.shapes import format_shape
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 Dims = tuple[int, ...]
 
@@ -50,7 +53,7 @@ class LookupTable(SharedHandle):
 
     # ------------------------------------------------------------ reading
 
-    def find(self, keys: Any, default: Any) -> Any:
+    def find(self, keys: np.ndarray | bytes, default: TensorLike) -> Any:
         """The value of every key, `default` (one, or one per key) where there is none."""
         flat, dims = self._flat_keys(keys)
         defaults = self._defaults(default, dims, len(flat))
@@ -62,7 +65,7 @@ class LookupTable(SharedHandle):
         out = out.reshape((*dims, *self.value_dims))
         return out if out.ndim else out[()]
 
-    def _defaults(self, default: Any, dims: Dims, count: int) -> Any:
+    def _defaults(self, default: TensorLike, dims: Dims, count: int) -> Any:
         array = np.asarray(default, self.value_dtype.np)
         if array.size == int(np.prod(self.value_dims)) and array.ndim <= len(self.value_dims) + 1:
             return np.broadcast_to(array.reshape(self.value_dims), (count, *self.value_dims))
@@ -85,20 +88,20 @@ class LookupTable(SharedHandle):
 
     # ------------------------------------------------------------ writing
 
-    def insert(self, keys: Any, values: Any) -> None:
+    def insert(self, keys: np.ndarray | bytes, values: np.ndarray | np.generic) -> None:
         """Add keys, or give those that exist new values."""
         pairs = self._pairs(keys, values)
         with self._lock:
             self._items.update(pairs)
 
-    def remove(self, keys: Any) -> None:
+    def remove(self, keys: np.ndarray) -> None:
         """Forget these keys, as far as the table has them."""
         flat, _ = self._flat_keys(keys)
         with self._lock:
             for key in flat:
                 self._items.pop(key, None)
 
-    def replace(self, keys: Any, values: Any) -> None:
+    def replace(self, keys: np.ndarray, values: np.ndarray) -> None:
         """Forget everything, then insert."""
         pairs = self._pairs(keys, values)
         with self._lock:
@@ -109,7 +112,8 @@ class LookupTable(SharedHandle):
         with self._lock:
             self._items = {}
 
-    def _pairs(self, keys: Any, values: Any) -> list[tuple[Any, Any]]:
+    def _pairs(self, keys: np.ndarray | bytes,
+               values: np.ndarray | np.generic) -> list[tuple[Any, Any]]:
         flat, dims = self._flat_keys(keys)
         array = np.asarray(values, self.value_dtype.np)
         if array.shape != (*dims, *self.value_dims):
@@ -119,7 +123,7 @@ class LookupTable(SharedHandle):
         rows = array.reshape((len(flat), *self.value_dims))
         return list(zip(flat, rows.tolist() if not self.value_dims else rows.copy(), strict=True))
 
-    def _flat_keys(self, keys: Any) -> tuple[list, Dims]:
+    def _flat_keys(self, keys: TensorLike) -> tuple[list, Dims]:
         """The keys as hashable values, and their shape."""
         array = np.asarray(keys, self.key_dtype.np)
         if not self.key_dims:
@@ -171,7 +175,7 @@ class StaticTable(LookupTable):
         super().__init__(name, key_dtype, value_dtype)
         self._initialized = False
 
-    def initialize(self, keys: Any, values: Any) -> None:
+    def initialize(self, keys: np.ndarray, values: np.ndarray) -> None:
         """Fill the table; doing so again with the same data changes nothing.
 
         Raises ``FailedPreconditionError`` for other data, or a key with two values.
@@ -203,7 +207,7 @@ class StaticTable(LookupTable):
         """The number of keys; 0 before the initializer ran."""
         return super().size() if self._initialized else 0
 
-    def find(self, keys: Any, default: Any) -> Any:
+    def find(self, keys: np.ndarray | bytes, default: Any) -> Any:
         """The value of every key, `default` where there is none."""
         self._check_initialized()
         return super().find(keys, default)
@@ -213,13 +217,13 @@ class StaticTable(LookupTable):
         self._check_initialized()
         return super().export()
 
-    def insert(self, keys: Any, values: Any) -> None:
+    def insert(self, keys: TensorLike, values: TensorLike) -> None:
         """Not possible: ``UnimplementedError``."""
         raise UnimplementedError(
             None, None, f"Table '{self.name}' is filled by its initializer, once: nothing can be "
             "inserted; use a MutableHashTable")
 
-    def remove(self, keys: Any) -> None:
+    def remove(self, keys: object) -> None:
         """Not possible: ``UnimplementedError``."""
         raise UnimplementedError(
             None, None, f"Table '{self.name}' is filled by its initializer, once: nothing can be "
@@ -235,5 +239,5 @@ class StaticTable(LookupTable):
         self._initialized = False
 
 
-def _show(value: Any) -> str:
+def _show(value: int | float) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -7,13 +7,16 @@ elements adds up what is written to an element.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow.dtypes import DType, c_name
 from hpcflow.errors import InvalidArgumentError, UnimplementedError
 from hpcflow.resources.handles import StepHandle
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 _WRITTEN, _READ, _CLEARED = 1, 2, 4
 
@@ -110,7 +113,7 @@ class TensorArray(StepHandle):
 
     # ------------------------------------------------------------ elements
 
-    def write(self, index: int, value: Any) -> None:
+    def write(self, index: int, value: np.ndarray | np.generic | bytes) -> None:
         """Set element `index`; in an array of gradients add to it."""
         self._check_open()
         self.whole = None
@@ -128,7 +131,7 @@ class TensorArray(StepHandle):
         self.shapes[index] = shape
         self.states[index] = state | _WRITTEN
 
-    def _next_value(self, index: int, state: int, value: Any, shape: tuple) -> Any:
+    def _next_value(self, index: int, state: int, value: TensorLike, shape: tuple) -> Any:
         """The sum where gradients are added up; an error elsewhere."""
         if state & _READ:
             raise _invalid(f"TensorArray {self.name}: Could not write to TensorArray index {index} "
@@ -190,7 +193,7 @@ class TensorArray(StepHandle):
         found = self.peek(start, count)
         return found if self.whole is None else self.whole[start : start + len(found)]
 
-    def write_rows(self, places: list[int], value: Any) -> None:
+    def write_rows(self, places: list[int], value: np.ndarray) -> None:
         """Set the elements `places` to the rows of `value`."""
         count, is_whole = len(places), (type(value) is np.ndarray and not self.is_gradient
                                         and places == [*range(len(places))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, InvalidArgumentError
 from hpcflow.host import memory
 from hpcflow.shapes import TensorShape
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.runtime.executor.device import Device
 
 
 class VariableState:
@@ -32,7 +36,7 @@ class VariableState:
 
     __slots__ = ("name", "dtype", "dims", "value", "lock", "device", "__weakref__")
 
-    def __init__(self, name: str, dtype: DType, device: Any = None,
+    def __init__(self, name: str, dtype: DType, device: Device | None = None,
                  dims: tuple[int | None, ...] | None = None) -> None:
         self.name = name
         self.dtype = dtype
@@ -126,7 +130,7 @@ class VariableState:
 _SCALARS = (np.generic, bytes)
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: TensorLike) -> Any:
     if type(value) is np.ndarray:
         return memory.copy(value)
     copy = getattr(value, "copy", None)

@@ -10,7 +10,7 @@ import filecmp
 import os
 import shutil
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.base.formats.array_protos import make_ndarray
@@ -18,6 +18,9 @@ from hpcflow.graph.graph import add_to_collection
 from hpcflow.graph.operation import Tensor
 from hpcflow.ops.common.slice_info import prepend_scope
 from hpcflow.saved_model import constants
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 #: The type of an asset in files.
 ASSET_TYPE = "tensorflow.AssetFileDef"
@@ -49,7 +52,7 @@ def copy_assets(paths: dict[str, str], export_dir: str) -> None:
             shutil.copyfile(path, destination)
 
 
-def asset_feeds(meta_graph_def: Any, export_dir: str,
+def asset_feeds(meta_graph_def: Message, export_dir: str,
                 import_scope: str | None) -> dict[str, bytes]:
     """The path of each asset of a loaded SavedModel by the name of the tensor to be fed."""
     folder = os.path.join(export_dir, constants.ASSETS_DIRECTORY)
@@ -57,7 +60,7 @@ def asset_feeds(meta_graph_def: Any, export_dir: str,
             os.path.join(folder, asset.filename).encode() for asset in _assets(meta_graph_def)}
 
 
-def _assets(meta_graph_def: Any) -> list[Any]:
+def _assets(meta_graph_def: Message) -> list[Any]:
     """The ``AssetFileDef`` messages of a MetaGraph, which later writers give a field of its own."""
     from tensorboard.compat.proto.meta_graph_pb2 import AssetFileDef
 
@@ -67,7 +70,7 @@ def _assets(meta_graph_def: Any) -> list[Any]:
     return list(meta_graph_def.asset_file_def)
 
 
-def _path_of(tensor: Any) -> str:
+def _path_of(tensor: Tensor | str) -> str:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"Asset path tensor {tensor} must be a Tensor.")
     if tensor.op.type != "Const":

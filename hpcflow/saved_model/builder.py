@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.base.formats.protos import message_class
 from hpcflow.graph.graph import add_to_collection, get_collection
+from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.saved_model import constants, files
 from hpcflow.saved_model.assets import collect_assets, copy_assets
 from hpcflow.train.saver import Saver
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _RESERVED = {constants.INIT_OP_SIGNATURE_KEY: "initialization",
              constants.TRAIN_OP_SIGNATURE_KEY: "the train op"}
@@ -42,7 +46,7 @@ class SavedModelBuilder:
         os.makedirs(self._export_dir, exist_ok=True)
 
     def add_meta_graph_and_variables(
-            self, sess: Any, tags: Iterable[str],
+            self, sess: SessionLike, tags: Iterable[str],
             signature_def_map: Mapping[str, Any] | None = None,
             assets_collection: Iterable[Tensor] | None = None,
             legacy_init_op: Operation | None = None, clear_devices: bool = False,
@@ -140,7 +144,7 @@ def _checked_signatures(signatures: Mapping[str, Any] | None) -> Mapping[str, An
     return signatures
 
 
-def _check_info(info: Any) -> None:
+def _check_info(info: Message) -> None:
     for field, is_set in (("name", info.WhichOneof("encoding")), ("dtype", info.dtype)):
         if not is_set:
             raise AssertionError(f"All TensorInfo protos used in the SignatureDefs must have the "

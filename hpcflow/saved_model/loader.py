@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.graph import Graph, get_collection
+from hpcflow.graph.likes import SessionLike
 from hpcflow.ops.common.slice_info import prepend_scope
 from hpcflow.saved_model import constants, files
 from hpcflow.saved_model.assets import asset_feeds
 from hpcflow.saved_model.files import maybe_saved_model_directory
 from hpcflow.train.saver import Saver, import_meta_graph
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
 __all__ = ["SavedModelLoader", "load", "maybe_saved_model_directory"]
 
 
-def load(sess: Any, tags: Iterable[str], export_dir: str | bytes, import_scope: str | None = None,
-         **saver_kwargs: Any) -> Any:
+def load(sess: SessionLike, tags: Iterable[str], export_dir: str | bytes,
+         import_scope: str | None = None, **saver_kwargs: Any) -> Any:
     """Load a MetaGraph of a SavedModel into a session's graph, and its variables into the session.
 
     Afterwards the operation that the model names for that (its main op) has run, with the paths of
@@ -66,12 +70,13 @@ class SavedModelLoader:
         with graph.as_default():
             return import_meta_graph(meta, import_scope=import_scope, **saver_kwargs)
 
-    def restore_variables(self, sess: Any, saver: Saver | None) -> None:
+    def restore_variables(self, sess: SessionLike, saver: Saver | None) -> None:
         """Restore the variables by the saver that :meth:`load_graph` returned."""
         if saver is not None:
             saver.restore(sess, self.variables_path)
 
-    def run_init_ops(self, sess: Any, tags: Iterable[str], import_scope: str | None = None) -> None:
+    def run_init_ops(self, sess: SessionLike, tags: Iterable[str],
+                     import_scope: str | None = None) -> None:
         """Run the main op of the MetaGraph, if it has one. Raises ``RuntimeError`` if several."""
         meta = self.get_meta_graph_def_from_tags(tags)
         with sess.graph.as_default():
@@ -79,7 +84,7 @@ class SavedModelLoader:
             if main_op is not None:
                 sess.run(main_op, asset_feeds(meta, self.export_dir, import_scope))
 
-    def load(self, sess: Any, tags: Iterable[str], import_scope: str | None = None,
+    def load(self, sess: SessionLike, tags: Iterable[str], import_scope: str | None = None,
              **saver_kwargs: Any) -> Any:
         """Do all three; returns the ``MetaGraphDef``."""
         tags = list(tags)
@@ -89,7 +94,7 @@ class SavedModelLoader:
         return self.get_meta_graph_def_from_tags(tags)
 
 
-def _main_op(meta: Any, graph: Graph, import_scope: str | None) -> Any:
+def _main_op(meta: Message, graph: Graph, import_scope: str | None) -> Any:
     """What is to run once the variables are restored, or None."""
     if constants.INIT_OP_SIGNATURE_KEY in meta.signature_def:
         outputs = meta.signature_def[constants.INIT_OP_SIGNATURE_KEY].outputs

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph.operation import Tensor
 from hpcflow.saved_model import signature_constants as names
 from hpcflow.saved_model.utils import build_tensor_info
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 def build_signature_def(inputs: Mapping[str, Any] | None = None,
@@ -71,7 +74,7 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
     return build_signature_def(_infos(inputs), _infos(outputs), names.PREDICT_METHOD_NAME)
 
 
-def is_valid_signature(signature_def: Any) -> bool:
+def is_valid_signature(signature_def: Message) -> bool:
     """Whether a signature has the inputs and outputs that its method name promises."""
     check = _CHECKS.get(signature_def.method_name)
     return check is not None and check(signature_def)
@@ -81,7 +84,7 @@ def _infos(tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {key: build_tensor_info(tensor) for key, tensor in tensors.items()}
 
 
-def _check_examples(kind: str, examples: Any) -> None:
+def _check_examples(kind: str, examples: Tensor | None) -> None:
     if examples is None:
         raise ValueError(f"{kind} `examples` cannot be None.")
     if not isinstance(examples, Tensor):
@@ -99,7 +102,7 @@ def _is(infos: Any, key: str, dtype: DType) -> bool:
     return infos[key].dtype == dtype.as_datatype_enum
 
 
-def _is_classification(signature: Any) -> bool:
+def _is_classification(signature: Message) -> bool:
     allowed = {names.CLASSIFY_OUTPUT_CLASSES: dtypes.string,
                names.CLASSIFY_OUTPUT_SCORES: dtypes.float32}
     outputs = signature.outputs
@@ -109,14 +112,14 @@ def _is_classification(signature: Any) -> bool:
             and all(_is(outputs, key, allowed[key]) for key in outputs))
 
 
-def _is_regression(signature: Any) -> bool:
+def _is_regression(signature: Message) -> bool:
     return (set(signature.inputs) == {names.REGRESS_INPUTS}
             and _is(signature.inputs, names.REGRESS_INPUTS, dtypes.string)
             and set(signature.outputs) == {names.REGRESS_OUTPUTS}
             and _is(signature.outputs, names.REGRESS_OUTPUTS, dtypes.float32))
 
 
-def _is_prediction(signature: Any) -> bool:
+def _is_prediction(signature: Message) -> bool:
     return bool(signature.inputs and signature.outputs)
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from hpcflow.graph.graph import get_collection
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.operation import Operation
 from hpcflow.saved_model import signature_constants, tag_constants
 from hpcflow.saved_model.builder import SavedModelBuilder
 from hpcflow.saved_model.signature_def_utils import predict_signature_def
 
 
-def simple_save(session: Any, export_dir: str, inputs: Mapping[str, Any],
+def simple_save(session: SessionLike, export_dir: str, inputs: Mapping[str, Any],
                 outputs: Mapping[str, Any], legacy_init_op: Operation | None = None) -> None:
     """Write a SavedModel with the tag "serve" and the signature "serving_default".
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.common.slice_info import prepend_scope
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
-def build_tensor_info(tensor: Any) -> Any:
+    from hpcflow.graph.operation import Tensor
+    from hpcflow.ops.state.variables import Variable
+
+
+def build_tensor_info(tensor: Tensor | Variable | SparseTensor) -> Any:
     """Return the ``TensorInfo`` of a tensor, a variable or a SparseTensor: names, dtype, shape."""
     from tensorboard.compat.proto.meta_graph_pb2 import TensorInfo
 
@@ -25,7 +31,7 @@ def build_tensor_info(tensor: Any) -> Any:
     return info
 
 
-def get_tensor_from_tensor_info(tensor_info: Any, graph: Graph | None = None,
+def get_tensor_from_tensor_info(tensor_info: Message, graph: Graph | None = None,
                                 import_scope: str | None = None) -> Any:
     """Return the Tensor or SparseTensor that a ``TensorInfo`` names.
 

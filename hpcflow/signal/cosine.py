@@ -14,6 +14,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.signal.frames import frame, overlap_and_add
@@ -23,7 +24,7 @@ from hpcflow.signal.windows import vorbis_window
 _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
-def dct(input: Any, type: int = 2, n: int | None = None, axis: int = -1,
+def dct(input: TensorLike, type: int = 2, n: int | None = None, axis: int = -1,
         norm: str | None = None, name: str | None = None) -> Tensor:
     """Return cosine transforms over the last dimension.
 
@@ -52,7 +53,7 @@ def dct(input: Any, type: int = 2, n: int | None = None, axis: int = -1,
         return {1: _first, 2: _second, 3: _third, 4: _fourth}[type](x, size, norm)
 
 
-def idct(input: Any, type: int = 2, n: int | None = None, axis: int = -1,
+def idct(input: TensorLike, type: int = 2, n: int | None = None, axis: int = -1,
          norm: str | None = None, name: str | None = None) -> Tensor:
     """Return the transform that undoes :func:`dct` of `type`.
 
@@ -75,7 +76,7 @@ def _check(type: int, n: int | None, axis: int, norm: str | None) -> None:
         raise ValueError("Normalization is not supported for transforms of type 1")
 
 
-def _dtype_of(value: Any) -> Any:
+def _dtype_of(value: TensorLike) -> Any:
     return None if isinstance(value, Tensor) or getattr(value, "dtype", None) else dtypes.float32
 
 
@@ -90,7 +91,7 @@ def _resized(x: Any, n: int) -> Tensor:
     return raw_ops.Pad(x, pads)
 
 
-def _reversed(x: Any) -> Tensor:
+def _reversed(x: TensorLike) -> Tensor:
     return raw_ops.ReverseV2(x, np.array([-1], np.int32))
 
 
@@ -100,7 +101,7 @@ def _first(x: Any, size: int, norm: str | None) -> Tensor:
     return raw_ops.Real(rfft(both), Tout=x.dtype.base_dtype)
 
 
-def _second(x: Any, size: int, norm: str | None) -> Tensor:
+def _second(x: Tensor, size: int, norm: str | None) -> Tensor:
     turns = _turns(x, size, -math.pi / (2 * size), 2)
     spectrum: Any = rfft(x, [2 * size])
     spectrum = spectrum[..., :size]
@@ -108,7 +109,7 @@ def _second(x: Any, size: int, norm: str | None) -> Tensor:
     return result if norm is None else raw_ops.Mul(result, _orthonormal(x, size))
 
 
-def _third(x: Any, size: int, norm: str | None) -> Tensor:
+def _third(x: Tensor, size: int, norm: str | None) -> Tensor:
     if norm is not None:
         scale = np.full(size, math.sqrt(1 / (2 * size)))
         scale[0] = math.sqrt(1 / size)
@@ -119,7 +120,7 @@ def _third(x: Any, size: int, norm: str | None) -> Tensor:
     return result[..., :size]
 
 
-def _fourth(x: Any, size: int, norm: str | None) -> Tensor:
+def _fourth(x: Tensor, size: int, norm: str | None) -> Tensor:
     """Every second number of a transform of twice the length."""
     both: Any = _second(_resized(x, 2 * size), 2 * size, None)
     result = both[..., 1::2]
@@ -128,12 +129,12 @@ def _fourth(x: Any, size: int, norm: str | None) -> Tensor:
     return raw_ops.Mul(result, np.asarray(math.sqrt(0.5 / size), x.dtype.base_dtype.np))
 
 
-def _turns(x: Any, size: int, angle: float, scale: float) -> np.ndarray:
+def _turns(x: Tensor, size: int, angle: float, scale: float) -> np.ndarray:
     kind = np.complex128 if x.dtype.base_dtype == dtypes.float64 else np.complex64
     return (scale * np.exp(1j * angle * np.arange(size))).astype(kind)
 
 
-def _orthonormal(x: Any, size: int) -> np.ndarray:
+def _orthonormal(x: Tensor, size: int) -> np.ndarray:
     scale = np.full(size, math.sqrt(1 / (2 * size)))
     scale[0] = math.sqrt(1 / (4 * size))
     return scale.astype(x.dtype.base_dtype.np)
@@ -147,7 +148,7 @@ def _complex(x: Tensor) -> Tensor:
 # ---------------------------------------------------------------- of frames
 
 
-def mdct(signals: Any, frame_length: Any, window_fn: Callable | None = vorbis_window,
+def mdct(signals: TensorLike, frame_length: TensorLike, window_fn: Callable | None = vorbis_window,
          pad_end: bool = False, norm: str | None = None, name: str | None = None) -> Tensor:
     """Return the modified cosine transforms of frames that overlap by half.
 
@@ -175,7 +176,7 @@ def mdct(signals: Any, frame_length: Any, window_fn: Callable | None = vorbis_wi
         return dct(folded, type=4, norm=norm)
 
 
-def inverse_mdct(mdcts: Any, window_fn: Callable | None = vorbis_window,
+def inverse_mdct(mdcts: TensorLike, window_fn: Callable | None = vorbis_window,
                  norm: str | None = None, name: str | None = None) -> Tensor:
     """Return the signal of modified cosine transforms: frames that are added, by half over each
     other.
@@ -203,7 +204,7 @@ def inverse_mdct(mdcts: Any, window_fn: Callable | None = vorbis_window,
         return overlap_and_add(frames, half)
 
 
-def _multiple_of_four(frame_length: Any) -> int:
+def _multiple_of_four(frame_length: TensorLike) -> int:
     from hpcflow.graph.shape_inference import constant_value
 
     known = constant_value(convert_to_tensor(frame_length, name="frame_length"))

@@ -9,14 +9,16 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.ops.arrays.casting import cast
 
 
-def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: Any = False,
-          pad_value: Any = 0, axis: int = -1, name: str | None = None) -> Tensor:
+def frame(signal: TensorLike, frame_length: TensorLike, frame_step: TensorLike,
+          pad_end: Any = False, pad_value: Any = 0, axis: int = -1,
+          name: str | None = None) -> Tensor:
     """Return pieces of `signal` along a dimension, which becomes two: the frames, their samples.
 
     Args:
@@ -56,7 +58,7 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: Any = False,
         return raw_ops.GatherV2(signal, places, np.int32(axis))
 
 
-def _known_count(size: int | None, length: Tensor, step: Tensor, pad_end: Any) -> int | None:
+def _known_count(size: int | None, length: Tensor, step: Tensor, pad_end: bool) -> int | None:
     """How many frames a signal of `size` samples has, where constants tell."""
     each, every = constant_value(length), constant_value(step)
     if size is None or each is None or every is None:
@@ -66,7 +68,7 @@ def _known_count(size: int | None, length: Tensor, step: Tensor, pad_end: Any) -
     return max(0, 1 + (size - int(each)) // int(every))
 
 
-def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Tensor:
+def overlap_and_add(signal: TensorLike, frame_step: TensorLike, name: str | None = None) -> Tensor:
     """Return the sum of frames, each `frame_step` samples after the one before.
 
     Args:
@@ -110,7 +112,7 @@ def _end(count: Tensor, length: Tensor, step: Tensor) -> Tensor:
     return raw_ops.Add(length, raw_ops.Mul(step, raw_ops.Sub(count, np.int32(1))))
 
 
-def _padded(signal: Tensor, axis: int, size: Tensor, end: Tensor, value: Any) -> Tensor:
+def _padded(signal: Tensor, axis: int, size: Tensor, end: Tensor, value: TensorLike) -> Tensor:
     more = raw_ops.Maximum(raw_ops.Sub(end, size), np.int32(0))
     rank = len(signal.get_shape())
     unit = np.zeros((rank, 2), np.int32)

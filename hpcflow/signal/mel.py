@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
@@ -23,9 +25,9 @@ def _mel(hertz: Any) -> Any:
     return _HIGH * np.log1p(hertz / _BREAK)
 
 
-def linear_to_mel_weight_matrix(num_mel_bins: int = 20, num_spectrogram_bins: Any = 129,
-                                sample_rate: Any = 8000, lower_edge_hertz: float = 125.0,
-                                upper_edge_hertz: float = 3800.0, dtype: Any = dtypes.float32,
+def linear_to_mel_weight_matrix(num_mel_bins: int = 20, num_spectrogram_bins: TensorLike = 129,
+                                sample_rate: TensorLike = 8000, lower_edge_hertz: float = 125.0,
+                                upper_edge_hertz: float = 3800.0, dtype: DTypeLike = dtypes.float32,
                                 name: str | None = None) -> Tensor:
     """Return the matrix that makes mel spectra of linear ones: overlapping triangles.
 
@@ -80,7 +82,8 @@ def _check(bins: int, rate: Any, low: float, high: float, dtype: Any) -> None:
         raise ValueError(f"upper_edge_hertz {high:g} must not be above half of sample_rate {known}")
 
 
-def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None = None) -> Tensor:
+def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: TensorLike,
+                                    name: str | None = None) -> Tensor:
     """Return mel frequency cepstral coefficients, in the order and scale of HTK.
 
     Args:

@@ -8,6 +8,7 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 
@@ -30,7 +31,7 @@ def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
         return _rolled(x, axes, lambda n: raw_ops.Neg(raw_ops.FloorDiv(n, np.int32(2))))
 
 
-def _rolled(x: Any, axes: Any, half: Any) -> Tensor:
+def _rolled(x: TensorLike, axes: TensorLike, half: Any) -> Tensor:
     x = convert_to_tensor(x, name="x")
     sizes = raw_ops.Shape(x)
     if axes is None:

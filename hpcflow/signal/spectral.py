@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
@@ -18,7 +20,7 @@ __all__ = ["fft", "fft2d", "fft3d", "ifft", "ifft2d", "ifft3d", "irfft", "irfft2
            "rfft", "rfft2d", "rfft3d"]  # fmt: skip
 
 
-def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
+def rfft(input_tensor: Tensor, fft_length: Any = None, name: str | None = None) -> Tensor:
     """Return the first half of the spectra of real numbers, over the last dimension.
 
     The other half are the complex conjugates of this one.
@@ -50,7 +52,7 @@ def rfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
     return _forward(input_tensor, fft_length, "RFFT3D", 3, name)
 
 
-def irfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
+def irfft(input_tensor: Tensor, fft_length: Any = None, name: str | None = None) -> Tensor:
     """Return the real numbers whose spectra, over the last dimension, begin with the input.
 
     Args:
@@ -78,7 +80,8 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
     return _backward(input_tensor, fft_length, "IRFFT3D", 3, name)
 
 
-def _forward(input: Any, fft_length: Any, op_type: str, rank: int, name: str | None) -> Tensor:
+def _forward(input: TensorLike, fft_length: TensorLike, op_type: str, rank: int,
+             name: str | None) -> Tensor:
     with name_scope(name, op_type.lower(), [input, fft_length]) as scope:
         x = _as_tensor(input, dtypes.float32, dtypes.float64)
         if fft_length is None:
@@ -90,7 +93,8 @@ def _forward(input: Any, fft_length: Any, op_type: str, rank: int, name: str | N
         return getattr(raw_ops, op_type)(x, lengths, Tcomplex=kind, name=scope)
 
 
-def _backward(input: Any, fft_length: Any, op_type: str, rank: int, name: str | None) -> Tensor:
+def _backward(input: TensorLike, fft_length: TensorLike, op_type: str, rank: int,
+              name: str | None) -> Tensor:
     with name_scope(name, op_type.lower(), [input, fft_length]) as scope:
         x = _as_tensor(input, dtypes.complex64, dtypes.complex128)
         if fft_length is None:
@@ -102,21 +106,21 @@ def _backward(input: Any, fft_length: Any, op_type: str, rank: int, name: str | 
                                          name=scope)
 
 
-def _as_tensor(value: Any, single: Any, double: Any) -> Tensor:
+def _as_tensor(value: TensorLike, single: DType, double: DType) -> Tensor:
     """`value` in double precision if it has that already, else in single."""
     dtype = getattr(value, "dtype", None)
     is_double = dtype is not None and dtypes.as_dtype(dtype).base_dtype is double
     return convert_to_tensor(value, double if is_double else single, name="input")
 
 
-def _as_lengths(fft_length: Any, rank: int) -> Tensor:
+def _as_lengths(fft_length: TensorLike, rank: int) -> Tensor:
     lengths = convert_to_tensor(fft_length, dtypes.int32, name="fft_length")
     if lengths._dims is not None and lengths._dims != (rank,):
         raise ValueError(f"fft_length must be {rank} numbers but has shape {lengths.shape}")
     return lengths
 
 
-def _whole(sizes: Any, rank: int) -> Tensor:
+def _whole(sizes: TensorLike, rank: int) -> Tensor:
     """The lengths of the real numbers whose half spectra have these sizes, the last one even."""
     ones = np.array([*[0] * (rank - 1), 1], np.int32)
     if isinstance(sizes, np.ndarray):
@@ -133,7 +137,7 @@ def _halved(lengths: Tensor, rank: int) -> Any:
     return raw_ops.Add(raw_ops.FloorDiv(lengths, ones + 1), ones)
 
 
-def _filled(x: Tensor, sizes: Any, rank: int) -> Tensor:
+def _filled(x: Tensor, sizes: Tensor | np.ndarray, rank: int) -> Tensor:
     """`x`, followed by zeros up to `sizes` unless it is known to reach that far."""
     have = last_sizes(x, rank)
     wanted = constant_value(sizes) if isinstance(sizes, Tensor) else sizes

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
@@ -18,9 +20,9 @@ from hpcflow.signal.spectral import irfft, rfft
 from hpcflow.signal.windows import hann_window
 
 
-def stft(signals: Any, frame_length: Any, frame_step: Any, fft_length: Any = None,
-         window_fn: Callable | None = hann_window, pad_end: bool = False,
-         name: str | None = None) -> Tensor:
+def stft(signals: TensorLike, frame_length: TensorLike, frame_step: TensorLike,
+         fft_length: TensorLike | None = None, window_fn: Callable | None = hann_window,
+         pad_end: bool = False, name: str | None = None) -> Tensor:
     """Return the spectra of the frames of signals.
 
     Args:
@@ -46,8 +48,9 @@ def stft(signals: Any, frame_length: Any, frame_step: Any, fft_length: Any = Non
         return rfft(frames, [_fft_length(fft_length, frame_length)])
 
 
-def inverse_stft(stfts: Any, frame_length: Any, frame_step: Any, fft_length: Any = None,
-                 window_fn: Callable | None = hann_window, name: str | None = None) -> Tensor:
+def inverse_stft(stfts: TensorLike, frame_length: TensorLike, frame_step: TensorLike,
+                 fft_length: TensorLike | None = None, window_fn: Callable | None = hann_window,
+                 name: str | None = None) -> Tensor:
     """Return the sum of the signals of spectra, frame by frame.
 
     The weights of :func:`inverse_stft_window_fn` make it the inverse of :func:`stft`.
@@ -71,7 +74,7 @@ def inverse_stft(stfts: Any, frame_length: Any, frame_step: Any, fft_length: Any
         return overlap_and_add(frames, frame_step)
 
 
-def inverse_stft_window_fn(frame_step: Any, forward_window_fn: Callable = hann_window,
+def inverse_stft_window_fn(frame_step: TensorLike, forward_window_fn: Callable = hann_window,
                            name: str | None = None) -> Callable:
     """Return the ``window_fn`` with which :func:`inverse_stft` undoes :func:`stft`.
 
@@ -81,7 +84,7 @@ def inverse_stft_window_fn(frame_step: Any, forward_window_fn: Callable = hann_w
         name: name of the scope.
     """
 
-    def window(frame_length: Any, dtype: Any) -> Tensor:
+    def window(frame_length: TensorLike, dtype: DTypeLike) -> Tensor:
         with name_scope(name, "inverse_stft_window_fn", [forward_window_fn]):
             length, step = _scalar(frame_length, "length"), _scalar(frame_step, "step")
             forward = forward_window_fn(length, dtype=dtype)
@@ -122,7 +125,7 @@ def _fft_length(given: Any, frame_length: Tensor) -> Tensor:
     return raw_ops.Cast(raw_ops.Rint(raw_ops.Pow(np.float64(2), bits)), DstT=dtypes.int32)
 
 
-def _scalar(value: Any, name: str) -> Tensor:
+def _scalar(value: TensorLike, name: str) -> Tensor:
     value = convert_to_tensor(value, name=name)
     value.get_shape().assert_has_rank(0)
     return raw_ops.Cast(value, DstT=dtypes.int32)

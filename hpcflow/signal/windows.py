@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.flow.cond import cond
 
 
-def hann_window(window_length: Any, periodic: bool = True, dtype: Any = dtypes.float32,
+def hann_window(window_length: TensorLike, periodic: bool = True, dtype: DTypeLike = dtypes.float32,
                 name: str | None = None) -> Tensor:
     """Return half a wave of a cosine, raised above zero, as weights.
 
@@ -32,14 +34,14 @@ def hann_window(window_length: Any, periodic: bool = True, dtype: Any = dtypes.f
     return _raised_cosine(name, "hann_window", window_length, periodic, dtype, 0.5, 0.5)
 
 
-def hamming_window(window_length: Any, periodic: bool = True, dtype: Any = dtypes.float32,
-                   name: str | None = None) -> Tensor:
+def hamming_window(window_length: TensorLike, periodic: bool = True,
+                   dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Tensor:
     """Return Hamming's window, ``0.54 - 0.46 cos``; see :func:`hann_window`."""
     return _raised_cosine(name, "hamming_window", window_length, periodic, dtype, 0.54, 0.46)
 
 
-def _raised_cosine(name: str | None, default: str, length: Any, periodic: bool, dtype: Any,
-                   middle: float, height: float) -> Tensor:
+def _raised_cosine(name: str | None, default: str, length: TensorLike, periodic: bool,
+                   dtype: DTypeLike, middle: float, height: float) -> Tensor:
     dtype = _floating(dtype)
     with name_scope(name, default, [length, periodic]):
         length = _scalar(length)
@@ -59,8 +61,8 @@ def _raised_cosine(name: str | None, default: str, length: Any, periodic: bool, 
         return cond(raw_ops.Equal(length, np.int32(1)), ones, wave)
 
 
-def kaiser_window(window_length: Any, beta: Any = 12.0, dtype: Any = dtypes.float32,
-                  name: str | None = None) -> Tensor:
+def kaiser_window(window_length: TensorLike, beta: TensorLike = 12.0,
+                  dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Tensor:
     """Return Kaiser's window of a modified Bessel function of order 0.
 
     Args:
@@ -83,8 +85,9 @@ def kaiser_window(window_length: Any, beta: Any = 12.0, dtype: Any = dtypes.floa
                                                   raw_ops.BesselI0e(beta)))
 
 
-def kaiser_bessel_derived_window(window_length: Any, beta: Any = 12.0,
-                                 dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+def kaiser_bessel_derived_window(window_length: TensorLike, beta: TensorLike = 12.0,
+                                 dtype: DTypeLike = dtypes.float32,
+                                 name: str | None = None) -> Tensor:
     """Return the window whose squares, shifted by half of it, sum to one; for :func:`mdct`.
 
     See :func:`kaiser_window`; `window_length` is even.
@@ -98,7 +101,7 @@ def kaiser_bessel_derived_window(window_length: Any, beta: Any = 12.0,
                                 np.int32(0))
 
 
-def vorbis_window(window_length: Any, dtype: Any = dtypes.float32,
+def vorbis_window(window_length: TensorLike, dtype: DTypeLike = dtypes.float32,
                   name: str | None = None) -> Tensor:
     """Return the power-complementary window of the Vorbis codec; see :func:`hann_window`."""
     dtype = _floating(dtype)
@@ -110,7 +113,7 @@ def vorbis_window(window_length: Any, dtype: Any = dtypes.float32,
                                        _number(math.pi / 2, dtype)))
 
 
-def _floating(dtype: Any) -> dtypes.DType:
+def _floating(dtype: DTypeLike) -> dtypes.DType:
     dtype = dtypes.as_dtype(dtype)
     if not dtype.is_floating:
         raise ValueError(f"A window is of floating-point numbers, not of {dtype.name}")

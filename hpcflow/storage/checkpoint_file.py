@@ -87,7 +87,7 @@ class CheckpointFile(ABC):
         return dtype
 
     def read(
-        self, name: str, slice_spec: Any = None, dtype: Any = None, shape: Any = None
+        self, name: str, slice_spec: str | None = None, dtype: Any = None, shape: Any = None
     ) -> np.ndarray:
         """Read a variable, or the slice that a `shape_and_slice` string or Region selects.
 
@@ -117,7 +117,7 @@ class CheckpointFile(ABC):
         return found
 
     def _check_expected(
-        self, name: str, variable: StoredVariable, region: Region, dtype: Any, shape: Any
+        self, name: str, variable: StoredVariable, region: Region, dtype: DType | None, shape: Any
     ) -> None:
         wanted = variable.dtype if dtype is None else dtypes.as_dtype(dtype).base_dtype
         extent = region.extent if shape is None else tuple([int(dim) for dim in shape])

@@ -7,11 +7,14 @@ byte's value and its position. NumPy looks them up for many blocks at once.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow.host.tuning import files as tuning
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 _POLYNOMIAL = 0x82F63B78
 _ALL_ONES = 0xFFFFFFFF
@@ -27,7 +30,7 @@ def crc32c(data: Any) -> int:
     return crc ^ _ALL_ONES
 
 
-def masked_crc32c(data: Any) -> int:
+def masked_crc32c(data: TensorLike) -> int:
     """The CRC-32C of `data` as TFRecord files store it: rotated, plus a constant."""
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & _ALL_ONES

@@ -102,7 +102,7 @@ def fixed_width(offsets: np.ndarray, data: np.ndarray, shape: tuple[int, ...]
     return decode_strings(offsets, data, shape).astype(f"S{width}")
 
 
-def _as_bytes(item: Any) -> bytes:
+def _as_bytes(item: bytes) -> bytes:
     if isinstance(item, bytes):
         return item
     if isinstance(item, str):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from hpcflow.storage.hdf5_files import load_h5py, open_file
 from hpcflow.storage.layout import Entry
 from hpcflow.storage.records import checksum
 from hpcflow.storage.slices import Region
+
+if TYPE_CHECKING:
+    import h5py
 
 VARIABLES = "variables"
 INDEX = "index"
@@ -93,12 +96,12 @@ def _open_image(image: FileImage) -> Any:
     return open_file(image, "w", **_ALIGNMENT)
 
 
-def _create_datasets(file: Any, entries: Iterable[Entry]) -> list[Entry]:
+def _create_datasets(file: h5py.File, entries: Iterable[Entry]) -> list[Entry]:
     group = file.create_group(VARIABLES)
     return [entry if entry.is_string else _create_dataset(group, entry) for entry in entries]
 
 
-def _create_dataset(group: Any, entry: Entry) -> Entry:
+def _create_dataset(group: h5py.Group, entry: Entry) -> Entry:
     """One contiguous dataset whose space is allocated now and never filled."""
     from h5py import h5d, h5p, h5s
 
@@ -113,7 +116,7 @@ def _create_dataset(group: Any, entry: Entry) -> Entry:
     return replace(entry, offset=dataset.get_offset())
 
 
-def _describe(holder: Any, entry: Entry) -> None:
+def _describe(holder: h5py.Dataset | h5py.Group, entry: Entry) -> None:
     holder.attrs["name"] = np.bytes_(entry.name.encode()[:_ATTRIBUTE_BYTES])
     holder.attrs["dtype"] = np.bytes_(entry.dtype.name)
 
@@ -158,7 +161,7 @@ def _selection(dataset: Any, region: Region) -> Any:
     return space
 
 
-def _finish(file: Any, entries: Iterable[Entry], index: bytes, table: np.ndarray,
+def _finish(file: h5py.File, entries: Iterable[Entry], index: bytes, table: np.ndarray,
             attributes: Mapping[str, Any], strings: Strings) -> None:
     for entry in entries:
         if entry.is_string:
@@ -171,7 +174,7 @@ def _finish(file: Any, entries: Iterable[Entry], index: bytes, table: np.ndarray
     file.attrs["format"] = np.bytes_(_FORMAT)
 
 
-def _add_strings(group: Any, entry: Entry, offsets: np.ndarray, data: np.ndarray) -> None:
+def _add_strings(group: h5py.Group, entry: Entry, offsets: np.ndarray, data: np.ndarray) -> None:
     fixed = encoding.fixed_width(offsets, data, entry.shape)
     if fixed is not None:
         _describe(group.create_dataset(entry.link, data=fixed), entry)
@@ -182,7 +185,7 @@ def _add_strings(group: Any, entry: Entry, offsets: np.ndarray, data: np.ndarray
     parts.create_dataset("bytes", data=data)
 
 
-def format_version(file: Any) -> int:
+def format_version(file: h5py.File) -> int:
     """The version of the checkpoint that an open file is. Raises Damage where it is none."""
     if "format" not in file.attrs or plain_hdf5.attribute(file, "format") != _FORMAT:
         raise Damage("it holds no complete hpcflow checkpoint")

@@ -7,7 +7,7 @@ describes less, or more, than every element once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -79,21 +79,21 @@ def parse_index(index: bytes) -> dict[str, IndexedVariable]:
     return variables
 
 
-def _field(item: Any, key: str, kind: type) -> Any:
+def _field(item: Mapping[str, Any], key: str, kind: type) -> Any:
     value = item.get(key) if isinstance(item, dict) else None
     if type(value) is not kind:
         raise Damage(f"its index has no {key}")
     return value
 
 
-def _numbers(item: Any, key: str, limit: int = _LARGEST) -> tuple[int, ...]:
+def _numbers(item: Mapping[str, Any], key: str, limit: int = _LARGEST) -> tuple[int, ...]:
     numbers = _field(item, key, list)
     if not all(type(n) is int and 0 <= n < limit for n in numbers):
         raise Damage(f"its index has a {key} that is none")
     return tuple(numbers)
 
 
-def _parse_variable(name: str, item: Any) -> IndexedVariable:
+def _parse_variable(name: str, item: Mapping[str, Any]) -> IndexedVariable:
     dtype = dtypes.as_dtype(_field(item, "dtype", str))
     shape = _numbers(item, "shape")
     link = _field(item, "link", str)
@@ -108,7 +108,7 @@ def _parse_variable(name: str, item: Any) -> IndexedVariable:
     return IndexedVariable(dtype, shape, link, tuple(pieces), None)
 
 
-def _parse_piece(name: str, shape: tuple[int, ...], item: Any) -> PieceRecord:
+def _parse_piece(name: str, shape: tuple[int, ...], item: Mapping[str, Any]) -> PieceRecord:
     region = Region(shape, _numbers(item, "start"), _numbers(item, "extent"))
     checksums = _numbers(item, "checksums", 1 << 32)
     rows = _field(item, "rows", int)

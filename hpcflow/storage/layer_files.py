@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hpcflow.storage import plain_hdf5
 from hpcflow.storage.hdf5_files import open_file
+
+if TYPE_CHECKING:
+    import h5py
 
 Named = Sequence[tuple[str, np.ndarray]]
 _OPTIMIZER = "optimizer_weights"
@@ -42,13 +45,13 @@ def write(path: str, layers: Sequence[tuple[str, Named]], texts: dict[str, str] 
             os.remove(temporary)
 
 
-def _put(group: Any, values: Named) -> None:
+def _put(group: h5py.Group, values: Named) -> None:
     _put_names(group, "weight_names", [name for name, _ in values])
     for name, value in values:
         group.create_dataset(name, data=value)
 
 
-def _put_names(group: Any, key: str, names: list[str]) -> None:
+def _put_names(group: h5py.File | h5py.Group, key: str, names: list[str]) -> None:
     """Names as an attribute, or several where they are too long for one."""
     data = [n.encode() for n in names]
     width = max(map(len, data), default=1)
@@ -60,14 +63,14 @@ def _put_names(group: Any, key: str, names: list[str]) -> None:
         group.attrs[f"{key}{number}"] = np.array(data[start:start + count], f"S{width}")
 
 
-def _names(group: Any, key: str) -> list[str]:
+def _names(group: h5py.File | h5py.Group, key: str) -> list[str]:
     keys = [key] if key in group.attrs else []
     while key not in keys and f"{key}{len(keys)}" in group.attrs:
         keys.append(f"{key}{len(keys)}")
     return [n.decode() if isinstance(n, bytes) else str(n) for k in keys for n in group.attrs[k]]
 
 
-def _values(group: Any) -> list[tuple[str, np.ndarray]]:
+def _values(group: h5py.Group) -> list[tuple[str, np.ndarray]]:
     return [(name, np.asarray(plain_hdf5.dataset(group, name)))
             for name in _names(group, "weight_names")]
 

@@ -7,11 +7,14 @@ no claim of more data than there are.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.storage.checkpoint_file import Damage
 from hpcflow.storage.hdf5_files import open_file
 from hpcflow.storage.raw_files import require_regular
+
+if TYPE_CHECKING:
+    import h5py
 
 _ATTRIBUTE_BYTES = 1 << 16
 # The best that deflate can do is 1032 to 1.
@@ -24,7 +27,7 @@ def open_plain(path: str) -> Any:
     return open_file(path, "r")
 
 
-def member(group: Any, path: str) -> Any:
+def member(group: h5py.File | h5py.Group, path: str) -> Any:
     """The group or data set of a path below a group, all of whose links are hard.
 
     Raises Damage for other links, KeyError where there is none.
@@ -43,7 +46,7 @@ def member(group: Any, path: str) -> Any:
     return found
 
 
-def dataset(group: Any, path: str) -> Any:
+def dataset(group: h5py.File | h5py.Group, path: str) -> Any:
     """A data set whose data lie in the file, as `member` finds it."""
     from h5py import Dataset, h5d
 
@@ -58,12 +61,12 @@ def dataset(group: Any, path: str) -> Any:
     return found
 
 
-def stored_bytes(found: Any) -> int:
+def stored_bytes(found: h5py.Dataset) -> int:
     """The bytes that the elements of a data set take in the file."""
     return int(found.id.get_type().get_size()) * int(found.size or 0)
 
 
-def place(found: Any, file_size: int) -> int:
+def place(found: h5py.Dataset, file_size: int) -> int:
     """The first byte of a data set that lies in one piece in a file of this size.
 
     Raises Damage for one that is compressed, cut in chunks, or not all inside of the file.
@@ -81,7 +84,7 @@ def place(found: Any, file_size: int) -> int:
     return int(offset)
 
 
-def attribute(holder: Any, name: str) -> Any:
+def attribute(holder: h5py.File | h5py.Dataset, name: str) -> Any:
     """A small attribute of fixed size. Raises Damage for another, KeyError where there is none."""
     from h5py import h5t
 

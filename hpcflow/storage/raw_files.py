@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from hpcflow.host.tuning import files as tuning
 
@@ -48,7 +47,7 @@ def read_file(path: str) -> bytes:
         return file.read()
 
 
-def pwrite_all(descriptor: int, data: Any, position: int) -> None:
+def pwrite_all(descriptor: int, data: bytearray | memoryview, position: int) -> None:
     """Write all bytes of a buffer at a position of a file."""
     view = memoryview(data)
     done = 0

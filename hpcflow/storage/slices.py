@@ -162,7 +162,7 @@ def format_slice_spec(full: Sequence[int], start: Sequence[int], extent: Sequenc
     return " ".join([str(dim) for dim in region.full]) + " " + ":".join(parts)
 
 
-def as_region(spec: Any, shape: Sequence[int], name: str) -> Region:
+def as_region(spec: str | None, shape: Sequence[int], name: str) -> Region:
     """The region of variable `name` (of full shape `shape`) that a slice spec selects.
 
     `spec` is None, a `shape_and_slice` string or a Region. Raises InvalidArgumentError if its

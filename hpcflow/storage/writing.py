@@ -103,7 +103,8 @@ def write_collective(layout: Layout | bytes, pieces: Iterable[PieceArgument], co
     return encode_records(records)
 
 
-def _prepare(layout: Layout, name: str, spec: Any, value: Any) -> _Piece:
+def _prepare(layout: Layout, name: str, spec: str | None,
+             value: np.ndarray | np.generic | bytes) -> _Piece:
     """Check a piece against the layout."""
     entry = layout.by_name.get(name)
     if entry is None:

@@ -6,9 +6,13 @@ import os
 import threading
 import time
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.graph import Graph
+from hpcflow.graph.likes import SessionLike, TensorLike
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 class FileWriter:
@@ -30,8 +34,8 @@ class FileWriter:
     """
 
     def __init__(self, logdir: str, graph: Any = None, max_queue: int = 10,
-                 flush_secs: float = 120, graph_def: Any = None,
-                 filename_suffix: str | None = None, session: Any = None) -> None:
+                 flush_secs: float = 120, graph_def: Message | None = None,
+                 filename_suffix: str | None = None, session: SessionLike | None = None) -> None:
         if graph is not None and graph_def is not None:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
         self._logdir = os.fspath(logdir)
@@ -79,7 +83,7 @@ class FileWriter:
 
     # ------------------------------------------------------------ events
 
-    def add_event(self, event: Any) -> None:
+    def add_event(self, event: Message) -> None:
         """Add an ``Event`` protobuf as it is."""
         with self._lock:
             writer = self._writer
@@ -95,7 +99,7 @@ class FileWriter:
             event.step = int(global_step)
         self.add_event(event)
 
-    def add_summary(self, summary: Any, global_step: Any = None) -> None:
+    def add_summary(self, summary: Any, global_step: TensorLike | None = None) -> None:
         """Add a ``Summary``, or the bytes of one as ``Session.run`` returns them.
 
         `global_step` is the training step that it belongs to.
@@ -113,13 +117,14 @@ class FileWriter:
                 self._described.add(value.tag)
         self._add(event, global_step)
 
-    def add_session_log(self, session_log: Any, global_step: Any = None) -> None:
+    def add_session_log(self, session_log: Message, global_step: TensorLike | None = None) -> None:
         """Add a ``SessionLog``: that training started, stopped or saved a checkpoint."""
         event = _event()
         event.session_log.CopyFrom(session_log)
         self._add(event, global_step)
 
-    def add_graph(self, graph: Any = None, global_step: Any = None, graph_def: Any = None) -> None:
+    def add_graph(self, graph: Graph | None = None, global_step: TensorLike | None = None,
+                  graph_def: Any = None) -> None:
         """Add a Graph, or (the old form) a ``GraphDef``.
 
         Raises ``ValueError`` if both are given, ``TypeError`` for anything else.
@@ -145,7 +150,8 @@ class FileWriter:
             graph = graph.as_graph_def(add_shapes=True)
         self.add_meta_graph(export_meta_graph(graph_def=graph, graph=Graph()))
 
-    def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
+    def add_meta_graph(self, meta_graph_def: Message,
+                       global_step: TensorLike | None = None) -> None:
         """Add a ``MetaGraphDef``. Raises ``TypeError`` for anything else."""
         if not hasattr(meta_graph_def, "meta_info_def"):
             raise TypeError("meta_graph_def must be type MetaGraphDef, got "
@@ -154,7 +160,8 @@ class FileWriter:
         event.meta_graph_def = meta_graph_def.SerializeToString()
         self._add(event, global_step)
 
-    def add_run_metadata(self, run_metadata: Any, tag: str, global_step: Any = None) -> None:
+    def add_run_metadata(self, run_metadata: Message, tag: str,
+                         global_step: TensorLike | None = None) -> None:
         """Add the ``RunMetadata`` of one step under `tag`.
 
         Raises ``ValueError`` if the tag was used before.

@@ -6,7 +6,10 @@ from __future__ import annotations
 import contextlib
 import unittest
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 
 class Assertions(unittest.TestCase):
@@ -97,7 +100,8 @@ class Assertions(unittest.TestCase):
                 for b in (b for later in groups[number + 1:] for b in later):
                     self.assertTrue(a < b and b > a and a != b and not b <= a, msg)
 
-    def assertBetween(self, value: Any, minv: Any, maxv: Any, msg: str | None = None) -> None:
+    def assertBetween(self, value: TensorLike, minv: Any, maxv: Any,
+                      msg: str | None = None) -> None:
         """Check that `minv` <= `value` <= `maxv`."""
         if not minv <= value <= maxv:
             self.fail(self._formatMessage(
@@ -108,7 +112,7 @@ class Assertions(unittest.TestCase):
         if not actual.endswith(expected_end):
             self.fail(self._formatMessage(msg, f"{actual!r} does not end with {expected_end!r}"))
 
-    def assertSameStructure(self, a: Any, b: Any, aname: str = "a", bname: str = "b",
+    def assertSameStructure(self, a: TensorLike, b: TensorLike, aname: str = "a", bname: str = "b",
                             msg: str | None = None) -> None:
         """Check that nests of dicts, lists and values are equal; says where they are not."""
         problems = list(_differences(a, b, aname))
@@ -134,7 +138,7 @@ class Assertions(unittest.TestCase):
         return None
 
 
-def _differences(a: Any, b: Any, path: str) -> Iterator[str]:
+def _differences(a: TensorLike, b: TensorLike, path: str) -> Iterator[str]:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for key in {**a, **b}:
             if key in a and key in b:

@@ -6,9 +6,12 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import SessionLike, TensorLike
 
 _registered: list[type[Benchmark]] = []
 
@@ -38,10 +41,11 @@ class Benchmark:
                  "extras": dict(extras) if extras else None}
         print(json.dumps({k: v for k, v in entry.items() if v is not None}))
 
-    def run_op_benchmark(self, sess: Any, op_or_tensor: Any, feed_dict: dict | None = None,
-                         burn_iters: int = 2, min_iters: int = 10, store_trace: bool = False,
-                         store_memory_usage: bool = True, name: str | None = None,
-                         extras: Mapping | None = None, mbs: float = 0) -> dict[str, Any]:
+    def run_op_benchmark(self, sess: SessionLike, op_or_tensor: TensorLike,
+                         feed_dict: dict | None = None, burn_iters: int = 2, min_iters: int = 10,
+                         store_trace: bool = False, store_memory_usage: bool = True,
+                         name: str | None = None, extras: Mapping | None = None,
+                         mbs: float = 0) -> dict[str, Any]:
         """Time an operation or a tensor, print the result and return it.
 
         Args:
@@ -78,7 +82,7 @@ class Benchmark:
         return result
 
 
-def _trace(sess: Any, op: Any, feed_dict: dict | None) -> str:
+def _trace(sess: SessionLike, op: Any, feed_dict: dict | None) -> str:
     """The steps of one run as text."""
     from tensorboard.compat.proto.config_pb2 import RunMetadata, RunOptions
 

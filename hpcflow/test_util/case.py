@@ -8,9 +8,9 @@ import random
 import re
 import threading
 import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +18,16 @@ from hpcflow import dtypes, errors
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import Graph, device, get_default_graph, reset_default_graph
+from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.variables import Variable
 from hpcflow.runtime.session.session import Session
 from hpcflow.shapes import TensorShape
 from hpcflow.test_util.assertions import Assertions
 from hpcflow.test_util.environment import get_temp_dir, gpu_device_name
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 SEED = 87654321
 
@@ -98,8 +102,8 @@ class TestCase(Assertions):
         return str(path)
 
     @contextlib.contextmanager
-    def test_session(self, graph: Graph | None = None, config: Any = None, use_gpu: bool = False,
-                     force_gpu: bool = False) -> Iterator[Session]:
+    def test_session(self, graph: Graph | None = None, config: Message | None = None,
+                     use_gpu: bool = False, force_gpu: bool = False) -> Iterator[Session]:
         """Context manager: a session, and its graph as the default graph.
 
         Without `graph` and `config` all blocks of a test share one session, so that variables keep
@@ -123,15 +127,15 @@ class TestCase(Assertions):
     test_session.__test__ = False  # type: ignore[attr-defined]
 
     @contextlib.contextmanager
-    def cached_session(self, graph: Graph | None = None, config: Any = None,
+    def cached_session(self, graph: Graph | None = None, config: Message | None = None,
                        use_gpu: bool = False, force_gpu: bool = False) -> Iterator[Session]:
         """Context manager: the session that all blocks of a test share; see `test_session`."""
         with self.test_session(graph, config, use_gpu, force_gpu) as session:
             yield session
 
     @contextlib.contextmanager
-    def session(self, graph: Graph | None = None, config: Any = None, use_gpu: bool = False,
-                force_gpu: bool = False) -> Iterator[Session]:
+    def session(self, graph: Graph | None = None, config: Message | None = None,
+                use_gpu: bool = False, force_gpu: bool = False) -> Iterator[Session]:
         """Context manager: as `test_session`, with a new session that ends with the block."""
         with self.test_session(graph or get_default_graph(), config, use_gpu,
                                force_gpu) as session:
@@ -145,7 +149,7 @@ class TestCase(Assertions):
             cached = self._cached_session = Session()
         return cached
 
-    def evaluate(self, tensors: Any) -> Any:
+    def evaluate(self, tensors: TensorLike) -> Any:
         """Return the values of `tensors` (any nest) in the default session, else the test's."""
         default = get_default_session()
         if default is not None:
@@ -171,7 +175,7 @@ class TestCase(Assertions):
             self.fail(self._formatMessage(msg, f"{actual!r} does not start with "
                                                f"{expected_start!r}"))
 
-    def assertProtoEquals(self, expected_message_maybe_ascii: Any, message: Any) -> None:
+    def assertProtoEquals(self, expected_message_maybe_ascii: str, message: Message) -> None:
         """Fail unless `message` equals a message, given as such or in the text format."""
         expected = expected_message_maybe_ascii
         if isinstance(expected, str):
@@ -183,12 +187,12 @@ class TestCase(Assertions):
             self.assertMultiLineEqual(str(expected), str(message))
             self.fail("the messages differ in unknown fields or in NaN")
 
-    def assertShapeEqual(self, np_array: np.ndarray, tf_tensor: Any) -> None:
+    def assertShapeEqual(self, np_array: np.ndarray, tf_tensor: TensorHandle) -> None:
         """Fail unless the tensor's static shape is the array's."""
         self.assertIsInstance(np_array, (np.ndarray, np.generic))
         self.assertEqual(list(np_array.shape), TensorShape(tf_tensor.get_shape()).as_list())
 
-    def assertDeviceEqual(self, device1: Any, device2: Any) -> None:
+    def assertDeviceEqual(self, device1: str, device2: Any) -> None:
         """Fail unless both name the same device."""
         first, second = (DeviceSpec.from_string(d).to_string() if isinstance(d, str) else
                          "" if d is None else d.to_string() for d in (device1, device2))
@@ -220,13 +224,13 @@ class TestCase(Assertions):
         else:
             self.fail(f"{exception_type.__name__} not raised")
 
-    def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Any:
+    def assertRaisesOpError(self, expected_err_re_or_predicate: str) -> Any:
         """As :meth:`assertRaisesWithPredicateMatch` for errors of operations."""
         return self.assertRaisesWithPredicateMatch(errors.OpError, expected_err_re_or_predicate)
 
     # ------------------------------------------------------------ numbers and arrays
 
-    def _array(self, value: Any) -> np.ndarray:
+    def _array(self, value: TensorLike) -> np.ndarray:
         return _array(self._evaluated(value))
 
     def _evaluated(self, value: Any) -> Any:
@@ -246,13 +250,13 @@ class TestCase(Assertions):
         near = f1 == f2 or abs(f1 - f2) <= err or (math.isnan(f1) and math.isnan(f2))
         self.assertTrue(near, f"{f1!r} != {f2!r} +/- {err!r}{f' ({msg})' if msg else ''}")
 
-    def assertArrayNear(self, farray1: Any, farray2: Any, err: float) -> None:
+    def assertArrayNear(self, farray1: Any, farray2: Sequence[Any], err: float) -> None:
         """Fail unless the sequences have the same length and near elements."""
         self.assertEqual(len(farray1), len(farray2))
         for f1, f2 in zip(farray1, farray2):
             self.assertNear(float(f1), float(f2), err)
 
-    def assertNDArrayNear(self, ndarray1: Any, ndarray2: Any, err: float) -> None:
+    def assertNDArrayNear(self, ndarray1: TensorLike, ndarray2: TensorLike, err: float) -> None:
         """Fail unless the 2-norm of the difference is at most `err`."""
         first, second = self._array(ndarray1), self._array(ndarray2)
         self.assertEqual(first.shape, second.shape)
@@ -283,7 +287,7 @@ class TestCase(Assertions):
             np.testing.assert_allclose(_comparable(first), _comparable(second), rtol, atol,
                                        err_msg=msg or "")
 
-    def assertAllCloseAccordingToType(self, a: Any, b: Any, rtol: float = 1e-6,
+    def assertAllCloseAccordingToType(self, a: TensorLike, b: TensorLike, rtol: float = 1e-6,
                                       atol: float = 1e-6, float_rtol: float = 1e-6,
                                       float_atol: float = 1e-6, half_rtol: float = 1e-3,
                                       half_atol: float = 1e-3, bfloat16_rtol: float = 1e-2,
@@ -314,33 +318,34 @@ class TestCase(Assertions):
         self.assertEqual(first.shape, second.shape, msg)
         np.testing.assert_array_equal(first, second, err_msg=msg or "")
 
-    def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6) -> None:
+    def assertNotAllClose(self, a: TensorLike, b: TensorLike, rtol: float = 1e-6,
+                          atol: float = 1e-6) -> None:
         """Fail if :meth:`assertAllClose` holds."""
         with self.assertRaises(AssertionError, msg="the values are close"):
             self.assertAllClose(a, b, rtol, atol)
 
-    def assertNotAllEqual(self, a: Any, b: Any) -> None:
+    def assertNotAllEqual(self, a: TensorLike, b: TensorLike) -> None:
         """Fail if :meth:`assertAllEqual` holds."""
         with self.assertRaises(AssertionError, msg="the values are equal"):
             self.assertAllEqual(a, b)
 
-    def assertAllGreater(self, a: Any, comparison_target: Any) -> None:
+    def assertAllGreater(self, a: TensorLike, comparison_target: Any) -> None:
         """Fail unless all elements are greater than the target."""
         self.assertGreater(np.min(self._array(a)), comparison_target)
 
-    def assertAllGreaterEqual(self, a: Any, comparison_target: Any) -> None:
+    def assertAllGreaterEqual(self, a: TensorLike, comparison_target: Any) -> None:
         """Fail unless no element is less than the target."""
         self.assertGreaterEqual(np.min(self._array(a)), comparison_target)
 
-    def assertAllLess(self, a: Any, comparison_target: Any) -> None:
+    def assertAllLess(self, a: TensorLike, comparison_target: Any) -> None:
         """Fail unless all elements are less than the target."""
         self.assertLess(np.max(self._array(a)), comparison_target)
 
-    def assertAllLessEqual(self, a: Any, comparison_target: Any) -> None:
+    def assertAllLessEqual(self, a: TensorLike, comparison_target: Any) -> None:
         """Fail unless no element is greater than the target."""
         self.assertLessEqual(np.max(self._array(a)), comparison_target)
 
-    def assertAllInRange(self, target: Any, lower_bound: Any, upper_bound: Any,
+    def assertAllInRange(self, target: TensorLike, lower_bound: Any, upper_bound: Any,
                          open_lower_bound: bool = False, open_upper_bound: bool = False) -> None:
         """Fail unless all elements are between the bounds, which an open side excludes."""
         above = self.assertAllGreater if open_lower_bound else self.assertAllGreaterEqual
@@ -348,12 +353,12 @@ class TestCase(Assertions):
         above(target, lower_bound)
         below(target, upper_bound)
 
-    def assertAllInSet(self, target: Any, expected_set: Any) -> None:
+    def assertAllInSet(self, target: TensorLike, expected_set: Any) -> None:
         """Fail unless all elements are among the expected ones."""
         self.assertLessEqual(set(self._array(target).ravel().tolist()), set(expected_set))
 
 
-def _array(value: Any) -> np.ndarray:
+def _array(value: TensorLike) -> np.ndarray:
     """`value` as an array; texts as bytes, as they come from sessions."""
     array = np.asarray(value)
     if array.dtype.kind == "U":
@@ -366,7 +371,7 @@ def _comparable(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float32) if array.dtype == dtypes.bfloat16.np else array
 
 
-def _is_ragged(value: Any) -> bool:
+def _is_ragged(value: TensorLike) -> bool:
     """Whether `value` is a sequence of arrays that do not make one array, or of dicts."""
     if not isinstance(value, (list, tuple)) or not value:
         return False

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 def _unchanged(*args: Any, **kwargs: Any) -> Any:
@@ -19,7 +22,7 @@ run_all_in_deprecated_graph_mode_only = run_all_in_graph_and_eager_modes = _unch
 disable_xla = disable_tfrt = enable_control_flow_v2 = _unchanged
 
 
-def run_in_graph_and_eager_modes(method: Callable | None = None, config: Any = None,
+def run_in_graph_and_eager_modes(method: Callable | None = None, config: Message | None = None,
                                  use_gpu: bool = True, **_ignored: Any) -> Callable:
     """Decorator: a method of a test case runs within a session, that of ``test_session``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hpcflow.autodiff import gradients
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import device
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.shapes import TensorShape
@@ -17,9 +19,9 @@ from hpcflow.shapes import TensorShape
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
 
-def compute_gradient(x: Any, x_shape: Any, y: Tensor, y_shape: Any, x_init_value: Any = None,
-                     delta: float = 1e-3, init_targets: Any = None,
-                     extra_feed_dict: dict | None = None) -> Any:
+def compute_gradient(x: TensorLike, x_shape: Sequence[Any], y: Tensor, y_shape: Any,
+                     x_init_value: TensorLike | None = None, delta: float = 1e-3,
+                     init_targets: Any = None, extra_feed_dict: dict | None = None) -> Any:
     """Return the Jacobian of `y` by `x`, computed by ``gradients`` and by central differences.
 
     Args:
@@ -47,8 +49,8 @@ def compute_gradient(x: Any, x_shape: Any, y: Tensor, y_shape: Any, x_init_value
     return _jacobians(x, x_shape, y, y_shape, values, delta, feeds)
 
 
-def compute_gradient_error(x: Any, x_shape: Any, y: Tensor, y_shape: Any, x_init_value: Any = None,
-                           delta: float = 1e-3, init_targets: Any = None,
+def compute_gradient_error(x: TensorLike, x_shape: Sequence[Any], y: Tensor, y_shape: Any,
+                           x_init_value: Any = None, delta: float = 1e-3, init_targets: Any = None,
                            extra_feed_dict: dict | None = None) -> float:
     """Return the largest difference between the two Jacobians of :func:`compute_gradient`."""
     pairs = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta, init_targets,
@@ -65,8 +67,8 @@ def _session() -> Any:
     return session
 
 
-def _jacobians(xs: list, x_shapes: Any, y: Tensor, y_shape: Any, values: Any, delta: float,
-               feeds: dict) -> list:
+def _jacobians(xs: list, x_shapes: Any, y: Tensor, y_shape: Sequence[int], values: Any,
+               delta: float, feeds: dict) -> list:
     points = [_initial(x, TensorShape(s).as_list(), v)
               for x, s, v in zip(xs, x_shapes, values, strict=True)]
     given = list(zip(xs, points, strict=True))
@@ -77,7 +79,7 @@ def _jacobians(xs: list, x_shapes: Any, y: Tensor, y_shape: Any, values: Any, de
             for x, p in given]
 
 
-def _initial(x: Tensor, shape: list, value: Any) -> np.ndarray:
+def _initial(x: Tensor, shape: list, value: np.ndarray | None) -> np.ndarray:
     dtype = x.dtype.base_dtype.np
     if value is None:
         value = np.random.random_sample(shape)
@@ -90,7 +92,7 @@ def _initial(x: Tensor, shape: list, value: Any) -> np.ndarray:
     return value
 
 
-def _as_real(array: Any) -> np.ndarray:
+def _as_real(array: np.ndarray | np.generic) -> np.ndarray:
     """All numbers in one row; a complex one as its real and its imaginary part."""
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat

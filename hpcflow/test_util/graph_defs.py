@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 # The random part of the names of files that a checkpoint is first written to.
 _TEMPORARY = re.compile(rb"_temp_[0-9a-z]{32}/part")
 
 
-def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = False) -> None:
+def assert_equal_graph_def(actual: Any, expected: Message, checkpoint_v2: bool = False) -> None:
     """Raise ``AssertionError`` unless two GraphDefs have the same nodes, in whatever order.
 
     Attributes whose names begin with an underscore are not compared, nor are versions.
@@ -31,18 +34,18 @@ def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = Fal
         raise AssertionError("; ".join(problems))
 
 
-def _nodes(graph_def: Any, checkpoint_v2: bool) -> dict[str, tuple]:
+def _nodes(graph_def: Message, checkpoint_v2: bool) -> dict[str, tuple]:
     """By name what is compared of each node."""
     return {n.name: (n.op, n.device, *_inputs(n), _attrs(n, checkpoint_v2))
             for n in graph_def.node}
 
 
-def _inputs(node: Any) -> tuple[list[str], list[str]]:
+def _inputs(node: Message) -> tuple[list[str], list[str]]:
     data = [i.removesuffix(":0") for i in node.input if not i.startswith("^")]
     return data, sorted(i for i in node.input if i.startswith("^"))
 
 
-def _attrs(node: Any, checkpoint_v2: bool) -> dict[str, bytes]:
+def _attrs(node: Message, checkpoint_v2: bool) -> dict[str, bytes]:
     attrs = {k: v.SerializeToString(deterministic=True) for k, v in node.attr.items()
              if not k.startswith("_")}
     if checkpoint_v2:

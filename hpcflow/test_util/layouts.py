@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 
@@ -18,12 +19,12 @@ def CudaSupportsHalfMatMulAndConv() -> bool:
     return False
 
 
-def NHWCToNCHW(input_tensor: Any) -> Any:
+def NHWCToNCHW(input_tensor: TensorLike) -> Any:
     """Move the channels of a shape (a list of 4 or 5) or of a 4-D tensor to the second place."""
     return _reordered(input_tensor, {4: [0, 3, 1, 2], 5: [0, 1, 4, 2, 3]})
 
 
-def NCHWToNHWC(input_tensor: Any) -> Any:
+def NCHWToNHWC(input_tensor: TensorLike) -> Any:
     """Move the channels of a shape (a list of 4 or 5) or of a 4-D tensor to the last place."""
     return _reordered(input_tensor, {4: [0, 2, 3, 1], 5: [0, 1, 3, 4, 2]})
 

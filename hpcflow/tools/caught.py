@@ -29,7 +29,7 @@ class Caught:
                 signal.signal(number, self._keep)
         return self
 
-    def _keep(self, number: int, frame: Any) -> None:
+    def _keep(self, number: int, frame: object) -> None:
         self._numbers.append(number)
 
     def take(self) -> list[int]:

@@ -18,7 +18,7 @@ __all__ = ["DumpingDebugHook", "DumpingDebugWrapperSession", "LocalCLIDebugHook"
            "has_inf_or_nan"]
 
 
-def has_inf_or_nan(datum: Any, tensor: Any) -> bool:
+def has_inf_or_nan(datum: object, tensor: Any) -> bool:
     """Return whether a value has an infinity or a NaN; values that are no numbers have none.
 
     `datum`, the description of the value, is not looked at.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 from google.protobuf.text_format import ParseError
@@ -20,6 +20,9 @@ from hpcflow.tools.cli import CommandError, CommandParser, command_parser, first
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 from hpcflow.train.saveable import is_variable
 from hpcflow.train.saver import Saver, import_meta_graph
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 def freeze_graph(input_graph: str | None, input_saver: str | None, input_binary: bool,
@@ -100,7 +103,7 @@ def _message(module: str, kind: str, path: str, binary: bool) -> Any:
     return message
 
 
-def _without_devices(graph_def: Any) -> Any:
+def _without_devices(graph_def: Message) -> Any:
     for node in graph_def.node:
         node.device = ""
     return graph_def

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_n_to_tensor, convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import BoolLike, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
@@ -19,14 +21,14 @@ from hpcflow.ops.sparse.sparse_serialization import (
     serialize_many_sparse,
     serialize_sparse,
 )
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 from hpcflow.train.queue_runner import QueueRunner, add_queue_runner
 
 
-def batch(tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 32,
-          enqueue_many: bool = False, shapes: Any = None, dynamic_pad: bool = False,
-          allow_smaller_final_batch: bool = False, shared_name: str | None = None,
-          name: str | None = None) -> Any:
+def batch(tensors: Sequence[TensorLike], batch_size: TensorLike, num_threads: int = 1,
+          capacity: int = 32, enqueue_many: bool = False, shapes: Sequence[ShapeLike] | None = None,
+          dynamic_pad: bool = False, allow_smaller_final_batch: bool = False,
+          shared_name: str | None = None, name: str | None = None) -> Any:
     """Return batches of `tensors`, gathered by a queue runner of the graph.
 
     Args:
@@ -48,10 +50,11 @@ def batch(tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 3
                        dynamic_pad, allow_smaller_final_batch, shared_name, name)
 
 
-def maybe_batch(tensors: Any, keep_input: Any, batch_size: Any, num_threads: int = 1,
-                capacity: int = 32, enqueue_many: bool = False, shapes: Any = None,
-                dynamic_pad: bool = False, allow_smaller_final_batch: bool = False,
-                shared_name: str | None = None, name: str | None = None) -> Any:
+def maybe_batch(tensors: Sequence[TensorLike], keep_input: BoolLike, batch_size: TensorLike,
+                num_threads: int = 1, capacity: int = 32, enqueue_many: bool = False,
+                shapes: Sequence[ShapeLike] | None = None, dynamic_pad: bool = False,
+                allow_smaller_final_batch: bool = False, shared_name: str | None = None,
+                name: str | None = None) -> Any:
     """As :func:`batch`, of those examples for which `keep_input` is true.
 
     `keep_input` is a scalar, or with `enqueue_many` may be a vector, one element per example.
@@ -62,17 +65,18 @@ def maybe_batch(tensors: Any, keep_input: Any, batch_size: Any, num_threads: int
                     lambda types, shapes: make(capacity, types, shapes, shared_name=shared_name))
 
 
-def batch_join(tensors_list: list, batch_size: Any, capacity: int = 32,
-               enqueue_many: bool = False, shapes: Any = None, dynamic_pad: bool = False,
-               allow_smaller_final_batch: bool = False, shared_name: str | None = None,
-               name: str | None = None) -> Any:
+def batch_join(tensors_list: list, batch_size: TensorLike, capacity: int = 32,
+               enqueue_many: bool = False, shapes: Sequence[ShapeLike] | None = None,
+               dynamic_pad: bool = False, allow_smaller_final_batch: bool = False,
+               shared_name: str | None = None, name: str | None = None) -> Any:
     """As :func:`batch`, from several sources, with a thread for each entry of `tensors_list`."""
     return maybe_batch_join(tensors_list, True, batch_size, capacity, enqueue_many, shapes,
                             dynamic_pad, allow_smaller_final_batch, shared_name, name)
 
 
-def maybe_batch_join(tensors_list: list, keep_input: Any, batch_size: Any, capacity: int = 32,
-                     enqueue_many: bool = False, shapes: Any = None, dynamic_pad: bool = False,
+def maybe_batch_join(tensors_list: list, keep_input: BoolLike, batch_size: TensorLike,
+                     capacity: int = 32, enqueue_many: bool = False,
+                     shapes: Sequence[ShapeLike] | None = None, dynamic_pad: bool = False,
                      allow_smaller_final_batch: bool = False, shared_name: str | None = None,
                      name: str | None = None) -> Any:
     """As :func:`batch_join`, of those examples for which `keep_input` is true."""
@@ -82,10 +86,11 @@ def maybe_batch_join(tensors_list: list, keep_input: Any, batch_size: Any, capac
                     lambda types, shapes: make(capacity, types, shapes, shared_name=shared_name))
 
 
-def shuffle_batch(tensors: Any, batch_size: Any, capacity: int, min_after_dequeue: int,
-                  num_threads: int = 1, seed: int | None = None, enqueue_many: bool = False,
-                  shapes: Any = None, allow_smaller_final_batch: bool = False,
-                  shared_name: str | None = None, name: str | None = None) -> Any:
+def shuffle_batch(tensors: Sequence[TensorLike], batch_size: TensorLike, capacity: int,
+                  min_after_dequeue: int, num_threads: int = 1, seed: int | None = None,
+                  enqueue_many: bool = False, shapes: Sequence[ShapeLike] | None = None,
+                  allow_smaller_final_batch: bool = False, shared_name: str | None = None,
+                  name: str | None = None) -> Any:
     """As :func:`batch`, of examples in random order.
 
     At least `min_after_dequeue` examples stay behind to shuffle with; `seed` fixes the order.
@@ -95,9 +100,10 @@ def shuffle_batch(tensors: Any, batch_size: Any, capacity: int, min_after_dequeu
                                name)
 
 
-def maybe_shuffle_batch(tensors: Any, batch_size: Any, capacity: int, min_after_dequeue: int,
-                        keep_input: Any, num_threads: int = 1, seed: int | None = None,
-                        enqueue_many: bool = False, shapes: Any = None,
+def maybe_shuffle_batch(tensors: Sequence[TensorLike], batch_size: TensorLike, capacity: int,
+                        min_after_dequeue: int, keep_input: BoolLike, num_threads: int = 1,
+                        seed: int | None = None, enqueue_many: bool = False,
+                        shapes: Sequence[ShapeLike] | None = None,
                         allow_smaller_final_batch: bool = False, shared_name: str | None = None,
                         name: str | None = None) -> Any:
     """As :func:`shuffle_batch`, of those examples for which `keep_input` is true."""
@@ -108,8 +114,9 @@ def maybe_shuffle_batch(tensors: Any, batch_size: Any, capacity: int, min_after_
             capacity, min_after_dequeue, types, shapes, seed=seed, shared_name=shared_name))
 
 
-def shuffle_batch_join(tensors_list: list, batch_size: Any, capacity: int, min_after_dequeue: int,
-                       seed: int | None = None, enqueue_many: bool = False, shapes: Any = None,
+def shuffle_batch_join(tensors_list: list, batch_size: TensorLike, capacity: int,
+                       min_after_dequeue: int, seed: int | None = None, enqueue_many: bool = False,
+                       shapes: Sequence[ShapeLike] | None = None,
                        allow_smaller_final_batch: bool = False, shared_name: str | None = None,
                        name: str | None = None) -> Any:
     """As :func:`shuffle_batch`, from several sources, with a thread for each."""
@@ -118,9 +125,9 @@ def shuffle_batch_join(tensors_list: list, batch_size: Any, capacity: int, min_a
                                     shared_name, name)
 
 
-def maybe_shuffle_batch_join(tensors_list: list, batch_size: Any, capacity: int,
-                             min_after_dequeue: int, keep_input: Any, seed: int | None = None,
-                             enqueue_many: bool = False, shapes: Any = None,
+def maybe_shuffle_batch_join(tensors_list: list, batch_size: TensorLike, capacity: int,
+                             min_after_dequeue: int, keep_input: BoolLike, seed: int | None = None,
+                             enqueue_many: bool = False, shapes: Sequence[ShapeLike] | None = None,
                              allow_smaller_final_batch: bool = False,
                              shared_name: str | None = None, name: str | None = None) -> Any:
     """As :func:`shuffle_batch_join`, of those examples for which `keep_input` is true."""
@@ -134,8 +141,8 @@ def maybe_shuffle_batch_join(tensors_list: list, batch_size: Any, capacity: int,
 # ---------------------------------------------------------------- parts
 
 
-def _batches(sources: list, threads: int | None, batch_size: Any, keep_input: Any,
-             enqueue_many: bool, shapes: Any, smaller: bool, name: str | None, what: str,
+def _batches(sources: list, threads: int | None, batch_size: TensorLike, keep_input: BoolLike,
+             enqueue_many: bool, shapes: ShapeLike, smaller: bool, name: str | None, what: str,
              capacity: int, kept: int, make_queue: Any) -> Any:
     """The batches of `sources`; `threads` for the only source, None for one for each."""
     if not sources:
@@ -207,7 +214,7 @@ def _keys(names: set | None) -> Any:
     return "not a dict" if names is None else sorted(names)
 
 
-def _as_list(tensors: Any) -> list:
+def _as_list(tensors: Sequence[Any]) -> list:
     if isinstance(tensors, dict):
         return [tensors[k] for k in sorted(tensors)]
     several = isinstance(tensors, (list, tuple)) and not is_sparse(tensors)
@@ -259,7 +266,7 @@ def _loosest(shapes: list[TensorShape]) -> TensorShape:
                         for column in zip(*dims, strict=True)])
 
 
-def _checked_keep(keep_input: Any, enqueue_many: bool) -> Any:
+def _checked_keep(keep_input: BoolLike, enqueue_many: bool) -> Any:
     """True where all examples are kept, else the tensor that says which."""
     keep = convert_to_tensor(keep_input, dtypes.bool)
     rank = keep.get_shape().ndims

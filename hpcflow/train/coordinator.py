@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hpcflow import errors
@@ -122,7 +122,7 @@ class LooperThread(threading.Thread):
     """
 
     def __init__(self, coord: Coordinator, timer_interval_secs: float | None,
-                 target: Callable | None = None, args: Any = None,
+                 target: Callable | None = None, args: Sequence[Any] | None = None,
                  kwargs: dict | None = None) -> None:
         if not isinstance(coord, Coordinator):
             raise ValueError(f"'coord' argument must be a Coordinator: {coord}")
@@ -138,7 +138,7 @@ class LooperThread(threading.Thread):
 
     @staticmethod
     def loop(coord: Coordinator, timer_interval_secs: float | None, target: Callable,
-             args: Any = None, kwargs: dict | None = None) -> LooperThread:
+             args: Sequence[Any] | None = None, kwargs: dict | None = None) -> LooperThread:
         """Start a thread that calls ``target(*args, **kwargs)``."""
         looper = LooperThread(coord, timer_interval_secs, target, args, kwargs)
         looper.start()

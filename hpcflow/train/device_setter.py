@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.device_spec import DeviceSpec, merge_names
 from hpcflow.framework.cluster_spec import ClusterSpec
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Operation
 
 # What lives on parameter servers.
 STATE_TYPES = ("Variable", "VariableV2", "VarHandleOp")
@@ -53,7 +56,7 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps",
         raise TypeError("ps_strategy must be callable")
     types = STATE_TYPES if ps_ops is None else tuple(ps_ops)
 
-    def choose(op: Any) -> str:
+    def choose(op: Operation) -> str:
         current = op.device or ""
         if not merge_devices and current:
             return current

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,12 @@ from hpcflow.framework.session_run_hook import (
     SessionRunValues,
 )
 from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.likes import SessionLike
 from hpcflow.optimizers.global_step import get_global_step
 from hpcflow.train.step_timer import SecondOrStepTimer
+
+if TYPE_CHECKING:
+    from hpcflow.train.coordinator import Coordinator
 
 _log = logging.getLogger("hpcflow")
 
@@ -48,7 +52,7 @@ class StopAtStepHook(SessionRunHook):
         """Find the global step; ``RuntimeError`` without one."""
         self._global_step = global_step_for(self)
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
         """Find the last step, counted from the first session."""
         if self._last_step is None:
             assert self._num_steps is not None
@@ -176,7 +180,7 @@ class LoggingTensorHook(SessionRunHook):
             self._log_values(run_values.results)
         self._step += 1
 
-    def end(self, session: Any) -> None:
+    def end(self, session: SessionLike) -> None:
         """Log the values of the end, if asked for."""
         if self._at_end:
             self._log_values(session.run(self._fetches))
@@ -205,7 +209,7 @@ class FinalOpsHook(SessionRunHook):
         """The values of the final ops, once the session has ended."""
         return self._values
 
-    def end(self, session: Any) -> None:
+    def end(self, session: SessionLike) -> None:
         """Run the final ops."""
         if self._final_ops is not None:
             self._values = session.run(self._final_ops, feed_dict=self._feed_dict)

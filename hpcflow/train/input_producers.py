@@ -8,6 +8,7 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import convert_n_to_tensor, convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.constants import range as range_tensor
@@ -21,7 +22,7 @@ from hpcflow.shapes import as_shape
 from hpcflow.train.queue_runner import QueueRunner, add_queue_runner
 
 
-def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
+def match_filenames_once(pattern: TensorLike, name: str | None = None) -> Variable:
     """Return a local variable with the names of the files that match `pattern`, found when it is
     initialized."""
     with name_scope(name, "matching_filenames", [pattern]) as scope:
@@ -29,7 +30,8 @@ def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
                         validate_shape=False, collections=[GraphKeys.LOCAL_VARIABLES])
 
 
-def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Tensor:
+def limit_epochs(tensor: TensorLike, num_epochs: int | None = None,
+                 name: str | None = None) -> Tensor:
     """Return `tensor`, `num_epochs` times (always if None); then ``OutOfRangeError``.
 
     The count is a local variable, to be initialized. Raises ``ValueError`` for a number that is
@@ -47,10 +49,11 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
             return raw_ops.Identity(tensor, name=scope)
 
 
-def input_producer(input_tensor: Any, element_shape: Any = None, num_epochs: int | None = None,
-                   shuffle: bool = True, seed: int | None = None, capacity: int = 32,
-                   shared_name: str | None = None, summary_name: str | None = None,
-                   name: str | None = None, cancel_op: Any = None) -> FIFOQueue:
+def input_producer(input_tensor: TensorHandle, element_shape: Any = None,
+                   num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
+                   capacity: int = 32, shared_name: str | None = None,
+                   summary_name: str | None = None, name: str | None = None,
+                   cancel_op: Any = None) -> FIFOQueue:
     """Return a queue filled with the rows of `input_tensor`, by a queue runner of the graph.
 
     Args:
@@ -106,7 +109,7 @@ def string_input_producer(string_tensor: Any, num_epochs: int | None = None, shu
                               f"fraction_of_{capacity}_full", scope, cancel_op)
 
 
-def range_input_producer(limit: Any, num_epochs: int | None = None, shuffle: bool = True,
+def range_input_producer(limit: TensorLike, num_epochs: int | None = None, shuffle: bool = True,
                          seed: int | None = None, capacity: int = 32,
                          shared_name: str | None = None, name: str | None = None) -> FIFOQueue:
     """Return a queue of the numbers from 0 to `limit` - 1, filled by a queue runner.

@@ -10,8 +10,8 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import errors
 from hpcflow.config import flags
@@ -22,6 +22,7 @@ from hpcflow.framework.session_run_hook import (
     SessionRunValues,
 )
 from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.graph.likes import Feeds, Fetches
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.train.coordinator import Coordinator
 from hpcflow.train.preemption import PreemptionHook, exit_preempted
@@ -35,6 +36,12 @@ from hpcflow.train.session_creators import (
 )
 from hpcflow.train.step_context import StepContext, check_step_fn
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.graph.operation import Tensor
+    from hpcflow.ops.state.variables import Variable
+
 # What a new session may recover from: a task was lost, or was started anew.
 _RECOVERABLE = (errors.AbortedError, errors.UnavailableError)
 _DEFAULT = object()
@@ -45,7 +52,7 @@ def MonitoredTrainingSession(
         scaffold: Scaffold | None = None, hooks: list | None = None,
         chief_only_hooks: list | None = None, save_checkpoint_secs: Any = _DEFAULT,
         save_summaries_steps: Any = _DEFAULT, save_summaries_secs: Any = _DEFAULT,
-        config: Any = None, stop_grace_period_secs: float = 120,
+        config: Message | None = None, stop_grace_period_secs: float = 120,
         log_step_count_steps: int | None = 100, max_wait_secs: float = 7200,
         save_checkpoint_steps: Any = _DEFAULT, summary_dir: str | None = None) -> MonitoredSession:
     """Return a :class:`MonitoredSession` for training.
@@ -108,7 +115,7 @@ def MonitoredTrainingSession(
     return MonitoredSession(chief, every + list(hooks or []), stop_grace_period_secs)
 
 
-def _given(value: Any, default: Any) -> Any:
+def _given(value: Any, default: int | None) -> Any:
     return default if value is _DEFAULT else value
 
 
@@ -142,8 +149,8 @@ class _Monitored:
         """The graph of the session; None once it is closed."""
         return None if self._session is None else self._creator.session.graph
 
-    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None,
-            run_metadata: Any = None) -> Any:
+    def run(self, fetches: Any, feed_dict: Feeds | None = None, options: Message | None = None,
+            run_metadata: Message | None = None) -> Any:
         """Run a step with the hooks; arguments and errors as of ``hf.Session.run``.
 
         Raises ``RuntimeError`` once ``should_stop()`` is true, and what a thread of the session
@@ -244,7 +251,7 @@ class SingularMonitoredSession(_Monitored):
     """
 
     def __init__(self, hooks: list[SessionRunHook] | None = None, scaffold: Scaffold | None = None,
-                 master: str = "", config: Any = None, checkpoint_dir: str | None = None,
+                 master: str = "", config: Message | None = None, checkpoint_dir: str | None = None,
                  stop_grace_period_secs: float = 120) -> None:
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
         super().__init__(creator, hooks, False, stop_grace_period_secs)
@@ -292,13 +299,16 @@ class _Hooked:
         self._preemption = _preemption_hooks(hooks)
         self.stopping = False
 
-    def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+    def run(
+            self, fetches: Any, feed_dict: Feeds | None, options: Message | None,
+            run_metadata: Message | None) -> Any:
         outcome = self._run(fetches, feed_dict, options, run_metadata)
         for hook in self._preemption:
             self.stopping = hook.step_ended() or self.stopping
         return outcome
 
-    def _run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+    def _run(self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None, options: Message | None,
+             run_metadata: Mapping[str, Any] | Message | None) -> Any:
         if not self._hooks:
             return self.session.run(fetches, feed_dict, options, run_metadata)
         context = SessionRunContext(SessionRunArgs(fetches, feed_dict), self.session)
@@ -397,8 +407,8 @@ class _Coordinated:
     def run_step_fn(self, step_fn: Callable[[StepContext], Any]) -> Any:
         return step_fn(StepContext(self._hooked.session, self._run_with_hooks))
 
-    def _run_with_hooks(self, fetches: Any, feed_dict: Any = None, options: Any = None,
-                        run_metadata: Any = None) -> Any:
+    def _run_with_hooks(self, fetches: Tensor | Sequence[Variable], feed_dict: Feeds | None = None,
+                        options: Message | None = None, run_metadata: Message | None = None) -> Any:
         return self.run(fetches, feed_dict, options, run_metadata)
 
     def close(self) -> None:
@@ -454,7 +464,7 @@ class _Recovering(_Once):
             self._current = self._creator.create()
             self._was_there = True
 
-    def _attempt(self, action: Any) -> Any:
+    def _attempt(self, action: Callable[..., Any]) -> Any:
         """``action()``, with a new session after each failure that allows it."""
         for attempt in range(tuning.SESSION_ATTEMPTS):
             try:

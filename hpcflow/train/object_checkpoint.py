@@ -12,6 +12,7 @@ from hpcflow import storage
 from hpcflow.base.hooks import Hook
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import init_scope, name_scope
+from hpcflow.graph.likes import SessionLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.layers.base import Layer
 from hpcflow.ops.state.variable_lists import is_variable_initialized
@@ -64,7 +65,7 @@ class Checkpoint:
 
     # ------------------------------------------------------------ saving
 
-    def save(self, file_prefix: str, session: Any = None) -> str:
+    def save(self, file_prefix: str, session: SessionLike | None = None) -> str:
         """Save under the prefix with the number of this call, and return the path.
 
         The latest path is that of ``train.latest_checkpoint`` for the directory.
@@ -76,7 +77,7 @@ class Checkpoint:
             update_checkpoint_state(directory, path, [path])
         return path
 
-    def _save_numbered(self, prefix: str, session: Any, number: int | None = None) -> str:
+    def _save_numbered(self, prefix: str, session: SessionLike, number: int | None = None) -> str:
         with session.graph.as_default():
             counter = self.save_counter
             if not session.run(is_variable_initialized(counter)):
@@ -85,7 +86,7 @@ class Checkpoint:
                                   counter.assign(number))
         return self.write(f"{prefix}-{reached}", session)
 
-    def write(self, file_prefix: str, session: Any = None) -> str:
+    def write(self, file_prefix: str, session: SessionLike | None = None) -> str:
         """Save under exactly this path, and return it."""
         session = _session(session)
         if os.path.dirname(file_prefix):
@@ -94,7 +95,7 @@ class Checkpoint:
         saver.save(session, file_prefix, write_meta_graph=False, write_state=False)
         return file_prefix
 
-    def _saver(self, variables: dict[str, Any], session: Any) -> Saver:
+    def _saver(self, variables: dict[str, Any], session: SessionLike) -> Saver:
         key = tuple((name, id(v)) for name, v in sorted(variables.items()))
         if key not in self._savers:
             with session.graph.as_default():
@@ -155,14 +156,14 @@ class LoadStatus:
         """Say that not everything is to be restored."""
         return self
 
-    def run_restore_ops(self, session: Any = None) -> None:
+    def run_restore_ops(self, session: SessionLike | None = None) -> None:
         """Give the variables that are in the file their values."""
         matched = self._matched()
         if matched:
             session = _session(session)
             self._checkpoint._saver(matched, session).restore(session, self._path or "")
 
-    def initialize_or_restore(self, session: Any = None) -> None:
+    def initialize_or_restore(self, session: SessionLike | None = None) -> None:
         """Initialize the variables that are not in the file, and restore the others."""
         session, matched = _session(session), self._matched()
         others = [v for n, v in named_variables(self._checkpoint).items() if n not in matched]
@@ -218,7 +219,7 @@ class CheckpointManager:
         """The path of the last one, or None."""
         return next(reversed(self._kept), None)
 
-    def save(self, session: Any = None, checkpoint_number: int | None = None) -> str:
+    def save(self, session: SessionLike | None = None, checkpoint_number: int | None = None) -> str:
         """Save, and delete what is not to be kept. Returns the path."""
         session = _session(session)
         with _locked(self._directory):
@@ -232,7 +233,7 @@ class CheckpointManager:
                 remove_checkpoint(unnamed)
         return path
 
-    def _write(self, session: Any, number: Any) -> str:
+    def _write(self, session: SessionLike, number: Any) -> str:
         if number is None:
             return self._checkpoint._save_numbered(self._prefix, session)
         if not isinstance(number, int):
@@ -251,7 +252,7 @@ class CheckpointManager:
                 old.append(path)
         return old
 
-    def restore_or_initialize(self, session: Any = None) -> str | None:
+    def restore_or_initialize(self, session: SessionLike | None = None) -> str | None:
         """Restore the latest checkpoint; without one initialize. Returns its path, or None."""
         self._checkpoint.restore(self.latest_checkpoint).initialize_or_restore(session)
         return self.latest_checkpoint
@@ -301,13 +302,13 @@ def _escaped(name: str) -> str:
     return name.replace(".", "..").replace("/", ".S")
 
 
-def _is_followed(value: Any) -> bool:
+def _is_followed(value: TensorLike) -> bool:
     """Whether something may lead to variables."""
     return (isinstance(value, (Variable, Layer, Optimizer, Checkpoint, list, tuple, dict))
             or hasattr(value, "_checkpoint_slots") or hasattr(value, "_checkpoint_dependencies"))
 
 
-def _is_object(value: Any) -> bool:
+def _is_object(value: TensorLike) -> bool:
     """Whether something is an object of the program's own, whose attributes are looked at."""
     return hasattr(value, "__dict__") and not callable(value) and not isinstance(value, Tensor)
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hpcflow import config
 from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.graph.likes import SessionLike, TensorLike
 from hpcflow.train.hooks import global_step_for
+
+if TYPE_CHECKING:
+    from hpcflow.train.coordinator import Coordinator
 
 
 class PreemptionHook(SessionRunHook):
@@ -45,7 +49,7 @@ class PreemptionHook(SessionRunHook):
 
                 self._saver = Saver(allow_empty=True)
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
         """Take notice from now on."""
         if self._steps is None:
             self._steps = make_steps(session, get_default_graph())
@@ -59,7 +63,7 @@ class PreemptionHook(SessionRunHook):
         """True when training has come to the step at which all ranks stop."""
         return self._steps is not None and self._steps.over
 
-    def end(self, session: Any) -> None:
+    def end(self, session: SessionLike) -> None:
         """Wait until all ranks have stopped; save, where a path was given."""
         if not self.preempted:
             return
@@ -78,7 +82,7 @@ class PreemptionHook(SessionRunHook):
         return steps.over
 
 
-def make_steps(session: Any, graph: Graph) -> Any:
+def make_steps(session: SessionLike, graph: Graph) -> Any:
     """The steps of a training loop with `session`, for the agreement on the last one."""
     from hpcflow.runtime.cluster.preemption import Steps
     from hpcflow.runtime.cluster.server import world_collectives
@@ -92,7 +96,7 @@ def make_steps(session: Any, graph: Graph) -> Any:
     return Steps(endpoint, together)
 
 
-def leave(session: Any) -> None:
+def leave(session: SessionLike) -> None:
     """Do what others wait for before they can stop too."""
     if hasattr(session, "_take_leave"):
         session._take_leave()
@@ -111,7 +115,7 @@ def exit_preempted() -> NoReturn:
 _own_steps: Any = None
 
 
-def preemption_requested(session: Any = None) -> bool:
+def preemption_requested(session: SessionLike | None = None) -> bool:
     """True when the program's own training loop has to stop now, and to save.
 
     To be called once per step, on every rank that trains::
@@ -135,8 +139,8 @@ def preemption_requested(session: Any = None) -> bool:
     return _own_steps.over or _own_steps.passed()
 
 
-def save_and_exit(session: Any, saver: Any = None, save_path: str | None = None,
-                  global_step: Any = None) -> NoReturn:
+def save_and_exit(session: SessionLike, saver: Any = None, save_path: str | None = None,
+                  global_step: TensorLike | None = None) -> NoReturn:
     """End the program after :func:`preemption_requested` has said so.
 
     Waits until all ranks have stopped, saves with `saver` as ``saver.save`` does (on the ranks that

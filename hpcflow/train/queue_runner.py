@@ -5,14 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import errors
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import add_to_collection, get_collection
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import SessionLike
 from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
 from hpcflow.train.coordinator import Coordinator
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.graph.operation import Operation
 
 
 class QueueRunner:
@@ -29,7 +35,7 @@ class QueueRunner:
 
     def __init__(self, queue: Any = None, enqueue_ops: list | None = None, close_op: Any = None,
                  cancel_op: Any = None, queue_closed_exception_types: tuple | None = None,
-                 queue_runner_def: Any = None, import_scope: str | None = None) -> None:
+                 queue_runner_def: Message | None = None, import_scope: str | None = None) -> None:
         if queue_runner_def is not None:
             self._from_def(queue_runner_def, import_scope)
         else:
@@ -46,7 +52,7 @@ class QueueRunner:
         self._running: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._raised: list[BaseException] = []
 
-    def _from_def(self, proto: Any, scope: str | None) -> None:
+    def _from_def(self, proto: Message, scope: str | None) -> None:
         from hpcflow.graph.graph import get_default_graph
 
         prefix = f"{scope}/" if scope else ""
@@ -95,8 +101,8 @@ class QueueRunner:
         """The name of the queue."""
         return self._name
 
-    def create_threads(self, sess: Any, coord: Coordinator | None = None, daemon: bool = False,
-                       start: bool = False) -> list[threading.Thread]:
+    def create_threads(self, sess: SessionLike, coord: Coordinator | None = None,
+                       daemon: bool = False, start: bool = False) -> list[threading.Thread]:
         """Make the threads that run the enqueue ops in `sess` (none if they run already).
 
         With a coordinator, errors go to it, and its stop cancels the queue. With `start` the
@@ -122,7 +128,7 @@ class QueueRunner:
                 thread.start()
         return threads
 
-    def _run(self, sess: Any, op: Any, coord: Coordinator | None) -> None:
+    def _run(self, sess: SessionLike, op: Operation, coord: Coordinator | None) -> None:
         counted = True
         try:
             while coord is None or not coord.should_stop():
@@ -141,7 +147,7 @@ class QueueRunner:
             if counted:
                 self._one_less(sess, close=False)
 
-    def _one_less(self, sess: Any, close: bool = True) -> bool:
+    def _one_less(self, sess: SessionLike, close: bool = True) -> bool:
         """One thread has ended; the last one closes the queue. Returns False: counted."""
         with self._lock:
             left = self._running.get(sess, 1) - 1
@@ -153,7 +159,7 @@ class QueueRunner:
                 logging.getLogger("hpcflow").debug("Closing %s: %s", self._name, e)
         return False
 
-    def _close_on_stop(self, sess: Any, coord: Coordinator) -> None:
+    def _close_on_stop(self, sess: SessionLike, coord: Coordinator) -> None:
         coord.wait_for_stop()
         try:
             sess.run(self._cancel_op)
@@ -177,7 +183,7 @@ class QueueRunner:
         return proto
 
     @staticmethod
-    def from_proto(queue_runner_def: Any, import_scope: str | None = None) -> QueueRunner:
+    def from_proto(queue_runner_def: Message, import_scope: str | None = None) -> QueueRunner:
         """Make a runner from its protobuf, for the default graph."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
@@ -187,8 +193,8 @@ def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS)
     add_to_collection(collection, qr)
 
 
-def start_queue_runners(sess: Any = None, coord: Coordinator | None = None, daemon: bool = True,
-                        start: bool = True,
+def start_queue_runners(sess: SessionLike | None = None, coord: Coordinator | None = None,
+                        daemon: bool = True, start: bool = True,
                         collection: str = GraphKeys.QUEUE_RUNNERS) -> list[threading.Thread]:
     """Start the threads of all runners in a collection; returns them.
 
@@ -217,7 +223,7 @@ def _queue_runner_type() -> Any:
     return message_class("QueueRunnerDef")
 
 
-def _queue_runner_from_proto(proto: Any, import_scope: str | None) -> QueueRunner:
+def _queue_runner_from_proto(proto: Message, import_scope: str | None) -> QueueRunner:
     return QueueRunner.from_proto(proto, import_scope=import_scope)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow import dtypes
 from hpcflow.graph import nest
 from hpcflow.graph.graph import colocate_with, get_default_graph
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.shapes import TensorShape
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
 
 
 class SaveSpec(NamedTuple):
@@ -66,7 +70,7 @@ class SaveableObject:
 class VariableSaveable(SaveableObject):
     """A variable, or the slice of a partitioned one; held by reference or by handle."""
 
-    def __init__(self, variable: Any, slice_spec: str, name: str) -> None:
+    def __init__(self, variable: Variable, slice_spec: str, name: str) -> None:
         self.reference = reference_of(variable)
         with colocate_with(self.reference.op):
             # One read, so that the shape laid out and the data written belong together.
@@ -103,14 +107,14 @@ def _read(reference: Tensor) -> Tensor:
     return raw_ops._VariableSnapshot(ref=reference, name="read")
 
 
-def is_variable(value: Any) -> bool:
+def is_variable(value: TensorLike) -> bool:
     """True for a variable of any kind, and for the reference or handle of one."""
     if isinstance(value, Tensor):
         return value.dtype._is_ref_dtype or value._handle_data is not None
     return hasattr(value, "_ref")
 
 
-def reference_of(variable: Any) -> Tensor:
+def reference_of(variable: Variable) -> Tensor:
     """The reference to a variable, or its handle."""
     return variable if isinstance(variable, Tensor) else variable._ref()
 
@@ -140,7 +144,7 @@ def saveable_objects(var_list: Any = None) -> list[SaveableObject]:
     return found
 
 
-def _by_name(items: Any) -> dict[str, Any]:
+def _by_name(items: TensorLike) -> dict[str, Any]:
     """Names as the variables have them; the slices of a partitioned variable under its name."""
     listed = nest.as_list(items)
     if listed == [items]:
@@ -165,14 +169,14 @@ def _by_name(items: Any) -> dict[str, Any]:
     return named
 
 
-def _add_slice(named: dict[str, Any], name: str, variable: Any) -> None:
+def _add_slice(named: dict[str, Any], name: str, variable: Variable) -> None:
     slices = named.setdefault(name, [])
     if not isinstance(slices, list):
         raise ValueError(f"Mixing slices and non-slices with the same name: {name}")
     slices.append(variable)
 
 
-def _slice_info(variable: Any) -> Any:
+def _slice_info(variable: Variable) -> Any:
     get: Callable | None = getattr(variable, "_get_save_slice_info", None)
     return None if get is None else get()
 

@@ -37,7 +37,7 @@ class IteratorSaveable(SaveableObject):
 
 
 def make_saveable_from_iterator(iterator: Any,
-                                external_state_policy: Any = None) -> IteratorSaveable:
+                                external_state_policy: object = None) -> IteratorSaveable:
     """Return what a Saver can save and restore of an iterator: add it to the collection
     ``SAVEABLE_OBJECTS`` or give it to the Saver. `external_state_policy` has no effect."""
     return IteratorSaveable(iterator)

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from hpcflow import storage
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.metagraph import meta_graph
 from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
@@ -27,6 +28,9 @@ from hpcflow.train.checkpoint_state import (
     update_checkpoint_state,
 )
 from hpcflow.train.saving_graph import BackgroundOps, background_ops, build_saver_def
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _log = logging.getLogger("hpcflow")
 
@@ -387,7 +391,7 @@ class Saver:
 
 
 @contextmanager
-def in_background(saver: Any) -> Iterator[None]:
+def in_background(saver: Saver) -> Iterator[None]:
     """Let what a Saver saves in the body be written in the background; others save as they do."""
     if not isinstance(saver, Saver):
         yield
@@ -399,19 +403,19 @@ def in_background(saver: Any) -> Iterator[None]:
         saver._async_save = before
 
 
-def join(saver: Any) -> None:
+def join(saver: Saver) -> None:
     """:meth:`Saver.join`; what is no Saver has nothing to wait for."""
     if isinstance(saver, Saver):
         saver.join()
 
 
-def check(saver: Any) -> None:
+def check(saver: Saver) -> None:
     """:meth:`Saver.check`; what is no Saver has failed already."""
     if isinstance(saver, Saver):
         saver.check()
 
 
-def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False,
+def import_meta_graph(meta_graph_or_file: Message, clear_devices: bool = False,
                       import_scope: str | None = None, **kwargs: Any) -> Saver | None:
     """Add the graph of a MetaGraph (a proto or a file) with its collections to the default graph.
 
@@ -434,13 +438,14 @@ def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False,
         return Saver()
 
 
-def _rename(saver_def: Any, rename: Any) -> Any:
+def _rename(saver_def: Message, rename: Callable[..., Any]) -> Any:
     for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
         setattr(saver_def, field, rename(getattr(saver_def, field)))
     return saver_def
 
 
-def _checked_filename(latest_filename: str | None, save_path: str, global_step: Any) -> str:
+def _checked_filename(latest_filename: str | None, save_path: str,
+                      global_step: TensorLike | None) -> str:
     name = latest_filename or DEFAULT_FILENAME
     if os.path.split(name)[0]:
         raise ValueError(f"'latest_filename' must not contain path components: {name!r}")
@@ -460,7 +465,7 @@ def _saver_type() -> Any:
     return SaverDef
 
 
-def _saver_from_proto(proto: Any, import_scope: str | None) -> Saver:
+def _saver_from_proto(proto: Message, import_scope: str | None) -> Saver:
     return Saver.from_proto(proto, import_scope=import_scope)
 
 

@@ -8,7 +8,8 @@ damaged checkpoint leaves every variable as it was.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow import dtypes
 from hpcflow.device_spec import canonical_name, merge_names
@@ -18,6 +19,9 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.train.saveable import SaveableObject, SaveSpec, saveable_objects
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
 _HOST = "/device:CPU:0"  # files are read and written from the memory of the host
 
 _HOLD, _SAVE_HELD, _RELEASE = "hold_all", "save_held", "release_all"  # names in the scope
@@ -25,9 +29,10 @@ _HOLD, _SAVE_HELD, _RELEASE = "hold_all", "save_held", "release_all"  # names in
 Groups = dict[str, list[SaveableObject]]
 
 
-def build_saver_def(var_list: Any, name: str | None, reshape: bool, sharded: bool,
-                    max_to_keep: int, keep_checkpoint_every_n_hours: float,
-                    restore_sequentially: bool, filename: str = "model") -> Any:
+def build_saver_def(var_list: Sequence[Any] | Mapping[str, Any] | None, name: str | None,
+                    reshape: bool, sharded: bool, max_to_keep: int,
+                    keep_checkpoint_every_n_hours: float, restore_sequentially: bool,
+                    filename: str = "model") -> Any:
     """Add the operations to the default graph and return the ``SaverDef`` that names them.
 
     `var_list` is what :func:`saveable_objects` takes, `filename` the path unless one is fed.
@@ -105,7 +110,7 @@ class BackgroundOps(NamedTuple):
     shapes: list[Tensor]
 
 
-def background_ops(graph: Graph, saver_def: Any) -> BackgroundOps | None:
+def background_ops(graph: Graph, saver_def: Message) -> BackgroundOps | None:
     """What belongs to the operations of a ``SaverDef``; None if another runtime made these."""
     scope = saver_def.save_tensor_name.rpartition("/")[0]
     try:

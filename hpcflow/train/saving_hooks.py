@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
@@ -15,12 +15,16 @@ from hpcflow.framework.session_run_hook import (
 )
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import OperationLike, SessionLike
 from hpcflow.metagraph.meta_graph import export_meta_graph
 from hpcflow.summary.writer import FileWriterCache
 from hpcflow.train.hooks import global_step_for
 from hpcflow.train.saver import check, in_background, join
 from hpcflow.train.step_timer import SecondOrStepTimer
 from hpcflow.train.training_util import write_graph
+
+if TYPE_CHECKING:
+    from hpcflow.train.coordinator import Coordinator
 
 _log = logging.getLogger("hpcflow")
 
@@ -31,13 +35,13 @@ class CheckpointSaverListener:
     def begin(self) -> None:
         """Called once, while the graph may still be changed."""
 
-    def before_save(self, session: Any, global_step_value: int) -> None:
+    def before_save(self, session: SessionLike, global_step_value: int) -> None:
         """Called before a checkpoint is written."""
 
-    def after_save(self, session: Any, global_step_value: int) -> bool | None:
+    def after_save(self, session: SessionLike, global_step_value: int) -> bool | None:
         """Called when it is complete; training ends after this step if it returns True."""
 
-    def end(self, session: Any, global_step_value: int) -> None:
+    def end(self, session: SessionLike, global_step_value: int) -> None:
         """Called at the end."""
 
 
@@ -83,7 +87,7 @@ class CheckpointSaverHook(SessionRunHook):
         for listener in self._listeners:
             listener.begin()
 
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
         """Write the graph, and save."""
         step = int(session.run(self._global_step))
         self._write_graph()
@@ -105,7 +109,7 @@ class CheckpointSaverHook(SessionRunHook):
                 if self._save(run_context.session, step):
                     run_context.request_stop()
 
-    def end(self, session: Any) -> None:
+    def end(self, session: SessionLike) -> None:
         """Save, unless the last step is saved already."""
         step = int(session.run(self._global_step))
         if step != self._timer.last_triggered_step():
@@ -123,7 +127,7 @@ class CheckpointSaverHook(SessionRunHook):
             graph_def=graph.as_graph_def(add_shapes=True),
             saver_def=self._get_saver().as_saver_def()))
 
-    def _save(self, session: Any, step: int) -> bool:
+    def _save(self, session: SessionLike, step: int) -> bool:
         """Write a checkpoint; returns whether a listener wants training to end."""
         from tensorboard.compat.proto.event_pb2 import SessionLog
 
@@ -218,7 +222,7 @@ class SummarySaverHook(SessionRunHook):
 
     def __init__(self, save_steps: int | None = None, save_secs: float | None = None,
                  output_dir: str | None = None, summary_writer: Any = None, scaffold: Any = None,
-                 summary_op: Any = None) -> None:
+                 summary_op: OperationLike | None = None) -> None:
         if (scaffold is None) == (summary_op is None):
             raise ValueError("Exactly one of scaffold or summary_op must be provided.")
         self._timer = SecondOrStepTimer(save_secs, save_steps)
@@ -262,7 +266,7 @@ class SummarySaverHook(SessionRunHook):
 
         self._writer.add_session_log(SessionLog(status=SessionLog.START), step)
 
-    def end(self, session: Any = None) -> None:
+    def end(self, session: SessionLike | None = None) -> None:
         """Write all to disk."""
         if self._writer is not None:
             self._writer.flush()

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcflow.graph.graph import add_to_collection, get_collection, get_default_graph
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Fetches, OperationLike
 from hpcflow.ops.common.grouping import group
 from hpcflow.ops.io.lookup import tables_initializer
 from hpcflow.ops.io.summary import merge_all
@@ -38,10 +39,11 @@ class Scaffold:
     Raises ``TypeError`` for a `copy_from_scaffold` of another type.
     """
 
-    def __init__(self, init_op: Any = None, init_feed_dict: dict | None = None,
-                 init_fn: Callable | None = None, ready_op: Any = None,
-                 ready_for_local_init_op: Any = None, local_init_op: Any = None,
-                 summary_op: Any = None, saver: Any = None,
+    def __init__(self, init_op: Fetches | None = None, init_feed_dict: dict | None = None,
+                 init_fn: Callable | None = None, ready_op: OperationLike | None = None,
+                 ready_for_local_init_op: OperationLike | None = None,
+                 local_init_op: OperationLike | None = None,
+                 summary_op: OperationLike | None = None, saver: Any = None,
                  copy_from_scaffold: Scaffold | None = None,
                  local_init_feed_dict: dict | None = None) -> None:
         if not isinstance(copy_from_scaffold, (Scaffold, type(None))):

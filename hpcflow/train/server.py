@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.framework.cluster_spec import ClusterSpec
 from hpcflow.runtime.cluster.server import TaskServer
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 class Server:
@@ -27,8 +31,8 @@ class Server:
     """
 
     def __init__(self, server_or_cluster_def: Any, job_name: str | None = None,
-                 task_index: int | None = None, protocol: str | None = None, config: Any = None,
-                 start: bool = True) -> None:
+                 task_index: int | None = None, protocol: str | None = None,
+                 config: Message | None = None, start: bool = True) -> None:
         cluster, job_name, task_index, config = _read(server_or_cluster_def, job_name, task_index,
                                                       config)
         self._cluster = cluster
@@ -76,7 +80,7 @@ class Server:
             raise SystemExit(0)
 
     @staticmethod
-    def create_local_server(config: Any = None, start: bool = True) -> Server:
+    def create_local_server(config: Message | None = None, start: bool = True) -> Server:
         """A server of a cluster of one task, ``/job:localhost/task:0``, in this process."""
         from hpcflow.runtime.cluster.server import unused_addresses
 
@@ -84,7 +88,8 @@ class Server:
         return Server(cluster, "localhost", 0, config=config, start=start)
 
 
-def _read(given: Any, job: str | None, index: int | None, config: Any) -> tuple:
+def _read(given: Any, job: str | None, index: int | None,
+          config: Mapping[str, Any] | Message | None) -> tuple:
     """The cluster and the task, from whatever describes them."""
     if hasattr(given, "cluster") and hasattr(given, "job_name"):  # a ServerDef
         job = given.job_name if job is None else job

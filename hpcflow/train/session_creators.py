@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.train.scaffold import Scaffold
 from hpcflow.train.session_manager import SessionManager
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 class SessionCreator:
@@ -17,7 +20,7 @@ class SessionCreator:
 
 
 class _ScaffoldCreator(SessionCreator):
-    def __init__(self, scaffold: Scaffold | None, master: str, config: Any) -> None:
+    def __init__(self, scaffold: Scaffold | None, master: str, config: Message | None) -> None:
         self._scaffold = scaffold or Scaffold()
         self._master = master
         self._config = config
@@ -44,8 +47,8 @@ class ChiefSessionCreator(_ScaffoldCreator):
         checkpoint_filename_with_path: restore this checkpoint.
     """
 
-    def __init__(self, scaffold: Scaffold | None = None, master: str = "", config: Any = None,
-                 checkpoint_dir: str | None = None,
+    def __init__(self, scaffold: Scaffold | None = None, master: str = "",
+                 config: Message | None = None, checkpoint_dir: str | None = None,
                  checkpoint_filename_with_path: str | None = None) -> None:
         super().__init__(scaffold, master, config)
         self._checkpoint_dir = checkpoint_dir
@@ -67,8 +70,8 @@ class WorkerSessionCreator(_ScaffoldCreator):
     `max_wait_secs` says how long at most.
     """
 
-    def __init__(self, scaffold: Scaffold | None = None, master: str = "", config: Any = None,
-                 max_wait_secs: float = float("inf")) -> None:
+    def __init__(self, scaffold: Scaffold | None = None, master: str = "",
+                 config: Message | None = None, max_wait_secs: float = float("inf")) -> None:
         super().__init__(scaffold, master, config)
         self._max_wait_secs = max_wait_secs
 

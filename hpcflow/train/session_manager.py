@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow import errors
 from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.graph.likes import OperationLike, SessionLike
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.runtime.session.session import Session
 from hpcflow.train.checkpoint_state import get_checkpoint_state
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.train.saver import Saver
 
 
 class SessionManager:
@@ -29,8 +35,8 @@ class SessionManager:
     Raises ``ValueError`` for a `ready_for_local_init_op` without a `local_init_op`.
     """
 
-    def __init__(self, local_init_op: Any = None, ready_op: Any = None,
-                 ready_for_local_init_op: Any = None, graph: Graph | None = None,
+    def __init__(self, local_init_op: OperationLike | None = None, ready_op: Any = None,
+                 ready_for_local_init_op: OperationLike | None = None, graph: Graph | None = None,
                  recovery_wait_secs: float = 30,
                  local_init_feed_dict: dict | None = None) -> None:
         if ready_for_local_init_op is not None and local_init_op is None:
@@ -43,11 +49,11 @@ class SessionManager:
         self._recovery_wait_secs = recovery_wait_secs
         self._local_init_feed_dict = local_init_feed_dict
 
-    def prepare_session(self, master: str, init_op: Any = None, saver: Any = None,
-                        checkpoint_dir: str | None = None,
+    def prepare_session(self, master: str, init_op: OperationLike | None = None,
+                        saver: Saver | None = None, checkpoint_dir: str | None = None,
                         checkpoint_filename_with_path: str | None = None,
                         wait_for_checkpoint: bool = False, max_wait_secs: float = 7200,
-                        config: Any = None, init_feed_dict: dict | None = None,
+                        config: Message | None = None, init_feed_dict: dict | None = None,
                         init_fn: Callable | None = None) -> Session:
         """Return a session whose model is restored from a checkpoint, or else initialized.
 
@@ -97,7 +103,7 @@ class SessionManager:
     def recover_session(self, master: str, saver: Any = None, checkpoint_dir: str | None = None,
                         checkpoint_filename_with_path: str | None = None,
                         wait_for_checkpoint: bool = False, max_wait_secs: float = 7200,
-                        config: Any = None) -> tuple[Session, bool]:
+                        config: Message | None = None) -> tuple[Session, bool]:
         """Return (session, ready): the model restored from a checkpoint, if there is one.
 
         Arguments and errors as of :meth:`prepare_session`.
@@ -109,7 +115,7 @@ class SessionManager:
         ready = restored and local_ready and self._missing(session, self._ready_op) is None
         return session, ready
 
-    def wait_for_session(self, master: str, config: Any = None,
+    def wait_for_session(self, master: str, config: Message | None = None,
                          max_wait_secs: float = float("inf")) -> Session:
         """Return a session, once another task has made the model ready.
 
@@ -134,9 +140,9 @@ class SessionManager:
 
     # ------------------------------------------------------------ parts
 
-    def _restored_session(self, master: str, saver: Any, directory: str | None,
+    def _restored_session(self, master: str, saver: Saver | None, directory: str | None,
                           filename: str | None, wait: bool, max_wait_secs: float,
-                          config: Any) -> tuple[Session, bool]:
+                          config: Message | None) -> tuple[Session, bool]:
         if directory and filename:
             raise ValueError("Can not provide both checkpoint_dir and "
                              "checkpoint_filename_with_path.")
@@ -176,7 +182,7 @@ class SessionManager:
         return missing_by(ready_op, session)
 
 
-def missing_by(ready_op: Any, session: Any) -> str | None:
+def missing_by(ready_op: Any, session: SessionLike) -> str | None:
     """What `ready_op` says is not initialized; None when all is."""
     if ready_op is None:
         return None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import SessionLike
 
 
 class StepContext:
@@ -14,7 +17,7 @@ class StepContext:
         session: the session without hooks, for parts of a step that hooks are not to see.
     """
 
-    def __init__(self, session: Any, run_with_hooks: Callable[..., Any]) -> None:
+    def __init__(self, session: SessionLike, run_with_hooks: Callable[..., Any]) -> None:
         self.session = session
         self._run_with_hooks = run_with_hooks
 
@@ -27,7 +30,7 @@ class StepContext:
         raise StopIteration("step_fn has requested the iterations to stop.")
 
 
-def check_step_fn(step_fn: Any) -> None:
+def check_step_fn(step_fn: Callable[..., Any]) -> None:
     """Raise ``ValueError`` unless `step_fn` takes one argument, `step_context`."""
     names = [n for n in inspect.signature(step_fn).parameters if n != "self"]
     if names != ["step_context"]:

@@ -9,8 +9,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from hpcflow import errors
 from hpcflow.config import flags
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import SessionLike, TensorLike
 from hpcflow.graph.reentry import reentrant
 from hpcflow.metagraph.meta_graph import export_meta_graph
 from hpcflow.ops.common.grouping import group
@@ -35,6 +36,9 @@ from hpcflow.train.preemption import exit_preempted, make_steps
 from hpcflow.train.saver import Saver
 from hpcflow.train.session_manager import SessionManager
 from hpcflow.train.training_util import write_graph
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 class Supervisor:
@@ -75,7 +79,7 @@ class Supervisor:
                  init_op: Any = USE_DEFAULT, init_feed_dict: dict | None = None,
                  local_init_op: Any = USE_DEFAULT, logdir: str | None = None,
                  summary_op: Any = USE_DEFAULT, saver: Any = USE_DEFAULT,
-                 global_step: Any = USE_DEFAULT, save_summaries_secs: float = 120,
+                 global_step: TensorLike = USE_DEFAULT, save_summaries_secs: float = 120,
                  save_model_secs: float = 600, recovery_wait_secs: float = 30,
                  stop_grace_secs: float = 120, checkpoint_basename: str = "model.ckpt",
                  session_manager: SessionManager | None = None,
@@ -202,7 +206,7 @@ class Supervisor:
     # ------------------------------------------------------------ sessions
 
     @reentrant
-    def managed_session(self, master: str = "", config: Any = None,
+    def managed_session(self, master: str = "", config: Message | None = None,
                         start_standard_services: bool = True,
                         close_summary_writer: bool = True) -> Iterator[Any]:
         """A context with a session that is ready, stopped and closed at the end.
@@ -224,7 +228,7 @@ class Supervisor:
                 if session is not None:
                     session.close()
 
-    def prepare_or_wait_for_session(self, master: str = "", config: Any = None,
+    def prepare_or_wait_for_session(self, master: str = "", config: Message | None = None,
                                     wait_for_checkpoint: bool = False,
                                     max_wait_secs: float = 7200,
                                     start_standard_services: bool = True) -> Any:
@@ -263,7 +267,7 @@ class Supervisor:
                 saver_def=self._saver.saver_def if self._saver else None))
             self._graph_written = True
 
-    def start_standard_services(self, sess: Any) -> list[LooperThread] | None:
+    def start_standard_services(self, sess: SessionLike | None) -> list[LooperThread] | None:
         """Start the threads that write summaries, the speed and checkpoints; returns them.
 
         None without a `logdir`. Raises ``RuntimeError`` unless this is the chief.
@@ -289,15 +293,15 @@ class Supervisor:
             thread.start()
         return threads
 
-    def start_queue_runners(self, sess: Any, queue_runners: list | None = None) -> list:
+    def start_queue_runners(self, sess: SessionLike, queue_runners: list | None = None) -> list:
         """Start the threads of `queue_runners`, by default all of the graph; returns them."""
         if queue_runners is None:
             queue_runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS)
         return [thread for runner in queue_runners for thread in runner.create_threads(
             sess, coord=self._coord, daemon=True, start=True)]
 
-    def loop(self, timer_interval_secs: float | None, target: Callable, args: Any = None,
-             kwargs: dict | None = None) -> LooperThread:
+    def loop(self, timer_interval_secs: float | None, target: Callable,
+             args: Sequence[Any] | None = None, kwargs: dict | None = None) -> LooperThread:
         """Start a thread that calls ``target(*args, **kwargs)`` every so many seconds."""
         looper = LooperThread(self._coord, timer_interval_secs, target=target, args=args,
                               kwargs=kwargs)
@@ -367,7 +371,8 @@ class Supervisor:
 
     # ------------------------------------------------------------ summaries
 
-    def summary_computed(self, sess: Any, summary: Any, global_step: int | None = None) -> None:
+    def summary_computed(self, sess: SessionLike, summary: Any,
+                         global_step: int | None = None) -> None:
         """Write a summary; ``RuntimeError`` without a writer."""
         if self._summary_writer is None:
             raise RuntimeError("Writing a summary requires a summary writer.")
@@ -474,8 +479,9 @@ class _CheckpointThread(LooperThread):
             supervisor._log("CHECKPOINT", supervisor._step(self._session), supervisor.save_path)
 
 
-def basic_train_loop(supervisor: Supervisor, train_step_fn: Callable, args: Any = None,
-                     kwargs: dict | None = None, master: str = "") -> None:
+def basic_train_loop(supervisor: Supervisor, train_step_fn: Callable,
+                     args: Sequence[Any] | None = None, kwargs: dict | None = None,
+                     master: str = "") -> None:
     """Call ``train_step_fn(session, *args, **kwargs)`` until the supervisor should stop.
 
     After an ``AbortedError`` it goes on with a new session, from the last checkpoint.

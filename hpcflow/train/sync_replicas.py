@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from hpcflow import dtypes, errors
 from hpcflow.device_spec import DeviceSpec
+from hpcflow.dtypes import DType
 from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.graph import colocate_with, control_dependencies, device, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import SessionLike, TensorHandle
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.grouping import group
@@ -105,7 +108,7 @@ class SyncReplicasOptimizer(Optimizer):
 
     # ------------------------------------------------------------ the graph
 
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None,
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None,
                         name: str | None = None) -> Any:
         """Return the op of one step of this replica: hand in the gradients, wait for a token.
 
@@ -141,7 +144,7 @@ class SyncReplicasOptimizer(Optimizer):
         self._gradients_applied = True
         return train_op
 
-    def _step_of_group(self, global_step: Any) -> Any:
+    def _step_of_group(self, global_step: TensorHandle) -> Any:
         """What tells stale gradients: the global step, or that of this replica's group."""
         if self._group is None:
             return global_step
@@ -152,7 +155,7 @@ class SyncReplicasOptimizer(Optimizer):
                               name=f"{self._name}_group_{i}_step") for i in range(count)]
         return steps[index]
 
-    def _make_local_step(self, global_step: Any) -> None:
+    def _make_local_step(self, global_step: TensorHandle) -> None:
         # The anchor keeps the variable on this worker where variables go to parameter servers.
         anchor = raw_ops.NoOp(name="local_step_anchor")
         dtype = global_step.dtype.base_dtype
@@ -177,7 +180,7 @@ class SyncReplicasOptimizer(Optimizer):
             averages.append((average, var))
         return handed_in, averages
 
-    def _accumulate_one(self, grad: Any, var: Variable, where: str) -> tuple[Operation, Any]:
+    def _accumulate_one(self, grad: Tensor, var: Variable, where: str) -> tuple[Operation, Any]:
         dtype, shape = grad.dtype.base_dtype, var.get_shape()
         name = f"{self._prefix}{var.name}/grad_accum"
         if isinstance(grad, IndexedSlices):
@@ -191,7 +194,7 @@ class SyncReplicasOptimizer(Optimizer):
         self._accumulators.append((dense, where))
         return dense.apply_grad(grad, self._local_step.value()), dense.take_grad(self._needed)
 
-    def _make_queue(self, name: str, capacity: int, dtype: Any) -> FIFOQueue:
+    def _make_queue(self, name: str, capacity: int, dtype: DType) -> FIFOQueue:
         return FIFOQueue(capacity, dtype.base_dtype, [[]], name=name,
                          shared_name=f"{self._prefix}{name}")
 
@@ -286,8 +289,8 @@ class _UpdateRunner(QueueRunner):
     gradients that nobody computes any more.
     """
 
-    def create_threads(self, sess: Any, coord: Coordinator | None = None, daemon: bool = False,
-                       start: bool = False) -> list[threading.Thread]:
+    def create_threads(self, sess: SessionLike, coord: Coordinator | None = None,
+                       daemon: bool = False, start: bool = False) -> list[threading.Thread]:
         """As of ``QueueRunner``; one thread, always a daemon."""
         thread = threading.Thread(target=self._run, args=(sess, self.enqueue_ops[0], coord),
                                   daemon=True, name=f"QueueRunnerThread-{self.name}")
@@ -295,7 +298,7 @@ class _UpdateRunner(QueueRunner):
             thread.start()
         return [thread]
 
-    def _run(self, sess: Any, op: Any, coord: Coordinator | None) -> None:
+    def _run(self, sess: SessionLike, op: Operation, coord: Coordinator | None) -> None:
         try:
             while True:
                 sess.run(op)
@@ -324,7 +327,7 @@ class _SyncReplicasHook(SessionRunHook):
         if self._is_chief:
             self._first_tokens = optimizer.get_init_tokens_op(self._num_tokens)
 
-    def after_create_session(self, session: Any, coord: Coordinator) -> None:
+    def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
         """Initialize; the chief begins to make updates. ``RuntimeError`` if it cannot."""
         missing = missing_by(self._optimizer.ready_for_local_init_op, session)
         if missing is not None:

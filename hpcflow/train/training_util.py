@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.errors import NotFoundError
 from hpcflow.graph.graph import Graph
 from hpcflow.storage.whole_files import write_atomically
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
-def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool = True) -> str:
+
+def write_graph(graph_or_graph_def: Message, logdir: str, name: str, as_text: bool = True) -> str:
     """Write a Graph or GraphDef to the file `name` in `logdir` and return its path.
 
     The text form by default, the binary one otherwise. The directory is made if it is missing.

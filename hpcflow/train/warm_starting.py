@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,7 +86,7 @@ def warm_start(ckpt_to_initialize_from: str, vars_to_warm_start: Any = ".*",
         for name, parts in chosen.items()])
 
 
-def _chosen(given: Any) -> list[Any]:
+def _chosen(given: str | Sequence[str]) -> list[Any]:
     """The variables that `vars_to_warm_start` means."""
     if given is None:
         return []
@@ -98,7 +98,7 @@ def _chosen(given: Any) -> list[Any]:
         item if isinstance(item, (list, tuple, PartitionedVariable)) else [item])]
 
 
-def _matched(name: str, target: Any) -> Iterator[tuple[str, Any]]:
+def _matched(name: str, target: Variable) -> Iterator[tuple[str, Any]]:
     """The names of tensors, and the variables that begin with them."""
     if not isinstance(target, str):
         yield name, target
@@ -117,7 +117,7 @@ def _matched(name: str, target: Any) -> Iterator[tuple[str, Any]]:
             yield f"{there}/{own}" if there else own, known[full]
 
 
-def _start_from(variable: Any, tensor: str, path: str, shape: list[int]) -> None:
+def _start_from(variable: Variable, tensor: str, path: str, shape: list[int]) -> None:
     parts = list(variable) if isinstance(variable, (list, tuple, PartitionedVariable)) else [
         variable]
     first = parts[0]._get_save_slice_info()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.shapes import TensorShape
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 # TensorProto's typed fields hold values where tensor_content is empty.
 _VALUE_FIELDS = {
@@ -18,7 +21,7 @@ _VALUE_FIELDS = {
 }  # fmt: skip
 
 
-def make_ndarray(tensor: Any) -> np.ndarray:
+def make_ndarray(tensor: Message) -> np.ndarray:
     """Return the array held by a ``TensorProto``.
 
     Raises ``TypeError`` for an unknown type, ``ValueError`` for a shape that the content does not
@@ -34,7 +37,7 @@ def is_uniform(array: np.ndarray) -> bool:
         step for step, n in zip(array.strides, array.shape, strict=True) if n > 1)
 
 
-def compact_ndarray(tensor: Any) -> np.ndarray:
+def compact_ndarray(tensor: Message) -> np.ndarray:
     """As :func:`make_ndarray`; but one value that stands for all elements is held once, and cannot
     be written."""
     dtype = dtypes.as_dtype(tensor.dtype).base_dtype
@@ -53,7 +56,7 @@ def compact_ndarray(tensor: Any) -> np.ndarray:
     return _with_shape_or_zeros(typed_values(tensor, dtype), dtype, shape)
 
 
-def typed_values(tensor: Any, dtype: DType) -> np.ndarray:
+def typed_values(tensor: Message, dtype: DType) -> np.ndarray:
     """The values in the field of a ``TensorProto`` that is for its `dtype`, a vector."""
     if dtype.name in ("float16", "bfloat16"):
         return np.array(tensor.half_val, dtype=np.uint16).view(dtype.np)
@@ -64,7 +67,7 @@ def typed_values(tensor: Any, dtype: DType) -> np.ndarray:
     return np.array(getattr(tensor, _VALUE_FIELDS.get(dtype.name, "int_val")), dtype=dtype.np)
 
 
-def add_values(tensor: Any, dtype: DType, values: np.ndarray) -> None:
+def add_values(tensor: Message, dtype: DType, values: np.ndarray) -> None:
     """Add `values`, a vector, to the field of a ``TensorProto`` that is for its `dtype`."""
     dtype = dtype.base_dtype
     if dtype is dtypes.string:

@@ -9,7 +9,10 @@ of checkpoints).
 from __future__ import annotations
 
 import importlib
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _PACKAGE = "hpcflow"
 _BORROWED = "tensorboard."
@@ -172,8 +175,8 @@ def __getattr__(name: str) -> Any:
     return message_class(name)
 
 
-def server_def(cluster_def: Any, job_name: str, task_index: int, protocol: str = "",
-               config: Any = None) -> Any:
+def server_def(cluster_def: Message, job_name: str, task_index: int, protocol: str = "",
+               config: Message | None = None) -> Any:
     """Return the ``ServerDef`` of one task of a cluster."""
     proto = message_class("ServerDef")(
         cluster=cluster_def, job_name=job_name, task_index=task_index, protocol=protocol)
@@ -199,7 +202,7 @@ def _make_classes() -> None:
         _classes[name] = message_factory.GetMessageClass(descriptor)
 
 
-def _add_message(message: Any, fields: list[_Field]) -> None:
+def _add_message(message: Message, fields: list[_Field]) -> None:
     for field in fields:
         added = message.field.add(name=field.name, number=field.number)
         added.label = added.LABEL_REPEATED if field.repeated else added.LABEL_OPTIONAL
@@ -215,7 +218,7 @@ def _add_message(message: Any, fields: list[_Field]) -> None:
             added.oneof_index = 0
 
 
-def _make_map(message: Any, field: Any, value_type: str) -> None:
+def _make_map(message: Message, field: Message, value_type: str) -> None:
     """A map is a repeated message of keys and values, by convention named after the field."""
     entry_name = "".join(word.capitalize() for word in field.name.split("_")) + "Entry"
     entry = message.nested_type.add(name=entry_name)
@@ -226,7 +229,7 @@ def _make_map(message: Any, field: Any, value_type: str) -> None:
     field.type_name = f".{_PACKAGE}.{message.name}.{entry_name}"
 
 
-def _set_type(field: Any, type_name: str) -> None:
+def _set_type(field: Message, type_name: str) -> None:
     if type_name.islower():
         field.type = getattr(field, f"TYPE_{type_name.upper()}")
         return

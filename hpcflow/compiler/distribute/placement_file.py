@@ -15,10 +15,13 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.device_spec import canonical_name
 from hpcflow.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 NO_DEVICE = "-"
 _PLAIN = re.compile(r"[\w/-]+")  # a pattern that matches itself alone
@@ -94,7 +97,7 @@ class Placement(dict[str, str]):
         found = self.device_of(op.name, op.type)
         return found if found is not None else op.device
 
-    def apply(self, graph: Any, clear: bool = False) -> None:
+    def apply(self, graph: Graph, clear: bool = False) -> None:
         """Set the requested devices of the ops of `graph`, a graph or a ``GraphDef``; with `clear`
         the others lose theirs."""
         choose = self.choice()
@@ -110,7 +113,7 @@ class Placement(dict[str, str]):
                 node.device = found or ""
 
     @classmethod
-    def of(cls, run_metadata: Any) -> Placement:
+    def of(cls, run_metadata: Message) -> Placement:
         """Where the ops of a traced step ran, from its ``RunMetadata``."""
         found = cls()
         for device in run_metadata.step_stats.dev_stats:

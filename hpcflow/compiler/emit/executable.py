@@ -8,7 +8,8 @@ is computed here once; a step only counts down and calls.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
 from hpcflow.compiler.distribute.output_aliasing import places_of
@@ -56,6 +57,9 @@ from hpcflow.compiler.regions.structure import Unstructured
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import ASYNC, STEP, Kernel, is_early
+
+if TYPE_CHECKING:
+    from hpcflow.runtime.executor.executor import Step
 
 # Always alive, so never part of a region that can be dead.
 _ALONE = frozenset({"ControlTrigger"})
@@ -466,7 +470,7 @@ def _async_call(b: Bound, known: dict) -> Any:
             value, move = move(value), None
         plan.append((value, fixed, read, move))
 
-    def call(step: Any, done: Any, *values: Any) -> Any:
+    def call(step: Step, done: Callable[..., Any], *values: Any) -> Any:
         remaining = iter(values)
         arguments = []
         value: Any

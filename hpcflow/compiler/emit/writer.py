@@ -7,7 +7,7 @@ there, and an assignment keeps it. In a loop, what comes from outside ends with 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.lower import (
@@ -29,6 +29,10 @@ from hpcflow.compiler.regions.lower import (
     Translation,
 )
 from hpcflow.host.tuning import compiler as tuning
+
+if TYPE_CHECKING:
+    from hpcflow.runtime.executor.deadline import DirectRun
+    from hpcflow.runtime.executor.executor import Step
 
 _FOREVER = 1 << 62
 
@@ -246,7 +250,7 @@ def _assignment(line: Line) -> str:
     return f"{', '.join(line.targets)} = {', '.join(line.arguments)}"
 
 
-def _look(step: Any, count: int, since: float) -> tuple[int, float]:
+def _look(step: DirectRun | Step, count: int, since: float) -> tuple[int, float]:
     """Raise what stops a step; returns how many iterations to run until the next look."""
     if step is None:
         return tuning.LOOP_MOST_ITERATIONS, since

@@ -12,6 +12,7 @@ it is. The sums that make an element are split in two: the last bits may differ.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,7 +88,7 @@ class _Changes:
         self.before.setdefault(before, []).append(node)
         return node
 
-    def const(self, like: Node, before: Node, value: Any) -> Port:
+    def const(self, like: Node, before: Node, value: int | Sequence[int]) -> Port:
         """An int32 constant."""
         array = np.array(value, np.int32)
         return self.make(like, before, "Const", [], [array.shape], dtype=int32, value=array), 0
@@ -312,7 +313,7 @@ def _followed(port: Port, readers: Readers) -> tuple[list[Node], Node | None]:
         port = found[0], 0
 
 
-def _halves_columns(node: Node, whole: Any) -> bool:
+def _halves_columns(node: Node, whole: Sequence[int]) -> bool:
     if node.type not in ("Split", "SplitV") or len(node.dims) != 2:
         return False
     axis = node.inputs[0 if node.type == "Split" else 2][0]

@@ -5,8 +5,8 @@ A broken pass is found where it breaks, a kernel that is not what it is register
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from hpcflow.compiler.ir.step_graph import BACK_EDGE_TYPES, Node, StepGraph
 from hpcflow.errors import InternalError
 from hpcflow.graph.shape_inference import show
 from hpcflow.kernels.registry import STEP, SYNC, Kernel
+
+if TYPE_CHECKING:
+    from hpcflow.compiler.emit.items import Item
+    from hpcflow.runtime.executor.device import Device
 
 
 def check(graph: StepGraph, stage: str) -> None:
@@ -56,7 +60,7 @@ def check_items(items: list[Any]) -> None:
         raise _broken(f"Items wait for each other: {stuck[:5]}")
 
 
-def _readers(item: Any) -> set[int]:
+def _readers(item: Item) -> set[int]:
     if item.nodes[0].type in BACK_EDGE_TYPES:
         return set()
     return {*(t[3] for t in item.targets), *(t[1] for t in item.control_targets),
@@ -70,7 +74,7 @@ def _broken(message: str) -> InternalError:
 # ---------------------------------------------------------------- kernels
 
 
-def watched(function: Callable, node: Node, kernel: Kernel, device: Any) -> Callable:
+def watched(function: Callable, node: Node, kernel: Kernel, device: Device) -> Callable:
     """`function`, with a check at every call of what its registration and the graph say."""
     if device.has_own_memory or kernel.mode not in (SYNC, STEP):
         return function
@@ -93,7 +97,7 @@ def watched(function: Callable, node: Node, kernel: Kernel, device: Any) -> Call
     return run
 
 
-def _outputs(result: Any, node: Node) -> tuple:
+def _outputs(result: np.ndarray | Sequence[np.ndarray] | None, node: Node) -> tuple:
     count = len(node.dtypes)
     if count == 0:
         if result is not None:
@@ -106,7 +110,7 @@ def _outputs(result: Any, node: Node) -> tuple:
     return tuple(result)
 
 
-def _check_value(value: Any, index: int, node: Node) -> None:
+def _check_value(value: np.ndarray, index: int, node: Node) -> None:
     dtype, dims = node.dtypes[index], node.dims[index]
     if dtype._is_ref_dtype or dtype.name in ("resource", "variant"):
         return

@@ -196,7 +196,7 @@ class Sums:
         if not left:
             self._close()
 
-    def rows_of(self, k: int, shape: tuple, dtype: Any) -> Any:
+    def rows_of(self, k: int, shape: tuple, dtype: np.dtype[Any]) -> Any:
         """The sum over time of what term `k` adds, of this shape, for whoever adds to it; of a
         product several matrices, which are added up in the end."""
         found = self.rows.get(k)

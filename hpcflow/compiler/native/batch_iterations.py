@@ -129,7 +129,7 @@ class _Loop:
     def _after(self, line: Line) -> None:
         self.program.lines.insert(self.end + 1, line)
 
-    def _name(self, value: Any) -> str:
+    def _name(self, value: Callable[..., Any]) -> str:
         name = f"p{len(self.program.globals)}"
         self.program.globals[name] = value
         return name

@@ -27,6 +27,7 @@ from hpcflow.compiler.native.native_layout import Layout, key_of
 from hpcflow.compiler.native.native_steps import LoopSteps, Step
 from hpcflow.compiler.native.native_values import Unfit
 from hpcflow.compiler.regions.lower import FUSED, FUSED_END, LOOP, Line, Translation
+from hpcflow.dtypes import DType
 from hpcflow.host import blas, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, compiling, parallel_for
@@ -289,7 +290,7 @@ def _elements(array: Any, indices: list[int]) -> Any:
     return [value for i in indices if i >= 0 for value in array.peek(i, 1)]
 
 
-def _may_write(array: Any, indices: list, dtype: Any) -> bool:
+def _may_write(array: Any, indices: list, dtype: DType) -> bool:
     """True if elements of `dtype` can be written, each for the first time."""
     return (array.element_type.np == dtype.base_dtype.np and min(indices) >= 0
             and max(indices) < len(array.values) and len(set(indices)) == len(indices)

@@ -264,7 +264,7 @@ class LoopSteps:
         return found
 
 
-def _check(holds: Any) -> None:
+def _check(holds: bool) -> None:
     if not holds:
         raise Unfit
 

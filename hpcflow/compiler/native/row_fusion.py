@@ -9,7 +9,7 @@ nothing of it (a variable that is read, a small value) goes before it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -220,7 +220,7 @@ def _is_elementwise(line: Line) -> bool:
     return line.bound.kernel.elementwise  # type: ignore[union-attr]
 
 
-def _is_known(dims: Any) -> bool:
+def _is_known(dims: Sequence[int | None]) -> bool:
     """True if there are rows whose shape is known."""
     return bool(dims) and None not in dims[1:]
 

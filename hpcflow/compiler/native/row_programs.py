@@ -160,7 +160,7 @@ class _Unfit(Exception):
     """The group has something that has no place in a loop."""
 
 
-def _demand(condition: Any) -> None:
+def _demand(condition: bool) -> None:
     if not condition:
         raise _Unfit
 

@@ -7,7 +7,7 @@ moved only where they lie on the other side.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,6 +47,9 @@ from hpcflow.kernels.registry import (
 )
 from hpcflow.loops import strided_copy
 
+if TYPE_CHECKING:
+    from hpcflow.runtime.executor.device import Device
+
 _HOST_TYPES = frozenset({"string", "resource", "variant"})
 
 
@@ -78,7 +81,7 @@ class Binder:
         bound = self._bind(node, device)
         return self._read_by_executor(bound, device) if device.has_own_memory else bound
 
-    def _bind(self, node: Node, device: Any) -> Bound:
+    def _bind(self, node: Node, device: Device) -> Bound:
         if node.is_const:
             value = _whole(node)
             return self._constant(node, value if value.ndim else value[()])
@@ -131,7 +134,7 @@ class Binder:
         self._where[(node, 0)] = HOST
         return Bound(node, kernel, None, value, True)
 
-    def _receive(self, node: Node, device: Any) -> Bound:
+    def _receive(self, node: Node, device: Device) -> Bound:
         source = self.devices[node.inputs[0][0].device]
         if device.has_own_memory and not source.has_own_memory and is_count(node.dtypes[0]):
             self._place(node, 0, device, HOST)
@@ -140,7 +143,7 @@ class Binder:
         move = _transfer(source, device)
         return Bound(node, None, move, fresh=source.has_own_memory and not device.has_own_memory)
 
-    def _compute(self, node: Node, device: Any) -> Bound:
+    def _compute(self, node: Node, device: Device) -> Bound:
         kernel = find_kernel(node.type, device.type, node.attrs)
         if kernel is None:
             raise node_error(UnimplementedError, f"No kernel for {node.type} on {device.type}: "
@@ -163,12 +166,12 @@ class Binder:
 
     # ------------------------------------------------------------ where values are
 
-    def _place(self, node: Node, index: int, device: Any, side: str) -> None:
+    def _place(self, node: Node, index: int, device: Device, side: str) -> None:
         if device.has_own_memory:
             on_host = node.dtypes[index].base_dtype.name in _HOST_TYPES
             self._where[(node, index)] = HOST if on_host else side
 
-    def _pass_through(self, node: Node, device: Any) -> None:
+    def _pass_through(self, node: Node, device: Device) -> None:
         if not device.has_own_memory:
             return
         sources = node.inputs if node.type in MERGE_TYPES else node.inputs[:1]
@@ -194,7 +197,7 @@ class Binder:
     def _likely_side(self, source: Node, index: int) -> str | None:
         return self._side_of(source, index) or self._first.get((source, index))
 
-    def _moves(self, node: Node, kernel: Kernel, device: Any) -> tuple:
+    def _moves(self, node: Node, kernel: Kernel, device: Device) -> tuple:
         if not device.has_own_memory:
             return ()
         refs = ref_inputs(node)
@@ -249,7 +252,7 @@ def _whole(node: Node) -> np.ndarray:
 _PASSING = SWITCH_TYPES | ENTER_TYPES | {"Identity"}
 
 
-def instantiate(node: Node, kernel: Kernel, device: Any, context: Any, constants: list) -> Any:
+def instantiate(node: Node, kernel: Kernel, device: Device, context: Any, constants: list) -> Any:
     """Call the kernel's factory for `node`.
 
     What the factory raises is raised when the node runs, if it ever does.
@@ -278,7 +281,7 @@ def _raising(error: BaseException) -> Callable:
     return fail
 
 
-def _transfer(source: Any, destination: Any) -> Callable | None:
+def _transfer(source: Device, destination: Device) -> Callable | None:
     """The function that moves a value between two devices of one task; None for none."""
     if source is destination or not (source.has_own_memory or destination.has_own_memory):
         return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from hpcflow.compiler.regions.structure import Block, Branch, Copy, Loop, arrang
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.host import memory
 from hpcflow.kernels.registry import STEP, Kernel
+
+if TYPE_CHECKING:
+    from hpcflow.resources.variables import VariableState
 
 # Ops whose output is their first input.
 ALIASES = frozenset({"Identity", "StopGradient", "PreventGradient", "_Send", "RefIdentity",
@@ -281,7 +284,7 @@ class Translation:
             names.append(name)
         return names
 
-    def _read(self, target: str, node: Node, state: str, dims: Any) -> str:
+    def _read(self, target: str, node: Node, state: str, dims: Sequence[int] | None) -> str:
         if dims == ():
             self.scalars.add(target)
         self.lines.append(Line(node, [target], READ, [state]))
@@ -346,7 +349,7 @@ def _keeps_nothing(b: Bound) -> bool:
 def _copied_if_view(copied: Callable) -> Callable:
     """A result for the client: ``copied(value)`` of a view, of what other results may be too."""
 
-    def give(value: Any) -> Any:
+    def give(value: np.ndarray | np.generic | bytes) -> Any:
         is_whole = type(value) is np.ndarray and value.ndim and memory.owns_memory(value)
         return value if is_whole else copied(value)
 
@@ -365,11 +368,11 @@ def _is_number(node: Node) -> bool:
     return node.dims[0] == () and dtype.name not in ("string", "resource", "variant")
 
 
-def _uninitialized(state: Any) -> Exception:
+def _uninitialized(state: VariableState) -> Exception:
     return state.uninitialized()
 
 
-def _scalar(predicate: Any) -> Any:
+def _scalar(predicate: np.generic) -> Any:
     """The predicate of a Switch, whose shape was not known before."""
     if getattr(predicate, "ndim", 0):
         raise InvalidArgumentError(None, None, "The second input must be a scalar, but it has "

@@ -268,14 +268,14 @@ class _Arranger:
                 result.add(node)
         return result
 
-    def _condition(self, member: Any) -> Condition:
+    def _condition(self, member: Node | Copy | FrameInfo) -> Condition:
         if isinstance(member, Copy):
             return self.conditions.at(member.merge.inputs[member.position])
         if isinstance(member, FrameInfo):
             return self.conditions.of[self.conditions.enters[member][0]]
         return self.conditions.of[member]
 
-    def _path(self, member: Any) -> tuple:
+    def _path(self, member: Node | Copy | FrameInfo) -> tuple:
         """The literals, outer predicates first."""
         of, serial = self.conditions.of, self.serial
 
@@ -286,14 +286,14 @@ class _Arranger:
 
         return tuple(sorted(self._condition(member), key=rank))
 
-    def _push(self, member: Any) -> None:
+    def _push(self, member: Node | Copy | FrameInfo) -> None:
         if isinstance(member, Node) and member.type in _SILENT:
             heap = self.silent
         else:
             heap = self.ready.setdefault(self._path(member), [])
         heapq.heappush(heap, (*self._rank(member), id(member), member))
 
-    def _rank(self, member: Any) -> tuple:
+    def _rank(self, member: Node | Copy | FrameInfo) -> tuple:
         """Writes of variables wait until nothing else is ready."""
         if isinstance(member, Copy):
             return False, self.serial[member.merge], 1 + member.position

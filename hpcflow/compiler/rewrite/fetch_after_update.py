@@ -78,7 +78,7 @@ def _needed(reads: list[Operation], updates: list[Node]) -> bool:
         chosen & ancestors(_sources(n.op)) for n in updates if n.op is not None)
 
 
-def _sources(op: Any) -> list[Operation]:
+def _sources(op: Operation) -> list[Operation]:
     return [*(t.op for t in op.inputs), *op.control_inputs]
 
 

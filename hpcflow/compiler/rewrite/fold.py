@@ -137,7 +137,7 @@ def _static_bytes(node: Node) -> int:
     return total
 
 
-def _as_array(value: Any, is_string: bool) -> np.ndarray:
+def _as_array(value: np.ndarray | np.generic | bytes, is_string: bool) -> np.ndarray:
     """`value` as an array of which nobody can change anything."""
     array = np.asarray(value, dtype=object if is_string else None)
     if array.flags.writeable or not memory.owns_memory(array):

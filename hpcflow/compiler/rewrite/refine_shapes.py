@@ -196,12 +196,12 @@ class _Inference:
                 dims = dims[1:] if dims else None
         self.elements.setdefault(key, []).append((dims, value))
 
-    def _put(self, key: Any) -> list[tuple[Dims, np.ndarray | None]]:
+    def _put(self, key: Node) -> list[tuple[Dims, np.ndarray | None]]:
         """All that goes in, or nothing while something is not known yet."""
         found = self.elements.get(key, [])
         return found if found and len(found) == self.writers[key] else []
 
-    def _element(self, key: Any) -> Dims:
+    def _element(self, key: Node) -> Dims:
         """The shape of what comes out: that of all that goes in."""
         found = self._put(key)
         return _common([dims for dims, _ in found]) if found else None

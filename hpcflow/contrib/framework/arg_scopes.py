@@ -89,5 +89,5 @@ def _extended(ops: Any, kwargs: dict) -> Scope:
     return scope
 
 
-def _name(func: Any) -> str:
+def _name(func: Callable[..., Any]) -> str:
     return f"{getattr(func, '__module__', '')}.{getattr(func, '__name__', func)}"

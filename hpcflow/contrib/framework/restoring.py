@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from hpcflow.ops.common.grouping import group
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 from hpcflow.train.checkpoint_state import latest_checkpoint
 from hpcflow.train.saver import Saver
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
 
 
 @also_called(ckpt_dir_or_file="filepattern")
@@ -49,7 +52,7 @@ def assign_from_values_fn(var_names_to_values: dict) -> Callable:
     return lambda session: session.run(op, feeds)
 
 
-def assign_from_checkpoint(model_path: str, var_list: Any,
+def assign_from_checkpoint(model_path: str, var_list: Sequence[Any] | Mapping[str, Any],
                            ignore_missing_vars: bool = False) -> tuple[Any, dict]:
     """Return an operation that sets variables from a checkpoint, and what to feed it.
 
@@ -75,7 +78,8 @@ def assign_from_checkpoint(model_path: str, var_list: Any,
     return _assignment(pairs)
 
 
-def assign_from_checkpoint_fn(model_path: str, var_list: Any, ignore_missing_vars: bool = False,
+def assign_from_checkpoint_fn(model_path: str, var_list: Sequence[Any] | Mapping[str, Any],
+                              ignore_missing_vars: bool = False,
                               reshape_variables: bool = False) -> Callable | None:
     """Return a function of a session that restores variables; None if nothing is to restore.
 
@@ -91,7 +95,7 @@ def assign_from_checkpoint_fn(model_path: str, var_list: Any, ignore_missing_var
     return lambda session: saver.restore(session, model_path)
 
 
-def _by_name(var_list: Any) -> dict:
+def _by_name(var_list: Mapping[str, Any] | Sequence[Variable]) -> dict:
     if isinstance(var_list, dict):
         return var_list
     return {get_variable_full_name(v): v for v in var_list}

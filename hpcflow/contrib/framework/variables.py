@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.graph import add_to_collection, device, get_collection
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Collections, DeviceLike, InitializerLike, TensorLike
 from hpcflow.ops.state.variable_scope import VariableScope, get_variable
 from hpcflow.ops.state.variables import Variable
+from hpcflow.shapes import ShapeLike
 
 
 @add_arg_scope
-def variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None,
-             regularizer: Callable | None = None, trainable: bool = True, collections: Any = None,
-             caching_device: Any = None, device: Any = None, partitioner: Callable | None = None,
-             custom_getter: Callable | None = None, use_resource: bool | None = None) -> Any:
+def variable(name: str, shape: ShapeLike | None = None, dtype: DTypeLike | None = None,
+             initializer: InitializerLike | None = None, regularizer: Callable | None = None,
+             trainable: bool = True, collections: Collections | None = None,
+             caching_device: DeviceLike | None = None, device: DeviceLike | None = None,
+             partitioner: Callable | None = None, custom_getter: Callable | None = None,
+             use_resource: bool | None = None) -> Any:
     """Return the variable `name` of the variable scope, as ``get_variable``, on a `device`.
 
     `collections` are those it joins, the global variables if None; `device` is a device string
@@ -35,9 +40,10 @@ def _on(where: Any) -> Any:
 
 
 @add_arg_scope
-def model_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None,
-                   regularizer: Callable | None = None, trainable: bool = True,
-                   collections: Any = None, caching_device: Any = None, device: Any = None,
+def model_variable(name: str, shape: ShapeLike | None = None, dtype: DTypeLike | None = None,
+                   initializer: InitializerLike | None = None, regularizer: Callable | None = None,
+                   trainable: bool = True, collections: Collections | None = None,
+                   caching_device: DeviceLike | None = None, device: DeviceLike | None = None,
                    partitioner: Callable | None = None, custom_getter: Callable | None = None,
                    use_resource: bool | None = None) -> Any:
     """Return a :func:`variable` that also is one of the model variables."""
@@ -46,20 +52,20 @@ def model_variable(name: str, shape: Any = None, dtype: Any = None, initializer:
                     caching_device, device, partitioner, custom_getter, use_resource)
 
 
-def local_variable(initial_value: Any, validate_shape: bool = True,
+def local_variable(initial_value: TensorLike, validate_shape: bool = True,
                    name: str | None = None) -> Variable:
     """Return a new variable that is not trained and not saved."""
     return Variable(initial_value, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES],
                     validate_shape=validate_shape, name=name)
 
 
-def add_model_variable(var: Any) -> None:
+def add_model_variable(var: Variable) -> None:
     """Add `var` to the model variables."""
     if var not in get_collection(GraphKeys.MODEL_VARIABLES):
         add_to_collection(GraphKeys.MODEL_VARIABLES, var)
 
 
-def get_variables(scope: Any = None, suffix: str | None = None,
+def get_variables(scope: str | VariableScope | None = None, suffix: str | None = None,
                   collection: str = GraphKeys.GLOBAL_VARIABLES) -> list:
     """Return the variables of a collection whose names begin with `scope` and end in `suffix`.
 
@@ -72,27 +78,30 @@ def get_variables(scope: Any = None, suffix: str | None = None,
     return get_collection(collection, scope)
 
 
-def get_model_variables(scope: Any = None, suffix: str | None = None) -> list:
+def get_model_variables(scope: str | VariableScope | None = None,
+                        suffix: str | None = None) -> list:
     """:func:`get_variables` of the model variables."""
     return get_variables(scope, suffix, GraphKeys.MODEL_VARIABLES)
 
 
-def get_local_variables(scope: Any = None, suffix: str | None = None) -> list:
+def get_local_variables(scope: str | VariableScope | None = None,
+                        suffix: str | None = None) -> list:
     """:func:`get_variables` of the local variables."""
     return get_variables(scope, suffix, GraphKeys.LOCAL_VARIABLES)
 
 
-def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> list:
+def get_trainable_variables(scope: str | VariableScope | None = None,
+                            suffix: str | None = None) -> list:
     """:func:`get_variables` of the trainable variables."""
     return get_variables(scope, suffix, GraphKeys.TRAINABLE_VARIABLES)
 
 
-def get_variables_by_name(given_name: str, scope: Any = None) -> list:
+def get_variables_by_name(given_name: str, scope: str | VariableScope | None = None) -> list:
     """Return the variables with the last name `given_name`."""
     return get_variables(scope, rf"/{given_name}:|^{given_name}:")
 
 
-def get_variables_by_suffix(suffix: str, scope: Any = None) -> list:
+def get_variables_by_suffix(suffix: str, scope: str | VariableScope | None = None) -> list:
     """Return the variables whose names end in `suffix`."""
     return get_variables(scope, suffix)
 
@@ -114,7 +123,7 @@ def filter_variables(var_list: list, include_patterns: list[str] | None = None,
     """
     match = re.search if reg_search else re.match
 
-    def matches(patterns: list[str], var: Any) -> bool:
+    def matches(patterns: list[str], var: Variable) -> bool:
         return any(match(p, var.op.name) for p in patterns)
 
     chosen = [v for v in var_list if not include_patterns or matches(include_patterns, v)]
@@ -130,7 +139,7 @@ def get_variables_to_restore(include: list[str] | None = None,
     return [v for v in found if v not in dropped]
 
 
-def _scopes(given: Any, what: str) -> list:
+def _scopes(given: Sequence[str], what: str) -> list:
     if not isinstance(given, (list, tuple)):
         raise TypeError(f"{what} is not a list but is {given!r}")
     return list(given)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hpcflow as hf
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 __all__ = ["angles_to_projective_transforms", "compose_transforms", "flat_transforms_to_matrices",
            "matrices_to_flat_transforms", "rotate", "transform", "translate",
            "translations_to_projective_transforms"]
 
 
-def rotate(images: Any, angles: Any, interpolation: str = "NEAREST",
+def rotate(images: TensorLike, angles: TensorLike, interpolation: str = "NEAREST",
            name: str | None = None) -> Any:
     """Return images rotated counterclockwise around their centres; zeros where nothing was.
 
@@ -30,7 +33,7 @@ def rotate(images: Any, angles: Any, interpolation: str = "NEAREST",
         return transform(images, flat, interpolation)
 
 
-def translate(images: Any, translations: Any, interpolation: str = "NEAREST",
+def translate(images: TensorLike, translations: Any, interpolation: str = "NEAREST",
               name: str | None = None) -> Any:
     """Return images moved by ``[dx, dy]`` pixels, one pair or one for each image."""
     with hf.name_scope(name, "translate"):
@@ -38,7 +41,7 @@ def translate(images: Any, translations: Any, interpolation: str = "NEAREST",
                          interpolation)
 
 
-def angles_to_projective_transforms(angles: Any, image_height: Any, image_width: Any,
+def angles_to_projective_transforms(angles: TensorLike, image_height: Any, image_width: Any,
                                     name: str | None = None) -> Any:
     """Return the transforms ``[images, 8]`` of rotations around the centres of images."""
     with hf.name_scope(name, "angles_to_projective_transforms"):
@@ -50,7 +53,7 @@ def angles_to_projective_transforms(angles: Any, image_height: Any, image_width:
         return hf.stack([cos, -sin, x, sin, cos, y, zero, zero], 1)
 
 
-def translations_to_projective_transforms(translations: Any, name: str | None = None) -> Any:
+def translations_to_projective_transforms(translations: TensorLike, name: str | None = None) -> Any:
     """Return the transforms ``[images, 8]`` of translations ``[images, 2]``, or of one."""
     with hf.name_scope(name, "translations_to_projective_transforms"):
         moves = hf.reshape(hf.convert_to_tensor(translations, hf.float32), [-1, 2])
@@ -59,8 +62,8 @@ def translations_to_projective_transforms(translations: Any, name: str | None = 
         return hf.stack([one, zero, x, zero, one, y, zero, zero], 1)
 
 
-def transform(images: Any, transforms: Any, interpolation: str = "NEAREST",
-              output_shape: Any = None, name: str | None = None) -> Any:
+def transform(images: TensorLike, transforms: TensorLike, interpolation: str = "NEAREST",
+              output_shape: TensorLike | None = None, name: str | None = None) -> Any:
     """Return images whose pixel (x, y) is that at ((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k)
     of the input, k = c0 x + c1 y + 1; 0 where that lies outside.
 
@@ -108,7 +111,7 @@ def _size(batch: Any) -> list:
     return hf.unstack(hf.shape(batch)[1:3], 2)
 
 
-def _places(flat: Any, count: Any, height: Any, width: Any) -> tuple:
+def _places(flat: Any, count: TensorLike, height: Any, width: Any) -> tuple:
     """Where the pixels of results come from, ``[images, rows, columns]``, and whether from
     anywhere at all."""
     flat = flat + hf.zeros(hf.stack([count, 1]))
@@ -132,12 +135,12 @@ def _read(batch: Any, x: Any, y: Any, inside: Any) -> Any:
     return found * hf.cast(inside, found.dtype.base_dtype)[..., None]
 
 
-def _nearest(batch: Any, x: Any, y: Any, inside: Any) -> Any:
+def _nearest(batch: Any, x: TensorLike, y: TensorLike, inside: Any) -> Any:
     x, y = (hf.sign(v) * hf.floor(hf.abs(v) + 0.5) for v in (x, y))
     return _read(batch, x, y, inside)
 
 
-def _bilinear(batch: Any, x: Any, y: Any, inside: Any) -> Any:
+def _bilinear(batch: Any, x: TensorLike, y: TensorLike, inside: Any) -> Any:
     left, top = hf.floor(x), hf.floor(y)
     parts = []
     for row in (top, top + 1.0):
@@ -151,14 +154,14 @@ def _bilinear(batch: Any, x: Any, y: Any, inside: Any) -> Any:
 # ---------------------------------------------------------------- transforms
 
 
-def flat_transforms_to_matrices(transforms: Any) -> Any:
+def flat_transforms_to_matrices(transforms: TensorLike) -> Any:
     """Return the matrices ``[images, 3, 3]`` of transforms of 8 numbers."""
     flat = hf.reshape(hf.convert_to_tensor(transforms, hf.float32), [-1, 8])
     ones = hf.ones(hf.stack([hf.shape(flat)[0], 1]))
     return hf.reshape(hf.concat([flat, ones], 1), [-1, 3, 3])
 
 
-def matrices_to_flat_transforms(transform_matrices: Any) -> Any:
+def matrices_to_flat_transforms(transform_matrices: TensorLike) -> Any:
     """Return transforms ``[images, 8]`` of matrices, which are divided by their last number."""
     flat = hf.reshape(hf.convert_to_tensor(transform_matrices), np.array([-1, 9], np.int32))
     return (flat / flat[:, 8:9])[:, :8]

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from hpcflow.contrib.framework.variables import model_variable
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, get_collection, get_collection_ref
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Collections, InitializerLike, TensorFunction
 from hpcflow.graph.operation import Tensor
 from hpcflow.layers.building import OpenScope, format_name
 from hpcflow.nn.activations import bias_add
 from hpcflow.ops.state.variable_scope import VariableScope, get_variable_scope, pure_variable_scope
+from hpcflow.shapes import ShapeLike
 
 
-def layer_variable(name: str, shape: Any, dtype: Any, initializer: Any, regularizer: Any,
-                   collections: Any, trainable: bool = True) -> Tensor:
+def layer_variable(name: str, shape: ShapeLike, dtype: DTypeLike, initializer: InitializerLike,
+                   regularizer: TensorFunction | None,
+                   collections: Mapping[str, Any] | Collections | None,
+                   trainable: bool = True) -> Tensor:
     """The value of a model variable of a layer.
 
     `collections`: names for all variables, or a dict of such by the variable's name.
@@ -33,10 +38,12 @@ def names_of(given: Any, variable: str) -> list:
     return [given] if isinstance(given, str) else list(given or ())
 
 
-def bias_normalize_activate(
-        outputs: Tensor, activation_fn: Callable | None, normalizer_fn: Callable | None,
-        normalizer_params: dict | None, biases_initializer: Any, biases_regularizer: Any,
-        collections: Any, trainable: bool, data_format: str = "NHWC") -> Tensor:
+def bias_normalize_activate(outputs: Tensor, activation_fn: Callable | None,
+                            normalizer_fn: Callable | None, normalizer_params: dict | None,
+                            biases_initializer: InitializerLike | None,
+                            biases_regularizer: TensorFunction | None,
+                            collections: Mapping[str, Any] | Collections | None, trainable: bool,
+                            data_format: str = "NHWC") -> Tensor:
     """`outputs` normalized, or with biases along the channels, then activated."""
     if normalizer_fn is not None:
         outputs = normalizer_fn(outputs, **(normalizer_params or {}))
@@ -51,7 +58,7 @@ def bias_normalize_activate(
 # ---------------------------------------------------------------- outputs and their names
 
 
-def collect_named_outputs(collections: Any, alias: str, outputs: Tensor) -> Tensor:
+def collect_named_outputs(collections: Collections | None, alias: str, outputs: Tensor) -> Tensor:
     """Add `outputs` to collections, in which it is known as `alias`; returns it."""
     if collections:
         append_tensor_alias(outputs, alias)
@@ -60,7 +67,7 @@ def collect_named_outputs(collections: Any, alias: str, outputs: Tensor) -> Tens
     return outputs
 
 
-def collect(collections: Any, scope: VariableScope | str, outputs: Tensor) -> Tensor:
+def collect(collections: Collections | None, scope: VariableScope | str, outputs: Tensor) -> Tensor:
     """:func:`collect_named_outputs`, named as the scope of the layer."""
     name = scope if isinstance(scope, str) else scope.original_name_scope
     return collect_named_outputs(collections, name.rstrip("/"), outputs)
@@ -98,7 +105,7 @@ _OLDER_NAMES = {"kernel": "weights", "bias": "biases", "depthwise_kernel": "dept
 
 
 @contextmanager
-def older_variables(collections: Any) -> Iterator[OpenScope]:
+def older_variables(collections: Mapping[str, Any] | Collections | None) -> Iterator[OpenScope]:
     """Context manager in which ``hpcflow.layers`` make the variables of these layers.
 
     They are model variables, in `collections` too, and named ``weights`` and ``biases``. Yields the

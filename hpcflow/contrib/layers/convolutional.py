@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import layers
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
@@ -17,12 +17,18 @@ from hpcflow.contrib.layers.building import (
 )
 from hpcflow.contrib.layers.initializers import xavier_initializer
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Collections, InitializerLike, Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.layers.building import known_size, numbers
 from hpcflow.nn.activations import relu
 from hpcflow.nn.convolution import depthwise_conv2d
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.variable_scope import variable_scope
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hpcflow.ops.state.variable_scope import VariableScope
 
 _XAVIER, _ZEROS = xavier_initializer(), Zeros()
 
@@ -38,14 +44,17 @@ def _named(function: Callable, name: str) -> Callable:
     return layer
 
 
-def _convolution(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1,
-                padding: str = "SAME", data_format: str | None = None, rate: Any = 1,
-                activation_fn: Callable | None = relu, normalizer_fn: Callable | None = None,
-                normalizer_params: dict | None = None, weights_initializer: Any = _XAVIER,
-                weights_regularizer: Callable | None = None, biases_initializer: Any = _ZEROS,
-                biases_regularizer: Callable | None = None, reuse: bool | None = None,
-                variables_collections: Any = None, outputs_collections: Any = None,
-                trainable: bool = True, scope: Any = None) -> Tensor:
+def _convolution(inputs: Tensor | np.ndarray, num_outputs: int, kernel_size: Sequence[int] | int,
+                 stride: int = 1, padding: str = "SAME", data_format: str | None = None,
+                 rate: int = 1, activation_fn: Callable | None = relu,
+                 normalizer_fn: Callable | None = None, normalizer_params: dict | None = None,
+                 weights_initializer: Callable[..., Any] = _XAVIER,
+                 weights_regularizer: Callable | None = None,
+                 biases_initializer: Callable[..., Any] | None = _ZEROS,
+                 biases_regularizer: Callable | None = None, reuse: bool | None = None,
+                 variables_collections: Mapping[str, Any] | None = None,
+                 outputs_collections: str | None = None, trainable: bool = True,
+                 scope: str | None = None) -> Tensor:
     """Return activation_fn(inputs * weights + biases) over 1, 2 or 3 dimensions of space.
 
     Args:
@@ -91,15 +100,18 @@ convolution3d = conv3d = add_arg_scope(_named(_convolution, "convolution3d"))
 
 
 @add_arg_scope
-def separable_convolution2d(
-        inputs: Any, num_outputs: int | None, kernel_size: Any, depth_multiplier: int = 1,
-        stride: Any = 1, padding: str = "SAME", rate: Any = 1,
-        activation_fn: Callable | None = relu, normalizer_fn: Callable | None = None,
-        normalizer_params: dict | None = None, weights_initializer: Any = _XAVIER,
-        weights_regularizer: Callable | None = None, biases_initializer: Any = _ZEROS,
-        biases_regularizer: Callable | None = None, reuse: bool | None = None,
-        variables_collections: Any = None, outputs_collections: Any = None,
-        trainable: bool = True, scope: Any = None) -> Tensor:
+def separable_convolution2d(inputs: TensorLike, num_outputs: int | None, kernel_size: Sizes,
+                            depth_multiplier: int = 1, stride: Sizes = 1, padding: str = "SAME",
+                            rate: TensorLike = 1, activation_fn: Callable | None = relu,
+                            normalizer_fn: Callable | None = None,
+                            normalizer_params: dict | None = None,
+                            weights_initializer: InitializerLike = _XAVIER,
+                            weights_regularizer: Callable | None = None,
+                            biases_initializer: InitializerLike = _ZEROS,
+                            biases_regularizer: Callable | None = None, reuse: bool | None = None,
+                            variables_collections: Collections | None = None,
+                            outputs_collections: Collections | None = None, trainable: bool = True,
+                            scope: str | VariableScope | None = None) -> Tensor:
     """Return a convolution of each channel by itself, followed by one that mixes them.
 
     Without `num_outputs` the second is left out. The variables are ``depthwise_weights``,
@@ -134,14 +146,18 @@ separable_conv2d = separable_convolution2d
 
 
 @add_arg_scope
-def convolution2d_transpose(
-        inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
-        data_format: str = "NHWC", activation_fn: Callable | None = relu,
-        normalizer_fn: Callable | None = None, normalizer_params: dict | None = None,
-        weights_initializer: Any = _XAVIER, weights_regularizer: Callable | None = None,
-        biases_initializer: Any = _ZEROS, biases_regularizer: Callable | None = None,
-        reuse: bool | None = None, variables_collections: Any = None,
-        outputs_collections: Any = None, trainable: bool = True, scope: Any = None) -> Tensor:
+def convolution2d_transpose(inputs: TensorLike, num_outputs: int, kernel_size: Sizes,
+                            stride: Sizes = 1, padding: str = "SAME", data_format: str = "NHWC",
+                            activation_fn: Callable | None = relu,
+                            normalizer_fn: Callable | None = None,
+                            normalizer_params: dict | None = None,
+                            weights_initializer: InitializerLike = _XAVIER,
+                            weights_regularizer: Callable | None = None,
+                            biases_initializer: InitializerLike = _ZEROS,
+                            biases_regularizer: Callable | None = None, reuse: bool | None = None,
+                            variables_collections: Collections | None = None,
+                            outputs_collections: Collections | None = None, trainable: bool = True,
+                            scope: str | VariableScope | None = None) -> Tensor:
     """Return the transpose of a convolution: images that are larger by the strides.
 
     Arguments as of :func:`convolution`; the scope is "Conv2d_transpose".
@@ -163,10 +179,11 @@ conv2d_transpose = convolution2d_transpose
 
 
 @add_arg_scope
-def bias_add(inputs: Any, activation_fn: Callable | None = None, initializer: Any = _ZEROS,
-             regularizer: Callable | None = None, reuse: bool | None = None,
-             variables_collections: Any = None, outputs_collections: Any = None,
-             trainable: bool = True, data_format: str = "NHWC", scope: Any = None) -> Tensor:
+def bias_add(inputs: TensorLike, activation_fn: Callable | None = None,
+             initializer: InitializerLike = _ZEROS, regularizer: Callable | None = None,
+             reuse: bool | None = None, variables_collections: Collections | None = None,
+             outputs_collections: Collections | None = None, trainable: bool = True,
+             data_format: str = "NHWC", scope: str | VariableScope | None = None) -> Tensor:
     """Return `inputs` with one bias for each channel; the scope is "BiasAdd"."""
     inputs = convert_to_tensor(inputs)
     format_of_layers(data_format)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from hpcflow import nn
 from hpcflow.contrib.framework.variables import model_variable
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import InitializerLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor
@@ -20,11 +21,14 @@ from hpcflow.ops.sparse.sparse_changes import sparse_fill_empty_rows, sparse_ret
 from hpcflow.ops.state.variable_scope import variable_scope
 from hpcflow.ops.state.variables import Variable
 
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variable_scope import VariableScope
 
-def embed_sequence(ids: Any, vocab_size: int | None = None, embed_dim: int | None = None,
-                   unique: bool = False, initializer: Any = None,
-                   regularizer: Callable | None = None, trainable: bool = True, scope: Any = None,
-                   reuse: bool | None = None) -> Tensor:
+
+def embed_sequence(ids: Sequence[Any], vocab_size: int | None = None, embed_dim: int | None = None,
+                   unique: bool = False, initializer: InitializerLike | None = None,
+                   regularizer: Callable | None = None, trainable: bool = True,
+                   scope: str | VariableScope | None = None, reuse: bool | None = None) -> Tensor:
     """Return the embeddings ``[batch, length, embed_dim]`` of ids ``[batch, length]``.
 
     The variable is ``embeddings`` ``[vocab_size, embed_dim]`` in the scope "EmbedSequence"; with

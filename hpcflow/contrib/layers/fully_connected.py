@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from hpcflow.contrib.framework.arg_scopes import add_arg_scope
 from hpcflow.contrib.layers.building import bias_normalize_activate, collect, layer_variable
 from hpcflow.contrib.layers.initializers import xavier_initializer
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Collections, InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.activations import relu, relu6
@@ -19,18 +20,22 @@ from hpcflow.ops.linalg.matmul import tensordot
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.variable_scope import variable_scope
 
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variable_scope import VariableScope
+
 _XAVIER, _ZEROS = xavier_initializer(), Zeros()
 
 
 @add_arg_scope
-def fully_connected(inputs: Any, num_outputs: int, activation_fn: Callable | None = relu,
+def fully_connected(inputs: TensorLike, num_outputs: int, activation_fn: Callable | None = relu,
                     normalizer_fn: Callable | None = None, normalizer_params: dict | None = None,
-                    weights_initializer: Any = _XAVIER,
+                    weights_initializer: InitializerLike = _XAVIER,
                     weights_regularizer: Callable | None = None,
-                    biases_initializer: Any = _ZEROS, biases_regularizer: Callable | None = None,
-                    reuse: bool | None = None, variables_collections: Any = None,
-                    outputs_collections: Any = None, trainable: bool = True,
-                    scope: Any = None) -> Tensor:
+                    biases_initializer: InitializerLike = _ZEROS,
+                    biases_regularizer: Callable | None = None, reuse: bool | None = None,
+                    variables_collections: Collections | None = None,
+                    outputs_collections: Collections | None = None, trainable: bool = True,
+                    scope: str | VariableScope | None = None) -> Tensor:
     """Return activation_fn(inputs @ weights + biases).
 
     Args:

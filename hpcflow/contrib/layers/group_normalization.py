@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
 from hpcflow.contrib.layers.building import collect, format_of_layers, layer_variable
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn import normalization
@@ -17,13 +18,17 @@ from hpcflow.ops.math.reductions import reduce_mean
 from hpcflow.ops.state.initializers import Ones, Zeros
 from hpcflow.ops.state.variable_scope import variable_scope
 
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variable_scope import VariableScope
+
 
 @add_arg_scope
-def instance_norm(inputs: Any, center: bool = True, scale: bool = True, epsilon: float = 1e-6,
-                  activation_fn: Callable | None = None, param_initializers: dict | None = None,
-                  reuse: bool | None = None, variables_collections: Any = None,
-                  outputs_collections: Any = None, trainable: bool = True,
-                  data_format: str = "NHWC", scope: Any = None) -> Tensor:
+def instance_norm(inputs: TensorLike, center: bool = True, scale: bool = True,
+                  epsilon: float = 1e-6, activation_fn: Callable | None = None,
+                  param_initializers: dict | None = None, reuse: bool | None = None,
+                  variables_collections: Collections | None = None,
+                  outputs_collections: Collections | None = None, trainable: bool = True,
+                  data_format: str = "NHWC", scope: str | VariableScope | None = None) -> Tensor:
     """Return each channel of each example normalized over its space (arXiv:1607.08022).
 
     Args:
@@ -56,12 +61,13 @@ def instance_norm(inputs: Any, center: bool = True, scale: bool = True, epsilon:
 
 
 @add_arg_scope
-def group_norm(inputs: Any, groups: int = 32, channels_axis: int = -1,
+def group_norm(inputs: TensorLike, groups: int = 32, channels_axis: int = -1,
                reduction_axes: Sequence[int] = (-3, -2), center: bool = True, scale: bool = True,
                epsilon: float = 1e-6, activation_fn: Callable | None = None,
                param_initializers: dict | None = None, reuse: bool | None = None,
-               variables_collections: Any = None, outputs_collections: Any = None,
-               trainable: bool = True, scope: Any = None,
+               variables_collections: Collections | None = None,
+               outputs_collections: Collections | None = None, trainable: bool = True,
+               scope: str | VariableScope | None = None,
                mean_close_to_zero: bool = False) -> Tensor:
     """Return groups of channels normalized over `reduction_axes` and the group (arXiv:1803.08494).
 
@@ -138,7 +144,7 @@ def _channels_of(inputs: Tensor, axis: int, what: str) -> int:
 
 
 def _parameters(inputs: Tensor, channels: int, center: bool, scale: bool,
-                initializers: dict | None, collections: Any, trainable: bool,
+                initializers: dict | None, collections: Collections | None, trainable: bool,
                 shape: list[int]) -> list[Tensor | None]:
     """beta and gamma where they are wanted, in a `shape` that fits the inputs."""
     made: list[Tensor | None] = []

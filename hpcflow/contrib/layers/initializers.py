@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.ops.state.initializers import Initializer, VarianceScaling
 
 
 def xavier_initializer(uniform: bool = True, seed: int | None = None,
-                       dtype: Any = dtypes.float32) -> Initializer:
+                       dtype: DTypeLike = dtypes.float32) -> Initializer:
     """Return an initializer of variance ``2 / (inputs + outputs)`` (Glorot and Bengio, 2010).
 
     `uniform`: uniformly distributed, else normally. `seed`: of the random numbers.
@@ -24,7 +23,7 @@ _MODES = {"FAN_IN": "fan_in", "FAN_OUT": "fan_out", "FAN_AVG": "fan_avg"}
 
 def variance_scaling_initializer(factor: float = 2.0, mode: str = "FAN_IN", uniform: bool = False,
                                  seed: int | None = None,
-                                 dtype: Any = dtypes.float32) -> Initializer:
+                                 dtype: DTypeLike = dtypes.float32) -> Initializer:
     """Return an initializer of variance ``factor / n`` (He et al., 2015, with the defaults).
 
     n is the number of inputs (``"FAN_IN"``), of outputs (``"FAN_OUT"``) or their mean

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from hpcflow.graph.graph import (
     name_scope,
 )
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import BoolLike, Collections, InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn import normalization
@@ -31,16 +32,20 @@ from hpcflow.ops.math.reductions import reduce_sum
 from hpcflow.ops.state.initializers import Ones, Zeros
 from hpcflow.ops.state.variable_scope import variable_scope
 
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variable_scope import VariableScope
+
 
 @add_arg_scope
-def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bool = False,
+def batch_norm(inputs: TensorLike, decay: float = 0.999, center: bool = True, scale: bool = False,
                epsilon: float = 0.001, activation_fn: Callable | None = None,
                param_initializers: dict | None = None, param_regularizers: dict | None = None,
-               updates_collections: Any = GraphKeys.UPDATE_OPS, is_training: Any = True,
-               reuse: bool | None = None, variables_collections: Any = None,
-               outputs_collections: Any = None, trainable: bool = True, batch_weights: Any = None,
-               fused: bool | None = None, data_format: str = "NHWC",
-               zero_debias_moving_mean: bool = False, scope: Any = None,
+               updates_collections: Collections | None = GraphKeys.UPDATE_OPS,
+               is_training: BoolLike = True, reuse: bool | None = None,
+               variables_collections: Collections | None = None,
+               outputs_collections: Collections | None = None, trainable: bool = True,
+               batch_weights: Any = None, fused: bool | None = None, data_format: str = "NHWC",
+               zero_debias_moving_mean: bool = False, scope: str | VariableScope | None = None,
                renorm: bool = False, renorm_clipping: dict | None = None,
                renorm_decay: float = 0.99, adjustment: Callable | None = None) -> Tensor:
     """Return gamma (inputs - mean) / √(variance + epsilon) + beta (arXiv:1502.03167).
@@ -92,11 +97,12 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
 
 
 @add_arg_scope
-def layer_norm(inputs: Any, center: bool = True, scale: bool = True,
+def layer_norm(inputs: TensorLike, center: bool = True, scale: bool = True,
                activation_fn: Callable | None = None, reuse: bool | None = None,
-               variables_collections: Any = None, outputs_collections: Any = None,
-               trainable: bool = True, begin_norm_axis: int = 1, begin_params_axis: int = -1,
-               scope: Any = None) -> Tensor:
+               variables_collections: Collections | None = None,
+               outputs_collections: Collections | None = None, trainable: bool = True,
+               begin_norm_axis: int = 1, begin_params_axis: int = -1,
+               scope: str | VariableScope | None = None) -> Tensor:
     """Return `inputs` normalized over all but the first dimensions (arXiv:1607.06450).
 
     Mean and variance are over the dimensions from `begin_norm_axis` on; ``beta`` and ``gamma`` have
@@ -112,7 +118,7 @@ def layer_norm(inputs: Any, center: bool = True, scale: bool = True,
         raise ValueError(f"layer_norm: shape {inputs.shape} is not fully defined from "
                          f"dimension {begin_params_axis} on")
     with variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as entered:
-        def parameter(name: str, initializer: Any) -> Tensor:
+        def parameter(name: str, initializer: InitializerLike) -> Tensor:
             return layer_variable(name, shape, inputs.dtype.base_dtype, initializer, None,
                                   variables_collections, trainable)
 

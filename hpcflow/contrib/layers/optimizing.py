@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import optimizers, summary
 from hpcflow.contrib.training.gradients import multiply_gradients
@@ -11,6 +11,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, get_collection
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.math.clipping import clip_by_global_norm, global_norm
@@ -19,6 +20,9 @@ from hpcflow.ops.state.initializers import Constant
 from hpcflow.ops.state.variable_lists import trainable_variables
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 from hpcflow.optimizers.global_step import assert_global_step, get_or_create_global_step
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
 
 OPTIMIZER_CLS_NAMES = {
     "Adagrad": optimizers.AdagradOptimizer, "Adam": optimizers.AdamOptimizer,
@@ -30,8 +34,8 @@ OPTIMIZER_SUMMARIES = ["learning_rate", "loss", "gradients", "gradient_norm",
                        "global_gradient_norm"]
 
 
-def optimize_loss(loss: Any, global_step: Any, learning_rate: Any, optimizer: Any,
-                  gradient_noise_scale: float | None = None,
+def optimize_loss(loss: TensorLike, global_step: TensorLike, learning_rate: Hyperparameter | None,
+                  optimizer: Any, gradient_noise_scale: float | None = None,
                   gradient_multipliers: dict | None = None, clip_gradients: Any = None,
                   learning_rate_decay_fn: Callable | None = None, update_ops: Any = None,
                   variables: list | None = None, name: str | None = None,
@@ -89,7 +93,7 @@ def optimize_loss(loss: Any, global_step: Any, learning_rate: Any, optimizer: An
             return raw_ops.Identity(loss)
 
 
-def _learning_rate(given: Any, decay: Callable | None, global_step: Any) -> Any:
+def _learning_rate(given: Any, decay: Callable | None, global_step: TensorLike) -> Any:
     if given is None:
         return None
     if isinstance(given, Tensor) and given.get_shape().ndims == 0:
@@ -126,7 +130,7 @@ def _summarize_gradients(pairs: list, wanted: list) -> None:
             summary.scalar(f"gradient_norm/{name}", global_norm([values]))
 
 
-def _optimizer(given: Any, rate: Any) -> Any:
+def _optimizer(given: Any, rate: Tensor | Variable | None) -> Any:
     if isinstance(given, str):
         if given not in OPTIMIZER_CLS_NAMES:
             raise ValueError("Optimizer name should be one of "
@@ -155,7 +159,7 @@ def _optimizer(given: Any, rate: Any) -> Any:
 
 def _with_noise(pairs: list, scale: float) -> list:
     """Gradients with normal noise added (arXiv:1511.06807)."""
-    def noisy(gradient: Any) -> Any:
+    def noisy(gradient: Tensor) -> Any:
         if gradient is None:
             return None
         shape = gradient.dense_shape if isinstance(gradient, IndexedSlices) else gradient.shape

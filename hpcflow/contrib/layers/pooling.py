@@ -10,6 +10,7 @@ from hpcflow.contrib.framework.arg_scopes import add_arg_scope
 from hpcflow.contrib.layers.building import collect_named_outputs, format_of_layers
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import Collections, Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.layers.building import OpenScope, numbers
 
@@ -17,9 +18,9 @@ from hpcflow.layers.building import OpenScope, numbers
 def _pooling(rank: int, function: Callable, default: str, what: str) -> Callable:
     """The layer of one pooling function over `rank` dimensions of space."""
 
-    def pooled(inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID",
-               data_format: str | None = None, outputs_collections: Any = None,
-               scope: Any = None) -> Tensor:
+    def pooled(inputs: Any, kernel_size: TensorLike, stride: Sizes = 2, padding: str = "VALID",
+               data_format: str | None = None, outputs_collections: Collections | None = None,
+               scope: str | None = None) -> Tensor:
         with name_scope(scope, default, [inputs]) as name:
             inputs = convert_to_tensor(inputs)
             outputs = function(inputs, kernel_size, stride, padding,
@@ -39,9 +40,9 @@ avg_pool3d = _pooling(3, layers.average_pooling3d, "AvgPool3D", "avg_pool3d")
 
 
 @add_arg_scope
-def pool(inputs: Any, kernel_size: Any, pooling_type: str, padding: str = "VALID",
-         data_format: str | None = None, dilation_rate: Any = 1, stride: Any = 1,
-         outputs_collections: Any = None, scope: Any = None) -> Tensor:
+def pool(inputs: Any, kernel_size: Sizes, pooling_type: str, padding: str = "VALID",
+         data_format: str | None = None, dilation_rate: Sizes = 1, stride: Sizes = 1,
+         outputs_collections: Collections | None = None, scope: str | None = None) -> Tensor:
     """Return maxima ("MAX") or means ("AVG") over windows, with strides or with holes."""
     with name_scope(scope, f"{pooling_type.lower()}_pool", [inputs]) as name:
         inputs = convert_to_tensor(inputs)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, get_collection, name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.math.reductions import reduce_sum
 
 
-def _check_scale(scale: Any) -> None:
+def _check_scale(scale: float | str) -> None:
     if isinstance(scale, bool) or not isinstance(scale, (int, float)):
         raise ValueError(f"scale must be a number, got {scale!r}")
     if scale < 0:
@@ -24,7 +24,7 @@ def _regularizer(scale: float, measure: Callable, default: str, scope: str | Non
     """A function that returns ``scale measure(weights)``; None for a scale of 0."""
     _check_scale(scale)
 
-    def regularize(weights: Any) -> Tensor | None:
+    def regularize(weights: TensorLike) -> Tensor | None:
         if scale == 0:
             return None
         with name_scope(scope, default, [weights]) as name:
@@ -57,7 +57,7 @@ def l1_l2_regularizer(scale_l1: float = 1.0, scale_l2: float = 1.0,
     """
     parts = [l1_regularizer(scale_l1, scope), l2_regularizer(scale_l2, scope)]
 
-    def regularize(weights: Any) -> Tensor | None:
+    def regularize(weights: TensorLike) -> Tensor | None:
         losses = [x for x in (part(weights) for part in parts) if x is not None]
         return raw_ops.AddN(losses) if losses else None
 
@@ -71,7 +71,7 @@ def sum_regularizer(regularizer_list: list, scope: str | None = None) -> Callabl
     if not parts:
         return None
 
-    def regularize(weights: Any) -> Tensor | None:
+    def regularize(weights: TensorLike) -> Tensor | None:
         with name_scope(scope, "sum_regularizer", [weights]) as name:
             losses = [x for x in (part(weights) for part in parts) if x is not None]
             return raw_ops.AddN(losses, name=name) if losses else None

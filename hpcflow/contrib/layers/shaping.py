@@ -13,6 +13,7 @@ from hpcflow.contrib.framework.arg_scopes import add_arg_scope
 from hpcflow.contrib.layers.building import collect_named_outputs
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import BoolLike, Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.indexing import one_hot
@@ -20,9 +21,9 @@ from hpcflow.ops.state.variable_scope import variable_scope
 
 
 @add_arg_scope
-def dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True,
-            outputs_collections: Any = None, scope: Any = None,
-            seed: int | None = None) -> Tensor:
+def dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: TensorLike | None = None,
+            is_training: BoolLike = True, outputs_collections: Collections | None = None,
+            scope: Any = None, seed: int | None = None) -> Tensor:
     """Return `inputs` with only a fraction `keep_prob` of the elements kept, while training.
 
     The scope is "Dropout"; arguments otherwise as of ``layers.dropout``.
@@ -36,7 +37,8 @@ def dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_train
 
 
 @add_arg_scope
-def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> Tensor:
+def flatten(inputs: Any, outputs_collections: Collections | None = None,
+            scope: Any = None) -> Tensor:
     """Return `inputs` with all dimensions but the first made one; the scope is "Flatten"."""
     with name_scope(scope, "Flatten", [inputs]) as name:
         inputs = convert_to_tensor(inputs)
@@ -47,7 +49,7 @@ def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> 
 
 @add_arg_scope
 def one_hot_encoding(labels: Any, num_classes: int, on_value: float = 1.0,
-                     off_value: float = 0.0, outputs_collections: Any = None,
+                     off_value: float = 0.0, outputs_collections: Collections | None = None,
                      scope: Any = None) -> Tensor:
     """Return labels as rows with `on_value` at the label; the scope is "OneHotEncoding"."""
     with name_scope(scope, "OneHotEncoding", [labels, num_classes]) as name:
@@ -65,7 +67,7 @@ def softmax(logits: Any, scope: Any = None) -> Tensor:
         return nn.softmax(convert_to_tensor(logits))
 
 
-def repeat(inputs: Any, repetitions: int, layer: Callable, *args: Any, **kwargs: Any) -> Any:
+def repeat(inputs: TensorLike, repetitions: int, layer: Callable, *args: Any, **kwargs: Any) -> Any:
     """Return ``layer(layer(... layer(inputs, *args, **kwargs)))``, `repetitions` times.
 
     The keyword `scope` is the scope around them ("Repeat"), and the beginning of theirs: "conv"
@@ -80,7 +82,7 @@ def repeat(inputs: Any, repetitions: int, layer: Callable, *args: Any, **kwargs:
         return outputs
 
 
-def stack(inputs: Any, layer: Callable, stack_args: list, **kwargs: Any) -> Any:
+def stack(inputs: TensorLike, layer: Callable, stack_args: list, **kwargs: Any) -> Any:
     """Return layers on top of each other, each with its own arguments.
 
     `stack_args` holds what each takes besides its input: one argument, or a list of them. The

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from hpcflow import nn, summary
 from hpcflow.graph.graph import get_collection
@@ -11,7 +10,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 
 
-def summarize_tensor(tensor: Any, tag: str | None = None) -> Tensor:
+def summarize_tensor(tensor: Tensor, tag: str | None = None) -> Tensor:
     """Return the summary of a tensor: a scalar or a histogram, named `tag` or as the tensor."""
     name = tag or tensor.op.name
     if tensor.get_shape().ndims == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.contrib.legacy_seq2seq.decoders import _dtype_in
 from hpcflow.contrib.legacy_seq2seq.feedback import (
@@ -16,8 +16,10 @@ from hpcflow.contrib.legacy_seq2seq.feedback import (
 from hpcflow.contrib.rnn.cell import affine
 from hpcflow.contrib.rnn.static import static_rnn
 from hpcflow.contrib.rnn.wrappers import EmbeddingWrapper, OutputProjectionWrapper
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import embedding_lookup
@@ -26,11 +28,15 @@ from hpcflow.ops.arrays.shape_ops import reshape, shape
 from hpcflow.ops.math.reductions import reduce_sum
 from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
 
+if TYPE_CHECKING:
+    from hpcflow.contrib.rnn.cell import RNNCell
+    from hpcflow.ops.state.variable_scope import VariableScope
 
-def attention_decoder(decoder_inputs: Sequence[Any], initial_state: Any, attention_states: Any,
-                      cell: Any, output_size: int | None = None, num_heads: int = 1,
-                      loop_function: Callable | None = None, dtype: Any = None,
-                      scope: Any = None,
+
+def attention_decoder(decoder_inputs: Sequence[Any], initial_state: TensorLike,
+                      attention_states: TensorLike, cell: RNNCell, output_size: int | None = None,
+                      num_heads: int = 1, loop_function: Callable | None = None,
+                      dtype: DTypeLike | None = None, scope: str | VariableScope | None = None,
                       initial_state_attention: bool = False) -> tuple[list, Any]:
     """Run a cell that sees, at every step, weighted means of `attention_states`.
 
@@ -107,7 +113,7 @@ class _Heads:
             zeros.append(zero)
         return zeros
 
-    def look(self, query: Any) -> list[Tensor]:
+    def look(self, query: TensorLike) -> list[Tensor]:
         """One mean ``[batch, size]`` per head, weighted by how well states go with `query`."""
         parts = nest.flatten(query)
         for part in parts:
@@ -127,7 +133,7 @@ class _Heads:
         return means
 
 
-def _size(value: Any, axis: int) -> Any:
+def _size(value: TensorLike, axis: int) -> Any:
     """The size of a dimension: a number where it is known, else a scalar tensor."""
     tensor = convert_to_tensor(value)
     known = None if tensor._dims is None else tensor._dims[axis]
@@ -135,12 +141,13 @@ def _size(value: Any, axis: int) -> Any:
 
 
 def embedding_attention_decoder(decoder_inputs: Sequence[Any], initial_state: Any,
-                                attention_states: Any, cell: Any, num_symbols: int,
+                                attention_states: Any, cell: RNNCell, num_symbols: int,
                                 embedding_size: int, num_heads: int = 1,
                                 output_size: int | None = None, output_projection: Any = None,
                                 feed_previous: bool = False,
-                                update_embedding_for_previous: bool = True, dtype: Any = None,
-                                scope: Any = None,
+                                update_embedding_for_previous: bool = True,
+                                dtype: DTypeLike | None = None,
+                                scope: str | VariableScope | None = None,
                                 initial_state_attention: bool = False) -> tuple[list, Any]:
     """``attention_decoder`` over embedded symbols (integers ``[batch]`` per step).
 
@@ -160,10 +167,11 @@ def embedding_attention_decoder(decoder_inputs: Sequence[Any], initial_state: An
 
 
 def embedding_attention_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any],
-                                cell: Any, num_encoder_symbols: int, num_decoder_symbols: int,
+                                cell: RNNCell, num_encoder_symbols: int, num_decoder_symbols: int,
                                 embedding_size: int, num_heads: int = 1,
-                                output_projection: Any = None, feed_previous: Any = False,
-                                dtype: Any = None, scope: Any = None,
+                                output_projection: Any = None, feed_previous: TensorLike = False,
+                                dtype: DTypeLike | None = None,
+                                scope: str | VariableScope | None = None,
                                 initial_state_attention: bool = False) -> tuple[list, Any]:
     """Encode symbols, and decode with attention to the encoder's outputs.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.contrib.legacy_seq2seq.feedback import (
     check_projection,
@@ -14,13 +14,20 @@ from hpcflow.contrib.legacy_seq2seq.feedback import (
 )
 from hpcflow.contrib.rnn.static import static_rnn
 from hpcflow.contrib.rnn.wrappers import EmbeddingWrapper, OutputProjectionWrapper
-from hpcflow.dtypes import float32
+from hpcflow.dtypes import DTypeLike, float32
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
 
+if TYPE_CHECKING:
+    from hpcflow.contrib.rnn.cell import RNNCell
+    from hpcflow.graph.likes import Nest, TensorLike
+    from hpcflow.graph.operation import Tensor
+    from hpcflow.ops.state.variable_scope import VariableScope
 
-def rnn_decoder(decoder_inputs: Sequence[Any], initial_state: Any, cell: Any,
-                loop_function: Callable | None = None, scope: Any = None) -> tuple[list, Any]:
+
+def rnn_decoder(decoder_inputs: Sequence[Any], initial_state: Nest, cell: Any,
+                loop_function: Callable | None = None,
+                scope: str | VariableScope | None = None) -> tuple[list, Any]:
     """Run a cell over the decoder's inputs.
 
     Args:
@@ -45,8 +52,9 @@ def rnn_decoder(decoder_inputs: Sequence[Any], initial_state: Any, cell: Any,
     return outputs, state
 
 
-def basic_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: Any,
-                      dtype: Any = float32, scope: Any = None) -> tuple[list, Any]:
+def basic_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: RNNCell,
+                      dtype: DTypeLike = float32,
+                      scope: str | VariableScope | None = None) -> tuple[list, Any]:
     """Encode inputs into the state of a cell, and decode from there with another cell like it.
 
     Inputs are tensors ``[batch, size]``, one a step. Returns (outputs, final state).
@@ -56,9 +64,9 @@ def basic_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[An
         return rnn_decoder(decoder_inputs, state, cell)
 
 
-def tied_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: Any,
-                     loop_function: Callable | None = None, dtype: Any = float32,
-                     scope: Any = None) -> tuple[list, Any]:
+def tied_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: RNNCell,
+                     loop_function: Callable | None = None, dtype: DTypeLike = float32,
+                     scope: str | VariableScope | None = None) -> tuple[list, Any]:
     """The same with one cell, whose parameters encoder and decoder share."""
     with variable_scope("combined_tied_rnn_seq2seq"):
         scope = scope or "tied_rnn_seq2seq"
@@ -67,11 +75,11 @@ def tied_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any
         return rnn_decoder(decoder_inputs, state, cell, loop_function, scope)
 
 
-def embedding_rnn_decoder(decoder_inputs: Sequence[Any], initial_state: Any, cell: Any,
-                          num_symbols: int, embedding_size: int, output_projection: Any = None,
-                          feed_previous: bool = False,
-                          update_embedding_for_previous: bool = True,
-                          scope: Any = None) -> tuple[list, Any]:
+def embedding_rnn_decoder(decoder_inputs: Sequence[Any], initial_state: Nest, cell: RNNCell,
+                          num_symbols: int, embedding_size: int,
+                          output_projection: Sequence[Tensor] | None = None,
+                          feed_previous: bool = False, update_embedding_for_previous: bool = True,
+                          scope: str | VariableScope | None = None) -> tuple[list, Any]:
     """Run a cell over embedded symbols.
 
     Args:
@@ -97,11 +105,11 @@ def embedding_rnn_decoder(decoder_inputs: Sequence[Any], initial_state: Any, cel
         return rnn_decoder(embedded, initial_state, cell, loop)
 
 
-def embedding_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: Any,
-                          num_encoder_symbols: int, num_decoder_symbols: int,
+def embedding_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any],
+                          cell: RNNCell, num_encoder_symbols: int, num_decoder_symbols: int,
                           embedding_size: int, output_projection: Any = None,
-                          feed_previous: Any = False, dtype: Any = None,
-                          scope: Any = None) -> tuple[list, Any]:
+                          feed_previous: TensorLike = False, dtype: DTypeLike | None = None,
+                          scope: str | VariableScope | None = None) -> tuple[list, Any]:
     """Encode and decode sequences of symbols (integers ``[batch]`` per step).
 
     Without `output_projection` the outputs are scores ``[batch, num_decoder_symbols]``.
@@ -125,10 +133,11 @@ def embedding_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequenc
 
 
 def embedding_tied_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any],
-                               cell: Any, num_symbols: int, embedding_size: int,
+                               cell: RNNCell, num_symbols: int, embedding_size: int,
                                num_decoder_symbols: int | None = None,
-                               output_projection: Any = None, feed_previous: Any = False,
-                               dtype: Any = None, scope: Any = None) -> tuple[list, Any]:
+                               output_projection: Any = None, feed_previous: TensorLike = False,
+                               dtype: DTypeLike | None = None,
+                               scope: str | VariableScope | None = None) -> tuple[list, Any]:
     """The same with one cell and one embedding of `num_symbols` for both sides.
 
     With `num_decoder_symbols` the outputs are scores of that many symbols.
@@ -151,11 +160,11 @@ def embedding_tied_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Se
 
 
 def one2many_rnn_seq2seq(encoder_inputs: Sequence[Any],
-                         decoder_inputs_dict: Mapping[str, Sequence[Any]], enc_cell: Any,
+                         decoder_inputs_dict: Mapping[str, Sequence[Any]], enc_cell: RNNCell,
                          dec_cells_dict: Mapping[str, Any], num_encoder_symbols: int,
                          num_decoder_symbols_dict: Mapping[str, int], embedding_size: int,
-                         feed_previous: Any = False, dtype: Any = None,
-                         scope: Any = None) -> tuple[dict, dict]:
+                         feed_previous: Any = False, dtype: DTypeLike | None = None,
+                         scope: str | VariableScope | None = None) -> tuple[dict, dict]:
     """One encoder and several decoders, by name.
 
     Returns: (name -> outputs ``[batch, symbols of the decoder]`` per step, name -> final state).
@@ -180,7 +189,7 @@ def one2many_rnn_seq2seq(encoder_inputs: Sequence[Any],
     return outputs, states
 
 
-def _dtype_in(scope: Any, dtype: Any) -> Any:
+def _dtype_in(scope: VariableScope, dtype: DTypeLike | None) -> Any:
     """The dtype of a network: as given, or the scope's, which it becomes."""
     if dtype is not None:
         scope.set_dtype(dtype)

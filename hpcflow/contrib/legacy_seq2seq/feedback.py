@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.ops.arrays.identities import stop_gradient
@@ -15,10 +17,11 @@ from hpcflow.ops.math.reductions import arg_max
 from hpcflow.ops.state.variable_scope import get_variable_scope, variable_scope
 
 
-def embed_previous(embedding: Any, output_projection: Any, update_embedding: bool) -> Callable:
+def embed_previous(embedding: TensorLike, output_projection: Any,
+                   update_embedding: bool) -> Callable:
     """The loop function that embeds the most likely symbol of the output before."""
 
-    def loop_function(previous: Any, _: int) -> Tensor:
+    def loop_function(previous: TensorLike, _: int) -> Tensor:
         if output_projection is not None:
             previous = previous @ output_projection[0] + output_projection[1]
         embedded = embedding_lookup(embedding, arg_max(previous, 1))
@@ -27,7 +30,8 @@ def embed_previous(embedding: Any, output_projection: Any, update_embedding: boo
     return loop_function
 
 
-def next_input(loop_function: Callable | None, previous: Any, step: int, given: Any) -> Any:
+def next_input(loop_function: Callable | None, previous: TensorLike | None, step: int,
+               given: TensorLike) -> Any:
     """The input of a step: the one given, or what `loop_function` makes of the last output."""
     if loop_function is None or previous is None:
         return given
@@ -35,7 +39,8 @@ def next_input(loop_function: Callable | None, previous: Any, step: int, given: 
         return loop_function(previous, step)
 
 
-def check_projection(output_projection: Any, num_symbols: int, dtype: Any) -> None:
+def check_projection(output_projection: Sequence[Tensor] | None, num_symbols: int,
+                     dtype: DTypeLike) -> None:
     """``ValueError`` unless `output_projection` is None or (W [?, symbols], B [symbols])."""
     if output_projection is None:
         return
@@ -44,7 +49,7 @@ def check_projection(output_projection: Any, num_symbols: int, dtype: Any) -> No
     biases.shape.assert_is_compatible_with([num_symbols])
 
 
-def with_feed_previous(feed_previous: Any, decode: Callable[[bool], tuple[list, Any]],
+def with_feed_previous(feed_previous: TensorLike, decode: Callable[[bool], tuple[list, Any]],
                        count: int) -> tuple[list, Any]:
     """``decode(feed_previous)``, or both forms and a conditional if it is a tensor.
 

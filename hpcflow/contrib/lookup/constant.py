@@ -6,10 +6,11 @@ from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
 from hpcflow.contrib.lookup.interface import KeyValueTypes, LookupInterface
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, colocate_with, get_default_graph, name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation
 from hpcflow.graph.raw import raw_ops
 
@@ -24,7 +25,7 @@ class HashTable(LookupInterface):
         name: name of the op.
     """
 
-    def __init__(self, initializer: Any, default_value: Any, shared_name: str | None = None,
+    def __init__(self, initializer: Any, default_value: TensorLike, shared_name: str | None = None,
                  name: str | None = None) -> None:
         with name_scope(name, "hash_table") as scope:
             handle = raw_ops.HashTable(
@@ -51,8 +52,8 @@ StaticHashTable = StaticHashTableV1 = HashTable  # what later releases call it
 class KeyValueTensorInitializer:
     """Fills a table from a vector of keys and one of values."""
 
-    def __init__(self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None,
-                 name: str | None = None) -> None:
+    def __init__(self, keys: TensorLike, values: TensorLike, key_dtype: DTypeLike | None = None,
+                 value_dtype: Any = None, name: str | None = None) -> None:
         with name_scope(name, "key_value_init") as scope:
             self._keys = convert_to_tensor(keys, key_dtype, "keys")
             self._values = convert_to_tensor(values, value_dtype, "values")
@@ -99,9 +100,9 @@ class TextFileInitializer(KeyValueTypes):
     Raises ``ValueError`` for an index and a dtype that do not go together.
     """
 
-    def __init__(self, filename: Any, key_dtype: Any, key_index: int, value_dtype: Any,
-                 value_index: int, vocab_size: int | None = None, delimiter: str = "\t",
-                 name: str | None = None) -> None:
+    def __init__(self, filename: TensorLike, key_dtype: DTypeLike, key_index: int,
+                 value_dtype: DTypeLike, value_index: int, vocab_size: int | None = None,
+                 delimiter: str = "\t", name: str | None = None) -> None:
         super().__init__(key_dtype, value_dtype)
         for what, dtype, index in (("key", self._key_dtype, key_index),
                                    ("value", self._value_dtype, value_index)):
@@ -143,7 +144,7 @@ def _check_column(what: str, dtype: DType, index: int) -> None:
 class TextFileStringTableInitializer(TextFileInitializer):
     """Fills a table from line numbers to lines (or columns) of a text file."""
 
-    def __init__(self, filename: Any, key_column_index: int = TextFileIndex.LINE_NUMBER,
+    def __init__(self, filename: TensorLike, key_column_index: int = TextFileIndex.LINE_NUMBER,
                  value_column_index: int = TextFileIndex.WHOLE_LINE,
                  vocab_size: int | None = None, delimiter: str = "\t",
                  name: str = "text_file_string_table_init") -> None:
@@ -154,9 +155,9 @@ class TextFileStringTableInitializer(TextFileInitializer):
 class TextFileIdTableInitializer(TextFileInitializer):
     """Fills a table from lines (or columns) of a text file to line numbers."""
 
-    def __init__(self, filename: Any, key_column_index: int = TextFileIndex.WHOLE_LINE,
-                 value_column_index: int = TextFileIndex.LINE_NUMBER,
-                 vocab_size: int | None = None, delimiter: str = "\t",
-                 name: str = "text_file_id_table_init", key_dtype: Any = dtypes_lib.string) -> None:
+    def __init__(self, filename: TensorLike, key_column_index: int = TextFileIndex.WHOLE_LINE,
+                 value_column_index: int = TextFileIndex.LINE_NUMBER, vocab_size: int | None = None,
+                 delimiter: str = "\t", name: str = "text_file_id_table_init",
+                 key_dtype: DTypeLike = dtypes_lib.string) -> None:
         super().__init__(filename, key_dtype, key_column_index, dtypes_lib.int64,
                          value_column_index, vocab_size, delimiter, name)

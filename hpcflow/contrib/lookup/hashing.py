@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow import dtypes as dtypes_lib
 from hpcflow.contrib.lookup.interface import KeyValueTypes, LookupInterface
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Operation, Tensor
@@ -53,7 +54,7 @@ class IdTableWithHashBuckets(KeyValueTypes):
 
     def __init__(self, table: LookupInterface | None, num_oov_buckets: int,
                  hasher_spec: HasherSpec = FastHashSpec, name: str | None = None,
-                 key_dtype: Any = None) -> None:
+                 key_dtype: DTypeLike | None = None) -> None:
         if table is None and num_oov_buckets <= 0:
             raise ValueError("If the table is None, num_oov_buckets must be greater than 0.")
         if not isinstance(hasher_spec, HasherSpec):

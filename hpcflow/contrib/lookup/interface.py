@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
@@ -17,7 +18,7 @@ from hpcflow.shapes import as_shape
 class KeyValueTypes:
     """The dtypes of what maps keys to values."""
 
-    def __init__(self, key_dtype: Any, value_dtype: Any) -> None:
+    def __init__(self, key_dtype: DTypeLike, value_dtype: DTypeLike) -> None:
         self._key_dtype = dtypes_lib.as_dtype(key_dtype)
         self._value_dtype = dtypes_lib.as_dtype(value_dtype)
 
@@ -35,8 +36,8 @@ class KeyValueTypes:
 class LookupInterface(KeyValueTypes):
     """What all tables share: a handle, the dtypes, ``size`` and ``lookup``."""
 
-    def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, table_ref: Tensor,
-                 value_shape: Any = ()) -> None:
+    def __init__(self, key_dtype: DType, value_dtype: DTypeLike, default_value: TensorLike,
+                 table_ref: Tensor, value_shape: Any = ()) -> None:
         super().__init__(key_dtype, value_dtype)
         self._table_ref = table_ref
         self._default_value = convert_to_tensor(default_value, self._value_dtype)
@@ -76,7 +77,7 @@ class LookupInterface(KeyValueTypes):
         return self._op("LookupTableFind", name or f"{self._name}_Lookup", keys=keys,
                         default_value=self._default_value)
 
-    def _checked(self, value: Any, dtype: DType, what: str) -> Tensor:
+    def _checked(self, value: TensorLike, dtype: DType, what: str) -> Tensor:
         if isinstance(value, Tensor) and value.dtype.base_dtype != dtype:
             raise TypeError(f"Signature mismatch: the {what} of table '{self._name}' must be "
                             f"{dtype.name}, got {value.dtype.name}")

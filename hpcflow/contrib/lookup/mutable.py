@@ -6,9 +6,11 @@ from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
 from hpcflow.contrib.lookup.interface import LookupInterface
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, get_default_graph
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.train.saveable import SaveableObject, SaveSpec
@@ -17,13 +19,13 @@ from hpcflow.train.saveable import SaveableObject, SaveSpec
 class _MutableTable(LookupInterface):
     """A table with ``insert`` and ``export``, which Savers save if it is a checkpoint's part."""
 
-    def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, table_ref: Tensor,
-                 value_shape: Any, checkpoint: bool) -> None:
+    def __init__(self, key_dtype: DType, value_dtype: DTypeLike, default_value: TensorLike,
+                 table_ref: Tensor, value_shape: Any, checkpoint: bool) -> None:
         super().__init__(key_dtype, value_dtype, default_value, table_ref, value_shape)
         if checkpoint:
             add_to_collection(GraphKeys.SAVEABLE_OBJECTS, _TableSaveable(self))
 
-    def insert(self, keys: Any, values: Any, name: str | None = None) -> Operation:
+    def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Operation:
         """Return an op that adds keys, or gives those that exist new values."""
         keys = self._checked(keys, self._key_dtype, "keys")
         values = self._checked(values, self._value_dtype, "values")
@@ -36,7 +38,7 @@ class _MutableTable(LookupInterface):
                                 Tkeys=self._key_dtype, Tvalues=self._value_dtype)
         return keys, values
 
-    def remove(self, keys: Any, name: str | None = None) -> Operation:
+    def remove(self, keys: TensorLike, name: str | None = None) -> Operation:
         """Return an op that forgets keys, as far as the table has them."""
         keys = self._checked(keys, self._key_dtype, "keys")
         return self._op("LookupTableRemove", name or f"{self._name}_Remove", keys=keys)
@@ -71,7 +73,7 @@ class MutableHashTable(_MutableTable):
         checkpoint: let Savers save the content by default.
     """
 
-    def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any,
+    def __init__(self, key_dtype: DType, value_dtype: DTypeLike, default_value: TensorLike,
                  shared_name: str | None = None, name: str = "MutableHashTable",
                  checkpoint: bool = True) -> None:
         default = convert_to_tensor(default_value, dtypes_lib.as_dtype(value_dtype))
@@ -93,10 +95,10 @@ class MutableDenseHashTable(_MutableTable):
     keys are to be removed; the others as of :class:`MutableHashTable`.
     """
 
-    def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, empty_key: Any,
-                 initial_num_buckets: int | None = None, shared_name: str | None = None,
-                 name: str = "MutableDenseHashTable", checkpoint: bool = True,
-                 deleted_key: Any = None) -> None:
+    def __init__(self, key_dtype: DType, value_dtype: DTypeLike, default_value: TensorLike,
+                 empty_key: TensorLike, initial_num_buckets: int | None = None,
+                 shared_name: str | None = None, name: str = "MutableDenseHashTable",
+                 checkpoint: bool = True, deleted_key: TensorLike | None = None) -> None:
         default = convert_to_tensor(default_value, dtypes_lib.as_dtype(value_dtype))
         shape, key_dtype = default.get_shape(), dtypes_lib.as_dtype(key_dtype)
         common: dict[str, Any] = {

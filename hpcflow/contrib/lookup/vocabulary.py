@@ -14,9 +14,10 @@ from hpcflow.contrib.lookup.constant import (
     TextFileStringTableInitializer,
 )
 from hpcflow.contrib.lookup.hashing import FastHashSpec, HasherSpec, IdTableWithHashBuckets
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 
@@ -35,9 +36,9 @@ def _check_buckets(num_oov_buckets: int) -> None:
 
 
 @also_called(vocabulary_list="mapping")
-def index_table_from_tensor(mapping: Any, num_oov_buckets: int = 0, default_value: int = -1,
-                            hasher_spec: HasherSpec = FastHashSpec,
-                            dtype: Any = dtypes_lib.string, name: str | None = None) -> Any:
+def index_table_from_tensor(mapping: TensorLike | None, num_oov_buckets: int = 0,
+                            default_value: int = -1, hasher_spec: HasherSpec = FastHashSpec,
+                            dtype: DTypeLike = dtypes_lib.string, name: str | None = None) -> Any:
     """Return a table from the elements of the vector `mapping` to their positions, int64.
 
     With `num_oov_buckets` other keys have as many more ids, by a hash; else the default. `dtype`
@@ -59,7 +60,7 @@ def index_table_from_tensor(mapping: Any, num_oov_buckets: int = 0, default_valu
         return _with_buckets(table, num_oov_buckets, hasher_spec, key_dtype, scope)
 
 
-def _elements(mapping: Any, dtype: DType) -> Tensor:
+def _elements(mapping: TensorLike, dtype: DType) -> Tensor:
     """`mapping` as a tensor: of its own type if it has one, else of `dtype` if that holds it."""
     if hasattr(mapping, "dtype"):
         return convert_to_tensor(mapping)
@@ -70,7 +71,7 @@ def _elements(mapping: Any, dtype: DType) -> Tensor:
 
 
 @also_called(vocabulary_list="mapping")
-def index_to_string_table_from_tensor(mapping: Any, default_value: str = "UNK",
+def index_to_string_table_from_tensor(mapping: TensorLike, default_value: str = "UNK",
                                       name: str | None = None) -> HashTable:
     """Return a table from positions, int64, to the strings of the vector `mapping`."""
     if mapping is None:
@@ -89,7 +90,7 @@ def _positions(vector: Tensor) -> Tensor:
 def index_table_from_file(vocabulary_file: Any = None, num_oov_buckets: int = 0,
                           vocab_size: int | None = None, default_value: int = -1,
                           hasher_spec: HasherSpec = FastHashSpec,
-                          key_dtype: Any = dtypes_lib.string, name: str | None = None) -> Any:
+                          key_dtype: DTypeLike = dtypes_lib.string, name: str | None = None) -> Any:
     """Return a table from the lines of a file to their numbers, int64.
 
     With `num_oov_buckets` other keys have as many more ids, by a hash; else the default. Raises
@@ -111,14 +112,14 @@ def index_table_from_file(vocabulary_file: Any = None, num_oov_buckets: int = 0,
         return _with_buckets(table, num_oov_buckets, hasher_spec, key_dtype, scope)
 
 
-def _check_file(vocabulary_file: Any, vocab_size: int | None) -> None:
+def _check_file(vocabulary_file: TensorLike, vocab_size: int | None) -> None:
     if vocabulary_file is None or (isinstance(vocabulary_file, str) and not vocabulary_file):
         raise ValueError("vocabulary_file must be specified and must not be empty.")
     if vocab_size is not None and vocab_size < 1:
         raise ValueError(f"vocab_size must be greater than 0, got {vocab_size}.")
 
 
-def index_to_string_table_from_file(vocabulary_file: Any, vocab_size: int | None = None,
+def index_to_string_table_from_file(vocabulary_file: str, vocab_size: int | None = None,
                                     default_value: str = "UNK",
                                     name: str | None = None) -> HashTable:
     """Return a table from line numbers, int64, to the lines of a file. Raises ``ValueError``

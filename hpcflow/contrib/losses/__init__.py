@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hpcflow import losses as _losses
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.losses import (
@@ -33,7 +35,8 @@ def _fitted(weights: Any, values: Any) -> Any:
 
 
 @add_arg_scope
-def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None) -> Tensor:
+def compute_weighted_loss(losses: Sequence[TensorLike], weights: TensorLike = 1.0,
+                          scope: str | None = None) -> Tensor:
     """As ``losses.compute_weighted_loss``; weights may be those of the first dimensions only."""
     return _losses.compute_weighted_loss(losses, _fitted(weights, losses), scope)
 
@@ -68,8 +71,9 @@ def log_loss(predictions: Any, labels: Any = None, weights: Any = 1.0, epsilon: 
 
 
 @add_arg_scope
-def cosine_distance(predictions: Any, labels: Any = None, dim: int | None = None,
-                    weights: Any = 1.0, scope: str | None = None) -> Tensor:
+def cosine_distance(predictions: TensorLike, labels: TensorLike | None = None,
+                    dim: int | None = None, weights: TensorLike = 1.0,
+                    scope: str | None = None) -> Tensor:
     """As ``losses.cosine_distance``; `dim` is required."""
     if dim is None:
         raise ValueError("`dim` cannot be None.")
@@ -77,7 +81,8 @@ def cosine_distance(predictions: Any, labels: Any = None, dim: int | None = None
 
 
 @add_arg_scope
-def hinge_loss(logits: Any, labels: Any = None, scope: str | None = None) -> Tensor:
+def hinge_loss(logits: TensorHandle, labels: TensorHandle | None = None,
+               scope: str | None = None) -> Tensor:
     """Return max(0, 1 - label logits) of each element, labels being 0 or 1; it is not collected.
     """
     with name_scope(scope, "hinge_loss", [logits, labels]):
@@ -90,7 +95,7 @@ def hinge_loss(logits: Any, labels: Any = None, scope: str | None = None) -> Ten
 
 
 @add_arg_scope
-def sigmoid_cross_entropy(logits: Any, multi_class_labels: Any, weights: Any = 1.0,
+def sigmoid_cross_entropy(logits: TensorLike, multi_class_labels: Any, weights: TensorLike = 1.0,
                           label_smoothing: float = 0, scope: str | None = None) -> Tensor:
     """As ``losses.sigmoid_cross_entropy``."""
     return _losses.sigmoid_cross_entropy(multi_class_labels, logits, weights, label_smoothing,
@@ -98,14 +103,14 @@ def sigmoid_cross_entropy(logits: Any, multi_class_labels: Any, weights: Any = 1
 
 
 @add_arg_scope
-def softmax_cross_entropy(logits: Any, onehot_labels: Any, weights: Any = 1.0,
+def softmax_cross_entropy(logits: TensorLike, onehot_labels: Any, weights: TensorLike = 1.0,
                           label_smoothing: float = 0, scope: str | None = None) -> Tensor:
     """As ``losses.softmax_cross_entropy``."""
     return _losses.softmax_cross_entropy(onehot_labels, logits, weights, label_smoothing, scope)
 
 
 @add_arg_scope
-def sparse_softmax_cross_entropy(logits: Any, labels: Any, weights: Any = 1.0,
+def sparse_softmax_cross_entropy(logits: TensorLike, labels: TensorLike, weights: TensorLike = 1.0,
                                  scope: str | None = None) -> Tensor:
     """As ``losses.sparse_softmax_cross_entropy``."""
     return _losses.sparse_softmax_cross_entropy(labels, logits, weights, scope)

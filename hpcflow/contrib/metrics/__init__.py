@@ -8,6 +8,7 @@ from typing import Any
 
 from hpcflow import metrics
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.ops.arrays.casting import to_float
 from hpcflow.ops.math.comparison import equal
 from hpcflow.ops.math.reductions import reduce_mean, reduce_sum
@@ -28,7 +29,7 @@ def _exchanged(function: Callable) -> Callable:
     """A metric whose first argument is the predictions, the second the labels."""
 
     @functools.wraps(function)
-    def streaming(predictions: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+    def streaming(predictions: TensorLike, labels: TensorLike, *args: Any, **kwargs: Any) -> Any:
         return function(labels, predictions, *args, **kwargs)
 
     return streaming
@@ -42,25 +43,29 @@ streaming_sparse_recall_at_k = globals()["streaming_recall_at_k"]
 streaming_percentage_less = metrics.percentage_below
 
 
-def streaming_sparse_precision_at_top_k(
-        top_k_predictions: Any, labels: Any, class_id: int | None = None, weights: Any = None,
-        metrics_collections: Any = None, updates_collections: Any = None,
-        name: str | None = None) -> Any:
+def streaming_sparse_precision_at_top_k(top_k_predictions: TensorLike, labels: TensorLike,
+                                        class_id: int | None = None,
+                                        weights: TensorLike | None = None,
+                                        metrics_collections: Collections | None = None,
+                                        updates_collections: Collections | None = None,
+                                        name: str | None = None) -> Any:
     """``metrics.precision_at_top_k``, with the predicted classes first."""
     return metrics.precision_at_top_k(labels, top_k_predictions, None, class_id, weights,
                                       metrics_collections, updates_collections, name)
 
 
-def sparse_recall_at_top_k(
-        labels: Any, top_k_predictions: Any, class_id: int | None = None, weights: Any = None,
-        metrics_collections: Any = None, updates_collections: Any = None,
-        name: str | None = None) -> Any:
+def sparse_recall_at_top_k(labels: TensorLike, top_k_predictions: TensorLike,
+                           class_id: int | None = None, weights: TensorLike | None = None,
+                           metrics_collections: Collections | None = None,
+                           updates_collections: Collections | None = None,
+                           name: str | None = None) -> Any:
     """``metrics.recall_at_top_k``."""
     return metrics.recall_at_top_k(labels, top_k_predictions, None, class_id, weights,
                                    metrics_collections, updates_collections, name)
 
 
-def accuracy(predictions: Any, labels: Any, weights: Any = None, name: str | None = None) -> Any:
+def accuracy(predictions: TensorLike, labels: TensorLike, weights: TensorLike | None = None,
+             name: str | None = None) -> Any:
     """Return the fraction of predictions that equal their labels, of this step alone."""
     with name_scope(name, "accuracy", [predictions, labels]):
         right = to_float(equal(predictions, labels))

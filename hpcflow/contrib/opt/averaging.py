@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hpcflow.graph.graph import control_dependencies
@@ -47,7 +48,7 @@ class MovingAverageOptimizer(Optimizer):
         self._averages = {name: average for name, average in averages if average is not None}
         return group(update, average, name=name or "train_update")
 
-    def get_slot(self, var: Any, name: str) -> Variable | None:
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
         """Return a slot of the optimizer inside."""
         return self._optimizer.get_slot(var, name)
 
@@ -59,8 +60,8 @@ class MovingAverageOptimizer(Optimizer):
         """Return the variables of the optimizer inside, and the averages."""
         return [*self._optimizer.variables(), *(self._averages or {}).values()]
 
-    def swapping_saver(self, var_list: Any = None, name: str = "swapping_saver",
-                       **kwargs: Any) -> Any:
+    def swapping_saver(self, var_list: Sequence[Variable] | None = None,
+                       name: str = "swapping_saver", **kwargs: Any) -> Any:
         """Return a ``train.Saver`` whose checkpoints have the averages under the variables' names,
         and the variables under those of the averages.
 

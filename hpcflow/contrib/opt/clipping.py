@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.graph import colocate_with, control_dependencies, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
@@ -14,6 +14,9 @@ from hpcflow.ops.math.clipping import clip_by_norm
 from hpcflow.ops.state.state import assign, scatter_update
 from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, deduplicated
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
 
 
 class VariableClippingOptimizer(Optimizer):
@@ -42,7 +45,7 @@ class VariableClippingOptimizer(Optimizer):
         """As of the optimizer inside."""
         return self._opt.compute_gradients(*args, **kwargs)
 
-    def get_slot(self, var: Any, name: str) -> Variable | None:
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
         """Return a slot of the optimizer inside."""
         return self._opt.get_slot(var, name)
 
@@ -61,7 +64,7 @@ class VariableClippingOptimizer(Optimizer):
                          if grad is not None and var in self._dims]
             return group(update, *clips, name=scope)
 
-    def _clip(self, grad: Any, var: Variable) -> Any:
+    def _clip(self, grad: Tensor | IndexedSlices, var: Variable) -> Any:
         dims = list(self._dims[var])
         with colocate_with(var, ignore_existing=not self._colocate):
             if not isinstance(grad, IndexedSlices) or 0 in dims:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcflow.autodiff.gradients import gradients
 from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.ops.arrays.constants import placeholder, zeros_like
 from hpcflow.ops.state.variable_lists import trainable_variables
@@ -62,7 +63,7 @@ class ExternalOptimizerInterface:
                           np.broadcast_to(high, shape).ravel().tolist(), strict=True)
         return packed
 
-    def minimize(self, session: Any = None, feed_dict: dict | None = None,
+    def minimize(self, session: SessionLike | None = None, feed_dict: dict | None = None,
                  fetches: Sequence | None = None, step_callback: Callable | None = None,
                  loss_callback: Callable | None = None, **run_kwargs: Any) -> None:
         """Find values of the variables and assign them.

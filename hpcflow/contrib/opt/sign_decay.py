@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.casting import to_float
@@ -25,7 +26,7 @@ def get_cosine_decay_fn(decay_steps: int, num_periods: float = 0.5,
     it is 0 after `zero_after` periods, if given."""
     _check_steps(decay_steps)
 
-    def decay(global_step: Any) -> Tensor:
+    def decay(global_step: TensorLike) -> Tensor:
         periods = _progress(global_step, decay_steps) * (2.0 * num_periods)
         value = 0.5 * (1.0 + raw_ops.Cos(math.pi * periods))
         if zero_after is None:
@@ -41,7 +42,7 @@ def get_restart_decay_fn(decay_steps: int, num_periods: int = 1,
     `decay_steps`; it is 0 after `zero_after` periods, if given."""
     _check_steps(decay_steps)
 
-    def decay(global_step: Any) -> Tensor:
+    def decay(global_step: TensorLike) -> Tensor:
         done = _progress(global_step, decay_steps) * float(num_periods)
         value = 0.5 * (1.0 + raw_ops.Cos(math.pi * raw_ops.FloorMod(done, 1.0)))
         if zero_after is None:
@@ -56,7 +57,7 @@ def _check_steps(decay_steps: int) -> None:
         raise ValueError(f"decay_steps must be positive, got {decay_steps}")
 
 
-def _progress(global_step: Any, decay_steps: int) -> Any:
+def _progress(global_step: TensorLike, decay_steps: int) -> Any:
     """The part of the steps that is done."""
     if global_step is None:
         raise ValueError("global_step is required for a decay function")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.indexing import gather
@@ -24,7 +25,7 @@ class _SignOptimizer(Optimizer):
 
     _op_type: str
 
-    def __init__(self, learning_rate: Any, strength: Any, beta: Any,
+    def __init__(self, learning_rate: Hyperparameter, strength: TensorLike, beta: TensorLike,
                  sign_decay_fn: Callable | None, use_locking: bool, name: str) -> None:
         super().__init__(use_locking, name)
         self._given = {"learning_rate": learning_rate, "strength": strength, "beta": beta}
@@ -64,7 +65,7 @@ class _SignOptimizer(Optimizer):
         step = rate * self._factor(strength, signs) * values
         return group(scatter_sub(var, grad.indices, step, use_locking=self._use_locking), kept)
 
-    def _factor(self, strength: Any, signs: Any) -> Any:
+    def _factor(self, strength: TensorLike, signs: object) -> Any:
         raise NotImplementedError
 
 
@@ -82,9 +83,9 @@ class AddSignOptimizer(_SignOptimizer):
 
     _op_type = "ApplyAddSign"
 
-    def __init__(self, learning_rate: Any = 0.1, alpha: Any = 1.0, beta: Any = 0.9,
-                 sign_decay_fn: Callable | None = None, use_locking: bool = False,
-                 name: str = "AddSignOptimizer") -> None:
+    def __init__(self, learning_rate: Hyperparameter = 0.1, alpha: TensorLike = 1.0,
+                 beta: TensorLike = 0.9, sign_decay_fn: Callable | None = None,
+                 use_locking: bool = False, name: str = "AddSignOptimizer") -> None:
         super().__init__(learning_rate, alpha, beta, sign_decay_fn, use_locking, name)
 
     def _factor(self, strength: Any, signs: Any) -> Any:
@@ -99,10 +100,10 @@ class PowerSignOptimizer(_SignOptimizer):
 
     _op_type = "ApplyPowerSign"
 
-    def __init__(self, learning_rate: Any = 0.1, base: Any = math.e, beta: Any = 0.9,
-                 sign_decay_fn: Callable | None = None, use_locking: bool = False,
-                 name: str = "PowerSignOptimizer") -> None:
+    def __init__(self, learning_rate: Hyperparameter = 0.1, base: Any = math.e,
+                 beta: TensorLike = 0.9, sign_decay_fn: Callable | None = None,
+                 use_locking: bool = False, name: str = "PowerSignOptimizer") -> None:
         super().__init__(learning_rate, math.log(base), beta, sign_decay_fn, use_locking, name)
 
-    def _factor(self, strength: Any, signs: Any) -> Any:
+    def _factor(self, strength: TensorLike, signs: Any) -> Any:
         return raw_ops.Exp(strength * signs)

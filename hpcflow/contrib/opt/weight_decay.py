@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hpcflow.graph.graph import control_dependencies
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.arrays.indexing import gather
 from hpcflow.ops.state.state import assign_sub, scatter_sub
@@ -29,7 +31,7 @@ class DecoupledWeightDecayExtension(Optimizer):
         self._weight_decay = weight_decay
         super().__init__(**kwargs)
 
-    def minimize(self, loss: Any, *args: Any, decay_var_list: Any = None,
+    def minimize(self, loss: Tensor, *args: Any, decay_var_list: Sequence[Variable] | None = None,
                  **kwargs: Any) -> Operation:
         """As of the optimizer; only the variables of `decay_var_list` decay, if it is given."""
         self._decay_only(decay_var_list)
@@ -96,7 +98,7 @@ def _argument_names(optimizer: type[Optimizer]) -> list[str]:
 class MomentumWOptimizer(DecoupledWeightDecayExtension, MomentumOptimizer):
     """``train.MomentumOptimizer`` with weights that decay."""
 
-    def __init__(self, weight_decay: Any, learning_rate: Any, momentum: Any,
+    def __init__(self, weight_decay: Any, learning_rate: Hyperparameter, momentum: TensorLike,
                  use_locking: bool = False, name: str = "MomentumW",
                  use_nesterov: bool = False) -> None:
         super().__init__(weight_decay, learning_rate=learning_rate, momentum=momentum,
@@ -106,8 +108,8 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, MomentumOptimizer):
 class AdamWOptimizer(DecoupledWeightDecayExtension, AdamOptimizer):
     """``train.AdamOptimizer`` with weights that decay."""
 
-    def __init__(self, weight_decay: Any, learning_rate: Any = 0.001, beta1: Any = 0.9,
-                 beta2: Any = 0.999, epsilon: Any = 1e-8, use_locking: bool = False,
-                 name: str = "AdamW") -> None:
+    def __init__(self, weight_decay: Any, learning_rate: Hyperparameter = 0.001,
+                 beta1: TensorLike = 0.9, beta2: TensorLike = 0.999, epsilon: TensorLike = 1e-8,
+                 use_locking: bool = False, name: str = "AdamW") -> None:
         super().__init__(weight_decay, learning_rate=learning_rate, beta1=beta1, beta2=beta2,
                          epsilon=epsilon, use_locking=use_locking, name=name)

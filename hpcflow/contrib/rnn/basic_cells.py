@@ -6,19 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.contrib.rnn.cell import UnitCell
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.math.elementwise import sigmoid, tanh
 from hpcflow.ops.state.variable_scope import variable_scope
+from hpcflow.shapes import ShapeLike
 
 
 class _ActivatedCell(UnitCell):
     """A cell of units with an activation function."""
 
-    def __init__(self, num_units: int, input_size: Any = None, activation: Callable | None = tanh,
-                 reuse: bool | None = None, kernel_initializer: Any = None,
-                 bias_initializer: Any = None, name: str | None = None, dtype: Any = None,
-                 **keywords: Any) -> None:
+    def __init__(self, num_units: int, input_size: ShapeLike | None = None,
+                 activation: Callable | None = tanh, reuse: bool | None = None,
+                 kernel_initializer: Any = None, bias_initializer: Any = None,
+                 name: str | None = None, dtype: DTypeLike | None = None, **keywords: Any) -> None:
         super().__init__(num_units, name=name, dtype=dtype, **keywords)
         self._activation = activation or tanh
         self._reuse = reuse
@@ -41,7 +44,7 @@ class BasicRNNCell(_ActivatedCell):
         keywords: as of ``Layer``: `trainable`.
     """
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
         with self._step_scope(scope, "basic_rnn_cell", self._reuse):
             output = self._activation(self._affine([inputs, state], self._num_units,
@@ -57,7 +60,7 @@ class GRUCell(_ActivatedCell):
     Arguments as of :class:`BasicRNNCell`.
     """
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
         state = convert_to_tensor(state)
         with self._step_scope(scope, "gru_cell", self._reuse):
@@ -87,15 +90,16 @@ class UGRNNCell(UnitCell):
         reuse: as of ``variable_scope``.
     """
 
-    def __init__(self, num_units: int, initializer: Any = None, forget_bias: float = 1.0,
-                 activation: Callable | None = tanh, reuse: bool | None = None) -> None:
+    def __init__(self, num_units: int, initializer: InitializerLike | None = None,
+                 forget_bias: float = 1.0, activation: Callable | None = tanh,
+                 reuse: bool | None = None) -> None:
         super().__init__(num_units)
         self._initializer = initializer
         self._forget_bias = forget_bias
         self._activation = activation or tanh
         self._reuse = reuse
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
         state = convert_to_tensor(state)
         with self._step_scope(scope, "ugrnn_cell", self._reuse, initializer=self._initializer):

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, get_collection, get_default_graph, name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.base import Layer
 from hpcflow.nn.rnn_steps import batch_size_of, zeros_of
 from hpcflow.ops.state.initializers import Constant
 from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variable_scope import VariableScope
 
 WEIGHTS, BIASES = "weights", "biases"
 
@@ -45,7 +50,7 @@ class RNNCell(Layer):
         self._given_name = name
         self._scopes: WeakKeyDictionary[Graph, set[str]] = WeakKeyDictionary()  # of steps made
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:
         """Run one step; variables are made in the variable scope `scope` at the first call."""
         if type(self).call is Layer.call:
             raise NotImplementedError(f"{type(self).__name__} does not say what it computes")
@@ -61,15 +66,16 @@ class RNNCell(Layer):
         """The size or sizes of the output."""
         raise NotImplementedError(f"{type(self).__name__} does not say its output_size")
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         """Return a state of zeros for `batch_size` rows (a number or a scalar tensor)."""
         with name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
             sizes = self.state_size
             return nest.pack_as(sizes, [zeros_of(s, batch_size, dtypes.as_dtype(dtype))
                                         for s in nest.flatten(sizes)])
 
-    def get_initial_state(self, inputs: Any = None, batch_size: Any = None,
-                          dtype: Any = None) -> Any:
+    def get_initial_state(self, inputs: TensorLike | None = None,
+                          batch_size: TensorLike | None = None,
+                          dtype: DTypeLike | None = None) -> Any:
         """Return :meth:`zero_state` for the rows and the dtype of `inputs`, or for those given.
 
         Raises ``ValueError`` where neither says them, or both do and disagree.
@@ -84,8 +90,8 @@ class RNNCell(Layer):
         return self.zero_state(batch_size, dtype)
 
     @contextmanager
-    def _step_scope(self, scope: Any, default: str, reuse: bool | None = None,
-                    **options: Any) -> Iterator[Any]:
+    def _step_scope(self, scope: str | VariableScope | None, default: str,
+                    reuse: bool | None = None, **options: Any) -> Iterator[Any]:
         """The variable scope of a step: `scope`, the name given to the cell, or `default`. Where
         the cell has made a step before it has its variables, and shares them."""
         before = self._scopes.setdefault(get_default_graph(), set())
@@ -130,12 +136,12 @@ class RNNCell(Layer):
 _taken: WeakKeyDictionary[Graph, set[str]] = WeakKeyDictionary()  # scopes of all cells' steps
 
 
-def _untrained(getter: Any, *args: Any, **keywords: Any) -> Any:
+def _untrained(getter: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """A getter of variables that no optimizer changes."""
     return getter(*args, **{**keywords, "trainable": False})
 
 
-def _agreed(what: str, given: Any, found: Any) -> Any:
+def _agreed(what: str, given: Any, found: int | DType) -> Any:
     """What the inputs say, unless something else is given that may be the same."""
     if given is None or isinstance(given, Tensor):
         return found if given is None else given
@@ -162,9 +168,10 @@ class UnitCell(RNNCell):
         return self._num_units
 
 
-def affine(values: Sequence[Any], output_size: int, bias: bool = True,
-           bias_start: float = 0.0, kernel_initializer: Any = None,
-           bias_initializer: Any = None, names: tuple[str, str] = (WEIGHTS, BIASES)) -> Tensor:
+def affine(values: Sequence[Any], output_size: int, bias: bool = True, bias_start: float = 0.0,
+           kernel_initializer: InitializerLike | None = None,
+           bias_initializer: InitializerLike | None = None,
+           names: tuple[str, str] = (WEIGHTS, BIASES)) -> Tensor:
     """Return ``concat(values, 1) @ weights (+ biases)``, shape ``[batch, output_size]``.
 
     Biases begin at `bias_start` where they have no initializer; `names` are those of the variables.

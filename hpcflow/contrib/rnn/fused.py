@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,7 +10,9 @@ from hpcflow import dtypes
 from hpcflow.contrib.rnn.block_cells import LSTM_NAMES, NO_LIMIT, input_size_of, lstm_variables
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple
 from hpcflow.contrib.rnn.static import static_rnn
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn import dynamic_rnn
@@ -21,12 +23,17 @@ from hpcflow.ops.arrays.joining import stack, unstack
 from hpcflow.ops.arrays.layout import reverse, reverse_sequence
 from hpcflow.ops.state.variable_scope import variable_scope
 
+if TYPE_CHECKING:
+    from hpcflow.contrib.rnn.cell import RNNCell
+    from hpcflow.ops.state.variable_scope import VariableScope
+
 
 class FusedRNNCell:
     """A recurrent network that runs over whole sequences when it is called."""
 
-    def __call__(self, inputs: Any, initial_state: Any = None, dtype: Any = None,
-                 sequence_length: Any = None, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, initial_state: TensorLike | None = None,
+                 dtype: DTypeLike | None = None, sequence_length: TensorLike | None = None,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """Run over `inputs`.
 
         Args:
@@ -65,7 +72,8 @@ class LSTMBlockFusedCell(FusedRNNCell):
         return self._num_units
 
     def __call__(self, inputs: Any, initial_state: Any = None, dtype: Any = None,
-                 sequence_length: Any = None, scope: Any = None) -> tuple[Any, Any]:
+                 sequence_length: Any = None,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """See :class:`FusedRNNCell`; states are pairs of memory and output.
 
         Raises: ``ValueError`` for inputs of another rank or unknown size, a state that is no pair,
@@ -104,7 +112,7 @@ class LSTMBlockFusedCell(FusedRNNCell):
         return found.cs, found.h
 
 
-def _as_sequences(inputs: Any) -> Tensor:
+def _as_sequences(inputs: TensorLike) -> Tensor:
     x = stack(inputs) if isinstance(inputs, (list, tuple)) else convert_to_tensor(inputs)
     if x._dims is not None and len(x._dims) != 3:
         raise ValueError(f"inputs must have the shape [time, batch, size], got {x.shape}")
@@ -139,12 +147,13 @@ class FusedRNNCellAdaptor(FusedRNNCell):
         use_dynamic_rnn: in a loop; else unrolled in the graph, one copy for each step.
     """
 
-    def __init__(self, cell: Any, use_dynamic_rnn: bool = False) -> None:
+    def __init__(self, cell: RNNCell, use_dynamic_rnn: bool = False) -> None:
         self._cell = cell
         self._use_dynamic_rnn = use_dynamic_rnn
 
     def __call__(self, inputs: Any, initial_state: Any = None, dtype: Any = None,
-                 sequence_length: Any = None, scope: Any = None) -> tuple[Any, Any]:
+                 sequence_length: Any = None,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """See :class:`FusedRNNCell`."""
         is_list = isinstance(inputs, (list, tuple))
         if self._use_dynamic_rnn:
@@ -168,15 +177,16 @@ class TimeReversedFusedRNN(FusedRNNCell):
     def __init__(self, cell: FusedRNNCell) -> None:
         self._cell = cell
 
-    def __call__(self, inputs: Any, initial_state: Any = None, dtype: Any = None,
-                 sequence_length: Any = None, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, initial_state: TensorLike | None = None, dtype: Any = None,
+                 sequence_length: Any = None,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """See :class:`FusedRNNCell`; the outputs are in the order of the inputs."""
         outputs, state = self._cell(_reversed(inputs, sequence_length), initial_state, dtype,
                                     sequence_length, scope)
         return _reversed(outputs, sequence_length), state
 
 
-def _reversed(values: Any, lengths: Any) -> Any:
+def _reversed(values: TensorLike, lengths: Any) -> Any:
     """Sequences in the opposite order, each up to its length; what follows stays in place."""
     if isinstance(values, (list, tuple)):
         return unstack(_reversed(stack(values), lengths))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.contrib.rnn.cell import affine
+from hpcflow.dtypes import DTypeLike
 from hpcflow.framework import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn_steps import zeros_of
@@ -18,11 +21,15 @@ from hpcflow.ops.state.initializers import Constant
 from hpcflow.ops.state.variable_scope import get_variable
 from hpcflow.shapes import TensorShape, as_shape
 
+if TYPE_CHECKING:
+    from hpcflow.contrib.rnn.cell import RNNCell
+
 _NAMES = ("kernel", "bias")
 
 
-def linear(args: Any, output_size: int, bias: bool, bias_initializer: Any = None,
-           kernel_initializer: Any = None, bias_start: float = 0.0) -> Tensor:
+def linear(args: Sequence[Any], output_size: int, bias: bool,
+           bias_initializer: InitializerLike | None = None,
+           kernel_initializer: InitializerLike | None = None, bias_start: float = 0.0) -> Tensor:
     """Return ``concat(args, 1) @ kernel (+ bias)``, with the variables of the current scope.
 
     Args:
@@ -46,8 +53,9 @@ class Linear:
     """:func:`linear` with variables that are made once, here, in the current scope; it is called
     with matrices of the same sizes. Arguments as of :func:`linear`."""
 
-    def __init__(self, args: Any, output_size: int, build_bias: bool,
-                 bias_initializer: Any = None, kernel_initializer: Any = None) -> None:
+    def __init__(self, args: Sequence[Any], output_size: int, build_bias: bool,
+                 bias_initializer: InitializerLike | None = None,
+                 kernel_initializer: InitializerLike | None = None) -> None:
         values = [convert_to_tensor(x) for x in (args if nest.is_sequence(args) else [args])]
         sizes: Any = [x.shape[1].value for x in values]
         dtype = values[0].dtype.base_dtype
@@ -65,13 +73,13 @@ class Linear:
             product, convert_to_tensor(self._bias))
 
 
-def like_rnncell(cell: Any) -> bool:
+def like_rnncell(cell: RNNCell) -> bool:
     """Return whether an object has what is asked of cells."""
     return callable(cell) and all(
         hasattr(cell, name) for name in ("output_size", "state_size", "zero_state"))
 
 
-def assert_like_rnncell(cell_name: str, cell: Any) -> None:
+def assert_like_rnncell(cell_name: str, cell: RNNCell) -> None:
     """Raise ``TypeError`` for an object that has not what is asked of cells."""
     if not like_rnncell(cell):
         raise TypeError(f"The argument {cell_name!r} ({cell}) is not an RNNCell: it must be "
@@ -100,7 +108,7 @@ def concat_shapes(prefix: Any, suffix: Any, static: bool = False) -> Any:
     return raw_ops.ConcatV2(vectors, 0)
 
 
-def _dims_of(part: Any) -> Any:
+def _dims_of(part: TensorLike) -> Any:
     """A shape as a list or a vector of int32; None if its rank is unknown."""
     if isinstance(part, Tensor):
         part = raw_ops.Cast(part, DstT=dtypes.int32) if part.dtype is not dtypes.int32 else part
@@ -109,13 +117,13 @@ def _dims_of(part: Any) -> Any:
     return None if shape.ndims is None else shape.as_list()
 
 
-def zero_state_tensors(state_size: Any, batch_size: Any, dtype: Any) -> Any:
+def zero_state_tensors(state_size: Any, batch_size: TensorLike, dtype: DTypeLike) -> Any:
     """Return zeros in the nest of `state_size`, with `batch_size` rows each."""
     return nest.pack_sequence_as(state_size, [zeros_of(s, batch_size, dtypes.as_dtype(dtype))
                                               for s in nest.flatten(state_size)])
 
 
-def transpose_batch_time(x: Any) -> Tensor:
+def transpose_batch_time(x: TensorLike) -> Tensor:
     """Return `x` with its first two dimensions exchanged; what has fewer is returned as it is."""
     x = convert_to_tensor(x)
     ndims = x.shape.ndims

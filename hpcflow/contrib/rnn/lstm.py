@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hpcflow.contrib.rnn.cell import RNNCell
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import InitializerLike, Nest
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.math.clipping import clip_by_value
 from hpcflow.ops.math.elementwise import sigmoid, tanh
 from hpcflow.ops.state.partitioners import fixed_size_partitioner
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope
+from hpcflow.shapes import ShapeLike
 
 
 class LSTMStateTuple(NamedTuple):
@@ -94,17 +97,17 @@ class BasicLSTMCell(MemoryCell):
         keywords: as of ``Layer``: `trainable`.
     """
 
-    def __init__(self, num_units: int, forget_bias: float = 1.0, input_size: Any = None,
-                 state_is_tuple: bool = True, activation: Callable | None = tanh,
-                 reuse: bool | None = None, name: str | None = None, dtype: Any = None,
-                 **keywords: Any) -> None:
+    def __init__(self, num_units: int, forget_bias: float = 1.0,
+                 input_size: ShapeLike | None = None, state_is_tuple: bool = True,
+                 activation: Callable | None = tanh, reuse: bool | None = None,
+                 name: str | None = None, dtype: DTypeLike | None = None, **keywords: Any) -> None:
         super().__init__(num_units, state_is_tuple=state_is_tuple, name=name, dtype=dtype,
                          **keywords)
         self._forget_bias = forget_bias
         self._activation = activation or tanh
         self._reuse = reuse
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: Nest, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
         with self._step_scope(scope, "basic_lstm_cell", self._reuse):
             c, h = self._state_parts(state)
@@ -142,13 +145,14 @@ class LSTMCell(MemoryCell):
         keywords: as of ``Layer``: `trainable`.
     """
 
-    def __init__(self, num_units: int, input_size: Any = None, use_peepholes: bool = False,
-                 cell_clip: float | None = None, initializer: Any = None,
-                 num_proj: int | None = None, proj_clip: float | None = None,
-                 num_unit_shards: int | None = None, num_proj_shards: int | None = None,
-                 forget_bias: float = 1.0, state_is_tuple: bool = True,
-                 activation: Callable | None = tanh, reuse: bool | None = None,
-                 name: str | None = None, dtype: Any = None, **keywords: Any) -> None:
+    def __init__(self, num_units: int, input_size: ShapeLike | None = None,
+                 use_peepholes: bool = False, cell_clip: float | None = None,
+                 initializer: InitializerLike | None = None, num_proj: int | None = None,
+                 proj_clip: float | None = None, num_unit_shards: int | None = None,
+                 num_proj_shards: int | None = None, forget_bias: float = 1.0,
+                 state_is_tuple: bool = True, activation: Callable | None = tanh,
+                 reuse: bool | None = None, name: str | None = None, dtype: DTypeLike | None = None,
+                 **keywords: Any) -> None:
         super().__init__(num_units, num_proj, state_is_tuple, name=name, dtype=dtype, **keywords)
         self._use_peepholes = use_peepholes
         self._cell_clip = cell_clip
@@ -160,7 +164,7 @@ class LSTMCell(MemoryCell):
         self._activation = activation or tanh
         self._reuse = reuse
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: Nest, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
         with self._step_scope(scope, "lstm_cell", self._reuse, initializer=self._initializer,
                               partitioner=_shards(self._num_unit_shards)):

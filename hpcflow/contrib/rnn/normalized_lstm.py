@@ -15,6 +15,7 @@ from hpcflow.nn.activations import dropout
 from hpcflow.ops.math.elementwise import sigmoid, tanh
 from hpcflow.ops.state.initializers import Constant
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope
+from hpcflow.shapes import ShapeLike
 
 
 class LayerNormBasicLSTMCell(MemoryCell):
@@ -36,10 +37,11 @@ class LayerNormBasicLSTMCell(MemoryCell):
         reuse: as of ``variable_scope``.
     """
 
-    def __init__(self, num_units: int, forget_bias: float = 1.0, input_size: Any = None,
-                 activation: Callable | None = tanh, layer_norm: bool = True,
-                 norm_gain: float = 1.0, norm_shift: float = 0.0, dropout_keep_prob: Any = 1.0,
-                 dropout_prob_seed: int | None = None, reuse: bool | None = None) -> None:
+    def __init__(self, num_units: int, forget_bias: float = 1.0,
+                 input_size: ShapeLike | None = None, activation: Callable | None = tanh,
+                 layer_norm: bool = True, norm_gain: float = 1.0, norm_shift: float = 0.0,
+                 dropout_keep_prob: Any = 1.0, dropout_prob_seed: int | None = None,
+                 reuse: bool | None = None) -> None:
         super().__init__(num_units)
         self._forget_bias = forget_bias
         self._activation = activation or tanh

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.contrib.rnn.static import static_bidirectional_rnn
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn import bidirectional_dynamic_rnn
 from hpcflow.ops.arrays.joining import concat
 from hpcflow.ops.state.variable_scope import variable_scope
 
+if TYPE_CHECKING:
+    from hpcflow.contrib.rnn.cell import RNNCell
+    from hpcflow.ops.state.variable_scope import VariableScope
+
 
 def stack_bidirectional_dynamic_rnn(
         cells_fw: Sequence[Any], cells_bw: Sequence[Any], inputs: Any,
         initial_states_fw: Sequence[Any] | None = None,
-        initial_states_bw: Sequence[Any] | None = None, dtype: Any = None,
-        sequence_length: Any = None, parallel_iterations: int | None = None,
-        time_major: bool = False, scope: Any = None) -> tuple[Tensor, tuple, tuple]:
+        initial_states_bw: Sequence[Any] | None = None, dtype: DTypeLike | None = None,
+        sequence_length: TensorLike | None = None, parallel_iterations: int | None = None,
+        time_major: bool = False,
+        scope: str | VariableScope | None = None) -> tuple[Tensor, tuple, tuple]:
     """Run ``nn.bidirectional_dynamic_rnn`` on the joined outputs of another, layer upon layer.
 
     Args:
@@ -53,11 +60,12 @@ def stack_bidirectional_dynamic_rnn(
     return inputs, states_fw, states_bw
 
 
-def stack_bidirectional_rnn(
-        cells_fw: Sequence[Any], cells_bw: Sequence[Any], inputs: Sequence[Any],
-        initial_states_fw: Sequence[Any] | None = None,
-        initial_states_bw: Sequence[Any] | None = None, dtype: Any = None,
-        sequence_length: Any = None, scope: Any = None) -> tuple[list, tuple, tuple]:
+def stack_bidirectional_rnn(cells_fw: Sequence[Any], cells_bw: Sequence[Any], inputs: Sequence[Any],
+                            initial_states_fw: Sequence[Any] | None = None,
+                            initial_states_bw: Sequence[Any] | None = None,
+                            dtype: DTypeLike | None = None,
+                            sequence_length: TensorLike | None = None,
+                            scope: str | VariableScope | None = None) -> tuple[list, tuple, tuple]:
     """:func:`stack_bidirectional_dynamic_rnn` for a list of inputs, one per step, unrolled."""
     layers = _layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
     states = []
@@ -71,7 +79,8 @@ def stack_bidirectional_rnn(
     return list(inputs), states_fw, states_bw
 
 
-def _layers(cells_fw: Any, cells_bw: Any, states_fw: Any, states_bw: Any) -> list[tuple]:
+def _layers(cells_fw: Sequence[RNNCell], cells_bw: Sequence[RNNCell],
+            states_fw: Sequence[Tensor] | None, states_bw: Sequence[Tensor] | None) -> list[tuple]:
     """(cell forward, cell backward, their first states or None) of each layer."""
     for name, cells in (("cells_fw", cells_fw), ("cells_bw", cells_bw)):
         if not isinstance(cells, (list, tuple)) or not cells:
@@ -87,7 +96,7 @@ def _layers(cells_fw: Any, cells_bw: Any, states_fw: Any, states_bw: Any) -> lis
     return list(zip(cells_fw, cells_bw, states_fw or none, states_bw or none, strict=True))
 
 
-def transpose_batch_time(x: Any) -> Tensor:
+def transpose_batch_time(x: TensorLike) -> Tensor:
     """Return `x` with its first two dimensions exchanged.
 
     Raises ``ValueError`` for a rank below 2; an unknown one is returned as unknown.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn_steps import (
@@ -22,9 +24,14 @@ from hpcflow.nn.rnn_steps import (
 )
 from hpcflow.ops.state.variable_scope import variable_scope
 
+if TYPE_CHECKING:
+    from hpcflow.contrib.rnn.cell import RNNCell
+    from hpcflow.ops.state.variable_scope import VariableScope
 
-def static_rnn(cell: Any, inputs: Sequence[Any], initial_state: Any = None, dtype: Any = None,
-               sequence_length: Any = None, scope: Any = None) -> tuple[list, Any]:
+
+def static_rnn(cell: RNNCell, inputs: Sequence[Any], initial_state: TensorLike | None = None,
+               dtype: DTypeLike | None = None, sequence_length: TensorLike | None = None,
+               scope: str | VariableScope | None = None) -> tuple[list, Any]:
     """Run a recurrent network over a list of inputs.
 
     Args:
@@ -64,8 +71,9 @@ def static_rnn(cell: Any, inputs: Sequence[Any], initial_state: Any = None, dtyp
     return outputs, state
 
 
-def static_state_saving_rnn(cell: Any, inputs: Sequence[Any], state_saver: Any, state_name: Any,
-                            sequence_length: Any = None, scope: Any = None) -> tuple[list, Any]:
+def static_state_saving_rnn(cell: RNNCell, inputs: Sequence[Any], state_saver: Any, state_name: str,
+                            sequence_length: TensorLike | None = None,
+                            scope: str | VariableScope | None = None) -> tuple[list, Any]:
     """As :func:`static_rnn`, with a state that lives on between steps of the session.
 
     `state_saver` has ``state(name)``, which returns the state to begin with, and
@@ -89,17 +97,18 @@ def static_state_saving_rnn(cell: Any, inputs: Sequence[Any], state_saver: Any, 
     return outputs, state
 
 
-def _with_rows(state: Any) -> Tensor:
+def _with_rows(state: Tensor) -> Tensor:
     """A saved state as a matrix: one that is a vector of one row gets a batch dimension."""
     state = convert_to_tensor(state)
     return raw_ops.ExpandDims(state, 0) if state._dims is not None and len(
         state._dims) == 1 else state
 
 
-def static_bidirectional_rnn(cell_fw: Any, cell_bw: Any, inputs: Sequence[Any],
+def static_bidirectional_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Sequence[Any],
                              initial_state_fw: Any = None, initial_state_bw: Any = None,
-                             dtype: Any = None, sequence_length: Any = None,
-                             scope: Any = None) -> tuple[list, Any, Any]:
+                             dtype: DTypeLike | None = None,
+                             sequence_length: TensorLike | None = None,
+                             scope: str | VariableScope | None = None) -> tuple[list, Any, Any]:
     """Run one network forward and another backward over a list of inputs.
 
     Arguments as of :func:`static_rnn`; rows are reversed within their `sequence_length`.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.contrib.rnn.cell import RNNCell, affine
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import device
+from hpcflow.graph.likes import DeviceLike, InitializerLike, Nest, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.activations import dropout
@@ -19,7 +21,10 @@ from hpcflow.nn.rnn_steps import check_cell
 from hpcflow.ops.random.random_ops import random_uniform
 from hpcflow.ops.state.initializers import Constant, RandomUniform
 from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
-from hpcflow.shapes import as_shape
+from hpcflow.shapes import ShapeLike, as_shape
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variable_scope import VariableScope
 
 
 class _Wrapper(RNNCell):
@@ -40,7 +45,7 @@ class _Wrapper(RNNCell):
         """The sizes of the wrapped cell's output."""
         return self._cell.output_size
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         """Return the wrapped cell's zero state."""
         return self._cell.zero_state(batch_size, dtype)
 
@@ -67,8 +72,8 @@ class DropoutWrapper(_Wrapper):
 
     def __init__(self, cell: RNNCell, input_keep_prob: Any = 1.0, output_keep_prob: Any = 1.0,
                  seed: int | None = None, state_keep_prob: Any = 1.0,
-                 variational_recurrent: bool = False, input_size: Any = None,
-                 dtype: Any = None) -> None:
+                 variational_recurrent: bool = False, input_size: ShapeLike | None = None,
+                 dtype: DTypeLike | None = None) -> None:
         super().__init__(cell)
         for name, value in (("input_keep_prob", input_keep_prob),
                             ("output_keep_prob", output_keep_prob),
@@ -83,14 +88,15 @@ class DropoutWrapper(_Wrapper):
         if variational_recurrent:
             self._noise = self._make_noise(input_size, dtype)
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: TensorLike,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """Run one step."""
         inputs = self._dropped(inputs, self._input_keep_prob, "input")
         output, state = self._cell(inputs, state, scope)
         return (self._dropped(output, self._output_keep_prob, "output"),
                 self._dropped(state, self._state_keep_prob, "state"))
 
-    def _dropped(self, values: Any, keep_prob: Any, kind: str) -> Any:
+    def _dropped(self, values: TensorLike, keep_prob: float, kind: str) -> Any:
         if _keeps_all(keep_prob):
             return values
         flat = nest.flatten(values)
@@ -100,7 +106,7 @@ class DropoutWrapper(_Wrapper):
             v if id(v) in memories else self._dropped_one(v, keep_prob, n)
             for v, n in zip(flat, noise, strict=True)])
 
-    def _dropped_one(self, value: Any, keep_prob: Any, noise: Tensor | None) -> Tensor:
+    def _dropped_one(self, value: Tensor, keep_prob: float, noise: Tensor | None) -> Tensor:
         if noise is None:
             return dropout(value, keep_prob, seed=self._seed)
         kept = raw_ops.Mul(raw_ops.RealDiv(value, keep_prob),
@@ -108,7 +114,7 @@ class DropoutWrapper(_Wrapper):
         kept.set_shape(value.shape)
         return kept
 
-    def _make_noise(self, input_size: Any, dtype: Any) -> dict[str, list[Tensor]]:
+    def _make_noise(self, input_size: ShapeLike, dtype: Any) -> dict[str, list[Tensor]]:
         """What decides in all steps which units are dropped."""
         if dtype is None:
             raise ValueError("When variational_recurrent=True, dtype must be provided")
@@ -122,11 +128,11 @@ class DropoutWrapper(_Wrapper):
                        for s in nest.flatten(size)] for kind, size in sizes.items()}
 
 
-def _keeps_all(keep_prob: Any) -> bool:
+def _keeps_all(keep_prob: float) -> bool:
     return isinstance(keep_prob, (int, float)) and keep_prob == 1
 
 
-def _lstm_states(state: Any) -> list[LSTMStateTuple]:
+def _lstm_states(state: Nest) -> list[LSTMStateTuple]:
     if isinstance(state, LSTMStateTuple):
         return [state]
     return [s for part in state for s in _lstm_states(part)] if isinstance(state, tuple) else []
@@ -135,7 +141,7 @@ def _lstm_states(state: Any) -> list[LSTMStateTuple]:
 class ResidualWrapper(_Wrapper):
     """A cell whose inputs are added to its outputs; both must have the same shape."""
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
         output, state = self._cell(inputs, state, scope)
         nest.check_same(inputs, output, "inputs and outputs")
@@ -162,7 +168,8 @@ class HighwayWrapper(_Wrapper):
         self._coupled = couple_carry_transform_gates
         self._carry_bias_init = carry_bias_init
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: TensorLike,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """Run one step."""
         output, state = self._cell(inputs, state, scope)
         nest.check_same(inputs, output, "inputs and outputs")
@@ -192,16 +199,16 @@ def _gate(x: Tensor, name: str, bias: float) -> Tensor:
 class DeviceWrapper(_Wrapper):
     """A cell whose operations go to `device` (a name or a function, as ``hf.device`` takes)."""
 
-    def __init__(self, cell: RNNCell, device: Any) -> None:
+    def __init__(self, cell: RNNCell, device: DeviceLike) -> None:
         super().__init__(cell)
         self._device = device
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         """Return the wrapped cell's zero state, on the device."""
         with device(self._device):
             return super().zero_state(batch_size, dtype)
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:
         """Run one step on the device."""
         with device(self._device):
             return self._cell(inputs, state, scope)
@@ -210,13 +217,14 @@ class DeviceWrapper(_Wrapper):
 class InputProjectionWrapper(_Wrapper):
     """A cell that sees ``W inputs + b``, `num_proj` numbers, instead of its inputs."""
 
-    def __init__(self, cell: RNNCell, num_proj: int, input_size: Any = None,
+    def __init__(self, cell: RNNCell, num_proj: int, input_size: ShapeLike | None = None,
                  reuse: bool | None = None) -> None:
         super().__init__(cell)
         self._num_proj = num_proj
         self._reuse = reuse
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: TensorLike,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """Run one step."""
         with self._step_scope(scope, "input_projection_wrapper", self._reuse):
             return self._cell(affine([inputs], self._num_proj), state)
@@ -237,7 +245,8 @@ class OutputProjectionWrapper(_Wrapper):
         """The size of the projection."""
         return self._output_size
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: Any,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """Run one step."""
         with self._step_scope(scope, "output_projection_wrapper", self._reuse):
             output, state = self._cell(inputs, state)
@@ -256,7 +265,7 @@ class EmbeddingWrapper(_Wrapper):
     """
 
     def __init__(self, cell: RNNCell, embedding_classes: int, embedding_size: int,
-                 initializer: Any = None, reuse: bool | None = None) -> None:
+                 initializer: InitializerLike | None = None, reuse: bool | None = None) -> None:
         super().__init__(cell)
         if embedding_classes <= 0 or embedding_size <= 0:
             raise ValueError(f"Both embedding_classes and embedding_size must be > 0: "
@@ -266,7 +275,8 @@ class EmbeddingWrapper(_Wrapper):
         self._initializer = initializer
         self._reuse = reuse
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: Any,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """Run one step."""
         with self._step_scope(scope, "embedding_wrapper", self._reuse):
             initializer = self._initializer or get_variable_scope().initializer
@@ -311,13 +321,14 @@ class MultiRNNCell(RNNCell):
         """The highest cell's size."""
         return self._cells[-1].output_size
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         """Return the cells' zero states."""
         if not self._state_is_tuple:
             return super().zero_state(batch_size, dtype)
         return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: TensorLike,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """Run one step of every cell."""
         with self._step_scope(scope, "multi_rnn_cell", None):
             states = []

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.contrib.rnn.cell import RNNCell
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.classes import Dense
 from hpcflow.nn.activations import softmax
@@ -20,12 +22,16 @@ from hpcflow.ops.math.reductions import reduce_sum
 from hpcflow.ops.state.initializers import Constant, Zeros
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
+
 
 class _Mechanism:
     """Scores of the elements of a memory ``[batch, steps, size]`` for a query."""
 
-    def __init__(self, memory: Any, lengths: Any, memory_layer: Dense, query_layer: Dense | None,
-                 probability_fn: Callable | None, low: float | None) -> None:
+    def __init__(self, memory: TensorLike, lengths: TensorLike | None, memory_layer: Dense,
+                 query_layer: Dense | None, probability_fn: Callable | None,
+                 low: float | None) -> None:
         memory = convert_to_tensor(memory, name="memory")
         self._lengths, self._low = as_lengths(lengths), -np.inf if low is None else low
         self._mask: Any = None
@@ -53,13 +59,13 @@ class _Mechanism:
 
     state_size = alignments_size
 
-    def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
+    def initial_alignments(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         """No attention yet: zeros ``[batch, steps]``."""
         return _zeros([batch_size, self.alignments_size], dtype)
 
     initial_state = initial_alignments
 
-    def __call__(self, query: Any, state: Any = None) -> tuple[Any, Any]:
+    def __call__(self, query: Any, state: TensorLike | None = None) -> tuple[Any, Any]:
         """Return the weights ``[batch, steps]`` of the elements, and the next state: the same."""
         scores = self._scores(query)
         if self._mask is not None:
@@ -69,7 +75,7 @@ class _Mechanism:
         weights = self._probability_fn(scores)
         return weights, weights
 
-    def _scores(self, query: Any) -> Any:
+    def _scores(self, query: TensorLike) -> Any:
         raise NotImplementedError
 
 
@@ -87,9 +93,9 @@ class LuongAttention(_Mechanism):
         name: of the scope.
     """
 
-    def __init__(self, num_units: int, memory: Any, memory_sequence_length: Any = None,
+    def __init__(self, num_units: int, memory: TensorLike, memory_sequence_length: Any = None,
                  scale: bool = False, probability_fn: Callable | None = None,
-                 score_mask_value: float | None = None, dtype: Any = None,
+                 score_mask_value: float | None = None, dtype: DTypeLike | None = None,
                  name: str = "LuongAttention") -> None:
         super().__init__(memory, memory_sequence_length,
                          Dense(num_units, use_bias=False, name="memory_layer"), None,
@@ -119,9 +125,9 @@ class BahdanauAttention(_Mechanism):
     ``attention_g``, and ``attention_b`` is added inside.
     """
 
-    def __init__(self, num_units: int, memory: Any, memory_sequence_length: Any = None,
+    def __init__(self, num_units: int, memory: TensorLike, memory_sequence_length: Any = None,
                  normalize: bool = False, probability_fn: Callable | None = None,
-                 score_mask_value: float | None = None, dtype: Any = None,
+                 score_mask_value: float | None = None, dtype: DTypeLike | None = None,
                  name: str = "BahdanauAttention") -> None:
         super().__init__(memory, memory_sequence_length,
                          Dense(num_units, use_bias=False, name="memory_layer"),
@@ -130,7 +136,7 @@ class BahdanauAttention(_Mechanism):
         self._units, self._normalize, self._name = num_units, normalize, name
         self._dtype = dtypes.float32 if dtype is None else dtypes.as_dtype(dtype)
 
-    def _scores(self, query: Any) -> Any:
+    def _scores(self, query: TensorLike) -> Any:
         with variable_scope(None, "bahdanau_attention", [query]):
             assert self.query_layer is not None
             moved = raw_ops.ExpandDims(self.query_layer(query), np.int32(1))
@@ -177,7 +183,7 @@ class AttentionWrapper(RNNCell):
         name: of the layer.
     """
 
-    def __init__(self, cell: Any, attention_mechanism: Any, attention_layer_size: Any = None,
+    def __init__(self, cell: RNNCell, attention_mechanism: Any, attention_layer_size: Any = None,
                  alignment_history: bool = False, cell_input_fn: Callable | None = None,
                  output_attention: bool = True, initial_cell_state: Any = None,
                  name: str | None = None) -> None:
@@ -202,7 +208,7 @@ class AttentionWrapper(RNNCell):
         steps = self._mechanism.alignments_size
         return AttentionWrapperState(self._cell.state_size, self._size, [], steps, (), steps)
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> AttentionWrapperState:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> AttentionWrapperState:
         """The state before the first step."""
         cell = self._initial
         if cell is None:
@@ -213,7 +219,7 @@ class AttentionWrapper(RNNCell):
             cell, _zeros([batch_size, self._size], dtype), convert_to_tensor(0, dtypes.int32),
             weights, history, self._mechanism.initial_state(batch_size, dtype))
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Any, state: Nest, scope: Any = None) -> tuple[Any, Any]:
         """One step: the cell, then a look at the memory with its output."""
         if not isinstance(state, AttentionWrapperState):
             raise TypeError("Expected state to be instance of AttentionWrapperState. Received type "
@@ -233,11 +239,11 @@ class AttentionWrapper(RNNCell):
             return attention if self._gives_attention else output, new
 
 
-def _side_by_side(a: Any, b: Any) -> Any:
+def _side_by_side(a: TensorLike, b: Tensor) -> Any:
     return raw_ops.ConcatV2([a, b], np.int32(-1))
 
 
-def _zeros(sizes: list, dtype: Any) -> Any:
+def _zeros(sizes: list, dtype: DTypeLike) -> Any:
     kind = dtypes.as_dtype(dtype).base_dtype
     known = [s if isinstance(s, int) else None for s in sizes]
     zeros = raw_ops.Fill(raw_ops.Pack([convert_to_tensor(s, dtypes.int32) for s in sizes]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from hpcflow import dtypes
 from hpcflow.contrib.seq2seq.decoding import Decoder
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Nest, TensorHandle, TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.activations import log_softmax
 from hpcflow.nn.embedding import embedding_lookup
@@ -18,6 +19,10 @@ from hpcflow.ops.arrays.indexing import one_hot, sequence_mask
 from hpcflow.ops.flow.tensor_array import TensorArray
 from hpcflow.ops.math.reductions import reduce_max
 from hpcflow.shapes import TensorShape
+
+if TYPE_CHECKING:
+    from hpcflow.contrib.rnn.cell import RNNCell
+    from hpcflow.graph.operation import Tensor
 
 
 class BeamSearchDecoderState(NamedTuple):
@@ -44,8 +49,8 @@ class FinalBeamSearchDecoderOutput(NamedTuple):
     beam_search_decoder_output: Any
 
 
-def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_token: Any,
-                name: str | None = None) -> Any:
+def gather_tree(step_ids: TensorLike, parent_ids: TensorLike, max_sequence_lengths: TensorLike,
+                end_token: TensorLike, name: str | None = None) -> Any:
     """Return the sequences ``[steps, batch, beams]`` that the steps of a beam search stand for.
 
     Args:
@@ -78,9 +83,10 @@ class BeamSearchDecoder(Decoder):
 
     tracks_own_finished = True
 
-    def __init__(self, cell: Any, embedding: Any, start_tokens: Any, end_token: Any,
-                 initial_state: Any, beam_width: int, output_layer: Any = None,
-                 length_penalty_weight: float = 0.0, reorder_tensor_arrays: bool = True) -> None:
+    def __init__(self, cell: RNNCell, embedding: TensorLike, start_tokens: TensorLike,
+                 end_token: TensorLike, initial_state: Nest, beam_width: int,
+                 output_layer: Any = None, length_penalty_weight: float = 0.0,
+                 reorder_tensor_arrays: bool = True) -> None:
         if output_layer is not None and not hasattr(output_layer, "compute_output_shape"):
             raise TypeError(f"output_layer must be a Layer, received: {type(output_layer)}")
         self._cell, self._output_layer = cell, output_layer
@@ -130,7 +136,8 @@ class BeamSearchDecoder(Decoder):
         return ended, self._embed(start), BeamSearchDecoderState(
             self._initial, probabilities, ended, lengths)
 
-    def step(self, time: Any, inputs: Any, state: Any, name: str | None = None) -> tuple:
+    def step(self, time: TensorLike, inputs: TensorLike, state: Any,
+             name: str | None = None) -> tuple:
         """Run the cell for all sequences, and keep the best of what may follow."""
         rows = nest.pack_as(inputs, [self._together(x) for x in nest.flatten(inputs)])
         cell_state = nest.pack_as(state.cell_state, [
@@ -156,7 +163,7 @@ class BeamSearchDecoder(Decoder):
                 cell_state=nest.pack_as(final_state.cell_state, leaves))
         return FinalBeamSearchDecoderOutput(symbols, outputs), final_state
 
-    def _best(self, scores: Any, cell_state: Any, state: BeamSearchDecoderState) -> tuple:
+    def _best(self, scores: TensorHandle, cell_state: Any, state: BeamSearchDecoderState) -> tuple:
         """The outputs of a step with the `scores` ``[batch, beams, symbols]``, and the state."""
         symbols = scores.shape[-1].value or raw_ops.Unpack(raw_ops.Shape(scores), num=3)[2]
         total = raw_ops.Add(raw_ops.ExpandDims(state.log_probs, np.int32(2)),
@@ -175,14 +182,14 @@ class BeamSearchDecoder(Decoder):
         new = BeamSearchDecoderState(kept, self._rows_of(self._flat(total), places), ended, lengths)
         return BeamSearchDecoderOutput(best, chosen, beam), new
 
-    def _only_end_of(self, finished: Any, scores: Any, symbols: Any) -> Any:
+    def _only_end_of(self, finished: TensorLike, scores: TensorHandle, symbols: Any) -> Any:
         """Scores with which a sequence that has ended can only go on with the end."""
         kind = scores.dtype.base_dtype
         end = one_hot(self._end, symbols, np.array(0, kind.np), np.finfo(kind.np).min, dtype=kind)
         over = raw_ops.BroadcastTo(raw_ops.ExpandDims(finished, np.int32(2)), raw_ops.Shape(scores))
         return raw_ops.Select(over, raw_ops.Add(raw_ops.ZerosLike(scores), end), scores)
 
-    def _penalized(self, total: Any, state: BeamSearchDecoderState, symbols: Any) -> Any:
+    def _penalized(self, total: TensorHandle, state: BeamSearchDecoderState, symbols: Any) -> Any:
         if not self._weight:
             return total
         # In the step that ends it, and in those after that, a sequence grows no longer.
@@ -202,10 +209,10 @@ class BeamSearchDecoder(Decoder):
         return raw_ops.Pack([convert_to_tensor(self.batch_size, dtypes.int32),
                              np.int32(self._beams)])
 
-    def _has_rows(self, x: Any) -> bool:
+    def _has_rows(self, x: TensorHandle) -> bool:
         return not isinstance(x, TensorArray) and bool(x.shape.ndims)
 
-    def _together(self, x: Any) -> Any:
+    def _together(self, x: Tensor) -> Any:
         """``[batch, beams, ...]`` as ``[batch * beams, ...]``."""
         if not self._has_rows(x):
             return x
@@ -215,7 +222,7 @@ class BeamSearchDecoder(Decoder):
         rows.set_shape([None if batch is None else batch * self._beams, *x.shape.as_list()[2:]])
         return rows
 
-    def _apart(self, x: Any) -> Any:
+    def _apart(self, x: TensorLike) -> Any:
         """``[batch * beams, ...]`` as ``[batch, beams, ...]``."""
         if isinstance(x, TensorArray):
             return x
@@ -228,12 +235,12 @@ class BeamSearchDecoder(Decoder):
         parts.set_shape([static_batch(self.batch_size), self._beams, *x.shape.as_list()[1:]])
         return parts
 
-    def _flat(self, x: Any) -> Any:
+    def _flat(self, x: TensorLike) -> Any:
         """``[batch, beams, symbols]`` as ``[batch, beams * symbols]``."""
         batch = convert_to_tensor(self.batch_size, dtypes.int32)
         return raw_ops.Reshape(x, raw_ops.Pack([batch, np.int32(-1)]))
 
-    def _rows_of(self, x: Any, places: Any) -> Any:
+    def _rows_of(self, x: TensorHandle, places: TensorLike) -> Any:
         """``x[row, places[row, i]]`` for all rows and i."""
         count = raw_ops.Range(np.int32(0), convert_to_tensor(self.batch_size, dtypes.int32),
                               np.int32(1))
@@ -242,7 +249,8 @@ class BeamSearchDecoder(Decoder):
         found.set_shape([static_batch(self.batch_size), self._beams, *x.shape.as_list()[2:]])
         return found
 
-    def _reordered(self, array: TensorArray, parents: Any, lengths: Any) -> TensorArray:
+    def _reordered(self, array: TensorArray, parents: TensorLike,
+                   lengths: TensorLike) -> TensorArray:
         """The elements ``[batch * beams, ...]`` of the steps, each where its sequence ends."""
         whole = array.stack()
         steps = raw_ops.Unpack(raw_ops.Shape(parents), num=3)[0]
@@ -268,6 +276,6 @@ class BeamSearchDecoder(Decoder):
         return TensorArray(array.dtype, size=count, dynamic_size=False).unstack(sorted_)
 
 
-def _behind(x: Any, axis: int) -> Any:
+def _behind(x: TensorLike, axis: int) -> Any:
     """The sizes of the dimensions from `axis` on."""
     return raw_ops.Slice(raw_ops.Shape(x), np.array([axis], np.int32), np.array([-1], np.int32))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn_steps import static_batch, zeros_of
 from hpcflow.ops.flow.tensor_array import TensorArray
@@ -16,6 +18,10 @@ from hpcflow.ops.flow.while_loop import while_loop
 from hpcflow.ops.math.reductions import reduce_all
 from hpcflow.ops.state.variable_scope import variable_scope
 from hpcflow.shapes import TensorShape
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
+    from hpcflow.ops.state.variable_scope import VariableScope
 
 
 class Decoder:
@@ -30,7 +36,8 @@ class Decoder:
 
     tracks_own_finished = False
 
-    def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> tuple[Any, Any]:
+    def finalize(self, outputs: Any, final_state: Any,
+                 sequence_lengths: TensorLike) -> tuple[Any, Any]:
         """What to make of the outputs of all steps."""
         raise NotImplementedError
 
@@ -52,7 +59,7 @@ class BasicDecoder(Decoder):
         output_layer: a layer for the outputs of the cell, such as ``layers.Dense``.
     """
 
-    def __init__(self, cell: Any, helper: Any, initial_state: Any,
+    def __init__(self, cell: Any, helper: Any, initial_state: Nest,
                  output_layer: Any = None) -> None:
         self._cell, self._helper = cell, helper
         self._initial_state, self._output_layer = initial_state, output_layer
@@ -82,7 +89,8 @@ class BasicDecoder(Decoder):
         """What the first step reads."""
         return *self._helper.initialize(), self._initial_state
 
-    def step(self, time: Any, inputs: Any, state: Any, name: str | None = None) -> tuple:
+    def step(self, time: TensorLike, inputs: TensorLike, state: Nest,
+             name: str | None = None) -> tuple:
         """Run the cell once."""
         outputs, state = self._cell(inputs, state)
         if self._output_layer is not None:
@@ -94,8 +102,9 @@ class BasicDecoder(Decoder):
 
 
 def dynamic_decode(decoder: Any, output_time_major: bool = False, impute_finished: bool = False,
-                   maximum_iterations: Any = None, parallel_iterations: int = 32,
-                   swap_memory: bool = False, scope: Any = None) -> tuple[Any, Any, Any]:
+                   maximum_iterations: TensorLike | None = None, parallel_iterations: int = 32,
+                   swap_memory: bool = False,
+                   scope: str | VariableScope | None = None) -> tuple[Any, Any, Any]:
     """Run a decoder until all sequences have ended.
 
     Args:
@@ -138,7 +147,7 @@ def dynamic_decode(decoder: Any, output_time_major: bool = False, impute_finishe
 class _Loop:
     """The body of the loop, and the arrays for its outputs."""
 
-    def __init__(self, decoder: Any, limit: Any, impute: bool) -> None:
+    def __init__(self, decoder: Any, limit: TensorLike | None, impute: bool) -> None:
         self.decoder, self.limit, self.impute = decoder, limit, impute
         batch = decoder.batch_size
         sizes, kinds = nest.flatten(decoder.output_size), nest.flatten(decoder.output_dtype)
@@ -146,8 +155,8 @@ class _Loop:
         self.arrays = [TensorArray(z.dtype, size=0, dynamic_size=True, element_shape=[
             static_batch(batch), *z.shape.as_list()[1:]]) for z in self.zeros]
 
-    def body(self, time: Any, arrays: Any, state: Any, inputs: Any, ended: Any,
-             lengths: Any) -> tuple:
+    def body(self, time: TensorLike, arrays: Sequence[Any], state: Nest, inputs: TensorLike,
+             ended: TensorLike, lengths: TensorLike) -> tuple:
         outputs, following, inputs, now = self.decoder.step(time, inputs, state)
         after = raw_ops.Add(time, np.int32(1))
         if not self.decoder.tracks_own_finished:
@@ -168,7 +177,7 @@ class _Loop:
         return after, arrays, following, inputs, now, lengths
 
 
-def _kept(ended: Any, old: Any, new: Any) -> Any:
+def _kept(ended: TensorLike, old: Tensor, new: Tensor) -> Any:
     """The old rows of a state where sequences have ended; what has no rows is new."""
     if isinstance(old, TensorArray) or new.shape.ndims == 0:
         return new
@@ -182,13 +191,13 @@ def _batch_first(x: Any) -> Any:
     return raw_ops.Transpose(x, np.array([1, 0, *range(2, rank)], np.int32))
 
 
-def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
+def tile_batch(t: TensorLike, multiplier: int, name: str | None = None) -> Any:
     """Repeat every row of the tensors of a nest: ``[batch, ...]`` to ``[batch * multiplier, ...]``.
     """
     return nest.pack_as(t, [_tiled(convert_to_tensor(x), multiplier) for x in nest.flatten(t)])
 
 
-def _tiled(x: Any, multiplier: int) -> Any:
+def _tiled(x: Tensor, multiplier: int) -> Any:
     rank = x.shape.ndims
     if not rank:
         raise ValueError(f"t needs a known rank of at least 1, but has the shape {x.shape}")

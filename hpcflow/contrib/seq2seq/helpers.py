@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.rnn_steps import as_lengths, batch_size_of
@@ -18,6 +19,9 @@ from hpcflow.ops.flow.tensor_array import TensorArray
 from hpcflow.ops.math.reductions import reduce_all
 from hpcflow.ops.random.random_ops import multinomial
 from hpcflow.shapes import TensorShape
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
 
 
 class Helper:
@@ -35,12 +39,13 @@ class Helper:
         """Return which sequences are finished, a vector of booleans, and the first inputs."""
         raise NotImplementedError("initialize has not been implemented")
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
+               name: str | None = None) -> Any:
         """Return the symbols that the outputs of a step stand for."""
         raise NotImplementedError("sample has not been implemented")
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
-                    name: str | None = None) -> tuple[Any, Any, Any]:
+    def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Nest,
+                    sample_ids: TensorLike, name: str | None = None) -> tuple[Any, Any, Any]:
         """Return (finished, inputs of the next step, state)."""
         raise NotImplementedError("next_inputs has not been implemented")
 
@@ -76,12 +81,13 @@ class CustomHelper(Helper):
         self._batch_size = batch_size_of(convert_to_tensor(finished))
         return finished, inputs
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
+               name: str | None = None) -> Any:
         """As :meth:`Helper.sample`."""
         return self._sample(time=time, outputs=outputs, state=state)
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
-                    name: str | None = None) -> tuple[Any, Any, Any]:
+    def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Nest,
+                    sample_ids: TensorLike, name: str | None = None) -> tuple[Any, Any, Any]:
         """As :meth:`Helper.next_inputs`."""
         return self._next(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
 
@@ -96,7 +102,7 @@ class TrainingHelper(Helper):
         name: accepted.
     """
 
-    def __init__(self, inputs: Any, sequence_length: Any, time_major: bool = False,
+    def __init__(self, inputs: Any, sequence_length: TensorLike, time_major: bool = False,
                  name: str | None = None) -> None:
         lengths = as_lengths(sequence_length)
         if lengths is None:
@@ -119,18 +125,19 @@ class TrainingHelper(Helper):
         finished = raw_ops.Equal(self._lengths, np.int32(0))
         return finished, self._read(reduce_all(finished), np.int32(0))
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
+               name: str | None = None) -> Any:
         """The symbol of the highest score."""
         return raw_ops.ArgMax(outputs, np.int32(-1), output_type=dtypes.int32)
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
-                    name: str | None = None) -> tuple[Any, Any, Any]:
+    def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Nest,
+                    sample_ids: TensorLike, name: str | None = None) -> tuple[Any, Any, Any]:
         """The next elements, zeros once all sequences have ended."""
         following = raw_ops.Add(time, np.int32(1))
         finished = raw_ops.GreaterEqual(following, self._lengths)
         return finished, self._read(reduce_all(finished), following), state
 
-    def _read(self, ended: Any, time: Any) -> Any:
+    def _read(self, ended: Any, time: TensorLike) -> Any:
         found = []
         for array, whole in zip(self._arrays, self._leaves, strict=True):
             zeros = raw_ops.Fill(raw_ops.StridedSlice(
@@ -151,7 +158,8 @@ class GreedyEmbeddingHelper(Helper):
         end_token: the symbol that ends a sequence, a scalar.
     """
 
-    def __init__(self, embedding: Any, start_tokens: Any, end_token: Any) -> None:
+    def __init__(self, embedding: TensorLike, start_tokens: TensorLike,
+                 end_token: TensorLike) -> None:
         self._embed = embedding if callable(embedding) else (
             lambda symbols: embedding_lookup(embedding, symbols))
         self._start = convert_to_tensor(start_tokens, dtypes.int32, "start_tokens")
@@ -171,12 +179,13 @@ class GreedyEmbeddingHelper(Helper):
         none = raw_ops.ZerosLike(self._start)
         return raw_ops.NotEqual(none, none), self._embed(self._start)
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
+               name: str | None = None) -> Any:
         """The symbol of the highest score."""
         return raw_ops.ArgMax(outputs, np.int32(-1), output_type=dtypes.int32)
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
-                    name: str | None = None) -> tuple[Any, Any, Any]:
+    def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Nest,
+                    sample_ids: TensorLike, name: str | None = None) -> tuple[Any, Any, Any]:
         """The embedded symbols."""
         return raw_ops.Equal(sample_ids, self._end), self._embed(sample_ids), state
 
@@ -187,12 +196,12 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
     `softmax_temperature` divides the scores; `seed` is that of the random numbers.
     """
 
-    def __init__(self, embedding: Any, start_tokens: Any, end_token: Any,
+    def __init__(self, embedding: TensorLike, start_tokens: TensorLike, end_token: TensorLike,
                  softmax_temperature: Any = None, seed: int | None = None) -> None:
         super().__init__(embedding, start_tokens, end_token)
         self._temperature, self._seed = softmax_temperature, seed
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: TensorLike, outputs: Any, state: Nest, name: str | None = None) -> Any:
         """Symbols drawn with the probabilities softmax(scores)."""
         if self._temperature is not None:
             outputs = outputs / self._temperature
@@ -200,7 +209,7 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
         return raw_ops.Cast(raw_ops.Squeeze(drawn, squeeze_dims=[1]), DstT="int32")
 
 
-def _swapped(x: Any) -> Any:
+def _swapped(x: Tensor) -> Any:
     rank = x.shape.ndims
     if rank is None or rank < 2:
         raise ValueError(f"inputs need two dimensions or more, but have the shape {x.shape}")

@@ -11,6 +11,7 @@ from hpcflow import dtypes
 from hpcflow.contrib.seq2seq.helpers import Helper
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn_steps import batch_size_of
@@ -30,7 +31,7 @@ class InferenceHelper(Helper):
     """
 
     def __init__(self, sample_fn: Callable, sample_shape: Any, sample_dtype: Any,
-                 start_inputs: Any, end_fn: Callable,
+                 start_inputs: TensorLike, end_fn: Callable,
                  next_inputs_fn: Callable | None = None) -> None:
         self._sample_fn, self._end_fn, self._next_fn = sample_fn, end_fn, next_inputs_fn
         self.sample_ids_shape = TensorShape(sample_shape)
@@ -48,18 +49,19 @@ class InferenceHelper(Helper):
                                np.array([1], np.int32))
         return raw_ops.Fill(size, np.array(False)), self._start
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
+               name: str | None = None) -> Any:
         """What `sample_fn` makes of the outputs."""
         return self._sample_fn(outputs)
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
-                    name: str | None = None) -> tuple[Any, Any, Any]:
+    def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Nest,
+                    sample_ids: TensorLike, name: str | None = None) -> tuple[Any, Any, Any]:
         """The samples, or what `next_inputs_fn` makes of them."""
         following = sample_ids if self._next_fn is None else self._next_fn(sample_ids)
         return self._end_fn(sample_ids), following, state
 
 
-def hardmax(logits: Any, name: str | None = None) -> Tensor:
+def hardmax(logits: TensorLike, name: str | None = None) -> Tensor:
     """Return 1 where `logits` are the largest along the last dimension, the first such, else 0.
 
     The type is that of `logits`, whose last dimension has a known size or any.

@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.losses import sparse_softmax_cross_entropy_with_logits
@@ -17,10 +18,9 @@ from hpcflow.ops.math.reductions import reduce_sum
 _TINY = 1e-12  # keeps weights that are all 0 from a division by 0
 
 
-def sequence_loss(logits: Any, targets: Any, weights: Any, average_across_timesteps: bool = True,
-                  average_across_batch: bool = True,
-                  softmax_loss_function: Callable | None = None,
-                  name: str | None = None) -> Tensor:
+def sequence_loss(logits: TensorLike, targets: TensorLike, weights: TensorLike,
+                  average_across_timesteps: bool = True, average_across_batch: bool = True,
+                  softmax_loss_function: Callable | None = None, name: str | None = None) -> Tensor:
     """The weighted cross entropy of a batch of sequences.
 
     Args:

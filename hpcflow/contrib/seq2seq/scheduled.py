@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from hpcflow import dtypes
 from hpcflow.contrib.seq2seq.helpers import TrainingHelper
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Nest, TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import embedding_lookup
@@ -23,7 +24,7 @@ from hpcflow.ops.random.random_ops import multinomial, random_uniform
 class _ScheduledHelper(TrainingHelper):
     """A helper that decides for each sequence and step whether to sample."""
 
-    def _set_probability(self, probability: Any, seed: int | None) -> None:
+    def _set_probability(self, probability: TensorLike, seed: int | None) -> None:
         self._probability = convert_to_tensor(probability, dtypes.float32, "sampling_probability")
         if self._probability.shape.ndims not in (None, 0, 1):
             raise ValueError("sampling_probability must be either a scalar or a vector. saw "
@@ -76,7 +77,7 @@ class ScheduledEmbeddingTrainingHelper(_ScheduledHelper):
     Raises ``ValueError`` for probabilities of more dimensions.
     """
 
-    def __init__(self, inputs: Any, sequence_length: Any, embedding: Any,
+    def __init__(self, inputs: TensorHandle, sequence_length: Tensor, embedding: TensorLike,
                  sampling_probability: Any, time_major: bool = False, seed: int | None = None,
                  scheduling_seed: int | None = None, name: str | None = None) -> None:
         super().__init__(inputs, sequence_length, time_major, name)
@@ -85,14 +86,15 @@ class ScheduledEmbeddingTrainingHelper(_ScheduledHelper):
             lambda symbols: embedding_lookup(embedding, symbols))
         self._seed = seed
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
+               name: str | None = None) -> Any:
         """Symbols drawn with the probabilities softmax(scores), or -1."""
         drawn = raw_ops.Squeeze(multinomial(outputs, 1, self._seed), squeeze_dims=[1])
         drawn = raw_ops.Cast(drawn, DstT="int32")
         none = raw_ops.Neg(raw_ops.OnesLike(drawn))
         return raw_ops.Select(self._choices(), drawn, none)
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
+    def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Any, sample_ids: TensorLike,
                     name: str | None = None) -> tuple[Any, Any, Any]:
         """The next elements, with embedded symbols where some were drawn."""
         finished, given, state = super().next_inputs(time, outputs, state, sample_ids, name)
@@ -125,7 +127,7 @@ class ScheduledOutputTrainingHelper(_ScheduledHelper):
     Raises ``ValueError`` for probabilities of more dimensions.
     """
 
-    def __init__(self, inputs: Any, sequence_length: Any, sampling_probability: Any,
+    def __init__(self, inputs: Any, sequence_length: Tensor, sampling_probability: Any,
                  time_major: bool = False, seed: int | None = None,
                  next_inputs_fn: Callable | None = None, auxiliary_inputs: Any = None,
                  name: str | None = None) -> None:
@@ -138,11 +140,12 @@ class ScheduledOutputTrainingHelper(_ScheduledHelper):
         self._set_probability(sampling_probability, seed)
         self._next_fn = next_inputs_fn
 
-    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+    def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
+               name: str | None = None) -> Any:
         """Whether to use each output."""
         return raw_ops.Cast(self._choices(), DstT="int32")
 
-    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
+    def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Any, sample_ids: TensorLike,
                     name: str | None = None) -> tuple[Any, Any, Any]:
         """The next elements, with outputs where these are used."""
         finished, given, state = super().next_inputs(time, outputs, state, sample_ids, name)
@@ -158,7 +161,7 @@ class ScheduledOutputTrainingHelper(_ScheduledHelper):
 
         return finished, self._unless_over(finished, chosen, given, sampled), state
 
-    def _used(self, outputs: Any, rows: Tensor, time: Any) -> Any:
+    def _used(self, outputs: Any, rows: Tensor, time: TensorLike) -> Any:
         """The next inputs that come of some rows of the outputs."""
         used = _gathered(outputs, rows)
         used = used if self._next_fn is None else self._next_fn(used)
@@ -168,7 +171,7 @@ class ScheduledOutputTrainingHelper(_ScheduledHelper):
         return _joined(used, _gathered(following, rows))
 
 
-def _gathered(values: Any, rows: Tensor) -> Any:
+def _gathered(values: Sequence[TensorLike], rows: Tensor) -> Any:
     return nest.pack_as(values, [raw_ops.Gather(x, rows) for x in nest.flatten(values)])
 
 

@@ -14,14 +14,15 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, control_dependencies, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import assign_to_parts, parts_of, total_rows
 from hpcflow.ops.flow.checks import assert_less, assert_non_negative
 
 
-def sharded_softmax_cross_entropy(weights: Any, biases: Any, labels: Any, inputs: Any,
-                                  partition_strategy: str = "div",
+def sharded_softmax_cross_entropy(weights: TensorLike, biases: TensorLike, labels: TensorLike,
+                                  inputs: TensorLike, partition_strategy: str = "div",
                                   name: str | None = None) -> Tensor:
     """Return the cross entropy of the softmax over the classes of all shards, ``[batch]``.
 
@@ -66,7 +67,7 @@ def _checked(labels: Any, shards: list) -> Tensor:
         return raw_ops.Identity(labels)
 
 
-def _scores(weights: Any, biases: Any, inputs: Tensor) -> Tensor:
+def _scores(weights: TensorLike, biases: TensorLike, inputs: Tensor) -> Tensor:
     with colocate_with(weights):
         product = raw_ops.MatMul(inputs, convert_to_tensor(weights), transpose_b=True)
         return raw_ops.BiasAdd(product, convert_to_tensor(biases))

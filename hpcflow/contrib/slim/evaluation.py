@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.contrib.framework.variables import get_variables_to_restore
+from hpcflow.graph.likes import OperationLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.ops.io.lookup import tables_initializer
 from hpcflow.ops.state.variable_lists import (
@@ -20,14 +21,17 @@ from hpcflow.train.coordinator import Coordinator
 from hpcflow.train.queue_runner import start_queue_runners
 from hpcflow.train.saver import Saver
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
 
 def evaluate_once(master: str, checkpoint_path: str, logdir: str | None, num_evals: int = 1,
                   initial_op: Any = None, initial_op_feed_dict: dict | None = None,
-                  eval_op: Any = None, eval_op_feed_dict: dict | None = None, final_op: Any = None,
-                  final_op_feed_dict: dict | None = None, summary_op: Any = None,
-                  summary_op_feed_dict: dict | None = None,
-                  variables_to_restore: list | None = None, session_config: Any = None,
-                  hooks: Any = None) -> Any:
+                  eval_op: OperationLike | None = None, eval_op_feed_dict: dict | None = None,
+                  final_op: OperationLike | None = None, final_op_feed_dict: dict | None = None,
+                  summary_op: OperationLike | None = None, summary_op_feed_dict: dict | None = None,
+                  variables_to_restore: list | None = None, session_config: Message | None = None,
+                  hooks: object = None) -> Any:
     """Restore a checkpoint, run `eval_op` `num_evals` times; returns the value of `final_op`.
 
     `initial_op` runs before, after the local variables and tables are initialized; `summary_op`
@@ -59,12 +63,13 @@ def evaluate_once(master: str, checkpoint_path: str, logdir: str | None, num_eva
 
 def evaluation_loop(master: str, checkpoint_dir: str, logdir: str | None, num_evals: int = 1,
                     initial_op: Any = None, initial_op_feed_dict: dict | None = None,
-                    eval_op: Any = None, eval_op_feed_dict: dict | None = None,
-                    final_op: Any = None, final_op_feed_dict: dict | None = None,
+                    eval_op: OperationLike | None = None, eval_op_feed_dict: dict | None = None,
+                    final_op: OperationLike | None = None, final_op_feed_dict: dict | None = None,
                     summary_op: Tensor | None = None, summary_op_feed_dict: dict | None = None,
                     variables_to_restore: list | None = None, eval_interval_secs: float = 60,
-                    max_number_of_evaluations: int | None = None, session_config: Any = None,
-                    timeout: float | None = None, hooks: Any = None) -> Any:
+                    max_number_of_evaluations: int | None = None,
+                    session_config: Message | None = None, timeout: float | None = None,
+                    hooks: Any = None) -> Any:
     """Call :func:`evaluate_once` for each new checkpoint of a directory; returns the last value.
 
     Ends after `max_number_of_evaluations`, or when no new checkpoint came for `timeout` seconds.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import errors
 from hpcflow.contrib.training.gradients import (
@@ -15,6 +15,7 @@ from hpcflow.contrib.training.gradients import (
 )
 from hpcflow.contrib.training.gradients import create_train_op as _create_train_op
 from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.likes import OperationLike, SessionLike, TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.ops.common.grouping import group
 from hpcflow.ops.io.lookup import tables_initializer
@@ -25,17 +26,22 @@ from hpcflow.optimizers.global_step import get_or_create_global_step
 from hpcflow.platform import logging
 from hpcflow.train.supervisor import Supervisor
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.graph.graph import Graph
+
 __all__ = ["add_gradients_summaries", "clip_gradient_norms", "create_train_op",
            "multiply_gradients", "train", "train_step"]
 
 _USE_DEFAULT = 0  # of Supervisor: the argument was not given
 
 
-def create_train_op(total_loss: Any, optimizer: Optimizer, global_step: Any = USE_GLOBAL_STEP,
-                    update_ops: Any = None, variables_to_train: list | None = None,
-                    clip_gradient_norm: float = 0, summarize_gradients: bool = False,
-                    gate_gradients: int = Optimizer.GATE_OP, aggregation_method: Any = None,
-                    colocate_gradients_with_ops: bool = False,
+def create_train_op(total_loss: TensorHandle, optimizer: Optimizer,
+                    global_step: Any = USE_GLOBAL_STEP, update_ops: Any = None,
+                    variables_to_train: list | None = None, clip_gradient_norm: float = 0,
+                    summarize_gradients: bool = False, gate_gradients: int = Optimizer.GATE_OP,
+                    aggregation_method: Any = None, colocate_gradients_with_ops: bool = False,
                     gradient_multipliers: dict | None = None,
                     check_numerics: bool = True) -> Tensor:
     """Return the total loss after a step of training: an operation that runs the whole step.
@@ -54,7 +60,7 @@ def create_train_op(total_loss: Any, optimizer: Optimizer, global_step: Any = US
                             colocate_gradients_with_ops, check_numerics)
 
 
-def train_step(sess: Any, train_op: Any, global_step: Any,
+def train_step(sess: SessionLike, train_op: OperationLike, global_step: TensorLike,
                train_step_kwargs: dict) -> tuple[Any, bool]:
     """Run one step; returns the loss, and whether that was the last one.
 
@@ -69,17 +75,17 @@ def train_step(sess: Any, train_op: Any, global_step: Any,
     return loss, bool(stop)
 
 
-def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_step,
-          train_step_kwargs: Any = _USE_DEFAULT, log_every_n_steps: int = 1, graph: Any = None,
-          master: str = "", is_chief: bool = True, global_step: Any = None,
-          number_of_steps: int | None = None, init_op: Any = _USE_DEFAULT,
-          init_feed_dict: dict | None = None, local_init_op: Any = _USE_DEFAULT,
-          init_fn: Callable | None = None, ready_op: Any = _USE_DEFAULT,
-          summary_op: Any = _USE_DEFAULT, save_summaries_secs: float = 600,
-          summary_writer: Any = _USE_DEFAULT, startup_delay_steps: int = 0, saver: Any = None,
-          save_interval_secs: float = 600, sync_optimizer: Any = None,
-          session_config: Any = None, session_wrapper: Callable | None = None,
-          trace_every_n_steps: int | None = None) -> Any:
+def train(train_op: OperationLike, logdir: str | None, train_step_fn: Callable = train_step,
+          train_step_kwargs: Any = _USE_DEFAULT, log_every_n_steps: int = 1,
+          graph: Graph | None = None, master: str = "", is_chief: bool = True,
+          global_step: TensorLike | None = None, number_of_steps: int | None = None,
+          init_op: Any = _USE_DEFAULT, init_feed_dict: dict | None = None,
+          local_init_op: Any = _USE_DEFAULT, init_fn: Callable | None = None,
+          ready_op: Any = _USE_DEFAULT, summary_op: Any = _USE_DEFAULT,
+          save_summaries_secs: float = 600, summary_writer: Any = _USE_DEFAULT,
+          startup_delay_steps: int = 0, saver: Any = None, save_interval_secs: float = 600,
+          sync_optimizer: Any = None, session_config: Message | None = None,
+          session_wrapper: Callable | None = None, trace_every_n_steps: int | None = None) -> Any:
     """Run the training operation until it is to stop; returns the last loss.
 
     Args:
@@ -186,6 +192,6 @@ def _step_arguments(given: Any, step: Any, number_of_steps: int | None, log_ever
     return found
 
 
-def _wait_for_step(session: Any, step: Any, wanted: int) -> None:
+def _wait_for_step(session: SessionLike, step: Any, wanted: int) -> None:
     while session.run(step) < wanted:
         time.sleep(1)

@@ -12,6 +12,7 @@ from hpcflow.contrib.layers.building import (
     gather_tensors_aliases,
     get_tensor_aliases,
 )
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.layers.building import numbers
 
@@ -29,22 +30,22 @@ def two_element_tuple(int_or_tuple: Any) -> tuple[int, int]:
     return first, second
 
 
-def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
+def n_positive_integers(n: int, value: TensorLike) -> tuple[int, ...]:
     """Return `n` positive integers, from as many or from one; ``ValueError`` for others."""
     return tuple(numbers(value, n, "value"))
 
 
-def last_dimension(shape: Any, min_rank: int = 1) -> int:
+def last_dimension(shape: TensorLike, min_rank: int = 1) -> int:
     """Return the last size of a shape of at least `min_rank`; ``ValueError`` if it is unknown."""
     return _dimension(shape, -1, min_rank)
 
 
-def first_dimension(shape: Any, min_rank: int = 1) -> int:
+def first_dimension(shape: TensorLike, min_rank: int = 1) -> int:
     """Return the first size of a shape of at least `min_rank`; ``ValueError`` if it is unknown."""
     return _dimension(shape, 0, min_rank)
 
 
-def channel_dimension(shape: Any, data_format: str, min_rank: int = 1) -> int:
+def channel_dimension(shape: TensorLike, data_format: str, min_rank: int = 1) -> int:
     """Return the size of the channels of a shape; ``ValueError`` if it is unknown."""
     return _dimension(shape, 1 if data_format == "NCHW" else -1, min_rank)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hpcflow.contrib.tpu.config import RunConfig
@@ -33,11 +33,11 @@ class TPUEstimator(Estimator):
     """
 
     def __init__(self, model_fn: Callable, model_dir: str | None = None,
-                 config: RunConfig | None = None, params: Any = None, use_tpu: bool = True,
-                 train_batch_size: int | None = None, eval_batch_size: int | None = None,
-                 predict_batch_size: int | None = None, batch_axis: Any = None,
-                 eval_on_tpu: bool = True, export_to_tpu: bool = True, export_to_cpu: bool = True,
-                 warm_start_from: Any = None, **others: Any) -> None:
+                 config: RunConfig | None = None, params: Mapping[str, Any] | None = None,
+                 use_tpu: bool = True, train_batch_size: int | None = None,
+                 eval_batch_size: int | None = None, predict_batch_size: int | None = None,
+                 batch_axis: object = None, eval_on_tpu: bool = True, export_to_tpu: bool = True,
+                 export_to_cpu: bool = True, warm_start_from: Any = None, **others: Any) -> None:
         if use_tpu:
             raise UnimplementedError(None, None,
                                      "TPUEstimator: there is no TPU; pass use_tpu=False")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hpcflow.graph.operation import Operation
@@ -23,7 +24,7 @@ class CrossShardOptimizer(Optimizer):
     """
 
     def __init__(self, opt: Optimizer, reduction: str = Reduction.MEAN,
-                 name: str = "CrossShardOptimizer", group_assignment: Any = None) -> None:
+                 name: str = "CrossShardOptimizer", group_assignment: object = None) -> None:
         if reduction not in (Reduction.SUM, Reduction.MEAN):
             raise ValueError(f"Unsupported reduction: {reduction}.")
         super().__init__(False, name)
@@ -33,12 +34,12 @@ class CrossShardOptimizer(Optimizer):
         """As of the optimizer inside."""
         return self._opt.compute_gradients(*args, **kwargs)
 
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None,
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None,
                         name: str | None = None) -> Operation:
         """As of the optimizer inside."""
         return self._opt.apply_gradients(grads_and_vars, global_step, name)
 
-    def get_slot(self, var: Any, name: str) -> Variable | None:
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
         """Return a slot of the optimizer inside."""
         return self._opt.get_slot(var, name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpcflow.estimator.spec import EstimatorSpec
@@ -45,5 +45,5 @@ class TPUEstimatorSpec(NamedTuple):
             prediction_hooks=self.prediction_hooks)
 
 
-def _called(function: Callable, tensors: Any) -> Any:
+def _called(function: Callable, tensors: Sequence[Any]) -> Any:
     return function(**tensors) if isinstance(tensors, Mapping) else function(*tensors)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
+from hpcflow.shapes import ShapeLike
 from hpcflow.train.batching import (
     _as_list,
     _as_strings,
@@ -19,15 +20,18 @@ from hpcflow.train.batching import (
     _with_sparse,
 )
 
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import BoolLike, TensorLike
+
 _ENDS = (hf.errors.OutOfRangeError, hf.errors.CancelledError)
 
 
-def bucket(tensors: Any, which_bucket: Any, batch_size: Any, num_buckets: int,
-           num_threads: int = 1, capacity: int = 32,
-           bucket_capacities: Sequence[int] | None = None, shapes: Any = None,
-           dynamic_pad: bool = False, allow_smaller_final_batch: bool = False,
-           keep_input: Any = True, shared_name: str | None = None,
-           name: str | None = None) -> tuple[Any, Any]:
+def bucket(tensors: Sequence[TensorLike], which_bucket: TensorLike, batch_size: TensorLike,
+           num_buckets: int, num_threads: int = 1, capacity: int = 32,
+           bucket_capacities: Sequence[int] | None = None,
+           shapes: Sequence[ShapeLike] | None = None, dynamic_pad: bool = False,
+           allow_smaller_final_batch: bool = False, keep_input: BoolLike = True,
+           shared_name: str | None = None, name: str | None = None) -> tuple[Any, Any]:
     """Return batches of examples of one bucket each, gathered by queue runners of the graph.
 
     Args:
@@ -80,7 +84,7 @@ def bucket(tensors: Any, which_bucket: Any, batch_size: Any, num_buckets: int,
         return number, _like(tensors, whole)
 
 
-def _of_buckets(what: str, value: Any, count: int) -> list:
+def _of_buckets(what: str, value: TensorLike, count: int) -> list:
     values = list(value) if isinstance(value, (list, tuple)) else [value] * count
     if len(values) != count:
         raise ValueError(f"If {what} is a list it must have num_buckets elements: {len(values)} "
@@ -121,12 +125,13 @@ def _fill(queues: list, example: list, which: Any, keep: Any, threads: int) -> N
         queue_closed_exception_types=_ENDS))
 
 
-def bucket_by_sequence_length(input_length: Any, tensors: Any, batch_size: Any,
-                              bucket_boundaries: Sequence[int], num_threads: int = 1,
-                              capacity: int = 32,
-                              bucket_capacities: Sequence[int] | None = None, shapes: Any = None,
-                              dynamic_pad: bool = False, allow_smaller_final_batch: bool = False,
-                              keep_input: Any = True, shared_name: str | None = None,
+def bucket_by_sequence_length(input_length: TensorLike, tensors: Sequence[TensorLike],
+                              batch_size: TensorLike, bucket_boundaries: Sequence[int],
+                              num_threads: int = 1, capacity: int = 32,
+                              bucket_capacities: Sequence[int] | None = None,
+                              shapes: Sequence[ShapeLike] | None = None, dynamic_pad: bool = False,
+                              allow_smaller_final_batch: bool = False, keep_input: BoolLike = True,
+                              shared_name: str | None = None,
                               name: str | None = None) -> tuple[Any, Any]:
     """As :func:`bucket`, by the length of an example.
 

@@ -21,7 +21,7 @@ from hpcflow.optimizers.global_step import get_or_create_global_step
 USE_GLOBAL_STEP = 0  # says that the step counter is that of the graph
 
 
-def _changed(gradient: Any, change: Callable) -> Any:
+def _changed(gradient: Tensor, change: Callable) -> Any:
     if isinstance(gradient, IndexedSlices):
         return IndexedSlices(change(gradient.values), gradient.indices, gradient.dense_shape)
     return change(gradient)

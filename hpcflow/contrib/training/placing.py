@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Operation
 
 
 class RandomStrategy:
@@ -38,7 +41,7 @@ class GreedyLoadBalancingStrategy:
         return task
 
 
-def byte_size_load_fn(op: Any) -> int:
+def byte_size_load_fn(op: Operation) -> int:
     """The bytes of a variable's operation with one output; at least those of one element.
 
     Raises ``ValueError`` for several outputs or a shape that is not known.

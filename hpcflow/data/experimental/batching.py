@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow import dtypes
@@ -11,15 +11,17 @@ from hpcflow.data.dataset import Dataset
 from hpcflow.data.functions import ElementFunction
 from hpcflow.data.structure import SparseLeaf
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import BoolLike, TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 Transformation = Callable[[Dataset], Dataset]
 
 
-def map_and_batch(map_func: Callable, batch_size: Any, num_parallel_batches: int | None = None,
-                  drop_remainder: Any = False, num_parallel_calls: Any = None) -> Transformation:
+def map_and_batch(map_func: Callable, batch_size: TensorLike,
+                  num_parallel_batches: int | None = None, drop_remainder: BoolLike = False,
+                  num_parallel_calls: TensorLike | None = None) -> Transformation:
     """``map`` and ``batch`` in one: `num_parallel_calls` calls at a time, or those of
     `num_parallel_batches` batches; ``ValueError`` if both are given."""
     if num_parallel_batches is not None and num_parallel_calls is not None:
@@ -42,12 +44,12 @@ def map_and_batch(map_func: Callable, batch_size: Any, num_parallel_batches: int
     return change
 
 
-def batch_and_drop_remainder(batch_size: Any) -> Transformation:
+def batch_and_drop_remainder(batch_size: TensorLike) -> Transformation:
     """Batches of exactly `batch_size` elements."""
     return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
 
 
-def padded_batch_and_drop_remainder(batch_size: Any, padded_shapes: Any,
+def padded_batch_and_drop_remainder(batch_size: TensorLike, padded_shapes: Sequence[ShapeLike],
                                     padding_values: Any = None) -> Transformation:
     """Padded batches of exactly `batch_size` elements."""
     return lambda dataset: dataset.padded_batch(batch_size, padded_shapes, padding_values,
@@ -68,14 +70,14 @@ def unbatch() -> Transformation:
     return change
 
 
-def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
+def dense_to_sparse_batch(batch_size: TensorLike, row_shape: Any) -> Transformation:
     """Batches as sparse tensors of shape ``[batch_size, *row_shape]``, of dense elements of any
     smaller shape; `row_shape` may have None for sizes that are those of the largest element.
 
     Raises ``TypeError`` for elements of several components.
     """
 
-    def sparse(value: Any) -> SparseTensor:
+    def sparse(value: TensorLike) -> SparseTensor:
         size = raw_ops.Shape(value, out_type=dtypes.int64)
         count = raw_ops.Prod(size, [0])
         places = raw_ops.Range(dtypes.int64.as_numpy_dtype(0), count,

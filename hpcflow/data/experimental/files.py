@@ -21,6 +21,7 @@ from hpcflow.data.options import Options
 from hpcflow.data.readers import TFRecordDataset, argument
 from hpcflow.data.structure import Leaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.host.tuning import files as tuning
@@ -48,10 +49,10 @@ class CsvDataset(Dataset):
     A row that cannot be decoded is an ``InvalidArgumentError``; the next one can be asked for.
     """
 
-    def __init__(self, filenames: Any, record_defaults: Sequence[Any],
-                 compression_type: Any = None, buffer_size: Any = None, header: bool = False,
-                 field_delim: str = ",", use_quote_delim: bool = True, na_value: str = "",
-                 select_cols: Any = None) -> None:
+    def __init__(self, filenames: TensorLike, record_defaults: Sequence[Any],
+                 compression_type: Any = None, buffer_size: TensorLike | None = None,
+                 header: bool = False, field_delim: str = ",", use_quote_delim: bool = True,
+                 na_value: str = "", select_cols: Any = None) -> None:
         defaults = [_default(d) for d in record_defaults]
         self._structure = Structure(tuple(
             Leaf(d.dtype.base_dtype, TensorShape([])) for d in defaults))
@@ -70,7 +71,7 @@ class CsvDataset(Dataset):
             output_shapes=[TensorShape([])] * len(defaults))
 
 
-def _default(value: Any) -> Tensor:
+def _default(value: TensorLike) -> Tensor:
     """What stands for a missing value; a vector of none for a type."""
     if isinstance(value, (dtypes.DType, type, np.dtype)):
         dtype = dtypes.as_dtype(value)
@@ -138,7 +139,7 @@ def make_csv_dataset(file_pattern: Any, batch_size: int, column_names: Sequence[
     if label_name is not None and label_name not in read:
         raise ValueError(f"`label_name` {label_name} provided must be one of the columns.")
 
-    def open_one(name: Any) -> Dataset:
+    def open_one(name: str) -> Dataset:
         rows: Dataset = CsvDataset(name, defaults, compression_type, None, header, field_delim,
                                    use_quote_delim, na_value, chosen)
         return rows.apply(leave_out_errors()) if ignore_errors else rows
@@ -295,7 +296,7 @@ def make_batched_features_dataset(
     records = _in_order(records, num_epochs, shuffle, shuffle_buffer_size, shuffle_seed)
     batches = records.batch(batch_size, drop_remainder=drop_final_batch or num_epochs is None)
 
-    def parsed(serialized: Any) -> Any:
+    def parsed(serialized: TensorLike) -> Any:
         found = parse_example(serialized, features)
         return found if label_key is None else (found, found.pop(label_key))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,12 @@ from hpcflow.data.dataset import Dataset
 from hpcflow.data.functions import ElementFunction, is_variant_function
 from hpcflow.data.structure import DatasetLeaf, Leaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.raw import raw_ops
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import ShapeLike, TensorShape
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
 
 Transformation = Callable[[Dataset], Dataset]
 _NUMBER = Structure(Leaf(dtypes.int64, TensorShape([])))
@@ -34,7 +38,7 @@ def group_by_window(key_func: Callable, reduce_func: Callable, window_size: Any 
     if (window_size is not None) == (window_size_func is not None):
         raise ValueError("Must pass either window_size or window_size_func, but not both.")
 
-    def sizes(key: Any) -> Any:
+    def sizes(key: TensorLike) -> Any:
         size = window_size if window_size_func is None else window_size_func(key)
         return convert_to_tensor(size, dtypes.int64)
 
@@ -62,11 +66,11 @@ def _check_number(function: ElementFunction, message: str) -> None:
         raise ValueError(f"{message}.")
 
 
-def bucket_by_sequence_length(
-        element_length_func: Callable, bucket_boundaries: Sequence[int],
-        bucket_batch_sizes: Sequence[int], padded_shapes: Any = None, padding_values: Any = None,
-        pad_to_bucket_boundary: bool = False, no_padding: bool = False,
-        drop_remainder: bool = False) -> Transformation:
+def bucket_by_sequence_length(element_length_func: Callable, bucket_boundaries: Sequence[int],
+                              bucket_batch_sizes: Sequence[int],
+                              padded_shapes: ShapeLike | None = None, padding_values: Any = None,
+                              pad_to_bucket_boundary: bool = False, no_padding: bool = False,
+                              drop_remainder: bool = False) -> Transformation:
     """Padded batches of elements of about the same length.
 
     Args:
@@ -89,10 +93,10 @@ def bucket_by_sequence_length(
         limit = raw_ops.Cast(limits, DstT=length.dtype)
         return raw_ops.Sum(raw_ops.Cast(raw_ops.LessEqual(limit, length), DstT=dtypes.int64), [0])
 
-    def size_of(bucket: Any) -> Any:
+    def size_of(bucket: TensorLike) -> Any:
         return raw_ops.Gather(sizes, bucket)
 
-    def batches(bucket: Any, window: Dataset) -> Dataset:
+    def batches(bucket: TensorLike, window: Dataset) -> Dataset:
         size = size_of(bucket)
         if no_padding:
             return window.batch(size, drop_remainder=drop_remainder)
@@ -105,9 +109,9 @@ def bucket_by_sequence_length(
     return group_by_window(bucket_of, batches, window_size_func=size_of)
 
 
-def _filled(structure: Structure, shapes: Any, size: Any) -> Any:
+def _filled(structure: Structure, shapes: ShapeLike, size: Tensor) -> Any:
     """`shapes` with `size` for every dimension that is not known."""
-    def fill(shape: Any) -> Any:
+    def fill(shape: ShapeLike) -> Any:
         dims = TensorShape(shape)
         if dims.ndims is None:
             raise ValueError("Expecting a shape with known rank")

@@ -11,7 +11,9 @@ from hpcflow.data.dataset import AUTOTUNE, Dataset, _inner, _int64
 from hpcflow.data.functions import ElementFunction
 from hpcflow.data.scanning import state_function
 from hpcflow.data.structure import Leaf, Structure, as_tensors
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import DeviceLike, Nest, TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.shapes import TensorShape
@@ -19,7 +21,7 @@ from hpcflow.shapes import TensorShape
 Transformation = Callable[[Dataset], Dataset]
 
 
-def Counter(start: int = 0, step: int = 1, dtype: Any = dtypes.int64) -> Dataset:
+def Counter(start: int = 0, step: int = 1, dtype: DTypeLike = dtypes.int64) -> Dataset:
     """The numbers ``start, start + step, ...`` without end."""
     first, by = convert_to_tensor(start, dtype), convert_to_tensor(step, dtype)
     return Dataset.from_tensors(0).repeat(None).apply(
@@ -45,7 +47,7 @@ def ignore_errors() -> Transformation:
     return lambda dataset: dataset._derived("IgnoreErrorsDataset")
 
 
-def shuffle_and_repeat(buffer_size: Any, count: Any = None,
+def shuffle_and_repeat(buffer_size: TensorLike, count: TensorLike | None = None,
                        seed: int | None = None) -> Transformation:
     """``shuffle`` and ``repeat`` in one."""
 
@@ -59,8 +61,8 @@ def shuffle_and_repeat(buffer_size: Any, count: Any = None,
     return change
 
 
-def parallel_interleave(map_func: Callable, cycle_length: Any, block_length: Any = 1,
-                        sloppy: Any = False, buffer_output_elements: Any = None,
+def parallel_interleave(map_func: Callable, cycle_length: Any, block_length: TensorLike = 1,
+                        sloppy: TensorLike = False, buffer_output_elements: Any = None,
                         prefetch_input_elements: Any = None) -> Transformation:
     """As ``interleave``, with the elements of each data set computed ahead.
 
@@ -84,17 +86,17 @@ def parallel_interleave(map_func: Callable, cycle_length: Any, block_length: Any
     return change
 
 
-def prefetch_to_device(device: Any, buffer_size: Any = None) -> Transformation:
+def prefetch_to_device(device: DeviceLike, buffer_size: TensorLike | None = None) -> Transformation:
     """As ``prefetch``; elements go to `device` when it reads them."""
     return lambda dataset: dataset.prefetch(AUTOTUNE if buffer_size is None else buffer_size)
 
 
-def copy_to_device(target_device: Any, source_device: Any = "/cpu:0") -> Transformation:
+def copy_to_device(target_device: object, source_device: str = "/cpu:0") -> Transformation:
     """The same elements; they go to a device when it reads them."""
     return lambda dataset: dataset
 
 
-def scan(initial_state: Any, scan_func: Callable) -> Transformation:
+def scan(initial_state: Nest, scan_func: Callable) -> Transformation:
     """What ``scan_func(state, element)`` returns besides the next state: it returns both."""
     values = as_tensors(initial_state, "initial_state")
 

@@ -11,6 +11,7 @@ from hpcflow import dtypes
 from hpcflow.data.dataset import Dataset
 from hpcflow.data.structure import Structure, merged
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.shapes import TensorShape
@@ -40,7 +41,7 @@ def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset) -
     return _chosen(choice_dataset, datasets)
 
 
-def sample_from_datasets(datasets: Sequence[Dataset], weights: Any = None,
+def sample_from_datasets(datasets: Sequence[Dataset], weights: TensorLike | None = None,
                          seed: int | None = None) -> Dataset:
     """Elements of the data sets at random, with probabilities `weights` (all the same by default):
     a vector, or a data set of vectors, one for each element.
@@ -62,7 +63,7 @@ def sample_from_datasets(datasets: Sequence[Dataset], weights: Any = None,
         rows = Dataset.from_tensors(values).repeat()
     seed1, seed2 = get_seed(seed)
 
-    def draw(probabilities: Any) -> Any:
+    def draw(probabilities: TensorLike) -> Any:
         logits = raw_ops.ExpandDims(raw_ops.Log(probabilities), 0)
         number = raw_ops.Multinomial(logits, 1, seed=seed1 or 0, seed2=seed2 or 0)
         return raw_ops.Squeeze(number, squeeze_dims=[0, 1])

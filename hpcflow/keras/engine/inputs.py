@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.keras.engine.layer import History, Layer, Node
 from hpcflow.keras.session import unique_name
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorHandle, TensorLike
 
 
 class InputLayer(Layer):
@@ -48,9 +51,9 @@ class InputLayer(Layer):
                 "sparse": self.sparse, "name": self.name}
 
 
-def Input(shape: Any = None, batch_size: int | None = None, name: str | None = None,
-          dtype: Any = None, sparse: bool = False, tensor: Any = None,
-          batch_shape: Any = None, **keywords: Any) -> Any:
+def Input(shape: TensorLike | None = None, batch_size: int | None = None, name: str | None = None,
+          dtype: Any = None, sparse: bool = False, tensor: TensorHandle | None = None,
+          batch_shape: TensorLike | None = None, **keywords: Any) -> Any:
     """Return the tensor that a model begins with: a placeholder, unless `tensor` is given.
 
     `shape` is without the batch, `batch_shape` with it. Raises ``ValueError`` without any of them.

@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import hpcflow as hf
 from hpcflow.base.hooks import Hook
+from hpcflow.dtypes import DType
 from hpcflow.framework import nest
 from hpcflow.keras import constraints, initializers, regularizers
 from hpcflow.keras.session import batch_get_value, batch_set_value, unique_name
 from hpcflow.layers import base
+from hpcflow.shapes import ShapeLike
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.graph.operation import Tensor
+    from hpcflow.keras.initializers import RandomUniform
 
 _OWN_OPTIONS = ("input_shape", "batch_input_shape", "batch_size", "input_dim", "input_length")
 
@@ -439,7 +446,7 @@ class _Training(threading.local):
     current: Any = None
 
     @contextmanager
-    def of(self, value: Any) -> Iterator[None]:
+    def of(self, value: TensorLike | None) -> Iterator[None]:
         before = self.current
         self.current = before if value is None else value
         try:
@@ -466,7 +473,7 @@ def _parameters(function: Callable) -> frozenset[str]:
     return frozenset(inspect.signature(function).parameters)
 
 
-def _initial(initializer: Any, dims: list, dtype: Any) -> Any:
+def _initial(initializer: Callable[..., Any] | RandomUniform, dims: list, dtype: DType) -> Any:
     if not callable(initializer):
         return hf.convert_to_tensor(initializer, dtype)
     try:
@@ -485,7 +492,7 @@ def _declared_shape(keywords: dict) -> tuple | None:
     return None if shape is None else (keywords.get("batch_size"), *shape)
 
 
-def _shapes(shape: Any) -> list:
+def _shapes(shape: ShapeLike) -> list:
     """One shape, or several."""
     if isinstance(shape, list) and shape and isinstance(shape[0], (list, tuple, hf.TensorShape)):
         return [hf.TensorShape(s) for s in shape]
@@ -500,7 +507,7 @@ def _parts(value: Any) -> list:
     return [value]
 
 
-def _masks(inputs: Any) -> Any:
+def _masks(inputs: TensorLike) -> Any:
     if isinstance(inputs, dict):
         return None
     parts = [getattr(t, "_keras_mask", None) for t in nest.flatten(inputs)]
@@ -511,6 +518,6 @@ def _only(values: list) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def _tuple(tensor: Any) -> tuple | None:
+def _tuple(tensor: Tensor) -> tuple | None:
     dims = tensor.get_shape()
     return None if dims.ndims is None else tuple(dims.as_list())

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import hpcflow as hf
 from hpcflow.keras.session import get_session
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.graph.operation import Tensor
+    from hpcflow.keras.callbacks import CallbackList
+    from hpcflow.keras.engine.training import Model
 
 
 class Training(NamedTuple):
@@ -41,7 +47,7 @@ class Batches(NamedTuple):
     steps: int | None
 
 
-def arrays_of(value: Any, names: list[str] | None) -> list:
+def arrays_of(value: TensorLike, names: list[str] | None) -> list:
     """The arrays of a list, of a dict by the names, or of an array alone."""
     if isinstance(value, dict):
         keys = names or list(value)
@@ -57,7 +63,7 @@ def arrays_of(value: Any, names: list[str] | None) -> list:
     return [np.asarray(value)]
 
 
-def weights_of_classes(labels: np.ndarray, weights: Any, by_class: dict) -> np.ndarray:
+def weights_of_classes(labels: np.ndarray, weights: Tensor, by_class: dict) -> np.ndarray:
     """Weights of examples by their classes, given as numbers, or as rows with one 1."""
     numbers = labels.argmax(-1) if labels.ndim > 1 and labels.shape[-1] > 1 else labels.ravel()
     own = np.array([by_class.get(int(n), 1.0) for n in numbers], np.float32)
@@ -115,14 +121,14 @@ class _Source:
         self._running = None
 
 
-def _split(batch: Any) -> tuple[Any, Any, Any]:
+def _split(batch: Sequence[np.ndarray]) -> tuple[Any, Any, Any]:
     """Inputs, labels and weights of a batch."""
     if isinstance(batch, (tuple, list)) and 2 <= len(batch) <= 3:
         return (*batch, None)[:3]  # type: ignore[return-value]
     return batch, None, None
 
 
-def _arrays(model: Any, data: Batches, order: np.ndarray | None = None,
+def _arrays(model: Model, data: Batches, order: np.ndarray | None = None,
             class_weight: Any = None) -> Iterator:
     """Batches of arrays: inputs, labels, weights, and the number of examples."""
     xs = model._prepare(data.x, data.y)
@@ -147,7 +153,7 @@ def _check_lengths(xs: list, ys: list, weights: list) -> int:
     return counts.pop()
 
 
-def _given(model: Any, batches: Iterator, class_weight: Any = None,
+def _given(model: Model, batches: Iterator, class_weight: Any = None,
            has_labels: bool = True) -> Iterator:
     for batch in batches:
         x, y, weights = _split(batch) if has_labels or isinstance(batch, tuple) else (
@@ -166,7 +172,7 @@ def _once(model: Any, data: Batches, has_labels: bool = True) -> Iterator:
 # ---------------------------------------------------------------- the loops
 
 
-def evaluate(model: Any, data: Batches) -> list:
+def evaluate(model: Model, data: Batches) -> list:
     """The losses over all examples, and the metrics."""
     first = True
     means = _Means()
@@ -240,7 +246,7 @@ def fit(model: Any, told: Training) -> Any:
 
 
 def _train_epoch(model: Any, told: Training, data: Batches, source: _Source | None,
-                 callbacks: Any) -> dict:
+                 callbacks: CallbackList) -> dict:
     if source is not None:
         batches = _given(model, source.epoch(told.steps_per_epoch), told.class_weight)
     else:
@@ -278,7 +284,7 @@ def _size(data: Batches) -> int | None:
     return None if is_source(data.x) else len(arrays_of(data.x, None)[0])
 
 
-def _is_due(frequency: Any, epoch: int) -> bool:
+def _is_due(frequency: int, epoch: int) -> bool:
     if isinstance(frequency, int):
         return (epoch + 1) % frequency == 0
     return epoch + 1 in frequency
@@ -307,7 +313,7 @@ def _parts(model: Any, told: Training) -> tuple[Batches, Batches | None]:
             Batches(last[0], last[1], last[2], told.batch_size, told.validation_steps))
 
 
-def _sliced(value: Any, rows: slice) -> Any:
+def _sliced(value: TensorLike, rows: slice) -> Any:
     if value is None:
         return None
     if isinstance(value, dict):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.framework import nest
 from hpcflow.keras.engine.inputs import InputLayer
 from hpcflow.keras.engine.layer import Layer, Node, _parameters, _training
 from hpcflow.keras.session import flat
+from hpcflow.shapes import ShapeLike
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorHandle, TensorLike
 
 
 class Network(Layer):
@@ -103,7 +108,7 @@ class Network(Layer):
 
     # ------------------------------------------------------------ applying it
 
-    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+    def call(self, inputs: TensorLike, training: Any = None, mask: TensorLike | None = None) -> Any:
         """Return what the layers make of other inputs."""
         if self._network is None:
             raise NotImplementedError("When subclassing the `Model` class, you should implement a "
@@ -126,11 +131,11 @@ class Network(Layer):
         return nest.pack_sequence_as(structure, results) if nest.is_sequence(structure) \
             else results[0]
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: TensorHandle, mask: TensorHandle | None = None) -> Any:
         """The masks of the results are those that the layers gave them."""
         return None
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         """Make the variables, for inputs of a shape with the batch."""
         if self._network is None and not self.built and self._scope is None:
             shapes = input_shape if isinstance(input_shape, list) and input_shape and isinstance(
@@ -140,16 +145,16 @@ class Network(Layer):
         self.built = True
 
     def summary(self, line_length: int | None = None, positions: Any = None,
-                print_fn: Any = None) -> None:
+                print_fn: Callable[..., Any] | None = None) -> None:
         """Print the layers with their shapes and numbers of parameters."""
         from hpcflow.keras.utils import print_summary
 
         print_summary(self, line_length, print_fn)
 
 
-def _replay(node: Node, values: dict[int, Any], training: Any) -> None:
+def _replay(node: Node, values: dict[int, Any], training: TensorLike) -> None:
     """Call a layer again, on what stands for the inputs of an earlier call."""
-    def now(tensor: Any) -> Any:
+    def now(tensor: TensorLike) -> Any:
         return values.get(id(tensor), tensor)
 
     inputs = ({k: now(v) for k, v in node.inputs.items()} if isinstance(node.inputs, dict)
@@ -189,7 +194,7 @@ def _sorted(inputs: list, outputs: list) -> tuple[list[Layer], list[Node]]:
             follow(tensor)
         order.append(node)
 
-    def follow(tensor: Any) -> None:
+    def follow(tensor: TensorLike) -> None:
         history = getattr(tensor, "_keras_history", None)
         if history is not None:
             if id(tensor) in ends and not isinstance(history.layer, InputLayer):

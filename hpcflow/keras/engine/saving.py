@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,16 @@ from hpcflow.keras.engine.layer import deserialize
 from hpcflow.keras.session import batch_get_value, batch_set_value, get_session
 from hpcflow.storage import layer_files
 
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.keras.engine.training import Model
+
 _HDF5 = (".h5", ".hdf5", ".keras")
 
 # ---------------------------------------------------------------- variables
 
 
-def _by_layer(model: Any) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
+def _by_layer(model: Model) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
     """The names and values of the variables of each layer."""
     variables = [v for layer in model.layers for v in layer.weights]
     values = iter(batch_get_value(variables))
@@ -28,7 +32,7 @@ def _by_layer(model: Any) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
             for layer in model.layers]
 
 
-def save_weights(model: Any, filepath: str, overwrite: bool = True,
+def save_weights(model: Model, filepath: str, overwrite: bool = True,
                  save_format: str | None = None) -> None:
     """Write the variables of a model."""
     if not overwrite and os.path.exists(filepath):
@@ -40,7 +44,7 @@ def save_weights(model: Any, filepath: str, overwrite: bool = True,
         hf.train.Saver(model.weights).save(get_session(), filepath, write_meta_graph=False)
 
 
-def load_weights(model: Any, filepath: str, by_name: bool = False) -> None:
+def load_weights(model: Model, filepath: str, by_name: bool = False) -> None:
     """Set the variables of a model to those of a file."""
     if not filepath.endswith(_HDF5) and not layer_files.is_layer_file(filepath):
         if by_name:
@@ -52,7 +56,7 @@ def load_weights(model: Any, filepath: str, by_name: bool = False) -> None:
     _assign(model, layer_files.read(filepath), by_name)
 
 
-def _assign(model: Any, found: list, by_name: bool) -> None:
+def _assign(model: Model, found: list, by_name: bool) -> None:
     if by_name:
         kept = dict(found)
         pairs = [(layer, kept[layer.name]) for layer in model.layers if layer.name in kept]
@@ -140,17 +144,17 @@ def model_of(cls: Any, config: dict, custom_objects: dict | None = None) -> Any:
     return cls(*ends, name=config["name"])
 
 
-def _described(model: Any) -> dict:
+def _described(model: Model) -> dict:
     return {"class_name": type(model).__name__, "config": model.get_config(),
             "keras_version": "2.2.4-tf", "backend": "tensorflow"}
 
 
-def to_json(model: Any, **options: Any) -> str:
+def to_json(model: Model, **options: Any) -> str:
     """Class and configuration as JSON."""
     return json.dumps(_described(model), default=_jsonable, **options)
 
 
-def _jsonable(value: Any) -> Any:
+def _jsonable(value: TensorLike) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     return getattr(value, "__name__", None) or str(value)
@@ -166,7 +170,8 @@ def model_from_json(json_string: str, custom_objects: dict | None = None) -> Any
     return model_from_config(json.loads(json_string), custom_objects)
 
 
-def clone_model(model: Any, input_tensors: Any = None, clone_function: Any = None) -> Any:
+def clone_model(model: Any, input_tensors: TensorLike | None = None,
+                clone_function: Any = None) -> Any:
     """Return a model with layers like those of another, and variables of its own."""
     return type(model).from_config(model.get_config())
 
@@ -174,7 +179,7 @@ def clone_model(model: Any, input_tensors: Any = None, clone_function: Any = Non
 # ---------------------------------------------------------------- whole models
 
 
-def save_model(model: Any, filepath: str, overwrite: bool = True, include_optimizer: bool = True,
+def save_model(model: Model, filepath: str, overwrite: bool = True, include_optimizer: bool = True,
                **options: Any) -> None:
     """Write a model: configuration, variables, and what it is trained for."""
     if not overwrite and os.path.exists(filepath):

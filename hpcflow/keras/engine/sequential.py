@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.keras.engine.inputs import Input, InputLayer
 from hpcflow.keras.engine.layer import Layer, deserialize
 from hpcflow.keras.engine.training import Model
+from hpcflow.shapes import ShapeLike
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.graph.likes import TensorLike
 
 
 class Sequential(Model):
@@ -71,7 +78,7 @@ class Sequential(Model):
             last = self._stack[-1].inbound_nodes[-1].outputs[0] if self._stack else self.inputs[0]
             self._join([self.inputs[0], last])
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: ShapeLike | None = None) -> None:
         """Build the layers for inputs of a shape, with the batch."""
         if self.inputs is None and self._scope is None and input_shape is not None:
             self._begin(hf.TensorShape(input_shape).as_list())
@@ -81,7 +88,7 @@ class Sequential(Model):
             self._join([(self.inputs or [])[0], tensor])
         self.built = True
 
-    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+    def call(self, inputs: TensorLike, training: Any = None, mask: TensorLike | None = None) -> Any:
         """Return what the layers make of `inputs`."""
         if self.inputs is not None:
             return super().call(inputs, training, mask)
@@ -89,11 +96,11 @@ class Sequential(Model):
             inputs = layer(inputs)
         return inputs
 
-    def predict_proba(self, x: Any, batch_size: int = 32, verbose: int = 0) -> Any:
+    def predict_proba(self, x: TensorLike, batch_size: int = 32, verbose: int = 0) -> Any:
         """Return the predictions, which are to be probabilities."""
         return self.predict(x, batch_size, verbose)
 
-    def predict_classes(self, x: Any, batch_size: int = 32, verbose: int = 0) -> Any:
+    def predict_classes(self, x: TensorLike, batch_size: int = 32, verbose: int = 0) -> Any:
         """Return the classes of the largest predictions; of a single one whether it is > 0.5."""
         predicted = self.predict(x, batch_size, verbose)
         if predicted.shape[-1] > 1:
@@ -106,7 +113,8 @@ class Sequential(Model):
             {"class_name": type(v).__name__, "config": v.get_config()} for v in self.layers]}
 
     @classmethod
-    def from_config(cls, config: Any, custom_objects: dict | None = None) -> Any:
+    def from_config(cls, config: Mapping[str, Any] | Message,
+                    custom_objects: dict | None = None) -> Any:
         """Return a model of a configuration."""
         layers = config["layers"] if isinstance(config, dict) else config
         name = config.get("name") if isinstance(config, dict) else None

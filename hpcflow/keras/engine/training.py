@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from hpcflow.keras import optimizers
 from hpcflow.keras.engine import loops, saving
 from hpcflow.keras.engine.network import Network
 from hpcflow.keras.session import get_session, phase_feed
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+    from hpcflow.graph.operation import Tensor
+    from hpcflow.optimizers.optimizer import Optimizer
 
 
 class _Target(NamedTuple):
@@ -45,10 +50,9 @@ class Model(Network):
 
     # ------------------------------------------------------------ what is trained
 
-    def compile(self, optimizer: Any = "rmsprop", loss: Any = None, metrics: Any = None,
-                loss_weights: Any = None, sample_weight_mode: Any = None,
-                weighted_metrics: Any = None, target_tensors: Any = None,
-                **options: Any) -> None:
+    def compile(self, optimizer: Optimizer | str | Mapping[str, Any] = "rmsprop", loss: Any = None,
+                metrics: Any = None, loss_weights: Any = None, sample_weight_mode: Any = None,
+                weighted_metrics: Any = None, target_tensors: Any = None, **options: Any) -> None:
         """Say what the model is trained for.
 
         Args:
@@ -93,7 +97,7 @@ class Model(Network):
         terms += [hf.reduce_sum(v) for v in self.losses]
         self.total_loss = hf.add_n(terms) if len(terms) > 1 else terms[0]
 
-    def _target(self, name: str, output: Any, function: Any, given: Any, plain: list,
+    def _target(self, name: str, output: Tensor, function: Any, given: Any, plain: list,
                 weighted: list) -> _Target:
         labels = given
         if labels is None:
@@ -147,7 +151,7 @@ class Model(Network):
 
     # ------------------------------------------------------------ steps
 
-    def _prepare(self, x: Any, y: Any = None) -> list:
+    def _prepare(self, x: TensorLike, y: TensorLike | None = None) -> list:
         """The arrays of the inputs; a model without known inputs gets those of `x`."""
         arrays = loops.arrays_of(x, self.input_names if self.inputs is not None else None)
         if self.inputs is None:
@@ -156,7 +160,7 @@ class Model(Network):
             self._make_targets()
         return [_with_rank(a, t) for a, t in zip(arrays, self.inputs or [], strict=True)]
 
-    def _take_inputs(self, arrays: list, x: Any) -> None:
+    def _take_inputs(self, arrays: list, x: TensorLike) -> None:
         from hpcflow.keras.engine.inputs import Input
 
         dtypes = [hf.float32 if a.dtype.kind == "f" else hf.as_dtype(a.dtype) for a in arrays]
@@ -219,8 +223,8 @@ class Model(Network):
         """Return the loss of a batch, or a list with the metrics after it."""
         return self._on_batch(x, y, sample_weight, None, reset_metrics, False)
 
-    def _on_batch(self, x: Any, y: Any, sample_weight: Any, class_weight: Any, reset: bool,
-                  train: bool) -> Any:
+    def _on_batch(self, x: TensorLike, y: TensorLike, sample_weight: TensorLike, class_weight: Any,
+                  reset: bool, train: bool) -> Any:
         self._need_compiled()
         xs = self._prepare(x, y)
         ys, weights = self._labels(y, sample_weight, class_weight)
@@ -229,11 +233,12 @@ class Model(Network):
         found = self._step(xs, ys, weights, train)
         return found if len(found) > 1 else found[0]
 
-    def predict_on_batch(self, x: Any) -> Any:
+    def predict_on_batch(self, x: TensorLike) -> Any:
         """Return the predictions for a batch."""
         return self.predict(x, batch_size=len(loops.arrays_of(x, None)[0]))
 
-    def _labels(self, y: Any, sample_weight: Any, class_weight: Any) -> tuple[list, list]:
+    def _labels(self, y: TensorLike | None, sample_weight: TensorLike | None,
+                class_weight: Any) -> tuple[list, list]:
         names = self.output_names
         ys = loops.arrays_of(y, names) if y is not None else [None] * len(names)
         if len(ys) != len(names):
@@ -250,12 +255,13 @@ class Model(Network):
 
     # ------------------------------------------------------------ over arrays
 
-    def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int = 1,
-            verbose: int = 1, callbacks: Any = None, validation_split: float = 0.0,
-            validation_data: Any = None, shuffle: Any = True, class_weight: Any = None,
-            sample_weight: Any = None, initial_epoch: int = 0, steps_per_epoch: int | None = None,
-            validation_steps: int | None = None, validation_freq: Any = 1,
-            **options: Any) -> Any:
+    def fit(
+            self, x: Any = None, y: TensorLike | None = None, batch_size: int | None = None,
+            epochs: int = 1, verbose: int = 1, callbacks: Sequence[Any] | None = None,
+            validation_split: float = 0.0, validation_data: Any = None, shuffle: Any = True,
+            class_weight: Any = None, sample_weight: TensorLike | None = None,
+            initial_epoch: int = 0, steps_per_epoch: int | None = None,
+            validation_steps: int | None = None, validation_freq: Any = 1, **options: Any) -> Any:
         """Train for a number of epochs, and return their ``History``.
 
         Args:
@@ -284,9 +290,9 @@ class Model(Network):
             shuffle, class_weight, sample_weight, initial_epoch, steps_per_epoch,
             validation_steps, validation_freq))
 
-    def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None,
-                 verbose: int = 1, sample_weight: Any = None, steps: int | None = None,
-                 callbacks: Any = None, **options: Any) -> Any:
+    def evaluate(self, x: Any = None, y: TensorLike | None = None, batch_size: int | None = None,
+                 verbose: int = 1, sample_weight: TensorLike | None = None,
+                 steps: int | None = None, callbacks: Any = None, **options: Any) -> Any:
         """Return the loss, or a list of the numbers that :attr:`metrics_names` names."""
         self._need_compiled()
         found = loops.evaluate(self, loops.Batches(x, y, sample_weight, batch_size, steps))
@@ -362,7 +368,8 @@ class Model(Network):
         saving.save_model(self, filepath, overwrite, include_optimizer)
 
 
-def _loss(function: Any, labels: Any, output: Any, weights: Any, mask: Any) -> Any:
+def _loss(function: Any, labels: Tensor, output: Tensor, weights: Tensor,
+          mask: TensorLike | None) -> Any:
     if isinstance(function, losses_module.Loss):
         losses, reduction = function.call(labels, output), function.reduction
     else:
@@ -376,7 +383,7 @@ def _loss(function: Any, labels: Any, output: Any, weights: Any, mask: Any) -> A
     return losses_module.reduced(losses, weights, reduction)
 
 
-def _with_rank(array: Any, tensor: Any) -> Any:
+def _with_rank(array: np.ndarray, tensor: Tensor) -> Any:
     """An array with another dimension at the end, where the tensor has one more."""
     rank = tensor.get_shape().ndims
     array = np.asarray(array)
@@ -402,7 +409,7 @@ def _by_output(value: Any, names: list[str]) -> list:
     return [value] * len(names)
 
 
-def _metrics_by_output(value: Any, names: list[str]) -> list[list]:
+def _metrics_by_output(value: Sequence[str] | None, names: list[str]) -> list[list]:
     if value is None:
         return [[] for _ in names]
     if isinstance(value, (list, tuple)) and not any(isinstance(v, (list, tuple)) for v in value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from hpcflow.keras.engine.layer import Layer, _parameters
 from hpcflow.keras.layers.function_layer import FunctionLayer, layer_of
 from hpcflow.keras.session import learning_phase
 from hpcflow.layers.building import if_training
+from hpcflow.shapes import ShapeLike
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import BoolLike, Identifier, TensorHandle, TensorLike
 
 Dense = layer_of("Dense", __name__, hf.layers.dense, supports_masking=True)
 
@@ -22,7 +26,7 @@ class _Trained(FunctionLayer):
 
     supports_masking = True
 
-    def call(self, inputs: Any, training: Any = None) -> Any:
+    def call(self, inputs: TensorLike, training: BoolLike | None = None) -> Any:
         """Return the result; the learning phase says whether it is training if None."""
         return self._result(inputs, training=learning_phase() if training is None else training)
 
@@ -54,7 +58,7 @@ class _Spatial(Layer):
         super().__init__(**keywords)
         self.rate, self.data_format = rate, data_format or "channels_last"
 
-    def call(self, inputs: Any, training: Any = None) -> Any:
+    def call(self, inputs: TensorLike, training: BoolLike | None = None) -> Any:
         """Return the inputs without some of their channels, in training."""
         shape = hf.shape(inputs)
         ones = [1] * self.rank
@@ -93,11 +97,11 @@ class Activation(Layer):
 
     supports_masking = True
 
-    def __init__(self, activation: Any, **keywords: Any) -> None:
+    def __init__(self, activation: Identifier, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.activation = activations.get(activation)
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return the activation of the inputs."""
         return self.activation(inputs)
 
@@ -167,7 +171,7 @@ class Permute(Layer):
         if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
             raise ValueError(f"Invalid permutation `dims` for Permute Layer: {dims}")
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return the inputs with their dimensions in that order."""
         return hf.transpose(inputs, [0, *self.dims])
 
@@ -183,7 +187,7 @@ class RepeatVector(Layer):
         super().__init__(**keywords)
         self.n = n
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return shape ``[batch, n, size]``."""
         return hf.tile(hf.expand_dims(inputs, 1), [1, self.n, 1])
 
@@ -195,15 +199,17 @@ class RepeatVector(Layer):
 class Lambda(Layer):
     """A function of tensors as a layer."""
 
-    def __init__(self, function: Callable, output_shape: Any = None, mask: Any = None,
-                 arguments: dict | None = None, **keywords: Any) -> None:
+    def __init__(self, function: Callable, output_shape: ShapeLike | None = None,
+                 mask: TensorLike | None = None, arguments: dict | None = None,
+                 **keywords: Any) -> None:
         super().__init__(**keywords)
         self.function, self.arguments = function, dict(arguments or {})
         self.mask = mask
         if mask is not None:
             self.supports_masking = True
 
-    def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
+    def call(self, inputs: TensorLike, mask: TensorLike | None = None,
+             training: BoolLike | None = None) -> Any:
         """Return the result of the function."""
         names = _parameters(self.function)
         options = dict(self.arguments)
@@ -213,7 +219,7 @@ class Lambda(Layer):
             options["training"] = learning_phase() if training is None else training
         return self.function(inputs, **options)
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: TensorHandle, mask: TensorHandle | None = None) -> Any:
         """Return the mask that was given for the result."""
         return self.mask(inputs, mask) if callable(self.mask) else self.mask
 
@@ -243,7 +249,7 @@ class Masking(Layer):
         super().__init__(**keywords)
         self.mask_value = mask_value
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: TensorHandle, mask: TensorHandle | None = None) -> Any:
         """Return which steps have another value."""
         return hf.reduce_any(hf.not_equal(inputs, self.mask_value), -1)
 
@@ -269,9 +275,11 @@ class Embedding(Layer):
         input_length: length of sequences, if it is known.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, embeddings_initializer: Any = "uniform",
-                 embeddings_regularizer: Any = None, activity_regularizer: Any = None,
-                 embeddings_constraint: Any = None, mask_zero: bool = False,
+    def __init__(self, input_dim: int, output_dim: int,
+                 embeddings_initializer: Identifier = "uniform",
+                 embeddings_regularizer: Identifier | None = None,
+                 activity_regularizer: Identifier | None = None,
+                 embeddings_constraint: Identifier | None = None, mask_zero: bool = False,
                  input_length: Any = None, **keywords: Any) -> None:
         if "input_shape" not in keywords and "batch_input_shape" not in keywords:
             lengths = list(input_length) if isinstance(input_length, (list, tuple)) else [
@@ -285,14 +293,14 @@ class Embedding(Layer):
                                                                    embeddings_constraint)
         self.mask_zero, self.input_length = mask_zero, input_length
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         """Make the variable."""
         self.embeddings = self.add_weight(
             "embeddings", [self.input_dim, self.output_dim], None, self.embeddings_initializer,
             self.embeddings_regularizer, constraint=self.embeddings_constraint)
         self.built = True
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: TensorHandle, mask: TensorHandle | None = None) -> Any:
         """Return which indices are not 0, if these are masked."""
         return hf.not_equal(inputs, 0) if self.mask_zero else None
 
@@ -320,7 +328,7 @@ class GaussianNoise(Layer):
         super().__init__(**keywords)
         self.stddev = stddev
 
-    def call(self, inputs: Any, training: Any = None) -> Any:
+    def call(self, inputs: TensorLike, training: BoolLike | None = None) -> Any:
         """Return the inputs, in training with noise."""
         phase = learning_phase() if training is None else training
         return if_training(
@@ -341,7 +349,7 @@ class GaussianDropout(Layer):
         super().__init__(**keywords)
         self.rate = rate
 
-    def call(self, inputs: Any, training: Any = None) -> Any:
+    def call(self, inputs: TensorLike, training: BoolLike | None = None) -> Any:
         """Return the inputs, in training times such factors."""
         phase = learning_phase() if training is None else training
         spread = float(np.sqrt(self.rate / (1.0 - self.rate)))
@@ -377,7 +385,7 @@ class LeakyReLU(_Elementwise):
         super().__init__(**keywords)
         self.alpha = float(alpha)
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return the activation."""
         return hf.nn.leaky_relu(inputs, self.alpha)
 
@@ -391,7 +399,7 @@ class ELU(_Elementwise):
         super().__init__(**keywords)
         self.alpha = float(alpha)
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return the activation."""
         return activations.elu(inputs, self.alpha)
 
@@ -423,7 +431,7 @@ class ReLU(_Elementwise):
                              f"{max_value}, negative_slope {negative_slope}, threshold {threshold}")
         self.max_value, self.negative_slope, self.threshold = max_value, negative_slope, threshold
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return the activation."""
         return activations.relu(inputs, self.negative_slope, self.max_value, self.threshold)
 
@@ -437,7 +445,7 @@ class Softmax(_Elementwise):
         super().__init__(**keywords)
         self.axis = axis
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return the activation."""
         return activations.softmax(inputs, self.axis)
 
@@ -450,14 +458,16 @@ class PReLU(Layer):
 
     supports_masking = True
 
-    def __init__(self, alpha_initializer: Any = "zeros", alpha_regularizer: Any = None,
-                 alpha_constraint: Any = None, shared_axes: Any = None, **keywords: Any) -> None:
+    def __init__(self, alpha_initializer: Identifier = "zeros",
+                 alpha_regularizer: Identifier | None = None,
+                 alpha_constraint: Identifier | None = None, shared_axes: Any = None,
+                 **keywords: Any) -> None:
         super().__init__(**keywords)
         self.alpha_initializer = initializers.get(alpha_initializer)
         self.alpha_regularizer, self.alpha_constraint = alpha_regularizer, alpha_constraint
         self.shared_axes = None if shared_axes is None else np.atleast_1d(shared_axes).tolist()
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         """Make the variable ``alpha``."""
         shape = hf.TensorShape(input_shape).as_list()[1:]
         for axis in self.shared_axes or ():

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.keras import backend, lookup
 from hpcflow.keras.engine.layer import Layer
 from hpcflow.keras.layers.function_layer import FunctionLayer, layer_of, understood
+from hpcflow.shapes import ShapeLike
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import Identifier, Sizes, TensorHandle, TensorLike
 
 # ---------------------------------------------------------------- convolutions
 
@@ -28,7 +33,7 @@ class Conv1D(FunctionLayer):
     function = staticmethod(hf.layers.conv1d)
     padding: str
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return the result of the convolution."""
         if self.padding != "causal":
             return self._result(inputs)
@@ -50,20 +55,23 @@ Convolution1D = Conv1D
 class DepthwiseConv2D(Layer):
     """A convolution of each channel by itself, with `depth_multiplier` results for each."""
 
-    def __init__(self, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
+    def __init__(self, kernel_size: Sizes, strides: Sizes = (1, 1), padding: str = "valid",
                  depth_multiplier: int = 1, data_format: str | None = None,
-                 activation: Any = None, use_bias: bool = True,
-                 depthwise_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros",
-                 depthwise_regularizer: Any = None, bias_regularizer: Any = None,
-                 activity_regularizer: Any = None, depthwise_constraint: Any = None,
-                 bias_constraint: Any = None, **keywords: Any) -> None:
+                 activation: Identifier | None = None, use_bias: bool = True,
+                 depthwise_initializer: Identifier = "glorot_uniform",
+                 bias_initializer: Identifier = "zeros",
+                 depthwise_regularizer: Identifier | None = None,
+                 bias_regularizer: Identifier | None = None,
+                 activity_regularizer: Identifier | None = None,
+                 depthwise_constraint: Identifier | None = None,
+                 bias_constraint: Identifier | None = None, **keywords: Any) -> None:
         super().__init__(activity_regularizer=activity_regularizer, **keywords)
         given = {k: v for k, v in locals().items() if k not in (
             "self", "keywords", "activity_regularizer", "__class__")}
         self._options = {k: understood(k, v) for k, v in given.items()}
         vars(self).update(self._options)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         """Make the variables."""
         first = self.data_format == "channels_first"
         channels = hf.TensorShape(input_shape).as_list()[1 if first else -1]
@@ -80,7 +88,7 @@ class DepthwiseConv2D(Layer):
                                         constraint=self.bias_constraint)
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return the convolution."""
         first = self.data_format == "channels_first"
         steps = list(_pair(self.strides))
@@ -105,11 +113,11 @@ def _pair(value: Any) -> tuple:
 # ---------------------------------------------------------------- pooling
 
 
-def _pooling(name: str, rank: int, pool: Any) -> Any:
+def _pooling(name: str, rank: int, pool: Callable[..., Any]) -> Any:
     size: Any = 2 if rank == 1 else (2,) * rank
 
-    def pooled(inputs: Any, pool_size: Any = size, strides: Any = None, padding: str = "valid",
-               data_format: Any = None, name: str | None = None) -> Any:
+    def pooled(inputs: TensorLike, pool_size: Sizes = size, strides: Sizes | None = None,
+               padding: str = "valid", data_format: Any = None, name: str | None = None) -> Any:
         return pool(inputs, pool_size, pool_size if strides is None else strides, padding,
                     data_format or "channels_last", name)
 
@@ -139,7 +147,7 @@ class _Global(Layer):
         start = 2 if self.data_format == "channels_first" else 1
         return list(range(start, start + self.rank))
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return shape ``[batch, channels]``."""
         return type(self).reduce(inputs, self._axes())
 
@@ -162,12 +170,12 @@ class GlobalAveragePooling1D(_Global):
         own = hf.expand_dims(hf.cast(mask, inputs.dtype.base_dtype), 3 - axis)
         return hf.reduce_sum(inputs * own, axis) / hf.reduce_sum(own, axis)
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: TensorHandle, mask: TensorHandle | None = None) -> Any:
         """There is no time any more."""
         return None
 
 
-def _global(name: str, rank: int, reduce: Any) -> Any:
+def _global(name: str, rank: int, reduce: Callable[..., Any]) -> Any:
     what = "means" if reduce is hf.reduce_mean else "maxima"
     return type(name, (_Global,), {"rank": rank, "reduce": staticmethod(reduce),
                                    "__doc__": f"The {what} over space.", "__module__": __name__})
@@ -274,7 +282,7 @@ class UpSampling1D(Layer):
         super().__init__(**keywords)
         self.size = int(size)
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return longer sequences."""
         return backend.repeat_elements(inputs, self.size, 1)
 
@@ -286,7 +294,7 @@ class UpSampling1D(Layer):
 class UpSampling2D(Layer):
     """Images larger by whole factors, by ``nearest`` or ``bilinear`` interpolation."""
 
-    def __init__(self, size: Any = (2, 2), data_format: str | None = None,
+    def __init__(self, size: TensorLike = (2, 2), data_format: str | None = None,
                  interpolation: str = "nearest", **keywords: Any) -> None:
         super().__init__(**keywords)
         if interpolation not in ("nearest", "bilinear"):
@@ -295,7 +303,7 @@ class UpSampling2D(Layer):
         self.size, self.interpolation = _pair(size), interpolation
         self.data_format = data_format or backend.image_data_format()
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return larger images."""
         rows, columns = self.size
         return backend.resize_images(inputs, rows, columns, self.data_format,
@@ -316,7 +324,7 @@ class UpSampling3D(Layer):
         self.size = (size,) * 3 if isinstance(size, int) else tuple(size)
         self.data_format = data_format or backend.image_data_format()
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return larger volumes."""
         first = 2 if self.data_format == "channels_first" else 1
         for axis, times in enumerate(self.size, first):

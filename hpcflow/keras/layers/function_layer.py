@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.keras import activations, backend, constraints, initializers, lookup, regularizers
 from hpcflow.keras.engine.layer import Layer
 from hpcflow.layers.building import OpenScope
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
 
 _OF_CALLS = ("inputs", "training", "name", "reuse", "trainable", "activity_regularizer")
 _DEFAULTS = {"kernel_initializer": "glorot_uniform", "depthwise_initializer": "glorot_uniform",
@@ -35,11 +38,11 @@ class FunctionLayer(Layer):
         self._options = {k: understood(k, v) for k, v in bound.arguments.items()}
         vars(self).update(self._options)
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: TensorLike) -> Any:
         """Return the result of the function."""
         return self._result(inputs)
 
-    def _result(self, inputs: Any, **keywords: Any) -> Any:
+    def _result(self, inputs: TensorLike, **keywords: Any) -> Any:
         scope = self._scope
         name = OpenScope(scope.original_name_scope if scope is not None else "")
         if "name" in inspect.signature(type(self).function).parameters:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.keras import backend
 from hpcflow.keras.engine.layer import Layer
+from hpcflow.shapes import ShapeLike
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import AxisLike, TensorHandle
+    from hpcflow.graph.operation import Tensor
 
 
 class _Merge(Layer):
@@ -16,7 +22,7 @@ class _Merge(Layer):
     supports_masking = True
     least = 2
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         """Check the inputs. ``ValueError`` for fewer than two of them."""
         if not isinstance(input_shape, list) or len(input_shape) < self.least:
             raise ValueError("A merge layer should be called on a list of at least "
@@ -34,7 +40,7 @@ class _Merge(Layer):
     def _merged(self, inputs: list) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say how it merges")
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: Sequence[Tensor], mask: Any = None) -> Any:
         """Return what no input masks."""
         parts = [m for m in (mask or []) if m is not None]
         return functools.reduce(hf.logical_and, parts) if parts else None
@@ -102,7 +108,7 @@ class Concatenate(_Merge):
         """Return the inputs joined."""
         return backend.concatenate(list(inputs), self.axis)
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: Sequence[Any], mask: Tensor | None = None) -> Any:
         """Return the masks joined, where they run along the joined dimension."""
         if not mask or all(m is None for m in mask):
             return None
@@ -135,7 +141,7 @@ class Dot(_Merge):
             inputs = [hf.nn.l2_normalize(t, a) for t, a in zip(inputs, axes, strict=True)]
         return backend.batch_dot(inputs[0], inputs[1], axes)
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: Any, mask: TensorHandle | None = None) -> Any:
         """There is none."""
         return None
 
@@ -179,6 +185,6 @@ def concatenate(inputs: list, axis: int = -1, **keywords: Any) -> Any:
     return Concatenate(axis, **keywords)(inputs)
 
 
-def dot(inputs: list, axes: Any, normalize: bool = False, **keywords: Any) -> Any:
+def dot(inputs: list, axes: AxisLike, normalize: bool = False, **keywords: Any) -> Any:
     """Return the products of two inputs."""
     return Dot(axes, normalize, **keywords)(inputs)

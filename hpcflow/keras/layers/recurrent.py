@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.framework import nest
@@ -11,6 +12,12 @@ from hpcflow.keras.engine.layer import Layer, deserialize
 from hpcflow.keras.layers.function_layer import understood
 from hpcflow.keras.session import batch_set_value, learning_phase
 from hpcflow.layers.building import if_training
+from hpcflow.shapes import ShapeLike
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import BoolLike, Identifier, Nest, TensorHandle, TensorLike
+    from hpcflow.graph.operation import Tensor
+    from hpcflow.ops.state.variable_scope import VariableScope
 
 
 class _Cell(Layer):
@@ -28,12 +35,16 @@ class _Cell(Layer):
     states = 1
 
     def __init__(self, units: int, activation: Any = "tanh", use_bias: bool = True,
-                 kernel_initializer: Any = "glorot_uniform",
-                 recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros",
-                 kernel_regularizer: Any = None, recurrent_regularizer: Any = None,
-                 bias_regularizer: Any = None, kernel_constraint: Any = None,
-                 recurrent_constraint: Any = None, bias_constraint: Any = None,
-                 dropout: float = 0.0, recurrent_dropout: float = 0.0, **keywords: Any) -> None:
+                 kernel_initializer: Identifier = "glorot_uniform",
+                 recurrent_initializer: Identifier = "orthogonal",
+                 bias_initializer: Identifier = "zeros",
+                 kernel_regularizer: Identifier | None = None,
+                 recurrent_regularizer: Identifier | None = None,
+                 bias_regularizer: Identifier | None = None,
+                 kernel_constraint: Identifier | None = None,
+                 recurrent_constraint: Identifier | None = None,
+                 bias_constraint: Identifier | None = None, dropout: float = 0.0,
+                 recurrent_dropout: float = 0.0, **keywords: Any) -> None:
         given = {k: v for k, v in locals().items() if k not in ("self", "keywords", "__class__")}
         keywords.pop("implementation", None)
         super().__init__(**keywords)
@@ -77,7 +88,7 @@ class _Cell(Layer):
             (self.dropout, hf.shape(inputs[:, 0])),
             (self.recurrent_dropout, hf.stack([hf.shape(inputs)[0], self.units])))]
 
-    def _kept(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+    def _kept(self, inputs: TensorLike, state: Nest) -> tuple[Any, Any]:
         return tuple(v if d is None else v * d  # type: ignore[return-value]
                      for v, d in zip((inputs, state), self._dropped, strict=True))
 
@@ -96,7 +107,7 @@ class _Cell(Layer):
         return config
 
 
-def _dropping(rate: float, shape: Any, training: Any) -> Any:
+def _dropping(rate: float, shape: ShapeLike, training: TensorLike) -> Any:
     phase = learning_phase() if training is None else training
     ones = hf.ones(shape)
     return if_training(phase, lambda: hf.nn.dropout(ones, 1 - rate), lambda: hf.identity(ones))
@@ -105,7 +116,8 @@ def _dropping(rate: float, shape: Any, training: Any) -> Any:
 class SimpleRNNCell(_Cell):
     """output = state = activation(x W + h U + b)."""
 
-    def call(self, inputs: Any, states: Any, training: Any = None) -> tuple[Any, list]:
+    def call(self, inputs: Any, states: Any,
+             training: TensorLike | None = None) -> tuple[Any, list]:
         """Return the output and the states after a step."""
         x, h = self._kept(inputs, states[0])
         output = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
@@ -116,7 +128,7 @@ class SimpleRNNCell(_Cell):
 class _Gated(_Cell):
     """A cell with an activation of its gates."""
 
-    def __init__(self, units: int, activation: Any = "tanh",
+    def __init__(self, units: int, activation: str = "tanh",
                  recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
                  **keywords: Any) -> None:
         super().__init__(units, activation, use_bias, **keywords)
@@ -130,8 +142,8 @@ class GRUCell(_Gated):
 
     gates = 3
 
-    def __init__(self, units: int, activation: Any = "tanh",
-                 recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
+    def __init__(self, units: int, activation: str = "tanh",
+                 recurrent_activation: str = "hard_sigmoid", use_bias: bool = True,
                  reset_after: bool = False, **keywords: Any) -> None:
         super().__init__(units, activation, recurrent_activation, use_bias, **keywords)
         self.reset_after = self._options["reset_after"] = reset_after
@@ -139,7 +151,8 @@ class GRUCell(_Gated):
     def _bias_shape(self) -> list[int]:
         return [2, 3 * self.units] if self.reset_after else [3 * self.units]
 
-    def call(self, inputs: Any, states: Any, training: Any = None) -> tuple[Any, list]:
+    def call(self, inputs: TensorLike, states: Sequence[Tensor],
+             training: BoolLike | None = None) -> tuple[Any, list]:
         """Return the output and the states after a step."""
         before, units = states[0], self.units
         x, h = self._kept(inputs, before)
@@ -168,8 +181,8 @@ class LSTMCell(_Gated):
 
     gates, states = 4, 2
 
-    def __init__(self, units: int, activation: Any = "tanh",
-                 recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
+    def __init__(self, units: int, activation: str = "tanh",
+                 recurrent_activation: str = "hard_sigmoid", use_bias: bool = True,
                  unit_forget_bias: bool = True, **keywords: Any) -> None:
         super().__init__(units, activation, recurrent_activation, use_bias, **keywords)
         self.unit_forget_bias = self._options["unit_forget_bias"] = unit_forget_bias
@@ -179,13 +192,14 @@ class LSTMCell(_Gated):
             return self.bias_initializer
         first, units = self.bias_initializer, self.units
 
-        def biases(shape: Any, dtype: Any = None, **options: Any) -> Any:
+        def biases(shape: ShapeLike, dtype: Any = None, **options: Any) -> Any:
             parts = [first([n], dtype=dtype) for n in (units, 2 * units)]
             return hf.concat([parts[0], initializers.Ones()([units], dtype), parts[1]], 0)
 
         return biases
 
-    def call(self, inputs: Any, states: Any, training: Any = None) -> tuple[Any, list]:
+    def call(self, inputs: Any, states: Any,
+             training: TensorLike | None = None) -> tuple[Any, list]:
         """Return the output and the states after a step."""
         x, h = self._kept(inputs, states[0])
         sums = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
@@ -214,7 +228,7 @@ class StackedRNNCells(Layer):
         """The size of the last cell's output."""
         return getattr(self.cells[-1], "output_size", _list(self.cells[-1].state_size)[0])
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         """Build the cells."""
         for number, cell in enumerate(self.cells):
             with self._entered_scope(), hf.variable_scope(f"cell_{number}") as scope:
@@ -226,7 +240,7 @@ class StackedRNNCells(Layer):
             input_shape = (hf.TensorShape(input_shape)[0].value, size)
         self.built = True
 
-    def prepare(self, inputs: Any, training: Any) -> None:
+    def prepare(self, inputs: TensorLike, training: BoolLike | None) -> None:
         """Draw what the cells drop; only the first reads the inputs."""
         for cell in self.cells:
             if hasattr(cell, "prepare"):
@@ -234,7 +248,8 @@ class StackedRNNCells(Layer):
                 size = getattr(cell, "output_size", _list(cell.state_size)[0])
                 inputs = hf.zeros(hf.stack([hf.shape(inputs)[0], 1, size]))
 
-    def call(self, inputs: Any, states: Any, **keywords: Any) -> tuple[Any, list]:
+    def call(self, inputs: TensorLike, states: Sequence[Tensor],
+             **keywords: Any) -> tuple[Any, list]:
         """Return the output and the states after a step."""
         after: list = []
         for cell in self.cells:
@@ -292,7 +307,7 @@ class RNN(Layer):
         """The states of a stateful layer."""
         return self._kept_states or [None] * len(_list(self.cell.state_size))
 
-    def reset_states(self, states: Any = None) -> None:
+    def reset_states(self, states: TensorLike | None = None) -> None:
         """Set the states of a stateful layer, to zero if None."""
         if not self.stateful:
             raise AttributeError("Layer must be stateful.")
@@ -308,7 +323,7 @@ class RNN(Layer):
         return [hf.zeros(hf.stack([batch, *_list(n)]), inputs.dtype.base_dtype)
                 for n in _list(self.cell.state_size)]
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: ShapeLike) -> None:
         """Build the cell with the variables below this layer's name."""
         shape = hf.TensorShape(input_shape[0] if isinstance(input_shape, list) and isinstance(
             input_shape[0], (hf.TensorShape, list, tuple)) else input_shape).as_list()
@@ -336,7 +351,7 @@ class RNN(Layer):
 
     # ------------------------------------------------------------ applying it
 
-    def __call__(self, inputs: Any, initial_state: Any = None, constants: Any = None,
+    def __call__(self, inputs: Any, initial_state: Tensor | None = None, constants: Any = None,
                  **keywords: Any) -> Any:
         """Return the outputs; `initial_state`, a state or a list of them, may also be given in a
         list after the inputs."""
@@ -344,7 +359,8 @@ class RNN(Layer):
             inputs = [inputs, *_list(initial_state)]
         return super().__call__(inputs, **keywords)
 
-    def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
+    def call(self, inputs: Any, mask: Tensor | None = None,
+             training: BoolLike | None = None) -> Any:
         """Return the outputs, or the last, with `return_state` followed by the last states."""
         inputs, states, mask = self._taken(inputs, mask)
         if self.time_major:
@@ -362,7 +378,7 @@ class RNN(Layer):
         result = outputs if self.return_sequences else last
         return [result, *after] if self.return_state else result
 
-    def _taken(self, inputs: Any, mask: Any) -> tuple[Any, list, Any]:
+    def _taken(self, inputs: TensorLike, mask: TensorLike | None) -> tuple[Any, list, Any]:
         """The sequences, the states to begin with, and the mask of the sequences."""
         given: list = []
         if isinstance(inputs, (list, tuple)):
@@ -406,7 +422,7 @@ class RNN(Layer):
             outputs.append(output)
         return hf.stack(outputs, 1), states
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: TensorHandle, mask: TensorHandle | None = None) -> Any:
         """Return the mask of the sequences where sequences are the result."""
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         own = mask if self.return_sequences else None
@@ -445,7 +461,8 @@ class _Adapter(hf.nn.rnn_cell.RNNCell):
         own = getattr(self._cell, "output_size", None)
         return _list(self._cell.state_size)[0] if own is None else own
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, tuple]:
+    def __call__(self, inputs: Any, state: Sequence[Tensor],
+                 scope: str | VariableScope | None = None) -> tuple[Any, tuple]:
         """Run one step."""
         if not self._masked:
             output, after = self._cell.call(inputs, list(state))
@@ -457,7 +474,7 @@ class _Adapter(hf.nn.rnn_cell.RNNCell):
         return kept[-1], tuple(kept)
 
 
-def _list(value: Any) -> list:
+def _list(value: TensorLike) -> list:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 

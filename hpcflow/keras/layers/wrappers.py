@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.keras import lookup
 from hpcflow.keras.engine.layer import Layer, _parameters, deserialize
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import BoolLike, TensorHandle, TensorLike
+    from hpcflow.graph.operation import Tensor
 
 
 class Wrapper(Layer):
@@ -56,8 +60,9 @@ class Bidirectional(Wrapper):
 
     supports_masking = True
 
-    def __init__(self, layer: Any, merge_mode: str | None = "concat", weights: Any = None,
-                 backward_layer: Any = None, **keywords: Any) -> None:
+    def __init__(self, layer: Any, merge_mode: str | None = "concat",
+                 weights: TensorLike | None = None, backward_layer: Any = None,
+                 **keywords: Any) -> None:
         if merge_mode not in ("sum", "mul", "ave", "concat", None):
             raise ValueError("Invalid merge mode. Merge mode should be one of {\"sum\", \"mul\", "
                              f"\"ave\", \"concat\", None}}, got {merge_mode!r}")
@@ -76,13 +81,14 @@ class Bidirectional(Wrapper):
             own.zero_output_for_mask = layer.return_sequences
         del self.layer  # the two that are like it have the variables
 
-    def __call__(self, inputs: Any, initial_state: Any = None, **keywords: Any) -> Any:
+    def __call__(self, inputs: Any, initial_state: Tensor | None = None, **keywords: Any) -> Any:
         """Return the results merged; `initial_state` has those of both layers."""
         if initial_state is not None:
             inputs = [inputs, *initial_state]
         return super().__call__(inputs, **keywords)
 
-    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+    def call(self, inputs: TensorLike, training: BoolLike | None = None,
+             mask: TensorLike | None = None) -> Any:
         """Return the outputs of both directions, merged, and their states if asked for."""
         states: Any = [None, None]
         if isinstance(inputs, (list, tuple)):
@@ -109,7 +115,7 @@ class Bidirectional(Wrapper):
         self.forward_layer.reset_states()
         self.backward_layer.reset_states()
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: TensorHandle, mask: TensorHandle | None = None) -> Any:
         """Return the mask of the inputs where sequences are the result."""
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         return mask if self.return_sequences and not self.return_state else None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
+
 
 def pad_sequences(sequences: Sequence, maxlen: int | None = None, dtype: str = "int32",
-                  padding: str = "pre", truncating: str = "pre", value: Any = 0.0) -> np.ndarray:
+                  padding: str = "pre", truncating: str = "pre",
+                  value: TensorLike = 0.0) -> np.ndarray:
     """Return sequences as rows of one length, the longest unless `maxlen` is given.
 
     Shorter ones are filled with `value`, longer ones cut, before (``pre``) or after (``post``).

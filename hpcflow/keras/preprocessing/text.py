@@ -31,7 +31,7 @@ class Tokenizer:
     """
 
     def __init__(self, num_words: int | None = None, filters: str = _MARKS, lower: bool = True,
-                 split: str = " ", char_level: bool = False, oov_token: Any = None,
+                 split: str = " ", char_level: bool = False, oov_token: str | None = None,
                  document_count: int = 0, **others: Any) -> None:
         self.num_words, self.filters, self.lower = num_words, filters, lower
         self.split, self.char_level, self.oov_token = split, char_level, oov_token
@@ -42,7 +42,7 @@ class Tokenizer:
         self.index_word: dict[int, Any] = {}
         self.index_docs: defaultdict[int, int] = defaultdict(int)
 
-    def _words(self, text: Any) -> list:
+    def _words(self, text: str) -> list:
         if isinstance(text, list):
             return [w.lower() for w in text] if self.lower else text
         if self.char_level:
@@ -69,7 +69,7 @@ class Tokenizer:
         """Return the numbers of the words of each text."""
         return [self._numbers(text) for text in texts]
 
-    def _numbers(self, text: Any) -> list[int]:
+    def _numbers(self, text: str) -> list[int]:
         unknown = self.word_index.get(self.oov_token) if self.oov_token is not None else None
         numbers = []
         for word in self._words(text):

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -57,14 +59,14 @@ def _cast_of_shape(op: Operation) -> Any:
 
 
 @RegisterGradient("Cast")
-def _cast_grad(op: Operation, grad: Any) -> Any:
+def _cast_grad(op: Operation, grad: Tensor) -> Any:
     """Back to the type it came from; nothing flows through integers."""
     source, target = op.attr("SrcT"), op.attr("DstT")
     flows = all(t.is_floating or t.is_complex for t in (source, target))
     return raw_ops.Cast(grad, DstT=source) if flows else None
 
 
-def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
+def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
     """Convert `x` (a tensor, sparse tensor or IndexedSlices) to `dtype`.
 
     Floating values are cut towards zero for integers; a value that is of the type already is
@@ -81,7 +83,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     return raw_ops.Cast(x, DstT=target, name=name)
 
 
-def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
+def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) -> Tensor:
     """Convert to `dtype`; what is too small or too large for it becomes its lowest or highest."""
     with name_scope(name, "saturate_cast", [value]) as scope:
         value = convert_to_tensor(value, name="value")
@@ -94,33 +96,33 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
         return cast(value, target, name=scope)
 
 
-def _largest_in(source: Any, bound: Any) -> Any:
+def _largest_in(source: np.dtype[Any], bound: int) -> Any:
     """The largest number of the type `source` that is no more than `bound`."""
     number = source.type(bound)
     return np.nextafter(number, source.type(0)) if int(number) > int(bound) else number
 
 
-def to_float(x: Any, name: str = "ToFloat") -> Any:
+def to_float(x: TensorLike, name: str = "ToFloat") -> Any:
     """Convert to float32."""
     return cast(x, dtypes.float32, name)
 
 
-def to_double(x: Any, name: str = "ToDouble") -> Any:
+def to_double(x: TensorLike, name: str = "ToDouble") -> Any:
     """Convert to float64."""
     return cast(x, dtypes.float64, name)
 
 
-def to_int32(x: Any, name: str = "ToInt32") -> Any:
+def to_int32(x: TensorLike, name: str = "ToInt32") -> Any:
     """Convert to int32."""
     return cast(x, dtypes.int32, name)
 
 
-def to_int64(x: Any, name: str = "ToInt64") -> Any:
+def to_int64(x: TensorLike, name: str = "ToInt64") -> Any:
     """Convert to int64."""
     return cast(x, dtypes.int64, name)
 
 
-def to_bfloat16(x: Any, name: str = "ToBFloat16") -> Any:
+def to_bfloat16(x: TensorLike, name: str = "ToBFloat16") -> Any:
     """Convert to bfloat16."""
     return cast(x, dtypes.bfloat16, name)
 
@@ -128,11 +130,11 @@ register_op("ToBool", "input: T", "output: bool", "T: type", shape=scalar)
 not_differentiable("ToBool")
 
 
-def to_complex64(x: Any, name: str = "ToComplex64") -> Any:
+def to_complex64(x: TensorLike, name: str = "ToComplex64") -> Any:
     """Convert to complex64."""
     return cast(x, dtypes.complex64, name)
 
 
-def to_complex128(x: Any, name: str = "ToComplex128") -> Any:
+def to_complex128(x: TensorLike, name: str = "ToComplex128") -> Any:
     """Convert to complex128."""
     return cast(x, dtypes.complex128, name)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import constant, convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -22,7 +24,7 @@ from hpcflow.graph.shape_inference import (
 )
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.ops.common.static_shape import known_values
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import ShapeLike, TensorShape
 
 __all__ = [
     "constant",
@@ -79,11 +81,12 @@ not_differentiable("Placeholder", "PlaceholderV2")
 
 
 @RegisterGradient("PlaceholderWithDefault")
-def _placeholder_with_default_grad(op: Operation, grad: Any) -> Any:
+def _placeholder_with_default_grad(op: Operation, grad: Tensor) -> Any:
     return grad
 
 
-def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+def placeholder(dtype: DTypeLike, shape: ShapeLike | None = None,
+                name: str | None = None) -> Tensor:
     """Return a tensor that must be fed: ``session.run(..., feed_dict={it: value})``.
 
     Args:
@@ -99,7 +102,8 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     return tensor
 
 
-def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
+def placeholder_with_default(input: TensorLike, shape: ShapeLike | None,
+                             name: str | None = None) -> Tensor:
     """Return a tensor that has the value of `input` unless it is fed.
 
     Args:
@@ -146,12 +150,12 @@ def _fill_grad(op: Operation, grad: Tensor) -> list:
     return [None, raw_ops.Sum(grad, axes)]
 
 
-def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
+def fill(dims: TensorLike, value: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor of shape `dims` (1-D integers) whose every element is the scalar `value`."""
     return raw_ops.Fill(dims=dims, value=value, name=name)
 
 
-def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+def zeros(shape: Any, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Tensor:
     """Return a tensor of `shape` (integers, or an integer tensor) filled with zeros.
 
     Strings are filled with the empty string, booleans with False.
@@ -161,7 +165,7 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> T
     return _filled(shape, zero, dtype, name, "zeros")
 
 
-def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+def ones(shape: Any, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Tensor:
     """Return a tensor of `shape` (integers, or an integer tensor) filled with ones.
 
     Raises ``TypeError`` for strings.
@@ -172,7 +176,8 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Te
     return _filled(shape, np.ones((), dtype.np), dtype, name, "ones")
 
 
-def _filled(shape: Any, value: Any, dtype: dtypes.DType, name: str | None, default: str) -> Tensor:
+def _filled(shape: TensorLike, value: TensorLike, dtype: dtypes.DType, name: str | None,
+            default: str) -> Tensor:
     with name_scope(name, default, [shape]) as scope:
         static = _static_shape(shape)
         if static is not None and (static.num_elements() or 0) < tuning.CONSTANT_SMALL:
@@ -183,7 +188,7 @@ def _filled(shape: Any, value: Any, dtype: dtypes.DType, name: str | None, defau
         return raw_ops.Fill(dims=dims, value=constant(value, dtype), name=scope)
 
 
-def _static_shape(shape: Any) -> TensorShape | None:
+def _static_shape(shape: TensorLike) -> TensorShape | None:
     """The shape that a non-tensor argument says in full, else None."""
     if isinstance(shape, Tensor):
         return None
@@ -194,7 +199,7 @@ def _static_shape(shape: Any) -> TensorShape | None:
     return static if static.is_fully_defined() else None
 
 
-def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None,
+def zeros_like(tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None,
                optimize: bool = True) -> Tensor:
     """Return zeros of the shape of `tensor`, and of its type unless `dtype` is given.
 
@@ -212,7 +217,7 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None,
         return result
 
 
-def ones_like(tensor: Any, dtype: Any = None, name: str | None = None,
+def ones_like(tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None,
               optimize: bool = True) -> Tensor:
     """Return ones of the shape of `tensor`, and of its type unless `dtype` is given.
 
@@ -292,8 +297,8 @@ not_differentiable("LinSpace")
 _RANGE_TYPES = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
 
 
-def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None,
-          name: str = "range") -> Tensor:
+def range(start: TensorLike, limit: TensorLike | None = None, delta: TensorLike = 1,
+          dtype: DTypeLike | None = None, name: str = "range") -> Tensor:
     """Return the 1-D tensor ``start, start + delta, ...`` up to but not including `limit`.
 
     ``range(limit)`` starts at 0. Without `dtype` the result has the widest type of the three
@@ -317,7 +322,8 @@ def _range_rank(dtype: dtypes.DType) -> int:
     return _RANGE_TYPES.index(dtype)
 
 
-def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
+def linspace(start: TensorLike, stop: TensorLike, num: TensorLike,
+             name: str | None = None) -> Tensor:
     """Return `num` evenly spaced values from `start` to `stop`, both included.
 
     Raises ``InvalidArgumentError`` (``ValueError`` where it is known) unless ``num > 0``.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, control_dependencies, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -19,6 +20,9 @@ from hpcflow.graph.shape_inference import (
 )
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.common.type_sets import ANY_FLOAT
+
+if TYPE_CHECKING:
+    from hpcflow.graph.indexed_slices import IndexedSlices
 
 __all__ = ["check_numerics", "identity", "no_op", "stop_gradient", "verify_tensor_all_finite"]
 
@@ -57,7 +61,7 @@ def _dims_passed_on(op: Operation) -> Dims:
     return constant_value_as_dims(op.inputs[0])
 
 
-def _same(op: Operation, grad: Any) -> Any:
+def _same(op: Operation, grad: Tensor | IndexedSlices) -> Any:
     return grad
 
 
@@ -71,7 +75,7 @@ def _same_each(op: Operation, *grads: Any) -> list:
 
 
 @RegisterGradient("PreventGradient")
-def _prevent_gradient_grad(op: Operation, grad: Any) -> Any:
+def _prevent_gradient_grad(op: Operation, grad: Tensor) -> Any:
     message = op.attr("message", b"").decode()
     raise LookupError(f"Gradient explicitly disabled at op '{op.name}'"
                       + (f". Reason: {message}" if message else ""))
@@ -83,7 +87,7 @@ def _check_numerics_grad(op: Operation, grad: Tensor) -> Tensor:
                                                "detected in gradient.")
 
 
-def identity(input: Any, name: str | None = None) -> Any:
+def identity(input: TensorLike, name: str | None = None) -> Any:
     """Return a tensor with the value of `input`; a sparse one for a sparse one."""
     if isinstance(input, SparseTensor):
         with name_scope(name, "Identity", [input]):
@@ -92,12 +96,12 @@ def identity(input: Any, name: str | None = None) -> Any:
     return raw_ops.Identity(input=input, name=name)
 
 
-def stop_gradient(input: Any, name: str | None = None) -> Tensor:
+def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor with the value of `input` through which no gradient flows."""
     return raw_ops.StopGradient(input=input, name=name)
 
 
-def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
+def check_numerics(tensor: TensorLike, message: str, name: str | None = None) -> Tensor:
     """Return `tensor` unchanged; when run, raise if an element is NaN or infinite.
 
     Raises ``InvalidArgumentError`` whose text starts with `message`.
@@ -106,7 +110,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
 
 
 @also_called(x="t", message="msg")
-def verify_tensor_all_finite(t: Any, msg: str, name: str | None = None) -> Tensor:
+def verify_tensor_all_finite(t: TensorLike, msg: str, name: str | None = None) -> Tensor:
     """Return `t`; when run, raise ``InvalidArgumentError`` with `msg` if it is not all finite."""
     with name_scope(name, "VerifyFinite", [t]):
         t = convert_to_tensor(t, name="t")

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import AxisLike, TensorHandle, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -68,7 +70,7 @@ def _gather_grad(op: Operation, grad: Tensor) -> list:
     return [_rows(op.inputs[0], op.inputs[1], grad), None]
 
 
-def _rows(params: Tensor, indices: Tensor, grad: Any) -> IndexedSlices:
+def _rows(params: Tensor, indices: Tensor, grad: Tensor | IndexedSlices) -> IndexedSlices:
     grad = convert_to_tensor(grad)  # that of another gather is sparse itself
     with colocate_with(params):
         dense_shape = convert_to_tensor(shape_of(params))
@@ -120,14 +122,14 @@ def _gather_v2_sums(params: Tensor, indices: Tensor, axis: Tensor, batch_dims: i
     return raw_ops.Reshape(raw_ops.Transpose(whole, [0, 2, 1, 3]), shape)
 
 
-def _volume(shape: Tensor, begin: Any, size: Any) -> Tensor:
+def _volume(shape: Tensor, begin: Tensor | int, size: Tensor | int) -> Tensor:
     """The number of elements in `size` dimensions (-1: in all) from `begin` on."""
     part = raw_ops.Slice(shape, raw_ops.Reshape(begin, [1]), raw_ops.Reshape(size, [1]))
     return raw_ops.Prod(part, 0)
 
 
 def gather(params: Any, indices: Any, validate_indices: bool | None = None,
-           name: str | None = None, axis: Any = None, batch_dims: int = 0) -> Tensor:
+           name: str | None = None, axis: TensorLike | None = None, batch_dims: int = 0) -> Tensor:
     """Return the rows of `params` that `indices` number, or the slices along `axis`.
 
     Args:
@@ -155,7 +157,7 @@ def gather(params: Any, indices: Any, validate_indices: bool | None = None,
     return raw_ops.Gather(params=params, indices=indices, validate_indices=validate, name=name)
 
 
-def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
+def batch_gather(params: Any, indices: TensorHandle, name: str | None = None) -> Tensor:
     """Gather along the last dimension of `indices`; the dimensions before it are batches."""
     with name_scope(name, "BatchGather", [params, indices]):
         indices = convert_to_tensor(indices, name="indices")
@@ -233,7 +235,8 @@ def _scatter_nd_grad(op: Operation, grad: Tensor) -> list:
     return [None, raw_ops.GatherNd(grad, op.inputs[0]), None]
 
 
-def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
+def gather_nd(params: TensorLike, indices: TensorLike, name: str | None = None,
+              batch_dims: int = 0) -> Tensor:
     """Return the elements or slices of `params` at the coordinates in `indices`.
 
     Args:
@@ -255,7 +258,7 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
     return raw_ops.GatherNd(params=params, indices=indices, name=name)
 
 
-def _static_number(value: Any, name: str) -> int:
+def _static_number(value: int, name: str) -> int:
     """The integer that `value` is; of a tensor with one element its constant value.
 
     Raises ``TypeError`` for anything else.
@@ -288,7 +291,8 @@ def with_batch(indices: Tensor, batch_dims: int) -> Tensor:
     return raw_ops.ConcatV2([*columns, indices], rank - 1)
 
 
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
+def scatter_nd(indices: TensorLike, updates: TensorLike, shape: TensorLike,
+               name: str | None = None) -> Tensor:
     """Return zeros of `shape` with `updates` added at the coordinates in `indices`.
 
     The reverse of :func:`gather_nd`: `updates` has the shape
@@ -327,7 +331,8 @@ register_op("OneHot", "indices: TI; depth: int32; on_value: T; off_value: T", "o
 not_differentiable("Where", "OneHot")
 
 
-def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None,
+          name: str | None = None) -> Tensor:
     """Return `x` where `condition` is true and `y` elsewhere, or the coordinates of what is true.
 
     Args:
@@ -348,15 +353,17 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     return raw_ops.Select(condition=condition, t=x, e=y, name=name)
 
 
-def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+def where_v2(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None,
+             name: str | None = None) -> Tensor:
     """As :func:`where`, but `condition`, `x` and `y` are broadcast to one shape."""
     if x is None or y is None:
         return where(condition, x, y, name)
     return raw_ops.SelectV2(condition=condition, t=x, e=y, name=name)
 
 
-def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = None,
-            axis: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+def one_hot(indices: TensorLike, depth: TensorLike, on_value: TensorLike | None = None,
+            off_value: TensorLike | None = None, axis: int | None = None,
+            dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """Return a tensor that is `on_value` where its position along `axis` is the index.
 
     Args:
@@ -379,7 +386,8 @@ def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = Non
                               name=scope)
 
 
-def _one_hot_dtype(dtype: Any, on_value: Any, off_value: Any) -> dtypes.DType:
+def _one_hot_dtype(dtype: DTypeLike | None, on_value: TensorLike | None,
+                   off_value: TensorLike | None) -> dtypes.DType:
     given = [(n, convert_to_tensor(v).dtype.base_dtype if not isinstance(v, (int, float)) else None)
              for n, v in (("on_value", on_value), ("off_value", off_value)) if v is not None]
     wanted = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
@@ -399,8 +407,8 @@ def _one_hot_dtype(dtype: Any, on_value: Any, off_value: Any) -> dtypes.DType:
 # ---------------------------------------------------------------- masks
 
 
-def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask",
-                 axis: Any = None) -> Tensor:
+def boolean_mask(tensor: TensorLike, mask: TensorLike, name: str = "boolean_mask",
+                 axis: AxisLike | None = None) -> Tensor:
     """Return the entries of `tensor` for which `mask` is true, in row-major order.
 
     Args:
@@ -459,8 +467,8 @@ def _joined_dimensions(tensor: Tensor, first: int, count: int) -> Tensor:
     return rows
 
 
-def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool,
-                  name: str | None = None) -> Tensor:
+def sequence_mask(lengths: TensorLike, maxlen: TensorLike | None = None,
+                  dtype: DTypeLike = dtypes.bool, name: str | None = None) -> Tensor:
     """Return a mask ``lengths.shape + [maxlen]`` whose row i starts with ``lengths[i]`` ones.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_n_to_tensor, convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -86,7 +88,7 @@ def _unpack_grad(op: Operation, *grads: Tensor) -> Tensor:
     return raw_ops.Pack(list(grads), axis=op._attrs["axis"])
 
 
-def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
+def stack(values: Sequence[Any], axis: int = 0, name: str = "stack") -> Tensor:
     """Return the tensors of the list `values`, all of one shape, joined along a new dimension.
 
     Args:
@@ -102,7 +104,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     return raw_ops.Pack(values=values, axis=axis, name=name)
 
 
-def unstack(value: Any, num: int | None = None, axis: int = 0,
+def unstack(value: TensorLike, num: int | None = None, axis: int = 0,
             name: str = "unstack") -> list[Tensor]:
     """Return the slices of `value` along dimension `axis`, as a list of tensors of rank R-1.
 
@@ -228,7 +230,7 @@ def _split_like(grad: Tensor, axis_tensor: Tensor, values: list[Tensor]) -> list
     return [raw_ops.Slice(grad, begin, size) for begin, size in zip(offsets, shapes)]
 
 
-def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
+def concat(values: Sequence[Any], axis: TensorLike, name: str = "concat") -> Tensor:
     """Return the tensors of the list `values` joined along dimension `axis`.
 
     Args:
@@ -267,7 +269,7 @@ def _parallel_concat_grad(op: Operation, grad: Tensor) -> list[Tensor]:
     return raw_ops.Split(0, grad, num_split=len(op.inputs))
 
 
-def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
+def parallel_stack(values: Sequence[TensorLike], name: str = "parallel_stack") -> Tensor:
     """Return the tensors of the list `values`, all of one known shape, stacked along axis 0.
 
     Raises ``ValueError`` if the shape is not fully known.
@@ -356,8 +358,8 @@ def _split_v_grad(op: Operation, *grads: Tensor) -> list:
     return [_join_like(grads, op.inputs[2]), None, None]
 
 
-def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None,
-          name: str = "split") -> list[Tensor]:
+def split(value: TensorLike, num_or_size_splits: TensorLike, axis: TensorLike = 0,
+          num: int | None = None, name: str = "split") -> list[Tensor]:
     """Return `value` split along dimension `axis`, as a list of tensors.
 
     Args:

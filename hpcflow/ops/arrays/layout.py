@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -54,7 +56,7 @@ def _transpose_grad(op: Operation, grad: Tensor) -> list:
     return [raw_ops.Transpose(grad, np.argsort(perm % max(perm.size, 1)).astype(np.int32)), None]
 
 
-def transpose(a: Any, perm: Any = None, name: str = "transpose",
+def transpose(a: TensorLike, perm: TensorLike | None = None, name: str = "transpose",
               conjugate: bool = False) -> Tensor:
     """Return `a` with its dimensions permuted: dimension i of the result is ``perm[i]`` of `a`.
 
@@ -66,13 +68,14 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose",
         return _transposed(a, _order_of(a, perm), conjugate, scope)
 
 
-def _transposed(a: Tensor, perm: Any, conjugate: bool, name: str) -> Tensor:
+def _transposed(a: Tensor, perm: Tensor | np.ndarray | Sequence[int], conjugate: bool,
+                name: str) -> Tensor:
     if conjugate and a.dtype.is_complex:
         return raw_ops.Conj(raw_ops.Transpose(a, perm), name=name)
     return raw_ops.Transpose(a, perm, name=name)
 
 
-def _order_of(a: Tensor, perm: Any) -> Any:
+def _order_of(a: Tensor, perm: TensorLike | None) -> Any:
     """`perm`, or the dimensions of `a` from the last to the first."""
     if perm is not None:
         return perm
@@ -82,7 +85,8 @@ def _order_of(a: Tensor, perm: Any) -> Any:
     return raw_ops.Range(raw_ops.Sub(rank, 1), -1, -1)
 
 
-def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+def matrix_transpose(a: TensorLike, name: str = "matrix_transpose",
+                     conjugate: bool = False) -> Tensor:
     """Return `a` (rank 2 or more) with its last two dimensions exchanged.
 
     With `conjugate` complex numbers are conjugated. Raises ``ValueError`` for a smaller rank.
@@ -151,7 +155,7 @@ def _tile_grad(op: Operation, grad: Tensor) -> list:
     return [result, None]
 
 
-def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
+def tile(input: TensorLike, multiples: TensorLike, name: str | None = None) -> Tensor:
     """Return `input` repeated ``multiples[i]`` times along dimension i.
 
     Args:
@@ -258,8 +262,8 @@ def _mirror_pad_grad_gradient(op: Operation, grad: Tensor) -> list:
     return [raw_ops.MirrorPad(grad, op.inputs[1], mode=op._attrs["mode"]), None]
 
 
-def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None,
-        constant_values: Any = 0) -> Tensor:
+def pad(tensor: TensorLike, paddings: TensorLike, mode: str = "CONSTANT", name: str | None = None,
+        constant_values: TensorLike = 0) -> Tensor:
     """Return `tensor` with ``paddings[i]`` = (before, after) elements added to dimension i.
 
     Args:
@@ -344,7 +348,7 @@ def _reverse_sequence_grad(op: Operation, grad: Tensor) -> list:
                                     batch_dim=op._attrs["batch_dim"]), None]
 
 
-def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
+def reverse(tensor: TensorLike, axis: TensorLike, name: str | None = None) -> Tensor:
     """Return `tensor` with the order along the dimensions listed in `axis` (1-D) reversed."""
     return raw_ops.ReverseV2(tensor=tensor, axis=axis, name=name)
 
@@ -352,7 +356,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
 reverse_v2 = reverse
 
 
-def reverse_sequence(input: Any, seq_lengths: Any, seq_axis: int | None = None,
+def reverse_sequence(input: TensorLike, seq_lengths: TensorLike, seq_axis: int | None = None,
                      batch_axis: int | None = None, name: str | None = None,
                      seq_dim: int | None = None, batch_dim: int | None = None) -> Tensor:
     """Return `input` with the first ``seq_lengths[b]`` elements of each sequence b reversed.
@@ -375,7 +379,7 @@ def reverse_sequence(input: Any, seq_lengths: Any, seq_axis: int | None = None,
                                    batch_dim=batch or 0, name=name)
 
 
-def _renamed(name: str, value: Any, old_name: str, old_value: Any) -> Any:
+def _renamed(name: str, value: int | None, old_name: str, old_value: int | None) -> Any:
     if value is not None and old_value is not None:
         raise ValueError(f"Cannot specify both '{name}' and '{old_name}'")
     return old_value if value is None else value

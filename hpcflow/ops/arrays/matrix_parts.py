@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -144,8 +146,9 @@ def _is_main(k: Any) -> bool:
     return not isinstance(k, Tensor) and np.ndim(k) == 0 and k == 0
 
 
-def matrix_diag(diagonal: Any, name: str | None = None, k: Any = 0, num_rows: Any = -1,
-                num_cols: Any = -1, padding_value: Any = 0, align: str = _ALIGN) -> Tensor:
+def matrix_diag(diagonal: TensorLike, name: str | None = None, k: TensorLike = 0,
+                num_rows: TensorLike = -1, num_cols: TensorLike = -1, padding_value: Any = 0,
+                align: str = _ALIGN) -> Tensor:
     """Return square matrices with the last dimension of `diagonal` on the diagonal, else zeros.
 
     From shape ``[..., N]`` to ``[..., N, N]``. With a pair `k` the last two dimensions are the
@@ -169,8 +172,8 @@ def matrix_diag(diagonal: Any, name: str | None = None, k: Any = 0, num_rows: An
                                 name=name)
 
 
-def matrix_diag_part(input: Any, name: str | None = None, k: Any = 0, padding_value: Any = 0,
-                     align: str = _ALIGN) -> Tensor:
+def matrix_diag_part(input: TensorLike, name: str | None = None, k: TensorLike = 0,
+                     padding_value: Any = 0, align: str = _ALIGN) -> Tensor:
     """Return the main diagonals: from shape ``[..., M, N]`` to ``[..., min(M, N)]``.
 
     Args:
@@ -189,14 +192,14 @@ def matrix_diag_part(input: Any, name: str | None = None, k: Any = 0, padding_va
                                     align=align, name=name)
 
 
-def _padding(value: Any, beside: Tensor) -> Any:
+def _padding(value: TensorLike, beside: Tensor) -> Any:
     """Zero, the default, is False beside booleans."""
     is_number = isinstance(value, (int, float))
     return bool(value) if is_number and beside.dtype.base_dtype is dtypes.bool else value
 
 
-def matrix_set_diag(input: Any, diagonal: Any, name: str | None = None, k: Any = 0,
-                    align: str = _ALIGN) -> Tensor:
+def matrix_set_diag(input: TensorLike, diagonal: TensorLike, name: str | None = None,
+                    k: TensorLike = 0, align: str = _ALIGN) -> Tensor:
     """Return the matrices `input` ``[..., M, N]`` with `diagonal` ``[..., min(M, N)]`` set.
 
     `k` and `align` are as of :func:`matrix_diag_part`.
@@ -206,7 +209,8 @@ def matrix_set_diag(input: Any, diagonal: Any, name: str | None = None, k: Any =
     return raw_ops.MatrixSetDiagV3(input=input, diagonal=diagonal, k=k, align=align, name=name)
 
 
-def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
+def matrix_band_part(input: TensorLike, num_lower: TensorLike, num_upper: TensorLike,
+                     name: str | None = None) -> Tensor:
     """Return the matrices `input` ``[..., M, N]`` with zeros outside of a band.
 
     Args:
@@ -219,23 +223,25 @@ def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | Non
                                   num_upper=_index(num_upper), name=name)
 
 
-def _index(value: Any) -> Any:
+def _index(value: TensorLike) -> Any:
     return np.int64(value) if isinstance(value, int) else value
 
 
-def diag(diagonal: Any, name: str | None = None) -> Tensor:
+def diag(diagonal: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor of twice the rank with `diagonal` where the two halves of the index agree."""
     return raw_ops.Diag(diagonal=diagonal, name=name)
 
 
-def diag_part(input: Any, name: str | None = None) -> Tensor:
+def diag_part(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the elements of `input`, shape ``[D..., D...]``, where the halves of the index agree.
     """
     return raw_ops.DiagPart(input=input, name=name)
 
 
-def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None,
-        dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+def eye(
+        num_rows: TensorLike, num_columns: TensorLike | None = None,
+        batch_shape: TensorLike | None = None, dtype: DTypeLike = dtypes.float32,
+        name: str | None = None) -> Tensor:
     """Return an identity matrix, or a batch of them.
 
     Args:
@@ -258,5 +264,5 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None,
         return raw_ops.MatrixSetDiag(zeros, _ones(raw_ops.ConcatV2([batch, size], 0), dtype))
 
 
-def _ones(shape: Tensor, dtype: Any) -> Tensor:
+def _ones(shape: Tensor, dtype: DTypeLike) -> Tensor:
     return raw_ops.Fill(shape, np.ones((), dtypes.as_dtype(dtype).np))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -40,7 +42,8 @@ register_op("ListDiff", "x: T; y: T", "out: T; idx: out_idx", f"T: type; out_idx
 not_differentiable("Unique", "UniqueWithCounts", "ListDiff")
 
 
-def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
+def unique(x: TensorLike, out_idx: DTypeLike = dtypes.int32,
+           name: str | None = None) -> list[Tensor]:
     """Return the distinct elements of the vector `x`, and for each element of `x` its place there.
 
     The distinct elements come in the order of their first occurrence. Returns ``[y, idx]`` with
@@ -49,13 +52,13 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> list
     return raw_ops.Unique(x=x, out_idx=out_idx, name=name)
 
 
-def unique_with_counts(x: Any, out_idx: Any = dtypes.int32,
+def unique_with_counts(x: TensorLike, out_idx: DTypeLike = dtypes.int32,
                        name: str | None = None) -> list[Tensor]:
     """As :func:`unique`, with how often each distinct element occurs: ``[y, idx, count]``."""
     return raw_ops.UniqueWithCounts(x=x, out_idx=out_idx, name=name)
 
 
-def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32,
+def setdiff1d(x: TensorLike, y: TensorLike, index_dtype: DTypeLike = dtypes.int32,
               name: str | None = None) -> list[Tensor]:
     """Return the elements of the vector `x` that are not in `y`, and their positions in `x`.
 
@@ -94,11 +97,11 @@ def _partition_grad(op: Operation, *grads: Tensor) -> list:
     return [reshape_like(raw_ops.DynamicStitch(_as_list(places), list(grads)), data), None]
 
 
-def _as_list(tensors: Any) -> list:
+def _as_list(tensors: Sequence[Tensor]) -> list:
     return tensors if isinstance(tensors, list) else [tensors]
 
 
-def dynamic_partition(data: Any, partitions: Any, num_partitions: int,
+def dynamic_partition(data: TensorLike, partitions: TensorLike, num_partitions: int,
                       name: str | None = None) -> list[Tensor]:
     """Return `num_partitions` tensors: the i-th holds what `partitions` assigns to i.
 
@@ -144,7 +147,7 @@ def _stitch_grad(op: Operation, grad: Tensor) -> list:
     return [None] * len(indices) + [raw_ops.Gather(grad, i) for i in indices]
 
 
-def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
+def dynamic_stitch(indices: TensorLike, data: TensorLike, name: str | None = None) -> Tensor:
     """Return one tensor whose row ``indices[m][i]`` is ``data[m][i]``.
 
     Args:

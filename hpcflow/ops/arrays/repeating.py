@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.casting import cast
@@ -17,7 +16,8 @@ from hpcflow.ops.arrays.indexing import boolean_mask, sequence_mask
 __all__: list[str] = []
 
 
-def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
+def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None,
+           name: str | None = None) -> Tensor:
     """Return `input` with its parts along `axis` repeated, as ``numpy.repeat`` does.
 
     Args:

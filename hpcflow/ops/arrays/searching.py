@@ -9,6 +9,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -23,7 +24,7 @@ from hpcflow.ops.common.type_sets import INDEX
 __all__ = ["searchsorted"]
 
 
-def searchsorted(sorted_sequence: Any, values: Any, side: str = "left",
+def searchsorted(sorted_sequence: TensorLike, values: Nest, side: str = "left",
                  out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """Return where each of `values` would be put into its sorted row.
 

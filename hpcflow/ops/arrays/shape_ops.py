@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import constant, convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import AxisLike, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -81,7 +83,7 @@ def _size_value(op: Operation) -> np.ndarray | None:
     return None if count is None else np.array(count, dtype=op._attrs["out_type"].np)
 
 
-def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
+def shape(input: TensorLike, name: str | None = None, out_type: DTypeLike = dtypes.int32) -> Tensor:
     """Return the shape of `input` as a 1-D tensor of `out_type` (int32 or int64)."""
     sparse = _sparse_shape(input)
     if sparse is not None:
@@ -93,12 +95,13 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> 
     return raw_ops.Shape(input, out_type=out_type, name=name)
 
 
-def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
+def shape_n(input: TensorLike, out_type: DTypeLike = dtypes.int32,
+            name: str | None = None) -> list[Tensor]:
     """Return the shapes of a list of tensors of one type."""
     return raw_ops.ShapeN(input=input, out_type=out_type, name=name)
 
 
-def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
+def size(input: TensorLike, name: str | None = None, out_type: DTypeLike = dtypes.int32) -> Tensor:
     """Return the number of elements of `input` as a scalar of `out_type` (int32 or int64)."""
     sparse = _sparse_shape(input)
     if sparse is not None:
@@ -110,7 +113,7 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
     return raw_ops.Size(input, out_type=out_type, name=name)
 
 
-def rank(input: Any, name: str | None = None) -> Tensor:
+def rank(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the number of dimensions of `input` as an int32 scalar."""
     sparse = _sparse_shape(input)
     if sparse is not None:
@@ -121,7 +124,7 @@ def rank(input: Any, name: str | None = None) -> Tensor:
     return raw_ops.Rank(input, name=name)
 
 
-def _sparse_shape(value: Any) -> Any:
+def _sparse_shape(value: TensorLike) -> Any:
     """The dense shape of a SparseTensor or its value; None for anything else."""
     if isinstance(value, (Tensor, IndexedSlices)) or not hasattr(value, "indices"):
         return None
@@ -181,7 +184,7 @@ def _reshape_value(op: Operation) -> np.ndarray | None:
     return None if value is None else value.reshape(dims)
 
 
-def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
+def reshape(tensor: TensorLike, shape: TensorLike, name: str | None = None) -> Tensor:
     """Return the elements of `tensor`, in the same order, in another shape.
 
     Args:
@@ -251,7 +254,8 @@ def _squeeze_grad(op: Operation, grad: Tensor) -> Tensor:
     return reshape_like(grad, op.inputs[0])
 
 
-def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+def expand_dims(input: TensorLike, axis: AxisLike | None = None, name: str | None = None,
+                dim: AxisLike | None = None) -> Tensor:
     """Return `input` with a dimension of size 1 inserted before dimension `axis`.
 
     A negative `axis` counts from the end: -1 appends. `dim` is the old name of `axis`.
@@ -259,7 +263,7 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
     return raw_ops.ExpandDims(input=input, dim=_one_of("axis", axis, "dim", dim), name=name)
 
 
-def squeeze(input: Any, axis: Any = None, name: str | None = None,
+def squeeze(input: TensorLike, axis: AxisLike | None = None, name: str | None = None,
             squeeze_dims: Any = None) -> Tensor:
     """Return `input` without its dimensions of size 1, or without those listed in `axis`.
 
@@ -272,7 +276,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None,
     return raw_ops.Squeeze(input=input, squeeze_dims=axes, name=name)
 
 
-def _one_of(name: str, value: Any, old_name: str, old_value: Any) -> Any:
+def _one_of(name: str, value: TensorLike | None, old_name: str, old_value: Any) -> Any:
     """The value given under the new or the old name of an argument."""
     if old_value is None:
         if value is None:
@@ -308,7 +312,7 @@ register_op("Bitcast", "input: T", "output: type", f"T: {_BITS}; type: {_BITS}",
 not_differentiable("Bitcast")
 
 
-def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
+def bitcast(input: TensorLike, type: Any, name: str | None = None) -> Tensor:
     """Return the bytes of `input` read as elements of another `type`, without any conversion.
 
     A smaller type adds a last dimension, a larger one consumes it. Raises ``ValueError`` if the
@@ -359,13 +363,13 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     return TensorShape(broadcast_dims(as_shape(shape_x)._dims, as_shape(shape_y)._dims))
 
 
-def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+def broadcast_dynamic_shape(shape_x: TensorLike, shape_y: TensorLike) -> Tensor:
     """Return the shape (1-D) of an element-wise result of tensors of two shapes (1-D integers)."""
     shape_x = convert_to_tensor(shape_x, name="shape_x")
     return raw_ops.BroadcastArgs(s0=shape_x, s1=shape_y)
 
 
-def invert_permutation(x: Any, name: str | None = None) -> Tensor:
+def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
     """Return ``y`` with ``y[x[i]] = i`` for a permutation `x` of ``0 .. n-1``.
 
     Raises ``InvalidArgumentError`` when run if `x` is none.
@@ -381,7 +385,7 @@ def _ensure_shape_grad(op: Operation, grad: Tensor) -> Tensor:
     return grad
 
 
-def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
+def ensure_shape(x: TensorLike, shape: TensorLike, name: str | None = None) -> Tensor:
     """Return `x`, known to have `shape`; where it has not, the step fails.
 
     Raises ``ValueError`` if the static shape cannot be it, ``InvalidArgumentError`` in the step.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from hpcflow.base.geometry.strided import (
 )
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -36,6 +37,9 @@ from hpcflow.ops.arrays.indexing import boolean_mask
 from hpcflow.ops.common.static_shape import known_dims, known_elements, known_values, shape_of
 from hpcflow.ops.common.type_sets import INDEX
 from hpcflow.shapes import Dimension
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
 
 __all__ = ["newaxis", "slice", "strided_slice"]
 
@@ -115,7 +119,8 @@ def _slice_grad(op: Operation, grad: Tensor) -> list:
     return [raw_ops.Pad(grad, paddings), None, None]
 
 
-def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+def slice(input_: TensorLike, begin: TensorLike, size: TensorLike,
+          name: str | None = None) -> Tensor:
     """Return the part of `input_` that starts at `begin` and has the shape `size`.
 
     Args:
@@ -326,7 +331,7 @@ class VariableSlice(Tensor):
     _variable: Any
 
     @classmethod
-    def replacing(cls, tensor: Tensor, variable: Any) -> VariableSlice:
+    def replacing(cls, tensor: Tensor, variable: Variable) -> VariableSlice:
         """Make this the output of the new StridedSlice op in the place of `tensor`."""
         result = cls(tensor.op, 0, tensor.dtype)
         result._dims = tensor._dims
@@ -334,7 +339,7 @@ class VariableSlice(Tensor):
         tensor.op._outputs[0] = result
         return result
 
-    def assign(self, value: Any, name: str | None = None) -> Any:
+    def assign(self, value: TensorLike, name: str | None = None) -> Any:
         """Return an op that assigns `value` to this part of the variable."""
         ref = self._variable
         _, begin, end, strides = self.op.inputs
@@ -382,7 +387,8 @@ class _Spec:
         if stop is None:
             self.masks["end_mask"] |= bit
 
-    def _position(self, begin: Any, end: Any, stride: Any, bit: int, mask: str = "") -> None:
+    def _position(self, begin: Tensor | int, end: Tensor | int, stride: int, bit: int,
+                  mask: str = "") -> None:
         self.begin.append(begin)
         self.end.append(end)
         self.strides.append(stride)
@@ -406,12 +412,12 @@ def _vector(values: list, dtype: Any) -> Any:
                          and v.dtype.base_dtype.np != dtype else v for v in items], name="stack")
 
 
-def _known(bound: Any) -> Any:
+def _known(bound: Tensor | int | None) -> Any:
     """`bound`; None for an unknown Dimension, which bounds nothing."""
     return None if isinstance(bound, Dimension) and bound.value is None else bound
 
 
-def _checked_position(entry: Any) -> Any:
+def _checked_position(entry: Tensor | int) -> Any:
     if hasattr(entry, "graph"):
         tensor = convert_to_tensor(entry)
         if not tensor.dtype.base_dtype.is_integer or tensor._dims not in ((), None):
@@ -442,7 +448,7 @@ def _is_mask(index: Any) -> bool:
     return isinstance(index, np.ndarray) and index.dtype == np.bool_
 
 
-def slice_tensor(tensor: Any, index: Any, var: Any = None) -> Tensor:
+def slice_tensor(tensor: TensorLike, index: Any, var: Any = None) -> Tensor:
     """``tensor[index]``: ranges, single positions, ``...`` and ``newaxis``, in any combination.
 
     Positions and bounds may be scalar tensors. With `var` the result can be assigned to.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -24,7 +26,7 @@ __all__ = ["argsort", "sort"]
 _DIRECTIONS = ("ASCENDING", "DESCENDING")
 
 
-def sort(values: Any, axis: int = -1, direction: str = "ASCENDING",
+def sort(values: Sequence[TensorLike], axis: int = -1, direction: str = "ASCENDING",
          name: str | None = None) -> Tensor:
     """Return `values` sorted along the dimension `axis`, a number.
 
@@ -35,8 +37,8 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING",
         return _sorted(values, axis, direction)[0]
 
 
-def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False,
-            name: str | None = None) -> Tensor:
+def argsort(values: Sequence[TensorLike], axis: int = -1, direction: str = "ASCENDING",
+            stable: bool = False, name: str | None = None) -> Tensor:
     """Return the int32 places of the elements in their order along the dimension `axis`.
 
     Equal elements stay in the order in which they are, with or without `stable`. `direction` and
@@ -47,7 +49,7 @@ def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: b
         return _sorted(values, axis, direction)[1]
 
 
-def _sorted(values: Any, axis: int, direction: str) -> tuple[Tensor, Tensor]:
+def _sorted(values: Sequence[TensorLike], axis: int, direction: str) -> tuple[Tensor, Tensor]:
     if direction not in _DIRECTIONS:
         raise ValueError(f"`direction` should be one of {', '.join(_DIRECTIONS)}, got "
                          f"{direction!r}")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -50,7 +51,7 @@ def repeated_axes(dims: Dims, other: Dims) -> Repeated | None:
     return Repeated(leading, tuple(ones))
 
 
-def unbroadcast(x: Tensor, y: Tensor, grad_x: Any, grad_y: Any) -> tuple:
+def unbroadcast(x: Tensor, y: Tensor, grad_x: TensorLike, grad_y: TensorLike | None) -> tuple:
     """Reduce the gradients of an op of `x` and `y` to the shapes of `x` and `y`.
 
     `grad_x` and `grad_y` have the broadcast shape of both, or are None.
@@ -67,7 +68,7 @@ def unbroadcast(x: Tensor, y: Tensor, grad_x: Any, grad_y: Any) -> tuple:
             _reduce(grad_y, at_y) if at_y else _reduce_by(grad_y, axes_y, shape_y))
 
 
-def _reduce(grad: Any, at: Repeated | None) -> Any:
+def _reduce(grad: TensorLike | None, at: Repeated | None) -> Any:
     if grad is None or at is None:
         return grad
     if at.ones:
@@ -77,7 +78,7 @@ def _reduce(grad: Any, at: Repeated | None) -> Any:
     return grad
 
 
-def _reduce_by(grad: Any, axes: Tensor, shape: Any) -> Any:
+def _reduce_by(grad: Any, axes: Tensor, shape: Tensor | np.ndarray) -> Any:
     return None if grad is None else raw_ops.Reshape(raw_ops.Sum(grad, axes), shape)
 
 
@@ -101,6 +102,6 @@ register_op("BroadcastTo", "input: T; shape: Tidx", "output: T",
 
 
 @RegisterGradient("BroadcastTo")
-def _broadcast_to_grad(op: Operation, grad: Any) -> tuple:
+def _broadcast_to_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = op.inputs[0], op.outputs[0]
     return unbroadcast(x, y, grad, None)[0], None

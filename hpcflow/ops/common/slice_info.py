@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 class SaveSliceInfo:
@@ -18,8 +21,8 @@ class SaveSliceInfo:
         import_scope: with the protobuf: prefix of the name.
     """
 
-    def __init__(self, full_name: str | None = None, full_shape: Any = None,
-                 var_offset: Any = None, var_shape: Any = None, save_slice_info_def: Any = None,
+    def __init__(self, full_name: str | None = None, full_shape: Any = None, var_offset: Any = None,
+                 var_shape: Any = None, save_slice_info_def: Message | None = None,
                  import_scope: str | None = None) -> None:
         if save_slice_info_def is not None:
             full_name = prepend_scope(save_slice_info_def.full_name, import_scope)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value_as_dims, merge_dim, with_rank
@@ -33,13 +34,13 @@ def dense_dims(op: Operation, index: int) -> Dims:
     return constant_value_as_dims(op.inputs[index])
 
 
-def column(places: Any, index: int) -> Tensor:
+def column(places: TensorLike, index: int) -> Tensor:
     """One column of a matrix of places."""
     return raw_ops.StridedSlice(places, [0, index], [0, index + 1], [1, 1], begin_mask=1,
                                 end_mask=1, shrink_axis_mask=2)
 
 
-def int64(value: Any) -> Any:
+def int64(value: TensorLike) -> Any:
     """`value` as int64: arrays and lists at once, tensors by a Cast if needed."""
     if isinstance(value, Tensor):
         if value.dtype.base_dtype is dtypes.int64:
@@ -48,7 +49,7 @@ def int64(value: Any) -> Any:
     return np.asarray(value, np.int64)
 
 
-def only_one(name: str, value: Any, old_name: str, old_value: Any) -> Any:
+def only_one(name: str, value: TensorLike, old_name: str, old_value: Any) -> Any:
     """The argument that is given under its name or its older name.
 
     Raises ``ValueError`` if both are, or none.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
@@ -38,7 +39,7 @@ def rank_of(tensor: Tensor) -> Any:
     return raw_ops.Rank(input=tensor)
 
 
-def reshape_like(value: Any, model: Tensor) -> Tensor:
+def reshape_like(value: TensorLike, model: Tensor) -> Tensor:
     """`value` reshaped to the shape of `model`; itself if its shape is known to be that already."""
     dims = known_dims(model)
     if dims is not None and isinstance(value, Tensor) and value._dims == dims:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.shape_ops import rank, shape, size
@@ -31,7 +34,7 @@ __all__ = [
 ]
 
 
-def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
+def log_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """Return log(1 / (1 + exp(-x))), without overflow."""
     with name_scope(name, "LogSigmoid", [x]) as scope:
         return raw_ops.Neg(raw_ops.Softplus(raw_ops.Neg(convert_to_tensor(x))), name=scope)
@@ -54,7 +57,7 @@ def polyval(coeffs: list, x: Any, name: str | None = None) -> Tensor:
         return value
 
 
-def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
+def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
     """Return 1 / x, and 0 where x is 0."""
     with name_scope(name, "reciprocal_no_nan", [x]) as scope:
         x = convert_to_tensor(x, name="x")
@@ -105,27 +108,28 @@ def _collected(summary: Tensor, collections: Any) -> Tensor:
     return summary
 
 
-def scalar_summary(tags: Any, values: Any, collections: Any = None,
-                   name: str | None = None) -> Tensor:
+def scalar_summary(tags: TensorLike, values: Sequence[TensorLike],
+                   collections: Collections | None = None, name: str | None = None) -> Tensor:
     """Return a summary of real numbers, each with its tag; 1.0 has ``summary.scalar``."""
     return _collected(raw_ops.ScalarSummary(tags=tags, values=values, name=name), collections)
 
 
-def histogram_summary(tag: Any, values: Any, collections: Any = None,
-                      name: str | None = None) -> Tensor:
+def histogram_summary(tag: TensorLike, values: Sequence[TensorLike],
+                      collections: Collections | None = None, name: str | None = None) -> Tensor:
     """Return a summary of the distribution of numbers; 1.0 has ``summary.histogram``."""
     return _collected(raw_ops.HistogramSummary(tag=tag, values=values, name=name), collections)
 
 
-def image_summary(tag: Any, tensor: Any, max_images: int = 3, collections: Any = None,
-                  name: str | None = None) -> Tensor:
+def image_summary(tag: TensorLike, tensor: TensorLike, max_images: int = 3,
+                  collections: Collections | None = None, name: str | None = None) -> Tensor:
     """Return a summary of up to `max_images` images; 1.0 has ``summary.image``."""
     return _collected(raw_ops.ImageSummary(tag=tag, tensor=tensor, max_images=max_images,
                                            name=name), collections)
 
 
-def audio_summary(tag: Any, tensor: Any, sample_rate: Any, max_outputs: int = 3,
-                  collections: Any = None, name: str | None = None) -> Tensor:
+def audio_summary(tag: TensorLike, tensor: TensorLike, sample_rate: TensorLike,
+                  max_outputs: int = 3, collections: Collections | None = None,
+                  name: str | None = None) -> Tensor:
     """Return a summary of pieces of audio; 1.0 has ``summary.audio``."""
     return _collected(raw_ops.AudioSummaryV2(
         tag=tag, tensor=tensor, sample_rate=convert_to_tensor(sample_rate, "float32"),
@@ -135,20 +139,20 @@ def audio_summary(tag: Any, tensor: Any, sample_rate: Any, max_outputs: int = 3,
 # ---------------------------------------------------------------- sizes, constants or not
 
 
-def shape_internal(input: Any, name: str | None = None, optimize: bool = True,
-                   out_type: Any = dtypes.int32) -> Tensor:
+def shape_internal(input: TensorLike, name: str | None = None, optimize: bool = True,
+                   out_type: DTypeLike = dtypes.int32) -> Tensor:
     """Return the shape of `input`; without `optimize`, by an operation though it be known."""
     return shape(input, name, out_type) if optimize else raw_ops.Shape(
         convert_to_tensor(input), out_type=out_type, name=name)
 
 
-def size_internal(input: Any, name: str | None = None, optimize: bool = True,
-                  out_type: Any = dtypes.int32) -> Tensor:
+def size_internal(input: TensorLike, name: str | None = None, optimize: bool = True,
+                  out_type: DTypeLike = dtypes.int32) -> Tensor:
     """Return the number of elements of `input`: see :func:`shape_internal`."""
     return size(input, name, out_type) if optimize else raw_ops.Size(
         convert_to_tensor(input), out_type=out_type, name=name)
 
 
-def rank_internal(input: Any, name: str | None = None, optimize: bool = True) -> Tensor:
+def rank_internal(input: TensorLike, name: str | None = None, optimize: bool = True) -> Tensor:
     """Return the number of dimensions of `input`: see :func:`shape_internal`."""
     return rank(input, name) if optimize else raw_ops.Rank(convert_to_tensor(input), name=name)

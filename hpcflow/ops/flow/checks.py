@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, get_default_graph, name_scope
 from hpcflow.graph.legacy import is_tensor
+from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -64,11 +65,11 @@ not_differentiable("Assert")
 
 
 @RegisterGradient("Print")
-def _print_grad(op: Operation, grad: Any) -> list:
+def _print_grad(op: Operation, grad: Tensor) -> list:
     return [grad] + [None] * (len(op.inputs) - 1)
 
 
-def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None,
+def Assert(condition: TensorLike, data: Sequence[Any], summarize: int | None = None,
            name: str | None = None) -> Operation:
     """Return an operation that checks, when run, that `condition` (a boolean scalar) is true.
 
@@ -84,7 +85,7 @@ def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None,
         return raw_ops.Assert(condition=condition, data=list(data), summarize=summarize)
 
 
-def Print(input_: Any, data: Sequence[Any], message: str | None = None,
+def Print(input_: TensorLike, data: Sequence[Any], message: str | None = None,
           first_n: int | None = None, summarize: int | None = None,
           name: str | None = None) -> Tensor:
     """Return `input_` unchanged; when run, print `data` on the standard error stream.
@@ -130,7 +131,7 @@ def _assert_all(op_type: str, symbol: str, default_name: str, x: Any, y: Any, da
         return Assert(_all(getattr(raw_ops, op_type)(x, y)), data, summarize)
 
 
-def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+def _pair(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
     """Both as tensors; a Python number takes the type of a tensor beside it."""
     if not is_tensor(x) and is_tensor(y):
         y = convert_to_tensor(y, name="y")
@@ -151,8 +152,9 @@ def _all(condition: Tensor) -> Tensor:
     return raw_ops.All(condition, axes)
 
 
-def assert_equal(x: Any, y: Any, data: Any = None, summarize: int | None = None,
-                 message: str | None = None, name: str | None = None) -> Operation:
+def assert_equal(x: TensorLike, y: TensorLike, data: TensorLike | None = None,
+                 summarize: int | None = None, message: str | None = None,
+                 name: str | None = None) -> Operation:
     """Return an operation that asserts ``x == y`` for all elements, with broadcasting.
 
     Args:
@@ -168,41 +170,46 @@ def assert_equal(x: Any, y: Any, data: Any = None, summarize: int | None = None,
     return _assert_all("Equal", "==", "assert_equal", x, y, data, summarize, message, name)
 
 
-def assert_none_equal(x: Any, y: Any, data: Any = None, summarize: int | None = None,
-                      message: str | None = None, name: str | None = None) -> Operation:
+def assert_none_equal(x: TensorLike, y: TensorLike, data: TensorLike | None = None,
+                      summarize: int | None = None, message: str | None = None,
+                      name: str | None = None) -> Operation:
     """Return an operation that asserts ``x != y`` for all elements; see :func:`assert_equal`."""
     return _assert_all("NotEqual", "!=", "assert_none_equal", x, y, data, summarize, message, name)
 
 
-def assert_less(x: Any, y: Any, data: Any = None, summarize: int | None = None,
-                message: str | None = None, name: str | None = None) -> Operation:
+def assert_less(x: TensorLike, y: TensorLike, data: TensorLike | None = None,
+                summarize: int | None = None, message: str | None = None,
+                name: str | None = None) -> Operation:
     """Return an operation that asserts ``x < y`` for all elements; see :func:`assert_equal`."""
     return _assert_all("Less", "<", "assert_less", x, y, data, summarize, message, name)
 
 
-def assert_less_equal(x: Any, y: Any, data: Any = None, summarize: int | None = None,
-                      message: str | None = None, name: str | None = None) -> Operation:
+def assert_less_equal(x: TensorLike, y: TensorLike, data: TensorLike | None = None,
+                      summarize: int | None = None, message: str | None = None,
+                      name: str | None = None) -> Operation:
     """Return an operation that asserts ``x <= y`` for all elements; see :func:`assert_equal`."""
     return _assert_all("LessEqual", "<=", "assert_less_equal", x, y, data, summarize, message,
                        name)
 
 
-def assert_greater(x: Any, y: Any, data: Any = None, summarize: int | None = None,
-                   message: str | None = None, name: str | None = None) -> Operation:
+def assert_greater(x: TensorLike, y: TensorLike, data: TensorLike | None = None,
+                   summarize: int | None = None, message: str | None = None,
+                   name: str | None = None) -> Operation:
     """Return an operation that asserts ``x > y`` for all elements; see :func:`assert_equal`."""
     return _assert_all("Greater", ">", "assert_greater", x, y, data, summarize, message, name)
 
 
-def assert_greater_equal(x: Any, y: Any, data: Any = None, summarize: int | None = None,
-                         message: str | None = None, name: str | None = None) -> Operation:
+def assert_greater_equal(x: TensorLike, y: TensorLike, data: TensorLike | None = None,
+                         summarize: int | None = None, message: str | None = None,
+                         name: str | None = None) -> Operation:
     """Return an operation that asserts ``x >= y`` for all elements; see :func:`assert_equal`."""
     return _assert_all("GreaterEqual", ">=", "assert_greater_equal", x, y, data, summarize,
                        message, name)
 
 
-def assert_near(x: Any, y: Any, rtol: Any = None, atol: Any = None, data: Any = None,
-                summarize: int | None = None, message: str | None = None,
-                name: str | None = None) -> Operation:
+def assert_near(x: Tensor, y: Tensor, rtol: Tensor | None = None, atol: Tensor | None = None,
+                data: Sequence[Any] | None = None, summarize: int | None = None,
+                message: str | None = None, name: str | None = None) -> Operation:
     """Return an operation that asserts ``|x - y| <= atol + rtol |y|`` for all elements.
 
     Both tolerances are ten times the dtype's epsilon by default; see :func:`assert_equal`.
@@ -232,26 +239,26 @@ def _assert_sign(op_type: str, symbol: str, default_name: str, x: Any, data: Any
         return Assert(_all(getattr(raw_ops, op_type)(x, zero)), data, summarize)
 
 
-def assert_negative(x: Any, data: Any = None, summarize: int | None = None,
+def assert_negative(x: TensorLike, data: TensorLike | None = None, summarize: int | None = None,
                     message: str | None = None, name: str | None = None) -> Operation:
     """Return an operation that asserts ``x < 0`` for all elements; see :func:`assert_equal`."""
     return _assert_sign("Less", "<", "assert_negative", x, data, summarize, message, name)
 
 
-def assert_positive(x: Any, data: Any = None, summarize: int | None = None,
+def assert_positive(x: TensorLike, data: TensorLike | None = None, summarize: int | None = None,
                     message: str | None = None, name: str | None = None) -> Operation:
     """Return an operation that asserts ``x > 0`` for all elements; see :func:`assert_equal`."""
     return _assert_sign("Greater", ">", "assert_positive", x, data, summarize, message, name)
 
 
-def assert_non_negative(x: Any, data: Any = None, summarize: int | None = None,
+def assert_non_negative(x: TensorLike, data: TensorLike | None = None, summarize: int | None = None,
                         message: str | None = None, name: str | None = None) -> Operation:
     """Return an operation that asserts ``x >= 0`` for all elements; see :func:`assert_equal`."""
     return _assert_sign("GreaterEqual", ">=", "assert_non_negative", x, data, summarize, message,
                         name)
 
 
-def assert_non_positive(x: Any, data: Any = None, summarize: int | None = None,
+def assert_non_positive(x: TensorLike, data: TensorLike | None = None, summarize: int | None = None,
                         message: str | None = None, name: str | None = None) -> Operation:
     """Return an operation that asserts ``x <= 0`` for all elements; see :func:`assert_equal`."""
     return _assert_sign("LessEqual", "<=", "assert_non_positive", x, data, summarize, message,
@@ -281,8 +288,9 @@ def _assert_rank(fits: Callable[[int, int], bool], op_type: str, phrase: str, de
         return Assert(getattr(raw_ops, op_type)(raw_ops.Rank(x), rank), data, summarize)
 
 
-def assert_rank(x: Any, rank: Any, data: Any = None, summarize: int | None = None,
-                message: str | None = None, name: str | None = None) -> Operation:
+def assert_rank(x: TensorHandle, rank: TensorHandle, data: TensorHandle | None = None,
+                summarize: int | None = None, message: str | None = None,
+                name: str | None = None) -> Operation:
     """Return an operation that asserts that `x` has `rank` dimensions.
 
     Other arguments as of :func:`assert_equal`. Raises ``ValueError`` at once where the ranks are
@@ -292,15 +300,17 @@ def assert_rank(x: Any, rank: Any, data: Any = None, summarize: int | None = Non
                         message, name)
 
 
-def assert_rank_at_least(x: Any, rank: Any, data: Any = None, summarize: int | None = None,
-                         message: str | None = None, name: str | None = None) -> Operation:
+def assert_rank_at_least(x: TensorHandle, rank: TensorHandle, data: TensorHandle | None = None,
+                         summarize: int | None = None, message: str | None = None,
+                         name: str | None = None) -> Operation:
     """As :func:`assert_rank`, for at least `rank` dimensions."""
     return _assert_rank(lambda a, b: a >= b, "GreaterEqual", "at least ", "assert_rank_at_least",
                         x, rank, data, summarize, message, name)
 
 
-def assert_rank_in(x: Any, ranks: Iterable[Any], data: Any = None, summarize: int | None = None,
-                   message: str | None = None, name: str | None = None) -> Operation:
+def assert_rank_in(x: Tensor, ranks: Iterable[Any], data: Sequence[Any] | None = None,
+                   summarize: int | None = None, message: str | None = None,
+                   name: str | None = None) -> Operation:
     """As :func:`assert_rank`, for any of several numbers of dimensions."""
     ranks = list(ranks)
     with name_scope(name, "assert_rank_in", _graph_values(x, *ranks)):
@@ -323,7 +333,8 @@ def assert_rank_in(x: Any, ranks: Iterable[Any], data: Any = None, summarize: in
         return Assert(fits, data, summarize)
 
 
-def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Tensor:
+def assert_scalar(tensor: TensorLike, name: str | None = None,
+                  message: str | None = None) -> Tensor:
     """Return `tensor`, checked to be a scalar; ``ValueError`` if its static shape is another."""
     with name_scope(name, "assert_scalar", _graph_values(tensor)):
         tensor = convert_to_tensor(tensor, name="tensor")
@@ -336,7 +347,7 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
 # ---------------------------------------------------------------- types
 
 
-def assert_integer(x: Any, message: str | None = None, name: str | None = None) -> Operation:
+def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> Operation:
     """Check that `x` is of an integer type, and return an operation that does nothing.
 
     Raises ``TypeError`` if it is not.
@@ -349,7 +360,7 @@ def assert_integer(x: Any, message: str | None = None, name: str | None = None) 
         return raw_ops.NoOp(name="statically_determined_was_integer")
 
 
-def assert_type(tensor: Any, tf_type: Any, message: str | None = None,
+def assert_type(tensor: TensorLike, tf_type: Any, message: str | None = None,
                 name: str | None = None) -> Operation:
     """Check that `tensor` is of type `tf_type`, and return an operation that does nothing.
 
@@ -366,7 +377,8 @@ def assert_type(tensor: Any, tf_type: Any, message: str | None = None,
         return raw_ops.NoOp(name="statically_determined_correct_type")
 
 
-def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: Any = None) -> DType:
+def assert_same_float_dtype(tensors: Iterable[Any] | None = None,
+                            dtype: DTypeLike | None = None) -> DType:
     """Return the one floating point type of all `tensors` (and `dtype`), float32 if there is none.
 
     Raises ``ValueError`` if they differ or it is no floating point type.
@@ -386,7 +398,7 @@ def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: Any = N
     return found
 
 
-def assert_proper_iterable(values: Any) -> None:
+def assert_proper_iterable(values: Sequence[TensorLike]) -> None:
     """Raise ``TypeError`` for a tensor, an array, a string, or what cannot be iterated over."""
     if is_tensor(values) or isinstance(values, (np.ndarray, bytes, str)) or hasattr(
             values, "dense_shape"):
@@ -396,7 +408,7 @@ def assert_proper_iterable(values: Any) -> None:
         raise TypeError(f"Expected argument 'values' to be iterable.  Found: {type(values)}")
 
 
-def is_numeric_tensor(tensor: Any) -> bool:
+def is_numeric_tensor(tensor: TensorLike) -> bool:
     """Return whether `tensor` is a Tensor of numbers."""
     if not isinstance(tensor, Tensor):
         return False
@@ -407,17 +419,17 @@ def is_numeric_tensor(tensor: Any) -> bool:
 # ---------------------------------------------------------------- order
 
 
-def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
+def is_non_decreasing(x: TensorLike, name: str | None = None) -> Tensor:
     """Return a boolean scalar: whether the elements of `x`, in row-major order, never fall."""
     return _is_monotonic("LessEqual", "is_non_decreasing", x, name)
 
 
-def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
+def is_strictly_increasing(x: TensorLike, name: str | None = None) -> Tensor:
     """Return a boolean scalar: whether the elements of `x`, in row-major order, always rise."""
     return _is_monotonic("Less", "is_strictly_increasing", x, name)
 
 
-def _is_monotonic(op_type: str, default_name: str, x: Any, name: str | None) -> Tensor:
+def _is_monotonic(op_type: str, default_name: str, x: TensorLike, name: str | None) -> Tensor:
     with name_scope(name, default_name, _graph_values(x)):
         x = convert_to_tensor(x, name="x")
         if not is_numeric_tensor(x):

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.graph import device
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -23,7 +25,7 @@ _REDUCTION = "reduction: {'sum', 'mean', 'min', 'max'} = 'sum'; "
 _KEY = "; key: string = ''"
 
 
-def check_reduction(reduction: str, dtype: Any) -> None:
+def check_reduction(reduction: str, dtype: DTypeLike) -> None:
     """``ValueError`` if there is no such reduction, ``TypeError`` if `dtype` does not have it."""
     if reduction not in _REDUCTIONS:
         raise ValueError(f"reduction must be one of {', '.join(_REDUCTIONS)}, got {reduction!r}")
@@ -128,7 +130,7 @@ def _broadcast_grad(op: Operation, *grads: Tensor) -> Any:
 
 
 @RegisterGradient("MpiAllgather")
-def _allgather_grad(op: Operation, grad: Tensor, _: Any) -> Tensor:
+def _allgather_grad(op: Operation, grad: Tensor, _: object) -> Tensor:
     """Every rank's result has this rank's rows: their gradients, summed."""
     total = _list(add_op("MpiAllreduce", [grad], reduction=b"sum", key=_key(op)))[0]
     rank, _size = rank_and_size()
@@ -162,5 +164,5 @@ def _alltoall_grad(op: Operation, grad: Tensor) -> Tensor:
     return add_op("MpiAlltoall", grad, key=_key(op))
 
 
-def _list(value: Any) -> list:
+def _list(value: TensorLike) -> list:
     return list(value) if isinstance(value, (list, tuple)) else [value]

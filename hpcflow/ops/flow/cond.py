@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, control_dependencies, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.flow.cond_context import CondContext
@@ -20,7 +21,7 @@ from hpcflow.ops.flow.control_flow_context import current
 __all__ = ["case", "cond", "switch_case"]
 
 
-def cond(pred: Any, fn1: Callable | None = None, fn2: Callable | None = None,
+def cond(pred: TensorLike, fn1: Callable | None = None, fn2: Callable | None = None,
          name: str | None = None, *, true_fn: Callable | None = None,
          false_fn: Callable | None = None, strict: bool = False) -> Any:
     """Return what `fn1()` builds if `pred` is true, else what `fn2()` builds.
@@ -141,7 +142,7 @@ def _merged(taken: _Branch, other: _Branch) -> Any:
     return nest.pack_as(taken.result, nest.rebuild_all(taken.leaves, merged))
 
 
-def switch_case(branch_index: Any, branch_fns: Any, default: Callable | None = None,
+def switch_case(branch_index: TensorLike, branch_fns: Any, default: Callable | None = None,
                 name: str = "switch_case") -> Any:
     """Return what the function with the number `branch_index` builds.
 
@@ -209,7 +210,7 @@ def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = 
             return _chosen(pairs, default, strict)
 
 
-def _checked_pairs(given: Any) -> list[tuple[Tensor, Callable]]:
+def _checked_pairs(given: Sequence[Any] | Mapping[Any, Any] | int) -> list[tuple[Tensor, Callable]]:
     if isinstance(given, dict):
         given = list(given.items())
     if not isinstance(given, (list, tuple)):
@@ -226,7 +227,7 @@ def _checked_pairs(given: Any) -> list[tuple[Tensor, Callable]]:
     return list(given)
 
 
-def _assert_count(preds: Iterable[Tensor], what: str, compare: Any) -> Operation:
+def _assert_count(preds: Iterable[Tensor], what: str, compare: Callable[..., Any]) -> Operation:
     """An operation that fails unless the number of true predicates compares with 1 as it must."""
     preds = list(preds)
     packed = raw_ops.Pack(preds, name="preds_c")

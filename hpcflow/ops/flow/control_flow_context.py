@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.base.hooks import Hook
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 EXIT_TYPES = ("Exit", "RefExit")
 ENTER_TYPES = ("Enter", "RefEnter")
@@ -64,7 +67,7 @@ class ControlFlowContext:
         return context_to_proto(self, export_scope)
 
     @staticmethod
-    def from_proto(context_def: Any, import_scope: str | None = None) -> Any:
+    def from_proto(context_def: Message, import_scope: str | None = None) -> Any:
         """Return the context of the default graph that a protobuf describes."""
         return context_from_proto(context_def, import_scope)
 

@@ -9,6 +9,7 @@ from hpcflow import dtypes
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import InitializerLike, Nest, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.static_shape import shape_of
@@ -19,7 +20,7 @@ from hpcflow.shapes import TensorShape
 __all__ = ["foldl", "foldr", "map_fn", "scan"]
 
 
-def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int = 10,
+def map_fn(fn: Callable, elems: TensorLike, dtype: Any = None, parallel_iterations: int = 10,
            back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True,
            name: str | None = None, fn_output_signature: Any = None) -> Any:
     """Apply `fn` to each row of `elems`, and stack the results.
@@ -59,8 +60,9 @@ def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int
         return nest.pack_as(types, [rows.stacked(a) for a in written])
 
 
-def foldl(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations: int = 10,
-          back_prop: bool = True, swap_memory: bool = False, name: str | None = None) -> Any:
+def foldl(fn: Callable, elems: TensorLike, initializer: InitializerLike | None = None,
+          parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
+          name: str | None = None) -> Any:
     """Combine the rows of `elems` from the first to the last: ``a = fn(a, elems[i])``.
 
     Args:
@@ -77,17 +79,18 @@ def foldl(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations
     return _fold("foldl", fn, elems, initializer, False, name, options)
 
 
-def foldr(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations: int = 10,
-          back_prop: bool = True, swap_memory: bool = False, name: str | None = None) -> Any:
+def foldr(fn: Callable, elems: TensorLike, initializer: InitializerLike | None = None,
+          parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
+          name: str | None = None) -> Any:
     """Combine the rows of `elems` from the last to the first; see :func:`foldl`."""
     options = {"parallel_iterations": parallel_iterations, "back_prop": back_prop,
                "swap_memory": swap_memory}
     return _fold("foldr", fn, elems, initializer, True, name, options)
 
 
-def scan(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations: int = 10,
-         back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True,
-         name: str | None = None, reverse: bool = False) -> Any:
+def scan(fn: Callable, elems: Any, initializer: InitializerLike | None = None,
+         parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
+         infer_shape: bool = True, name: str | None = None, reverse: bool = False) -> Any:
     """As :func:`foldl`, but return the values after every row, stacked.
 
     Args:
@@ -127,8 +130,8 @@ def scan(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations:
         return nest.pack_as(structure, [rows.stacked(a) for a in written])
 
 
-def _fold(kind: str, fn: Callable, elems: Any, initializer: Any, reverse: bool, name: str | None,
-          options: dict[str, Any]) -> Any:
+def _fold(kind: str, fn: Callable, elems: TensorLike, initializer: InitializerLike | None,
+          reverse: bool, name: str | None, options: dict[str, Any]) -> Any:
     _check_callable(kind, fn)
     given = [] if initializer is None else nest.flatten(initializer)
     with name_scope(name, kind, [*nest.flatten(elems), *given]):
@@ -145,7 +148,7 @@ def _fold(kind: str, fn: Callable, elems: Any, initializer: Any, reverse: bool, 
         return nest.pack_as(structure, value)
 
 
-def _check_callable(kind: str, fn: Any) -> None:
+def _check_callable(kind: str, fn: Callable[..., Any]) -> None:
     if not callable(fn):
         raise TypeError(f"{kind}: fn must be callable, got {fn!r}")
 
@@ -154,7 +157,7 @@ def _step(i: Tensor, reverse: bool) -> Tensor:
     return raw_ops.Sub(i, 1) if reverse else raw_ops.Add(i, 1)
 
 
-def _types(structure: Any, rows: _Rows, from_elems: bool) -> list:
+def _types(structure: Nest, rows: _Rows, from_elems: bool) -> list:
     if from_elems:
         return [t.dtype.base_dtype for t in rows.tensors]
     return [dtypes.as_dtype(t) for t in nest.flatten(structure)]
@@ -202,11 +205,11 @@ class _Rows:
         """Whether there is a row `i`, going forwards or backwards."""
         return raw_ops.GreaterEqual(i, 0) if reverse else raw_ops.Less(i, self.count)
 
-    def read(self, i: Any) -> Any:
+    def read(self, i: TensorLike) -> Any:
         """Row `i` of every tensor, in their structure."""
         return nest.pack_as(self.structure, [a.read(i) for a in self.arrays])
 
-    def start(self, initializer: Any, reverse: bool) -> tuple[Any, list[Tensor]]:
+    def start(self, initializer: InitializerLike | None, reverse: bool) -> tuple[Any, list[Tensor]]:
         """(index of the first row to combine, the tensors of the value to start with)."""
         first: Any = self.last() if reverse else 0
         if initializer is not None:

@@ -7,7 +7,7 @@ the node's name, an IdentityN of the results.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ def _while(graph: Graph, attrs: dict[str, Any], inputs: list[Tensor], types: lis
     moving = [i for i in range(len(inputs)) if i not in fixed]
     dims = _invariant_dims(inputs, attrs["output_shapes"])
 
-    def full(variables: Any) -> list[Tensor]:
+    def full(variables: Sequence[Any]) -> list[Tensor]:
         found = list(inputs)
         for i, tensor in zip(moving, variables, strict=False):
             found[i] = tensor

@@ -8,7 +8,7 @@ shapes of the call's outputs are known, and which the compiler puts in the place
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow.graph.attr_values import Func, to_proto
 from hpcflow.graph.function_def import body_of, op_def_from_proto
@@ -19,6 +19,9 @@ from hpcflow.graph.opdef import get_op_def, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor, arg_length
 from hpcflow.graph.traversal import ancestors
 from hpcflow.ops.flow.side_effects import bring_out, has_effect
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 __all__: list[str] = []
 
@@ -37,7 +40,7 @@ class Function:
         stacks: per node of the body, where the user made it.
     """
 
-    def __init__(self, proto: Any, gradient_name: str | None = None,
+    def __init__(self, proto: Message, gradient_name: str | None = None,
                  python_gradient: Callable | None = None, shape_function: Callable | None = None,
                  stacks: dict[str, Any] | None = None) -> None:
         self._proto = proto

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hpcflow.graph.operation import Operation
+
+if TYPE_CHECKING:
+    from hpcflow.graph.graph import Graph
 
 ENABLE_CONTROL_FLOW_V2 = False
 
@@ -34,15 +37,15 @@ def IsLoopConstantEnter(op: Operation) -> bool:
     return IsLoopEnter(op) and bool(op.get_attr("is_constant"))
 
 
-def GetContainingXLAContext(ctxt: Any) -> None:
+def GetContainingXLAContext(ctxt: object) -> None:
     """Return None: nothing is compiled by XLA."""
 
 
-def GraphOrParentsInXlaContext(graph: Any) -> bool:
+def GraphOrParentsInXlaContext(graph: Graph) -> bool:
     """Return False: nothing is compiled by XLA."""
     return False
 
 
-def InXlaContext(graph: Any) -> bool:
+def InXlaContext(graph: Graph) -> bool:
     """Return False: nothing is compiled by XLA."""
     return False

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation
 from hpcflow.graph.raw import raw_ops
 
@@ -48,7 +49,7 @@ def _stream(output_stream: Any) -> str:
     return output_stream
 
 
-def _template(value: Any, tensors: list, quoted: bool = True) -> str:
+def _template(value: TensorLike, tensors: list, quoted: bool = True) -> str:
     """The text of `value`, with a place for each tensor in it, which joins `tensors`."""
     if hasattr(value, "graph") and hasattr(value, "dtype"):
         tensors.append(value)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hpcflow.base.callbacks import Callback
-from hpcflow.dtypes import as_dtype
+from hpcflow.dtypes import DTypeLike, as_dtype
 from hpcflow.graph.build import build_op
 from hpcflow.graph.opdef import get_op_def, not_differentiable, register_op
 from hpcflow.graph.shape_inference import unknown
@@ -79,7 +79,8 @@ class _Value(np.ndarray):
         return np.asarray(self)[()]
 
 
-def py_function(func: Callable, inp: list, Tout: Any, name: str | None = None) -> Any:
+def py_function(func: Callable, inp: list, Tout: Sequence[DTypeLike],
+                name: str | None = None) -> Any:
     """As :func:`py_func`, for functions whose arguments have a method ``numpy()``.
 
     They are arrays otherwise; the function returns arrays, or what ``numpy.asarray`` makes one of.

@@ -6,17 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 
 __all__: list[str] = []
 
 
-def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> tuple[Any, Any]:
+def switch(data: TensorLike, pred: TensorLike, dtype: DTypeLike | None = None,
+           name: str | None = None) -> tuple[Any, Any]:
     """Return (false output, true output): `data` leaves through the one that `pred` chooses.
 
     `dtype` is that of data which is no tensor yet.
@@ -32,7 +35,7 @@ def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> 
                 nest.rebuild(data, [s[1] for s in sides]))
 
 
-def switch_ref_or_tensor(data: Any, pred: Any, name: str = "Switch") -> tuple[Any, Any]:
+def switch_ref_or_tensor(data: Any, pred: Tensor, name: str = "Switch") -> tuple[Any, Any]:
     """As :func:`switch`, but a variable leaves by reference. Runs where `data` is."""
     data = _converted(data, as_ref=True)
     if nest.is_composite(data) or not data.dtype._is_ref_dtype:
@@ -97,28 +100,28 @@ def _each_part(value: Callable, reference: Callable, data: Any, name: str | None
     return op_type(data, name=name, **keywords)
 
 
-def enter(data: Any, frame_name: str, is_constant: bool = False, parallel_iterations: int = 10,
-          name: str | None = None) -> Any:
+def enter(data: TensorLike, frame_name: str, is_constant: bool = False,
+          parallel_iterations: int = 10, name: str | None = None) -> Any:
     """Bring `data` into the loop `frame_name`; with `is_constant` into all its iterations."""
     return _each_part(raw_ops.Enter, raw_ops.RefEnter, data, name, frame_name=frame_name,
                       is_constant=is_constant, parallel_iterations=parallel_iterations)
 
 
-def exit(data: Any, name: str | None = None) -> Any:
+def exit(data: TensorLike, name: str | None = None) -> Any:
     """Take `data` out of the loop that it is in."""
     return _each_part(raw_ops.Exit, raw_ops.RefExit, data, name)
 
 
-def next_iteration(data: Any, name: str | None = None) -> Any:
+def next_iteration(data: TensorLike, name: str | None = None) -> Any:
     """Take `data` into the next iteration of the loop that it is in."""
     return _each_part(raw_ops.NextIteration, raw_ops.RefNextIteration, data, name)
 
 
-def identity(data: Any, name: str | None = None) -> Any:
+def identity(data: TensorLike, name: str | None = None) -> Any:
     """`data` under another name; of a variable, by reference."""
     return _each_part(raw_ops.Identity, raw_ops.RefIdentity, data, name)
 
 
-def _converted(data: Any, dtype: Any = None, as_ref: bool = False) -> Any:
+def _converted(data: TensorLike, dtype: DTypeLike | None = None, as_ref: bool = False) -> Any:
     """`data` as a tensor, unless it stands for several."""
     return data if nest.is_composite(data) else convert_to_tensor(data, dtype, as_ref=as_ref)

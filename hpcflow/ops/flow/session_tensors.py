@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, device, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -22,7 +24,7 @@ register_op("DeleteSessionTensor", "handle: string", stateful=True)
 not_differentiable("GetSessionHandle", "GetSessionTensor", "DeleteSessionTensor")
 
 
-def get_session_handle(data: Any, name: str | None = None) -> Tensor:
+def get_session_handle(data: TensorLike, name: str | None = None) -> Tensor:
     """Return an operation that keeps the value of `data` in the session.
 
     Fetching it gives a handle, to be fed where :func:`get_session_tensor` asks for it; the value
@@ -37,7 +39,8 @@ def get_session_handle(data: Any, name: str | None = None) -> Tensor:
         return raw_ops.GetSessionHandle(value=data, name=name)
 
 
-def get_session_tensor(handle: Any, dtype: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def get_session_tensor(handle: Any, dtype: DTypeLike,
+                       name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return (placeholder, tensor): the tensor is the value behind the handle that is fed.
 
     Args:

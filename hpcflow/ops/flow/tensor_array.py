@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, colocate_with, control_dependencies, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.ops.common.static_shape import shape_of
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 __all__ = ["TensorArray"]
 
@@ -46,11 +47,11 @@ class TensorArray:
         for a handle that is not a tensor.
     """
 
-    def __init__(self, dtype: Any, size: Any = None, dynamic_size: bool | None = None,
-                 clear_after_read: bool | None = None, tensor_array_name: str | None = None,
-                 handle: Tensor | None = None, flow: Tensor | None = None,
-                 infer_shape: bool = True, element_shape: Any = None,
-                 name: str | None = None,
+    def __init__(self, dtype: DTypeLike, size: TensorLike | None = None,
+                 dynamic_size: bool | None = None, clear_after_read: bool | None = None,
+                 tensor_array_name: str | None = None, handle: Tensor | None = None,
+                 flow: Tensor | None = None, infer_shape: bool = True,
+                 element_shape: ShapeLike | None = None, name: str | None = None,
                  colocate_with_first_write_call: bool = True) -> None:
         self._dtype = dtypes.as_dtype(dtype).base_dtype
         self._elements = _Elements(infer_shape, element_shape)
@@ -131,7 +132,7 @@ class TensorArray:
 
     # ------------------------------------------------------------ elements
 
-    def read(self, index: Any, name: str | None = None) -> Tensor:
+    def read(self, index: TensorLike, name: str | None = None) -> Tensor:
         """Return element `index`, a scalar int32."""
         with colocate_with(self._handle):
             value = raw_ops.TensorArrayReadV3(handle=self._handle, index=index,
@@ -139,7 +140,7 @@ class TensorArray:
         value.set_shape(self._elements.shape)
         return value
 
-    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+    def write(self, index: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         """Set element `index` to `value`; returns the array after the write."""
         with name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
             value = self._convert(value)
@@ -153,7 +154,8 @@ class TensorArray:
                 handle=self._handle, indices=indices, flow_in=self._flow, dtype=self._dtype,
                 element_shape=self._elements.shape, name=name)
 
-    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+    def scatter(self, indices: TensorLike, value: TensorLike,
+                name: str | None = None) -> TensorArray:
         """Set the elements `indices` (a vector) to the rows of `value`; returns the array."""
         with name_scope(name, "TensorArrayScatter", [self._handle, indices, value]):
             value = self._convert(value)
@@ -166,7 +168,7 @@ class TensorArray:
         with name_scope(name, "TensorArrayStack", [self._handle]):
             return self.gather(raw_ops.Range(0, self.size(), 1))
 
-    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+    def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """Set the first elements to the rows of `value`; returns the array."""
         with name_scope(name, "TensorArrayUnstack", [self._handle, value]):
             value = self._convert(value)
@@ -190,7 +192,7 @@ class TensorArray:
                 element_shape_except0=rest, name=name)
         return value
 
-    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+    def split(self, value: TensorLike, lengths: Any, name: str | None = None) -> TensorArray:
         """Set the elements to pieces of `value` of the given lengths; returns the array."""
         with name_scope(name, "TensorArraySplit", [self._handle, value, lengths]):
             value = self._convert(value)
@@ -218,7 +220,7 @@ class TensorArray:
 
     # ------------------------------------------------------------ helpers
 
-    def _convert(self, value: Any) -> Tensor:
+    def _convert(self, value: TensorLike) -> Tensor:
         plain = isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "dtype")
         tensor = convert_to_tensor(value, preferred_dtype=self._dtype if plain else None,
                                    name="value")
@@ -237,7 +239,7 @@ class TensorArray:
 class _Elements:
     """What is known of the elements, shared by all objects that stand for one array."""
 
-    def __init__(self, infer: bool, shape: Any) -> None:
+    def __init__(self, infer: bool, shape: ShapeLike | None) -> None:
         self.infer = infer
         self.shape = as_shape(shape)
 
@@ -251,7 +253,7 @@ class _Elements:
             self.shape = self.shape.merge_with(shape)
 
 
-def _check_handle(handle: Any, **others: Any) -> None:
+def _check_handle(handle: Tensor | int, **others: Any) -> None:
     for name, value in others.items():
         if value is not None:
             raise ValueError(f"TensorArray: handle and {name} cannot both be given")

@@ -43,7 +43,7 @@ class _GradientArray:
             return self._op(name)(handle=self._handle, flow_in=self._flow, **arguments)
 
 
-def _read_grad(op: Operation, grad: Any) -> list:
+def _read_grad(op: Operation, grad: Tensor) -> list:
     array = _GradientArray(op, op.inputs[2])
     return [None, None, array.apply("Write", index=op.inputs[1], value=grad)]
 
@@ -54,7 +54,7 @@ def _write_grad(op: Operation, flow: Tensor) -> list:
     return [None, None, grad, flow]
 
 
-def _gather_grad(op: Operation, grad: Any) -> list:
+def _gather_grad(op: Operation, grad: Tensor) -> list:
     array = _GradientArray(op, op.inputs[2])
     return [None, None, array.apply("Scatter", indices=op.inputs[1], value=grad)]
 
@@ -66,7 +66,7 @@ def _scatter_grad(op: Operation, flow: Tensor) -> list:
     return [None, None, grad, flow]
 
 
-def _concat_grad(op: Operation, grad: Any, lengths_grad: Any) -> list:
+def _concat_grad(op: Operation, grad: Tensor, lengths_grad: object) -> list:
     array = _GradientArray(op, op.inputs[1])
     return [None, array.apply("Split", value=grad, lengths=op.outputs[1])]
 
@@ -99,7 +99,7 @@ for _version in VERSIONS:
 
 
 @RegisterGradient("TensorArrayPack")
-def _pack_grad(op: Operation, grad: Any) -> list:
+def _pack_grad(op: Operation, grad: Tensor) -> list:
     return [None, _GradientArray(op, op.inputs[1]).apply("Unpack", value=grad)]
 
 

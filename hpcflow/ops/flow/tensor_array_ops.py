@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hpcflow.graph.opdef import not_differentiable, register_op
@@ -87,7 +88,8 @@ def _register(version: str, handle: str) -> None:
     deprecated = "Use TensorArrayV3" if not version else None
     given = f"handle: {handle}"
 
-    def register(name: str, inputs: str, outputs: str, attrs: str, shape: Any) -> None:
+    def register(name: str, inputs: str, outputs: str, attrs: str,
+                 shape: Callable[..., Any]) -> None:
         register_op(f"TensorArray{name}{version}", inputs, outputs, attrs, stateful=True,
                     shape=shape, deprecated=deprecated)
 

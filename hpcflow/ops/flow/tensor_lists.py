@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -124,7 +125,7 @@ def _push_grad(op: Operation, grad: Tensor) -> Any:
 
 
 @RegisterGradient("TensorListPopBack")
-def _pop_grad(op: Operation, rest: Any, grad: Tensor) -> tuple:
+def _pop_grad(op: Operation, rest: TensorLike, grad: Tensor) -> tuple:
     rest = raw_ops.ZerosLike(op.outputs[0]) if rest is None else rest
     return raw_ops.TensorListPushBack(input_handle=rest, tensor=grad), None
 
@@ -190,7 +191,7 @@ def _gathered_rows(op: Operation, grad: Tensor, tensor: Tensor, indices: Tensor)
 
 
 @RegisterGradient("TensorListConcatV2")
-def _concat_grad(op: Operation, grad: Tensor, _: Any) -> tuple:
+def _concat_grad(op: Operation, grad: Tensor, _: object) -> tuple:
     return raw_ops.TensorListSplit(tensor=grad, element_shape=_kind(op.inputs[0]),
                                    lengths=op.outputs[1]), None, None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow.graph import nest
@@ -10,6 +10,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import show
@@ -21,7 +22,7 @@ from hpcflow.shapes import TensorShape, as_shape
 __all__ = ["while_loop"]
 
 
-def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: Any = None,
+def while_loop(cond: Callable, body: Callable, loop_vars: TensorLike, shape_invariants: Any = None,
                parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
                name: str | None = None, maximum_iterations: Any = None,
                return_same_structure: bool = False) -> Any:
@@ -77,7 +78,8 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
         return loop.result(return_same_structure)
 
 
-def _check_arguments(cond: Any, body: Any, loop_vars: Any, parallel_iterations: Any) -> None:
+def _check_arguments(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Nest,
+                     parallel_iterations: int) -> None:
     if not callable(cond):
         raise TypeError(f"while_loop: 'cond' must be callable, got {cond!r}")
     if not callable(body):
@@ -91,7 +93,7 @@ def _check_arguments(cond: Any, body: Any, loop_vars: Any, parallel_iterations: 
                         f"{parallel_iterations!r}")
 
 
-def _graph_values(loop_vars: Any) -> list:
+def _graph_values(loop_vars: Nest) -> list:
     """The tensors among the loop variables, which tell the graph to build in."""
     return [t for leaf in nest.flatten(loop_vars) for t in nest.expand(leaf)]
 
@@ -109,7 +111,7 @@ def _value(tensor: Tensor) -> Tensor:
 
 
 def _invariant_dims(loop_vars: Any, leaves: list, initial: list[Tensor],
-                    invariants: Any) -> list[Dims]:
+                    invariants: Sequence[TensorShape]) -> list[Dims]:
     """The dims of every tensor of the loop variables in all iterations."""
     given = list(invariants) if isinstance(invariants, (list, tuple)) else [invariants]
     nest.check_same(list(loop_vars), given, "while_loop: loop_vars and shape_invariants")
@@ -125,7 +127,7 @@ def _invariant_dims(loop_vars: Any, leaves: list, initial: list[Tensor],
     return dims
 
 
-def _leaf_dims(leaf: Any, dims: Dims) -> list[Dims]:
+def _leaf_dims(leaf: Tensor, dims: Dims) -> list[Dims]:
     if isinstance(leaf, IndexedSlices):
         rows = None if dims is None else (None, *dims[1:])
         rank = None if dims is None else len(dims)
@@ -197,7 +199,7 @@ class _Loop:
     def _packed(self, tensors: list[Tensor]) -> Any:
         return nest.pack_as(self.structure, nest.rebuild_all(self.leaves, tensors))
 
-    def _following(self, result: Any) -> list[Tensor]:
+    def _following(self, result: Tensor | Sequence[Any]) -> list[Tensor]:
         """The tensors of what the body returned, checked against the variables."""
         structure = list(self.structure)
         returned, result = result, _as_sequence(result, structure)
@@ -215,12 +217,12 @@ class _Loop:
         return tensors
 
 
-def _is_one_of_each(result: Any, structure: list) -> bool:
+def _is_one_of_each(result: Tensor | Sequence[Any], structure: list) -> bool:
     """Whether the body returned a container with an entry per loop variable."""
     return isinstance(result, (list, tuple)) and _matches(structure, result)
 
 
-def _as_sequence(result: Any, structure: list) -> list:
+def _as_sequence(result: Tensor | Sequence[Any], structure: list) -> list:
     """What the body returned as a list with one entry per loop variable."""
     if not isinstance(result, (list, tuple)):
         return [result]
@@ -229,7 +231,7 @@ def _as_sequence(result: Any, structure: list) -> list:
     return list(result)
 
 
-def _matches(structure: list, result: Any) -> bool:
+def _matches(structure: list, result: Sequence[Any]) -> bool:
     try:
         nest.check_same(structure, list(result))
     except (TypeError, ValueError):
@@ -268,8 +270,8 @@ def _check_invariant(enter: Tensor, dims: Dims, following: Tensor) -> None:
 # ---------------------------------------------------------------- a limit
 
 
-def _limited(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: Any, limit: Any,
-             same_structure: bool, **options: Any) -> Any:
+def _limited(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: Any,
+             limit: TensorLike, same_structure: bool, **options: Any) -> Any:
     """The loop with a counter as one more variable."""
     limit = convert_to_tensor(limit, name="maximum_iterations")
     if limit.get_shape().ndims not in (None, 0):

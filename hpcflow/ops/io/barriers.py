@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import known_number, resource_handle, scalar
 from hpcflow.ops.io.queues import check_defined, component_lists
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import ShapeLike, TensorShape
 
 __all__ = ["Barrier"]
 
@@ -58,8 +61,8 @@ class Barrier:
     Raises ``ValueError`` for shapes that do not belong to the types, or have no elements.
     """
 
-    def __init__(self, types: Any, shapes: Any = None, shared_name: str | None = None,
-                 name: str = "barrier") -> None:
+    def __init__(self, types: Sequence[DTypeLike], shapes: Sequence[ShapeLike] | None = None,
+                 shared_name: str | None = None, name: str = "barrier") -> None:
         self._types, given, _ = component_lists(types, shapes)
         given = given or []
         check_defined(given)
@@ -85,7 +88,7 @@ class Barrier:
         """The name of the barrier's op."""
         return self._barrier_ref.op.name
 
-    def insert_many(self, component_index: int, keys: Any, values: Any,
+    def insert_many(self, component_index: int, keys: TensorLike, values: Sequence[TensorLike],
                     name: str | None = None) -> Operation:
         """Return an op that gives one component of each of `keys` its value.
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from hpcflow import dtypes
-from hpcflow.dtypes import as_dtype
+from hpcflow.dtypes import DType, as_dtype
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor
@@ -106,7 +107,7 @@ class _Plan:
         if both:
             raise ValueError(f"Dense and sparse keys must not intersect; intersection: {both}")
 
-    def _add_sparse(self, key: str, dtype: Any) -> None:
+    def _add_sparse(self, key: str, dtype: DType) -> None:
         dtype = as_dtype(dtype)
         if self.sparse.setdefault(key, dtype) != dtype:
             raise ValueError(f"Conflicting type {dtype.name} vs {self.sparse[key].name} for "
@@ -143,7 +144,7 @@ def _index_keys(feature: SparseFeature) -> list[str]:
     return [keys] if isinstance(keys, str) else list(keys)
 
 
-def _check_dense(key: str, feature: Any) -> None:
+def _check_dense(key: str, feature: FixedLenFeature) -> None:
     if feature.shape is None:
         raise ValueError(f"Missing shape for feature {key}.")
     dims = as_shape(feature.shape)
@@ -158,7 +159,7 @@ def _check_dense(key: str, feature: Any) -> None:
                          f"{dims}.")
 
 
-def _default_of(key: str, feature: Any) -> Tensor:
+def _default_of(key: str, feature: FixedLenFeature) -> Tensor:
     dtype, default = as_dtype(feature.dtype), feature.default_value
     if isinstance(feature, FixedLenSequenceFeature):
         blank: Any = "" if dtype is dtypes.string else 0
@@ -174,8 +175,8 @@ def _sparse_of(indices: list, values: list, shapes: list) -> list[SparseTensor]:
     return [SparseTensor(*parts) for parts in zip(indices, values, shapes, strict=True)]
 
 
-def parse_example(serialized: Any, features: dict[str, Any], name: str | None = None,
-                  example_names: Any = None) -> dict[str, Any]:
+def parse_example(serialized: TensorLike, features: dict[str, Any], name: str | None = None,
+                  example_names: TensorLike | None = None) -> dict[str, Any]:
     """Parse a vector of serialized ``Example`` messages.
 
     Args:
@@ -200,8 +201,8 @@ def parse_example(serialized: Any, features: dict[str, Any], name: str | None = 
     return _parse_examples(serialized, plan, name, example_names)
 
 
-def _parse_examples(serialized: Any, plan: _Plan, name: str | None,
-                    example_names: Any) -> dict[str, Any]:
+def _parse_examples(serialized: TensorLike, plan: _Plan, name: str | None,
+                    example_names: TensorLike | None) -> dict[str, Any]:
     for key, feature in plan.dense.items():
         if isinstance(feature, FixedLenSequenceFeature) and not feature.allow_missing:
             raise ValueError("Unsupported: FixedLenSequenceFeature requires allow_missing to be "
@@ -217,8 +218,8 @@ def _parse_examples(serialized: Any, plan: _Plan, name: str | None,
         return plan.results(_sparse_of(indices, values, shapes), dense)
 
 
-def parse_single_example(serialized: Any, features: dict[str, Any], name: str | None = None,
-                         example_names: Any = None) -> dict[str, Any]:
+def parse_single_example(serialized: TensorLike, features: dict[str, Any], name: str | None = None,
+                         example_names: TensorLike | None = None) -> dict[str, Any]:
     """Parse one serialized ``Example``, a scalar string; as :func:`parse_example`, no batch.
 
     `example_names` is a scalar, too.
@@ -235,7 +236,7 @@ def parse_single_example(serialized: Any, features: dict[str, Any], name: str | 
         return {key: _only(value) for key, value in parsed.items()}
 
 
-def _only(value: Any) -> Any:
+def _only(value: Tensor) -> Any:
     """The only row of a batch."""
     if isinstance(value, Tensor):
         return raw_ops.Squeeze(value, squeeze_dims=[0])
@@ -244,7 +245,7 @@ def _only(value: Any) -> Any:
 
 
 def parse_single_sequence_example(
-        serialized: Any, context_features: dict[str, Any] | None = None,
+        serialized: TensorLike, context_features: dict[str, Any] | None = None,
         sequence_features: dict[str, Any] | None = None, example_name: Any = None,
         name: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parse one serialized ``SequenceExample``, a scalar string.

@@ -9,9 +9,8 @@ all in one op, for graphs that contain them.
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow import dtypes
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -220,7 +219,7 @@ not_differentiable(
     "ShardedFilename", "ShardedFilespec", "ReadFile", "WriteFile", "MatchingFiles")
 
 
-def read_file(filename: Any, name: str | None = None) -> Tensor:
+def read_file(filename: TensorLike, name: str | None = None) -> Tensor:
     """Return the content of the file called `filename` (a scalar string) as a scalar string.
 
     Raises (when run) ``NotFoundError`` if there is no such file.
@@ -228,7 +227,7 @@ def read_file(filename: Any, name: str | None = None) -> Tensor:
     return raw_ops.ReadFile(filename, name=name)
 
 
-def write_file(filename: Any, contents: Any, name: str | None = None) -> Operation:
+def write_file(filename: TensorLike, contents: TensorLike, name: str | None = None) -> Operation:
     """Write `contents` to the file called `filename` (scalar strings), replacing it.
 
     Missing directories are made.
@@ -236,7 +235,7 @@ def write_file(filename: Any, contents: Any, name: str | None = None) -> Operati
     return raw_ops.WriteFile(filename, contents, name=name)
 
 
-def matching_files(pattern: Any, name: str | None = None) -> Tensor:
+def matching_files(pattern: TensorLike, name: str | None = None) -> Tensor:
     """Return the sorted names of the files that match the glob `pattern` (or any of several).
 
     ``*`` and ``?`` do not match a slash. The result is a vector of strings.

@@ -6,6 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from hpcflow.base.keywords import also_called
+from hpcflow.dtypes import DTypeLike
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -136,7 +138,7 @@ not_differentiable("DecodeRaw", "DecodeCSV", "DecodeJSONExample", "ParseTensor",
 
 
 @also_called(input_bytes="bytes")
-def decode_raw(bytes: Any, out_type: Any, little_endian: bool | None = None,
+def decode_raw(bytes: TensorLike, out_type: DTypeLike, little_endian: bool | None = None,
                name: str | None = None) -> Tensor:
     """Return the numbers whose memory the strings `bytes` hold, in a last dimension of their own.
 
@@ -146,7 +148,7 @@ def decode_raw(bytes: Any, out_type: Any, little_endian: bool | None = None,
     return raw_ops.DecodeRaw(bytes, out_type=out_type, little_endian=little_endian, name=name)
 
 
-def decode_csv(records: Any, record_defaults: Any, field_delim: str | None = None,
+def decode_csv(records: TensorLike, record_defaults: Tensor, field_delim: str | None = None,
                name: str | None = None, use_quote_delim: bool = True, na_value: str = "",
                select_cols: Any = None) -> list[Tensor]:
     """Split CSV records (RFC 4180, without headers) into fields, a tensor each.
@@ -178,7 +180,7 @@ def decode_csv(records: Any, record_defaults: Any, field_delim: str | None = Non
                              select_cols=columns, name=name)
 
 
-def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
+def decode_json_example(json_examples: TensorLike, name: str | None = None) -> Tensor:
     """Return serialized ``Example`` messages for strings that hold them as JSON.
 
     Raises (when run) ``InvalidArgumentError`` for what is no example in JSON.
@@ -186,7 +188,7 @@ def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
     return raw_ops.DecodeJSONExample(json_examples, name=name)
 
 
-def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
+def parse_tensor(serialized: TensorLike, out_type: DTypeLike, name: str | None = None) -> Tensor:
     """Return the tensor of type `out_type` that a serialized ``TensorProto`` holds.
 
     Raises (when run) ``InvalidArgumentError`` for another type, or what is no such message.

@@ -7,13 +7,15 @@ shared by name.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, get_default_graph, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -26,7 +28,7 @@ from hpcflow.graph.shape_inference import (
 )
 from hpcflow.ops.flow.cond import cond
 from hpcflow.ops.random.random_ops import get_seed
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 __all__ = ["FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue"]
 
@@ -169,7 +171,7 @@ class QueueBase:
         """The name of each component, or None."""
         return self._names
 
-    def enqueue(self, vals: Any, name: str | None = None) -> Operation:
+    def enqueue(self, vals: TensorLike, name: str | None = None) -> Operation:
         """Return an op that adds one element; `vals` is a tensor, a tuple or list, or a dict."""
         with name_scope(name, f"{self._name}_enqueue", self._scope_values(vals)) as scope:
             values = self._components(vals)
@@ -177,7 +179,7 @@ class QueueBase:
                 value.get_shape().assert_is_compatible_with(shape)
             return self._op("QueueEnqueue", components=values, name=scope)
 
-    def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
+    def enqueue_many(self, vals: Sequence[Any], name: str | None = None) -> Operation:
         """Return an op that adds the slices of `vals` along their first dimension."""
         with name_scope(name, f"{self._name}_EnqueueMany", self._scope_values(vals)) as scope:
             values = self._components(vals)
@@ -194,7 +196,7 @@ class QueueBase:
                        name=name or f"{self._name}_Dequeue")
         return self._result(out, lambda shape: shape)
 
-    def dequeue_many(self, n: Any, name: str | None = None) -> Any:
+    def dequeue_many(self, n: TensorLike, name: str | None = None) -> Any:
         """Return `n` elements, each component stacked along a new first dimension."""
         out = self._op("QueueDequeueMany", n=n, component_types=self._dtypes,
                        name=name or f"{self._name}_DequeueMany")
@@ -202,7 +204,7 @@ class QueueBase:
         first = None if count is None else int(count)
         return self._result(out, lambda shape: TensorShape([first]).concatenate(shape))
 
-    def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
+    def dequeue_up_to(self, n: TensorLike, name: str | None = None) -> Any:
         """As :meth:`dequeue_many`, but a closed queue gives what it has left, if anything."""
         out = self._op("QueueDequeueUpTo", n=n, component_types=self._dtypes,
                        name=name or f"{self._name}_DequeueUpTo")
@@ -229,12 +231,12 @@ class QueueBase:
         with get_default_graph().colocate_with(self._queue_ref.op):
             return getattr(raw_ops, op_type + version)(handle=self._queue_ref, **keywords)
 
-    def _scope_values(self, vals: Any) -> list:
+    def _scope_values(self, vals: TensorLike) -> list:
         if isinstance(vals, (list, tuple)):
             return list(vals)
         return list(vals.values()) if isinstance(vals, dict) else [vals]
 
-    def _components(self, vals: Any) -> list[Tensor]:
+    def _components(self, vals: TensorLike) -> list[Tensor]:
         """`vals` in the order of the components, as tensors of their dtypes."""
         if isinstance(vals, dict):
             if not self._names:
@@ -253,7 +255,7 @@ class QueueBase:
         return [convert_to_tensor(v, t, f"component_{i}")
                 for i, (v, t) in enumerate(zip(vals, self._dtypes, strict=True))]
 
-    def _result(self, outputs: list[Tensor], shape_of: Any) -> Any:
+    def _result(self, outputs: list[Tensor], shape_of: Callable[..., Any]) -> Any:
         for tensor, shape in zip(outputs, self._shapes, strict=True):
             tensor.set_shape(shape_of(shape))
         if self._names:
@@ -261,7 +263,7 @@ class QueueBase:
         return outputs[0] if len(outputs) == 1 else outputs
 
 
-def _selected(index: Any, handles: list[Tensor]) -> Tensor:
+def _selected(index: TensorLike, handles: list[Tensor]) -> Tensor:
     """``handles[index]``; an index that is out of range is an error of the step."""
     index = convert_to_tensor(index, dtypes_lib.int32, name="index")
     inside = raw_ops.LogicalAnd(raw_ops.GreaterEqual(index, 0),
@@ -317,8 +319,9 @@ class FIFOQueue(QueueBase):
         shared_name: share the queue under this name between sessions.
     """
 
-    def __init__(self, capacity: int, dtypes: Any, shapes: Any = None, names: Any = None,
-                 shared_name: str | None = None, name: str = "fifo_queue") -> None:
+    def __init__(self, capacity: int, dtypes: Any, shapes: ShapeLike | None = None,
+                 names: Any = None, shared_name: str | None = None,
+                 name: str = "fifo_queue") -> None:
         types, shapes, names = component_lists(dtypes, shapes, names)
         check_defined(shapes)
         handle = raw_ops.FIFOQueueV2(component_types=types, shapes=shapes or [], capacity=capacity,
@@ -334,8 +337,9 @@ class RandomShuffleQueue(QueueBase):
     shuffling good. Other arguments as :class:`FIFOQueue`.
     """
 
-    def __init__(self, capacity: int, min_after_dequeue: int, dtypes: Any, shapes: Any = None,
-                 names: Any = None, seed: int | None = None, shared_name: str | None = None,
+    def __init__(self, capacity: int, min_after_dequeue: int, dtypes: Sequence[DTypeLike],
+                 shapes: Sequence[ShapeLike] | None = None, names: Any = None,
+                 seed: int | None = None, shared_name: str | None = None,
                  name: str = "random_shuffle_queue") -> None:
         types, shapes, names = component_lists(dtypes, shapes, names)
         check_defined(shapes)
@@ -357,7 +361,7 @@ class PaddingFIFOQueue(QueueBase):
     `shapes` is required; its unknown dimensions are those that may vary.
     """
 
-    def __init__(self, capacity: int, dtypes: Any, shapes: Any, names: Any = None,
+    def __init__(self, capacity: int, dtypes: Sequence[Any], shapes: ShapeLike, names: Any = None,
                  shared_name: str | None = None, name: str = "padding_fifo_queue") -> None:
         types, shapes, names = component_lists(dtypes, shapes, names)
         if shapes is None:
@@ -372,7 +376,7 @@ class PaddingFIFOQueue(QueueBase):
             shared_name=shared_name or "", name=name, container=get_default_graph()._container)
         super().__init__(types, shapes, names, handle)
 
-    def dequeue_many(self, n: Any, name: str | None = None) -> Any:
+    def dequeue_many(self, n: TensorLike, name: str | None = None) -> Any:
         """Return `n` elements, padded to a common shape and stacked."""
         return super().dequeue_many(n, name)
 
@@ -383,7 +387,8 @@ class PriorityQueue(QueueBase):
     `types` and `shapes` are those of the components behind the priority.
     """
 
-    def __init__(self, capacity: int, types: Any, shapes: Any = None, names: Any = None,
+    def __init__(self, capacity: int, types: Sequence[Any],
+                 shapes: Sequence[ShapeLike] | None = None, names: Any = None,
                  shared_name: str | None = None, name: str = "priority_queue") -> None:
         given, shapes, names = component_lists(types, shapes, names)
         check_defined(shapes)

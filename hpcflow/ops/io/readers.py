@@ -6,16 +6,20 @@ operations wait for names without holding a thread.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import resource_handle, scalar, with_rank
 from hpcflow.ops.io.queues import QueueBase
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 __all__ = ["FixedLengthRecordReader", "IdentityReader", "ReaderBase", "TFRecordReader",
            "TextLineReader", "WholeFileReader"]
@@ -114,7 +118,8 @@ class ReaderBase:
         """
         return ReaderRead(*self._op("ReaderRead", name, queue_handle=self._queue_ref(queue)))
 
-    def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> ReaderReadUpTo:
+    def read_up_to(self, queue: Any, num_records: TensorLike,
+                   name: str | None = None) -> ReaderReadUpTo:
         """Return up to `num_records` records as vectors (keys, values).
 
         There are fewer, but at least one, where a file ends. Raises as :meth:`read`.
@@ -138,7 +143,7 @@ class ReaderBase:
         """
         return self._op("ReaderSerializeState", name)
 
-    def restore_state(self, state: Any, name: str | None = None) -> Operation:
+    def restore_state(self, state: Nest, name: str | None = None) -> Operation:
         """Return an operation that goes back to a state that :meth:`serialize_state` gave.
 
         Raises (when run) ``InvalidArgumentError`` for other strings.
@@ -210,7 +215,7 @@ class TFRecordReader(ReaderBase):
     `options` is a ``python_io.TFRecordOptions``: how the files are compressed.
     """
 
-    def __init__(self, name: str | None = None, options: Any = None) -> None:
+    def __init__(self, name: str | None = None, options: Message | None = None) -> None:
         kind = "" if options is None else options.get_compression_type_string(options)
         super().__init__(_handle("TFRecordReader", name, compression_type=kind))
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import scalar, unknown
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 __all__ = ["StagingArea"]
 
@@ -40,8 +42,8 @@ class StagingArea:
         memory_limit: how many bytes fit. 0: any number.
     """
 
-    def __init__(self, dtypes: Any, shapes: Any = None, names: list[str] | None = None,
-                 shared_name: str | None = None, capacity: int = 0,
+    def __init__(self, dtypes: Sequence[DTypeLike], shapes: Sequence[ShapeLike] | None = None,
+                 names: list[str] | None = None, shared_name: str | None = None, capacity: int = 0,
                  memory_limit: int = 0) -> None:
         self._dtypes = [dtypes_lib.as_dtype(t) for t in dtypes]
         self._shapes = ([TensorShape(None)] * len(self._dtypes) if shapes is None
@@ -82,7 +84,7 @@ class StagingArea:
         """How many bytes fit; 0 stands for any number."""
         return self._memory_limit
 
-    def put(self, values: Any, name: str | None = None) -> Operation:
+    def put(self, values: TensorLike, name: str | None = None) -> Operation:
         """Return an op that adds one element: a tensor, a list, or a dict.
 
         Raises ``ValueError`` for components that do not fit.

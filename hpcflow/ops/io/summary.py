@@ -5,19 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, get_collection, name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, show
 from hpcflow.graph.shape_inference import scalar as scalar_shape
 from hpcflow.ops.common.type_sets import ORDERED
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 __all__: list[str] = []  # they are in hpcflow.summary, not in hpcflow
 
@@ -108,13 +112,13 @@ def _summary_scope(name: str, family: str | None, values: list,
         yield f"{family}/{scope.rstrip('/')}", scope
 
 
-def _collected(summary: Tensor, collections: Any) -> Tensor:
+def _collected(summary: Tensor, collections: Sequence[str] | None) -> Tensor:
     for key in [GraphKeys.SUMMARIES] if collections is None else collections:
         add_to_collection(key, summary)
     return summary
 
 
-def scalar(name: str, tensor: Any, collections: Any = None,
+def scalar(name: str, tensor: Any, collections: Collections | None = None,
            family: str | None = None) -> Tensor:
     """Return a summary (a serialized ``Summary``, a scalar string) of one number.
 
@@ -127,7 +131,7 @@ def scalar(name: str, tensor: Any, collections: Any = None,
     return _collected(summary, collections)
 
 
-def histogram(name: str, values: Any, collections: Any = None,
+def histogram(name: str, values: TensorLike, collections: Collections | None = None,
               family: str | None = None) -> Tensor:
     """Return a summary of the distribution of the real numbers `values`, of any shape.
 
@@ -138,8 +142,8 @@ def histogram(name: str, values: Any, collections: Any = None,
     return _collected(summary, collections)
 
 
-def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None,
-          family: str | None = None) -> Tensor:
+def image(name: str, tensor: TensorLike, max_outputs: int = 3,
+          collections: Collections | None = None, family: str | None = None) -> Tensor:
     """Return a summary of up to `max_outputs` images, as PNG.
 
     `tensor` has shape ``[batch, height, width, channels]`` with 1 (gray), 3 (RGB) or 4 (RGBA)
@@ -153,8 +157,8 @@ def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None,
     return _collected(summary, collections)
 
 
-def audio(name: str, tensor: Any, sample_rate: Any, max_outputs: int = 3,
-          collections: Any = None, family: str | None = None) -> Tensor:
+def audio(name: str, tensor: TensorLike, sample_rate: TensorLike, max_outputs: int = 3,
+          collections: Collections | None = None, family: str | None = None) -> Tensor:
     """Return a summary of up to `max_outputs` pieces of audio, as 16-bit WAV.
 
     `tensor` has shape ``[batch, frames]`` or ``[batch, frames, channels]`` with values in
@@ -169,7 +173,7 @@ def audio(name: str, tensor: Any, sample_rate: Any, max_outputs: int = 3,
     return _collected(summary, collections)
 
 
-def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
+def text(name: str, tensor: TensorLike, collections: Collections | None = None) -> Tensor:
     """Return a summary of text, which TensorBoard shows as Markdown.
 
     `tensor` holds strings; a matrix is shown as a table. Raises ``ValueError`` for another type.
@@ -193,8 +197,8 @@ def _plugin_metadata(plugin: str) -> bytes:
     return metadata.SerializeToString()
 
 
-def tensor_summary(name: str, tensor: Any, summary_description: Any = None,
-                   collections: Any = None, summary_metadata: Any = None,
+def tensor_summary(name: str, tensor: TensorLike, summary_description: Message | None = None,
+                   collections: Collections | None = None, summary_metadata: Any = None,
                    family: str | None = None, display_name: str | None = None) -> Tensor:
     """Return a summary that holds a tensor as it is.
 
@@ -230,7 +234,7 @@ def _metadata(given: Any, description: Any, display_name: str | None) -> bytes:
     return metadata.SerializeToString()
 
 
-def get_summary_description(node_def: Any) -> Any:
+def get_summary_description(node_def: Message) -> Any:
     """Return the ``SummaryDescription`` of a TensorSummary node.
 
     Raises ``ValueError`` for a node of another type.
@@ -244,7 +248,8 @@ def get_summary_description(node_def: Any) -> Any:
     return json_format.Parse(encoded or "{}", SummaryDescription())
 
 
-def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
+def merge(inputs: Sequence[Any], collections: Collections | None = None,
+          name: str | None = None) -> Tensor:
     """Return one summary that holds all values of several.
 
     Raises (when run) ``InvalidArgumentError`` if two have the same tag.

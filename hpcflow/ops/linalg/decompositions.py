@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -205,7 +206,8 @@ def _scaled(x: Tensor, s: Tensor, axis: int) -> Tensor:
 # ---------------------------------------------------------------- building
 
 
-def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
+def qr(input: TensorLike, full_matrices: bool = False,
+       name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return (q, r) with ``input = q @ r``: orthonormal columns and an upper triangle.
 
     Args:
@@ -217,7 +219,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tupl
     return q, r
 
 
-def self_adjoint_eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def self_adjoint_eig(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return (eigenvalues, eigenvectors) of symmetric matrices, in ascending order.
 
     Args:
@@ -232,12 +234,12 @@ def self_adjoint_eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tens
     return e, v
 
 
-def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Tensor:
+def self_adjoint_eigvals(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Return the eigenvalues of symmetric matrices ``[..., N, N]`` in ascending order."""
     return raw_ops.SelfAdjointEigV2(input=tensor, compute_v=False, name=name)[0]
 
 
-def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True,
+def svd(tensor: TensorLike, full_matrices: bool = False, compute_uv: bool = True,
         name: str | None = None) -> Any:
     """Return (s, u, v) with ``tensor = u diag(s) vᴴ``, or s alone without `compute_uv`.
 

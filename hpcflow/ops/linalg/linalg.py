@@ -10,6 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -114,12 +115,12 @@ register_with_batch("MatrixSolveLs", _LS_INPUTS, "output: T", f"{_COMPLEX}; {_FA
 # ---------------------------------------------------------------- gradients
 
 
-def product(x: Any, y: Any, adj_x: bool = False, adj_y: bool = False) -> Tensor:
+def product(x: TensorLike, y: TensorLike, adj_x: bool = False, adj_y: bool = False) -> Tensor:
     """The products of matrices of any batch."""
     return raw_ops.BatchMatMul(x, y, adj_x, adj_y)
 
 
-def adjoint(matrix: Any, name: str | None = None) -> Tensor:
+def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Return the conjugate transposes of matrices, of unknown ranks too."""
     with name_scope(name, "adjoint", [matrix]):
         return _conjugate(_swapped(convert_to_tensor(matrix)))
@@ -163,7 +164,7 @@ def _determinant_grad(op: Operation, grad: Tensor) -> Tensor:
 
 
 @RegisterGradient("LogMatrixDeterminant")
-def _log_determinant_grad(op: Operation, _: Any, grad: Tensor) -> Tensor:
+def _log_determinant_grad(op: Operation, _: Tensor, grad: Tensor) -> Tensor:
     """The sign is constant but for jumps (a phase of complex numbers too is taken for constant)."""
     if grad.dtype.is_complex:  # the logarithm is real whatever its type says
         grad = raw_ops.Cast(real(grad), DstT=grad.dtype.base_dtype)
@@ -237,7 +238,7 @@ def _least_squares_grad(op: Operation, grad: Tensor) -> tuple:
     return (*grads, None)
 
 
-def _gram(matrix: Tensor, regularizer: Any, rows: bool) -> Tensor:
+def _gram(matrix: Tensor, regularizer: Tensor, rows: bool) -> Tensor:
     """The regularized products of rows (or of columns) with each other."""
     gram = product(matrix, matrix, adj_x=not rows, adj_y=rows)
     weight = raw_ops.Cast(regularizer, DstT=matrix.dtype.base_dtype)
@@ -246,7 +247,7 @@ def _gram(matrix: Tensor, regularizer: Any, rows: bool) -> Tensor:
 
 
 def _overdetermined(matrix: Tensor, rhs: Tensor, x: Tensor, grad: Tensor,
-                    regularizer: Any) -> tuple:
+                    regularizer: Tensor) -> tuple:
     """``x = (AᴴA + λ)⁻¹ Aᴴ b``."""
     z = raw_ops.MatrixSolve(_gram(matrix, regularizer, False), grad)
     xz = product(x, z, adj_y=True)
@@ -255,7 +256,7 @@ def _overdetermined(matrix: Tensor, rhs: Tensor, x: Tensor, grad: Tensor,
 
 
 def _underdetermined(matrix: Tensor, rhs: Tensor, x: Tensor, grad: Tensor,
-                     regularizer: Any) -> tuple:
+                     regularizer: Tensor) -> tuple:
     """``x = Aᴴ (AAᴴ + λ)⁻¹ b``, written out below, as no gradient flows from x to λ."""
     gram = _gram(matrix, regularizer, True)
     by_rhs = raw_ops.MatrixSolve(gram, product(matrix, grad))
@@ -269,7 +270,7 @@ def _underdetermined(matrix: Tensor, rhs: Tensor, x: Tensor, grad: Tensor,
 # ---------------------------------------------------------------- building
 
 
-def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+def matrix_inverse(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
     """Return the inverses of square matrices ``[..., M, M]`` (or of their adjoints).
 
     Raises:
@@ -278,12 +279,12 @@ def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -
     return raw_ops.MatrixInverse(input=input, adjoint=bool(adjoint), name=name)
 
 
-def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
+def matrix_determinant(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the determinants of square matrices: from ``[..., M, M]`` to ``[...]``."""
     return raw_ops.MatrixDeterminant(input=input, name=name)
 
 
-def slogdet(input: Any, name: str | None = None) -> Any:
+def slogdet(input: TensorLike, name: str | None = None) -> Any:
     """Return (sign, log_abs_determinant) of square matrices: from ``[..., M, M]`` to ``[...]``.
 
     The determinant is ``sign exp(log_abs_determinant)``, also where that overflows.
@@ -291,7 +292,7 @@ def slogdet(input: Any, name: str | None = None) -> Any:
     return raw_ops.LogMatrixDeterminant(input=input, name=name)
 
 
-def logdet(matrix: Any, name: str | None = None) -> Tensor:
+def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Return the logarithm of the determinants of Hermitian positive definite matrices."""
     with name_scope(name, "logdet", [matrix]):
         factor = raw_ops.MatrixDiagPart(cholesky(matrix))
@@ -299,7 +300,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
         return raw_ops.Mul(number(diagonal, 2.0), raw_ops.Sum(diagonal, np.int32(-1)))
 
 
-def cholesky(input: Any, name: str | None = None) -> Tensor:
+def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the lower triangles L with ``L Lᵀ = input``.
 
     `input` are symmetric positive definite matrices ``[..., M, M]``, of which only the lower
@@ -311,7 +312,7 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
     return raw_ops.Cholesky(input=input, name=name)
 
 
-def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
+def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Tensor:
     """Return X with ``A X = rhs`` from the Cholesky factors `chol` of A.
 
     Args:
@@ -324,7 +325,8 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
         return raw_ops.MatrixTriangularSolve(chol, half, lower=True, adjoint=True)
 
 
-def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+def matrix_solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False,
+                 name: str | None = None) -> Tensor:
     """Return X with ``matrix X = rhs`` (or ``adjoint(matrix) X = rhs``).
 
     Args:
@@ -339,7 +341,7 @@ def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None 
     return raw_ops.MatrixSolve(matrix=matrix, rhs=rhs, adjoint=bool(adjoint), name=name)
 
 
-def matrix_triangular_solve(matrix: Any, rhs: Any, lower: bool | None = None,
+def matrix_triangular_solve(matrix: TensorLike, rhs: TensorLike, lower: bool | None = None,
                             adjoint: bool | None = None, name: str | None = None) -> Tensor:
     """Return X with ``matrix X = rhs`` for triangular matrices; the other triangle is not read.
 
@@ -357,8 +359,8 @@ def matrix_triangular_solve(matrix: Any, rhs: Any, lower: bool | None = None,
                                          adjoint=bool(adjoint), name=name)
 
 
-def matrix_solve_ls(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
-                    name: str | None = None) -> Tensor:
+def matrix_solve_ls(matrix: TensorLike, rhs: TensorLike, l2_regularizer: float = 0.0,
+                    fast: bool = True, name: str | None = None) -> Tensor:
     """Return the X that minimize ``|matrix X - rhs|² + l2_regularizer |X|²``.
 
     Of several, that of the smallest norm.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -93,7 +94,8 @@ def _conj(x: Tensor) -> Tensor:
     return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
-def product_grads(multiply: Any, a: Any, b: Any, grad: Any, flip_a: bool, flip_b: bool) -> tuple:
+def product_grads(multiply: Callable[..., Any], a: TensorLike, b: TensorLike, grad: Tensor,
+                  flip_a: bool, flip_b: bool) -> tuple:
     """Gradients of a·b with either factor transposed; ``multiply(x, y, flip_x, flip_y)``."""
     if not flip_a and not flip_b:
         return multiply(grad, b, False, True), multiply(a, grad, True, False)
@@ -105,20 +107,20 @@ def product_grads(multiply: Any, a: Any, b: Any, grad: Any, flip_a: bool, flip_b
 
 
 @RegisterGradient("MatMul")
-def _matmul_grad(op: Operation, grad: Any) -> tuple:
+def _matmul_grad(op: Operation, grad: Tensor) -> tuple:
     a, b = (_conj(t) for t in op.inputs)
 
-    def multiply(x: Any, y: Any, flip_x: bool, flip_y: bool) -> Tensor:
+    def multiply(x: TensorLike, y: TensorLike, flip_x: bool, flip_y: bool) -> Tensor:
         return raw_ops.MatMul(x, y, transpose_a=flip_x, transpose_b=flip_y)
 
     return product_grads(multiply, a, b, grad, op.attr("transpose_a"), op.attr("transpose_b"))
 
 
 @RegisterGradient("BatchMatMul")
-def _batch_matmul_grad(op: Operation, grad: Any) -> tuple:
+def _batch_matmul_grad(op: Operation, grad: Tensor) -> tuple:
     """The adjoints conjugate already, so the factors themselves are used."""
 
-    def multiply(x: Any, y: Any, adj_x: bool, adj_y: bool) -> Tensor:
+    def multiply(x: TensorLike, y: TensorLike, adj_x: bool, adj_y: bool) -> Tensor:
         return raw_ops.BatchMatMul(x, y, adj_x=adj_x, adj_y=adj_y)
 
     x, y = op.inputs
@@ -126,13 +128,13 @@ def _batch_matmul_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("SparseMatMul")
-def _sparse_matmul_grad(op: Operation, grad: Any) -> tuple:
+def _sparse_matmul_grad(op: Operation, grad: Tensor) -> tuple:
     """The gradient of a Relu is usually sparse, and so are factors that were said to be."""
     a, b = op.inputs
     sparse = {a: op.attr("a_is_sparse"), b: op.attr("b_is_sparse"),
               grad: grad.op.type == "ReluGrad"}
 
-    def multiply(x: Any, y: Any, flip_x: bool, flip_y: bool) -> Tensor:
+    def multiply(x: Tensor, y: Tensor, flip_x: bool, flip_y: bool) -> Tensor:
         return raw_ops.SparseMatMul(x, y, transpose_a=flip_x, transpose_b=flip_y,
                                     a_is_sparse=sparse[x], b_is_sparse=sparse[y])
 
@@ -143,7 +145,7 @@ def _sparse_matmul_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("Cross")
-def _cross_grad(op: Operation, grad: Any) -> tuple:
+def _cross_grad(op: Operation, grad: Tensor) -> tuple:
     a, b = op.inputs
     return raw_ops.Cross(b, grad), raw_ops.Cross(grad, a)
 
@@ -151,7 +153,7 @@ def _cross_grad(op: Operation, grad: Any) -> tuple:
 # ---------------------------------------------------------------- public functions
 
 
-def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
+def matmul(a: TensorLike, b: TensorLike, transpose_a: bool = False, transpose_b: bool = False,
            adjoint_a: bool = False, adjoint_b: bool = False, a_is_sparse: bool = False,
            b_is_sparse: bool = False, name: str | None = None) -> Tensor:
     """Multiply the matrices in the last two dimensions of `a` and `b`.
@@ -182,7 +184,7 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
         return raw_ops.MatMul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, name=scope)
 
 
-def _factors(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+def _factors(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
     """Both as tensors; what is no tensor yet takes the type of the other."""
     if not isinstance(a, Tensor) and isinstance(b, Tensor):
         return convert_to_tensor(a, b.dtype.base_dtype, name="a"), b
@@ -202,20 +204,20 @@ def _use_sparse(a: Tensor, b: Tensor, a_is_sparse: bool, b_is_sparse: bool) -> b
     return a_is_sparse or b_is_sparse or kinds[0] != kinds[1]
 
 
-def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
-                  a_is_sparse: bool = False, b_is_sparse: bool = False,
+def sparse_matmul(a: TensorLike, b: TensorLike, transpose_a: bool = False,
+                  transpose_b: bool = False, a_is_sparse: bool = False, b_is_sparse: bool = False,
                   name: str | None = None) -> Tensor:
     """Multiply two matrices of float32 or bfloat16 into float32; the hints say which is sparse."""
     return raw_ops.SparseMatMul(a, b, transpose_a=transpose_a, transpose_b=transpose_b,
                                 a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse, name=name)
 
 
-def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
+def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
     """Return the cross products of the vectors in the last dimension, of size 3."""
     return raw_ops.Cross(a=a, b=b, name=name)
 
 
-def trace(x: Any, name: str | None = None) -> Tensor:
+def trace(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the sums of the main diagonals of the matrices in the last two dimensions."""
     with name_scope(name, "Trace", [x]) as scope:
         x = convert_to_tensor(x, name="x")
@@ -225,7 +227,7 @@ def trace(x: Any, name: str | None = None) -> Tensor:
 # ---------------------------------------------------------------- tensordot
 
 
-def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
+def tensordot(a: TensorLike, b: TensorLike, axes: TensorLike, name: str | None = None) -> Tensor:
     """Sum the products of `a` and `b` over `axes`.
 
     `axes` is a number n (the last n axes of `a` against the first n of `b`) or a pair of axes or
@@ -261,7 +263,7 @@ def _contracted(a: Tensor, b: Tensor, axes: Any) -> tuple[list[int], list[int]]:
     return axes_a, axes_b
 
 
-def _axis_list(axes: Any, x: Tensor) -> list[int]:
+def _axis_list(axes: np.ndarray | Sequence[int] | int, x: Tensor) -> list[int]:
     rank = len(x._dims or ())
     found = [int(i) for i in np.atleast_1d(np.asarray(axes, dtype=np.int64))]
     for axis in found:
@@ -301,7 +303,7 @@ def _dynamic(x: Tensor, count: int, last: bool) -> Tensor:
                          np.array([size], np.int32))
 
 
-def _joined(a: Any, b: Any) -> Any:
+def _joined(a: Tensor | Sequence[int], b: Tensor | Sequence[int]) -> Any:
     if isinstance(a, list) and isinstance(b, list):
         return np.array(a + b, np.int32)
     parts = [np.array(p, np.int32) if isinstance(p, list) else p for p in (a, b)]
@@ -311,7 +313,7 @@ def _joined(a: Any, b: Any) -> Any:
 # ---------------------------------------------------------------- tensordot at run time
 
 
-def _tensordot_of_any(a: Tensor, b: Tensor, axes: Any, name: str) -> Tensor:
+def _tensordot_of_any(a: Tensor, b: Tensor, axes: TensorLike, name: str) -> Tensor:
     """tensordot where the axes or the ranks are only known when it runs."""
     axes_a, axes_b = _axes_of_any(a, axes)
     left, free_a = _matrix_of_any(a, axes_a, last=True)
@@ -363,7 +365,7 @@ register_op("BatchMatMulV3", "x: Ta; y: Tb", "output: Tout",
 
 @RegisterGradient("BatchMatMulV2")
 def _broadcast_matmul_grad(op: Operation, grad: Tensor) -> tuple:
-    def multiply(x: Any, y: Any, adj_x: bool, adj_y: bool) -> Tensor:
+    def multiply(x: TensorLike, y: TensorLike, adj_x: bool, adj_y: bool) -> Tensor:
         return raw_ops.BatchMatMulV2(x, y, adj_x=adj_x, adj_y=adj_y)
 
     x, y = op.inputs
@@ -374,7 +376,7 @@ def _broadcast_matmul_grad(op: Operation, grad: Tensor) -> tuple:
 @RegisterGradient("BatchMatMulV3")
 def _mixed_matmul_grad(op: Operation, grad: Tensor) -> tuple:
     """Computed in the type of the product."""
-    def multiply(x: Any, y: Any, adj_x: bool, adj_y: bool) -> Tensor:
+    def multiply(x: TensorLike, y: TensorLike, adj_x: bool, adj_y: bool) -> Tensor:
         return raw_ops.BatchMatMulV2(x, y, adj_x=adj_x, adj_y=adj_y)
 
     x, y = (cast(t, grad.dtype) for t in op.inputs)

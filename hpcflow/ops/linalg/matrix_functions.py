@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import AxisLike, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -36,7 +38,7 @@ register_op("MatrixLogarithm", "input: T", "output: T", "T: {complex64, complex1
 
 
 @RegisterGradient("Lu")
-def _lu_grad(op: Operation, grad: Tensor, _: Any) -> Tensor:
+def _lu_grad(op: Operation, grad: Tensor, _: object) -> Tensor:
     """With A[p] = L U: ``L⁻ᴴ (tril(Lᴴ dL, -1) + triu(dU Uᴴ)) U⁻ᴴ``, rows in the order of A."""
     both, order = op.outputs
     lower, upper = _triangles(both)
@@ -76,7 +78,7 @@ def _logarithm_grad(op: Operation, grad: Tensor) -> Tensor:
     return found[..., :size, size:]
 
 
-def _kronecker(x: Tensor, y: Tensor, shape: Any) -> Tensor:
+def _kronecker(x: Tensor, y: Tensor, shape: Sequence[int | None]) -> Tensor:
     """The Kronecker products of matrices, where one may be a single matrix; `shape` of a batch."""
     size = shape[-1]
     # [..., i, k, j, l] of x[i, j] and y[k, l].
@@ -109,7 +111,7 @@ def _triangles(both: Tensor) -> tuple[Tensor, Tensor]:
 # ---------------------------------------------------------------- triangles
 
 
-def lu(input: Any, output_idx_type: Any = dtypes.int32,
+def lu(input: TensorLike, output_idx_type: TensorLike = dtypes.int32,
        name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return (lu, p): the rows `p` of square matrices are products of two triangles.
 
@@ -126,8 +128,8 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32,
     return both, order
 
 
-def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
-             name: str | None = None) -> Tensor:
+def lu_solve(lower_upper: TensorLike, perm: TensorLike, rhs: TensorLike,
+             validate_args: bool = False, name: str | None = None) -> Tensor:
     """Return ``x`` with ``A x = rhs``, of what :func:`lu` gave for A.
 
     Args:
@@ -146,7 +148,7 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
             upper, raw_ops.MatrixTriangularSolve(lower, rows, lower=True), lower=False)
 
 
-def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False,
+def lu_matrix_inverse(lower_upper: TensorLike, perm: TensorLike, validate_args: bool = False,
                       name: str | None = None) -> Tensor:
     """Return the inverses of matrices of what :func:`lu` gave; see :func:`lu_solve`."""
     with name_scope(name, "lu_matrix_inverse", [lower_upper, perm]):
@@ -156,7 +158,7 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False,
         return lu_solve(both, perm, unit, validate_args)
 
 
-def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False,
+def lu_reconstruct(lower_upper: TensorLike, perm: TensorLike, validate_args: bool = False,
                    name: str | None = None) -> Tensor:
     """Return the matrices of what :func:`lu` gave for them."""
     with name_scope(name, "lu_reconstruct", [lower_upper, perm]):
@@ -165,7 +167,7 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False,
         return product(_places(perm, both), product(lower, upper), adj_x=True)
 
 
-def _places(perm: Any, like: Tensor) -> Tensor:
+def _places(perm: TensorLike, like: Tensor) -> Tensor:
     """The matrices that put rows into the order `perm`."""
     order = convert_to_tensor(perm, name="perm")
     shape: Any = raw_ops.Shape(order)
@@ -175,7 +177,7 @@ def _places(perm: Any, like: Tensor) -> Tensor:
 # ---------------------------------------------------------------- functions of matrices
 
 
-def sqrtm(input: Any, name: str | None = None) -> Tensor:
+def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the principal square roots of matrices ``[..., N, N]``: ``root @ root`` is the input.
 
     A real matrix must not have negative eigenvalues.
@@ -183,7 +185,7 @@ def sqrtm(input: Any, name: str | None = None) -> Tensor:
     return raw_ops.MatrixSquareRoot(input=input, name=name)
 
 
-def logm(input: Any, name: str | None = None) -> Tensor:
+def logm(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the principal logarithms of complex matrices ``[..., N, N]``: the inverse of `expm`.
 
     No eigenvalue may be zero or a negative number.
@@ -200,7 +202,7 @@ _NORM = {dtypes.float32: 3.925724783138660, dtypes.complex64: 3.925724783138660}
 _WIDE_NORM = 5.371920351148152
 
 
-def expm(input: Any, name: str | None = None) -> Tensor:
+def expm(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the exponentials of matrices ``[..., N, N]``: the sums of ``Aᵏ / k!``.
 
     Each is scaled by a power of two, approximated, and squared as often.
@@ -268,7 +270,7 @@ def _as_matrices(x: Tensor) -> Tensor:
 # ---------------------------------------------------------------- by singular values
 
 
-def pinv(a: Any, rcond: Any = None, validate_args: bool = False,
+def pinv(a: TensorLike, rcond: TensorLike | None = None, validate_args: bool = False,
          name: str | None = None) -> Tensor:
     """Return the pseudo-inverses of matrices (Moore and Penrose).
 
@@ -295,7 +297,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False,
         return product(raw_ops.Mul(v, factors), u, adj_y=True)
 
 
-def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False,
+def matrix_rank(a: TensorLike, tol: TensorLike | None = None, validate_args: bool = False,
                 name: str | None = None) -> Tensor:
     """Return how many singular values of matrices are above `tol`: int32 ``[...]``.
 
@@ -330,7 +332,7 @@ def _largest(s: Tensor) -> Tensor:
 # ---------------------------------------------------------------- vectors
 
 
-def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False,
+def matvec(a: TensorLike, b: TensorLike, transpose_a: bool = False, adjoint_a: bool = False,
            a_is_sparse: bool = False, b_is_sparse: bool = False,
            name: str | None = None) -> Tensor:
     """Return the products of matrices ``[..., M, N]`` and vectors ``[..., N]``.
@@ -346,7 +348,7 @@ def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False,
         return raw_ops.Squeeze(found, squeeze_dims=[-1])
 
 
-def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None,
+def normalize(tensor: TensorLike, ord: str = "euclidean", axis: AxisLike | None = None,
               name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return (`tensor` divided by its norm, the norm), the latter with dimensions of size 1.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -61,7 +62,7 @@ def _conjugate(x: Tensor) -> Tensor:
     return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
-def _shifted(x: Any, by: int, axis: int) -> Tensor:
+def _shifted(x: TensorLike, by: int, axis: int) -> Tensor:
     """`x` moved along an axis counted from the end: element i is element i + `by`, or zero."""
     x = convert_to_tensor(x)
     moved = raw_ops.Roll(x, np.int32(-by), np.int32(-axis) + raw_ops.Rank(x))
@@ -102,7 +103,7 @@ def _product_grad(op: Operation, grad: Tensor) -> tuple:
 # ---------------------------------------------------------------- public functions
 
 
-def tridiagonal_solve(diagonals: Any, rhs: Any, diagonals_format: str = "compact",
+def tridiagonal_solve(diagonals: Any, rhs: Tensor, diagonals_format: str = "compact",
                       transpose_rhs: bool = False, conjugate_rhs: bool = False,
                       name: str | None = None, partial_pivoting: bool = True,
                       perturb_singular: bool = False) -> Tensor:
@@ -142,7 +143,7 @@ def tridiagonal_solve(diagonals: Any, rhs: Any, diagonals_format: str = "compact
         return raw_ops.Squeeze(found, squeeze_dims=[-1], name=scope) if vector else found
 
 
-def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact",
+def tridiagonal_matmul(diagonals: Any, rhs: TensorLike, diagonals_format: str = "compact",
                        name: str | None = None) -> Tensor:
     """Return the products of tridiagonal matrices with `rhs` ``[..., M, K]``.
 
@@ -154,7 +155,7 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
         return raw_ops.TridiagonalMatMul(*rows, rhs, name=scope)
 
 
-def _three(diagonals: Any, kind: str) -> list[Tensor]:
+def _three(diagonals: TensorLike, kind: str) -> list[Tensor]:
     """The three diagonals, as long as the main one."""
     if kind == "compact":
         whole = convert_to_tensor(diagonals, name="diagonals")

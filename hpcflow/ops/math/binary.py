@@ -8,6 +8,7 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -67,7 +68,7 @@ def _conj(x: Tensor) -> Tensor:
 
 
 @RegisterGradient("Add")
-def _add_grad(op: Operation, grad: Any) -> tuple:
+def _add_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = op.inputs
     return unbroadcast(x, y, grad, grad)
 
@@ -76,18 +77,18 @@ RegisterGradient("AddV2")(_add_grad)
 
 
 @RegisterGradient("Sub")
-def _sub_grad(op: Operation, grad: Any) -> tuple:
+def _sub_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = op.inputs
     return unbroadcast(x, y, grad, raw_ops.Neg(grad))
 
 
 @RegisterGradient("Mul")
-def _mul_grad(op: Operation, grad: Any) -> tuple:
+def _mul_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = op.inputs
     return unbroadcast(x, y, raw_ops.Mul(grad, _conj(y)), raw_ops.Mul(_conj(x), grad))
 
 
-def _quotient_grad(op: Operation, grad: Any) -> tuple:
+def _quotient_grad(op: Operation, grad: Tensor) -> tuple:
     """d(x/y) = dx / y - x/y dy / y."""
     x, y = op.inputs
     grad_x = raw_ops.RealDiv(grad, _conj(y))
@@ -100,13 +101,13 @@ RegisterGradient("RealDiv")(_quotient_grad)
 
 
 @RegisterGradient("FloorMod")
-def _floor_mod_grad(op: Operation, grad: Any) -> tuple:
+def _floor_mod_grad(op: Operation, grad: Tensor) -> tuple:
     """x mod y = x - floor(x / y) y, and the floor is constant."""
     x, y = op.inputs
     return unbroadcast(x, y, grad, raw_ops.Neg(raw_ops.Mul(grad, raw_ops.FloorDiv(x, y))))
 
 
-def _truncate_mod_grad(op: Operation, grad: Any) -> tuple:
+def _truncate_mod_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = op.inputs
     return unbroadcast(x, y, grad, raw_ops.Neg(raw_ops.Mul(grad, raw_ops.TruncateDiv(x, y))))
 
@@ -116,7 +117,7 @@ RegisterGradient("TruncateMod")(_truncate_mod_grad)
 not_differentiable("FloorDiv", "TruncateDiv")
 
 
-def _chosen_grad(op: Operation, grad: Any, x_wins: Tensor) -> tuple:
+def _chosen_grad(op: Operation, grad: Tensor, x_wins: Tensor) -> tuple:
     """The gradient goes to whichever input was chosen; to x where they are equal."""
     x, y = op.inputs
     zeros = raw_ops.ZerosLike(grad)
@@ -125,17 +126,17 @@ def _chosen_grad(op: Operation, grad: Any, x_wins: Tensor) -> tuple:
 
 
 @RegisterGradient("Maximum")
-def _maximum_grad(op: Operation, grad: Any) -> tuple:
+def _maximum_grad(op: Operation, grad: Tensor) -> tuple:
     return _chosen_grad(op, grad, raw_ops.GreaterEqual(*op.inputs))
 
 
 @RegisterGradient("Minimum")
-def _minimum_grad(op: Operation, grad: Any) -> tuple:
+def _minimum_grad(op: Operation, grad: Tensor) -> tuple:
     return _chosen_grad(op, grad, raw_ops.LessEqual(*op.inputs))
 
 
 @RegisterGradient("Pow")
-def _pow_grad(op: Operation, grad: Any) -> tuple:
+def _pow_grad(op: Operation, grad: Tensor) -> tuple:
     """d(x^y) = y x^(y-1) dx + x^y log(x) dy; log(x) counts as zero where it has no real value."""
     x, y, z = _conj(op.inputs[0]), _conj(op.inputs[1]), _conj(op.outputs[0])
     power = raw_ops.Pow(x, raw_ops.Sub(y, _one(y)))
@@ -163,7 +164,7 @@ def _logarithm(x: Tensor) -> Tensor | None:
 
 
 @RegisterGradient("SquaredDifference")
-def _squared_difference_grad(op: Operation, grad: Any) -> tuple:
+def _squared_difference_grad(op: Operation, grad: Tensor) -> tuple:
     """2 (x - y) times the gradient, of which only the real part counts: |x - y|² is real."""
     x, y = op.inputs
     if x.dtype.is_complex:
@@ -177,22 +178,22 @@ def _squared_difference_grad(op: Operation, grad: Any) -> tuple:
 # ---------------------------------------------------------------- public functions
 
 
-def add(x: Any, y: Any, name: str | None = None) -> Tensor:
+def add(x: TensorHandle, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x + y element-wise (strings are concatenated), with broadcasting."""
     return raw_ops.Add(x=x, y=y, name=name)
 
 
-def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
+def subtract(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x - y element-wise, with broadcasting."""
     return raw_ops.Sub(x=x, y=y, name=name)
 
 
-def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
+def multiply(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x * y element-wise, with broadcasting."""
     return raw_ops.Mul(x=x, y=y, name=name)
 
 
-def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
+def scalar_mul(scalar: TensorLike, x: Any, name: str | None = None) -> Any:
     """Multiply a scalar with a tensor or :class:`IndexedSlices`, which stays sparse.
 
     Raises ``ValueError`` if `scalar` is not a scalar.
@@ -214,7 +215,7 @@ _QUOTIENT_TYPES = {
 }  # fmt: skip
 
 
-def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+def _pair(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
     """Both as tensors of one dtype; Python numbers follow the tensor beside them."""
     if not isinstance(x, Tensor) and isinstance(getattr(y, "dtype", None), dtypes.DType):
         y = convert_to_tensor(y, name="y")
@@ -228,7 +229,7 @@ def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return x, convert_to_tensor(y, x.dtype.base_dtype, name="y")
 
 
-def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
+def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y as Python 3 divides: integers are cast to a floating type first.
 
     8- and 16-bit integers give float32, wider ones float64. Raises ``TypeError`` for different
@@ -244,18 +245,18 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
         return raw_ops.RealDiv(x, y, name=scope)
 
 
-def _floating_pair(x: Any, y: Any) -> bool:
+def _floating_pair(x: TensorLike, y: TensorLike) -> bool:
     """True for two tensors of one floating dtype: the common case, without a scope."""
     return (isinstance(x, Tensor) and isinstance(y, Tensor)
             and x.dtype.base_dtype is y.dtype.base_dtype and x.dtype.is_floating)
 
 
-def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
+def divide(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y as Python 3 divides; see :func:`truediv`."""
     return truediv(x, y, name)
 
 
-def div(x: Any, y: Any, name: str | None = None) -> Tensor:
+def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y as Python 2 divides: integers round down, floating types divide exactly.
 
     Raises ``TypeError`` for different dtypes.
@@ -266,27 +267,27 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
         return (raw_ops.RealDiv if exact else raw_ops.FloorDiv)(x, y, name=scope)
 
 
-def realdiv(x: Any, y: Any, name: str | None = None) -> Tensor:
+def realdiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y element-wise for floating and complex types."""
     return raw_ops.RealDiv(x=x, y=y, name=name)
 
 
-def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
+def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y rounded down, for integers and for floating types."""
     return raw_ops.FloorDiv(x=x, y=y, name=name or "floordiv")
 
 
-def floor_div(x: Any, y: Any, name: str | None = None) -> Tensor:
+def floor_div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y rounded down, for integers and for floating types."""
     return raw_ops.FloorDiv(x=x, y=y, name=name)
 
 
-def truncatediv(x: Any, y: Any, name: str | None = None) -> Tensor:
+def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x / y rounded towards zero, as C divides integers."""
     return raw_ops.TruncateDiv(x=x, y=y, name=name)
 
 
-def floormod(x: Any, y: Any, name: str | None = None) -> Tensor:
+def floormod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return the remainder of the division rounded down: it has the sign of `y`."""
     return raw_ops.FloorMod(x=x, y=y, name=name)
 
@@ -294,27 +295,27 @@ def floormod(x: Any, y: Any, name: str | None = None) -> Tensor:
 mod = floormod
 
 
-def truncatemod(x: Any, y: Any, name: str | None = None) -> Tensor:
+def truncatemod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return the remainder of the division rounded towards zero: it has the sign of `x`."""
     return raw_ops.TruncateMod(x=x, y=y, name=name)
 
 
-def maximum(x: Any, y: Any, name: str | None = None) -> Tensor:
+def maximum(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return the larger of x and y element-wise; NaN where either is NaN."""
     return raw_ops.Maximum(x=x, y=y, name=name)
 
 
-def minimum(x: Any, y: Any, name: str | None = None) -> Tensor:
+def minimum(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return the smaller of x and y element-wise; NaN where either is NaN."""
     return raw_ops.Minimum(x=x, y=y, name=name)
 
 
-def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
+def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x to the power y element-wise; integers to negative powers are an error when run."""
     return raw_ops.Pow(x=x, y=y, name=name)
 
 
-def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:
+def squared_difference(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return (x - y)² element-wise."""
     return raw_ops.SquaredDifference(x=x, y=y, name=name)
 

@@ -9,6 +9,7 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import AxisLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 
-def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any,
+def clip_by_value(t: TensorLike, clip_value_min: TensorLike, clip_value_max: TensorLike,
                   name: str | None = None) -> Any:
     """Return `t` with elements below `clip_value_min` or above `clip_value_max` set to these.
 
@@ -37,7 +38,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any,
         return _like(t, clipped)
 
 
-def _dense_part(t: Any) -> Tensor:
+def _dense_part(t: TensorLike) -> Tensor:
     """`t` as a tensor; of IndexedSlices the values."""
     return convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name="t")
 
@@ -49,7 +50,8 @@ def _like(original: Any, values: Tensor) -> Any:
     return values
 
 
-def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+def clip_by_norm(t: TensorLike, clip_norm: TensorLike, axes: AxisLike | None = None,
+                 name: str | None = None) -> Any:
     """Return `t`, scaled down so that its L2 norm is at most `clip_norm`.
 
     With `axes` the norm is taken over these dimensions, and every slice along them is scaled by
@@ -70,7 +72,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         return _like(original, raw_ops.RealDiv(scaled, raw_ops.Maximum(norm, limit), name=scope))
 
 
-def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Tensor:
+def clip_by_average_norm(t: TensorLike, clip_norm: TensorLike, name: str | None = None) -> Tensor:
     """Return `t`, scaled down so that its L2 norm over its number of elements is at most
     `clip_norm`."""
     with name_scope(name, "clip_by_average_norm", _graph_values(t, clip_norm)) as scope:
@@ -103,7 +105,8 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor:
         return raw_ops.Sqrt(raw_ops.Mul(half, two, name="mul"), name="global_norm")
 
 
-def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None,
+def clip_by_global_norm(t_list: Sequence[Any], clip_norm: TensorLike,
+                        use_norm: TensorLike | None = None,
                         name: str | None = None) -> tuple[list, Tensor]:
     """Scale all tensors by one factor, such that their global norm is at most `clip_norm`.
 
@@ -132,7 +135,8 @@ def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = N
     return clipped, norm
 
 
-def _scaled(original: Any, value: Tensor | None, scale: Tensor, name: str) -> Any:
+def _scaled(original: Tensor | IndexedSlices | None, value: Tensor | None, scale: Tensor,
+            name: str) -> Any:
     if value is None:
         return None
     with colocate_with(value):

@@ -8,6 +8,7 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -62,58 +63,58 @@ register_constant_value("Equal")(_same)
 register_constant_value("NotEqual")(_different)
 
 
-def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+def equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x == y element-wise, with broadcasting."""
     return raw_ops.Equal(x=x, y=y, name=name)
 
 
-def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+def not_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x != y element-wise, with broadcasting."""
     return raw_ops.NotEqual(x=x, y=y, name=name)
 
 
-def less(x: Any, y: Any, name: str | None = None) -> Tensor:
+def less(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x < y element-wise, with broadcasting."""
     return raw_ops.Less(x=x, y=y, name=name)
 
 
-def less_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+def less_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x <= y element-wise, with broadcasting."""
     return raw_ops.LessEqual(x=x, y=y, name=name)
 
 
-def greater(x: Any, y: Any, name: str | None = None) -> Tensor:
+def greater(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x > y element-wise, with broadcasting."""
     return raw_ops.Greater(x=x, y=y, name=name)
 
 
-def greater_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+def greater_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x >= y element-wise, with broadcasting."""
     return raw_ops.GreaterEqual(x=x, y=y, name=name)
 
 
-def logical_and(x: Any, y: Any, name: str | None = None) -> Tensor:
+def logical_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x and y element-wise."""
     return raw_ops.LogicalAnd(x=x, y=y, name=name)
 
 
-def logical_or(x: Any, y: Any, name: str | None = None) -> Tensor:
+def logical_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Return x or y element-wise."""
     return raw_ops.LogicalOr(x=x, y=y, name=name)
 
 
-def logical_not(x: Any, name: str | None = None) -> Tensor:
+def logical_not(x: TensorLike, name: str | None = None) -> Tensor:
     """Return not x element-wise."""
     return raw_ops.LogicalNot(x=x, name=name)
 
 
-def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Tensor:
+def logical_xor(x: TensorLike, y: TensorLike, name: str | None = "LogicalXor") -> Tensor:
     """Return x or y but not both, element-wise."""
     with name_scope(name, "LogicalXor", [x, y]) as scope:
         return raw_ops.NotEqual(x=_boolean(x), y=_boolean(y), name=scope)
 
 
-def _boolean(x: Any) -> Tensor:
+def _boolean(x: TensorLike) -> Tensor:
     return convert_to_tensor(x, "bool")
 
 register_op("ApproximateEqual", "x: T; y: T", "z: bool",

@@ -8,6 +8,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -35,34 +36,34 @@ def _zero(like: Tensor) -> Any:
 
 
 @RegisterGradient("Complex")
-def _complex_grad(op: Operation, grad: Any) -> tuple:
+def _complex_grad(op: Operation, grad: Tensor) -> tuple:
     real, imag = op.inputs
     return unbroadcast(real, imag, raw_ops.Real(grad, Tout=real.dtype.base_dtype),
                        raw_ops.Imag(grad, Tout=imag.dtype.base_dtype))
 
 
-def _as_complex(real: Tensor, imag: Any, like: Tensor) -> Tensor:
+def _as_complex(real: Tensor, imag: Tensor | np.generic, like: Tensor) -> Tensor:
     return raw_ops.Complex(real, imag, Tout=like.dtype.base_dtype)
 
 
 @RegisterGradient("Real")
-def _real_grad(op: Operation, grad: Any) -> Tensor:
+def _real_grad(op: Operation, grad: Tensor) -> Tensor:
     return _as_complex(grad, _zero(op.outputs[0]), op.inputs[0])
 
 
 @RegisterGradient("Imag")
-def _imag_grad(op: Operation, grad: Any) -> Tensor:
+def _imag_grad(op: Operation, grad: Tensor) -> Tensor:
     """The gradient of the imaginary part y is i·grad in the (x + iy) plane."""
     return _as_complex(_zero(op.outputs[0]), grad, op.inputs[0])
 
 
 @RegisterGradient("Conj")
-def _conj_grad(op: Operation, grad: Any) -> Tensor:
+def _conj_grad(op: Operation, grad: Tensor) -> Tensor:
     return raw_ops.Conj(grad)
 
 
 @RegisterGradient("ComplexAbs")
-def _complex_abs_grad(op: Operation, grad: Any) -> Tensor:
+def _complex_abs_grad(op: Operation, grad: Tensor) -> Tensor:
     """The gradient points along x: grad · x / |x|, and is 0 at 0."""
     x, size = op.inputs[0], op.outputs[0]
     zero = _zero(size)
@@ -73,7 +74,7 @@ def _complex_abs_grad(op: Operation, grad: Any) -> Tensor:
 # ---------------------------------------------------------------- public functions
 
 
-def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
+def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Tensor:
     """Return real + i·imag: complex64 of float32 parts, complex128 of float64 parts.
 
     Raises ``TypeError`` for parts of different or other types.
@@ -88,7 +89,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     return raw_ops.Complex(real, imag, Tout=kind, name=name)
 
 
-def real(input: Any, name: str | None = None) -> Tensor:
+def real(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the real part; a real tensor is returned as it is."""
     input = convert_to_tensor(input, name="input")
     if not input.dtype.is_complex:
@@ -96,7 +97,7 @@ def real(input: Any, name: str | None = None) -> Tensor:
     return raw_ops.Real(input, Tout=input.dtype.base_dtype.real_dtype, name=name)
 
 
-def imag(input: Any, name: str | None = None) -> Tensor:
+def imag(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the imaginary part; that of a real tensor is zero."""
     input = convert_to_tensor(input, name="input")
     if not input.dtype.is_complex:
@@ -104,7 +105,7 @@ def imag(input: Any, name: str | None = None) -> Tensor:
     return raw_ops.Imag(input, Tout=input.dtype.base_dtype.real_dtype, name=name)
 
 
-def angle(input: Any, name: str | None = None) -> Tensor:
+def angle(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the argument of each number, between -π and π: 0 or π for real ones."""
     input = convert_to_tensor(input, name="input")
     dtype = input.dtype.base_dtype
@@ -114,7 +115,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
                             np.array(np.pi, dtype.np), np.zeros((), dtype.np), name=name)
 
 
-def conj(x: Any, name: str | None = None) -> Tensor:
+def conj(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the complex conjugate; a real numeric tensor is returned as it is.
 
     Raises ``TypeError`` for a tensor that is not numeric.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.dtypes import as_dtype
+from hpcflow.dtypes import DTypeLike, as_dtype
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, name_scope
+from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -22,9 +24,9 @@ from hpcflow.ops.flow.checks import assert_less, assert_non_negative
 __all__ = ["confusion_matrix", "histogram_fixed_width", "histogram_fixed_width_bins"]
 
 
-def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None,
-                     dtype: Any = dtypes.int32, name: str | None = None,
-                     weights: Any = None) -> Tensor:
+def confusion_matrix(labels: Sequence[Any], predictions: Sequence[Any],
+                     num_classes: TensorLike | None = None, dtype: DTypeLike = dtypes.int32,
+                     name: str | None = None, weights: TensorLike | None = None) -> Tensor:
     """Count how often each class was predicted where each was right.
 
     Args:
@@ -62,7 +64,7 @@ def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None,
                                  shape=raw_ops.Pack([count, count], axis=0))
 
 
-def _classes(values: Any, what: str) -> Tensor:
+def _classes(values: Sequence[TensorLike], what: str) -> Tensor:
     tensor = convert_to_tensor(values, name=what)
     if not tensor.dtype.is_integer and not tensor.dtype.is_floating:
         raise TypeError(f"{what} must be numbers of classes, got {tensor.dtype.name}")
@@ -99,8 +101,9 @@ def _max(classes: Tensor) -> Tensor:
     return raw_ops.Max(classes, convert_to_tensor([0], dtypes.int32))
 
 
-def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100,
-                          dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
+def histogram_fixed_width(values: Sequence[TensorLike], value_range: TensorLike,
+                          nbins: TensorLike = 100, dtype: DTypeLike = dtypes.int32,
+                          name: str | None = None) -> Tensor:
     """Count how many of `values` fall into each of `nbins` bins of one width.
 
     `value_range` is ``[low, high]``, of the dtype of `values`; what lies outside counts in the
@@ -113,7 +116,7 @@ def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100,
             nbins=convert_to_tensor(nbins, dtypes.int32), dtype=as_dtype(dtype))
 
 
-def histogram_fixed_width_bins(values: Any, value_range: Any, nbins: Any = 100,
+def histogram_fixed_width_bins(values: Nest, value_range: Tensor, nbins: TensorLike = 100,
                                dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """Return which of the bins of :func:`histogram_fixed_width` each of `values` falls into.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -27,13 +28,13 @@ for _op_type in ("Cumsum", "Cumprod"):
 
 
 @RegisterGradient("Cumsum")
-def _cumsum_grad(op: Operation, grad: Any) -> tuple:
+def _cumsum_grad(op: Operation, grad: Tensor) -> tuple:
     return raw_ops.Cumsum(grad, op.inputs[1], exclusive=op.attr("exclusive"),
                           reverse=not op.attr("reverse")), None
 
 
 @RegisterGradient("Cumprod")
-def _cumprod_grad(op: Operation, grad: Any) -> tuple:
+def _cumprod_grad(op: Operation, grad: Tensor) -> tuple:
     """Each element divides every product that holds it; NaN where an element is zero."""
     x, axis = op.inputs
     total = raw_ops.Cumsum(raw_ops.Mul(op.outputs[0], grad), axis, exclusive=op.attr("exclusive"),
@@ -51,7 +52,7 @@ _LOW = 0.25
 
 
 @RegisterGradient("CumulativeLogsumexp")
-def _cumulative_logsumexp_grad(op: Operation, grad: Any) -> tuple:
+def _cumulative_logsumexp_grad(op: Operation, grad: Tensor) -> tuple:
     """``exp(x) * cumsum(grad / exp(out))`` against the direction, by logarithms of both signs."""
     x, axis = op.inputs
 
@@ -75,7 +76,7 @@ def _log_of_positive(x: Tensor) -> Tensor:
     return raw_ops.Select(positive, raw_ops.Log(safe), lowest)
 
 
-def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False,
+def cumsum(x: TensorLike, axis: TensorLike = 0, exclusive: bool = False, reverse: bool = False,
            name: str | None = None) -> Tensor:
     """Return the running sums along `axis`.
 
@@ -85,14 +86,14 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
     return raw_ops.Cumsum(x, axis, exclusive=exclusive, reverse=reverse, name=name)
 
 
-def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False,
+def cumprod(x: TensorLike, axis: TensorLike = 0, exclusive: bool = False, reverse: bool = False,
             name: str | None = None) -> Tensor:
     """Return the running products along `axis`; options as in :func:`cumsum`, starting at one."""
     return raw_ops.Cumprod(x, axis, exclusive=exclusive, reverse=reverse, name=name)
 
 
-def cumulative_logsumexp(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False,
-                         name: str | None = None) -> Tensor:
+def cumulative_logsumexp(x: TensorLike, axis: TensorLike = 0, exclusive: bool = False,
+                         reverse: bool = False, name: str | None = None) -> Tensor:
     """Return the logarithms of the running sums of exponentials along `axis`; options as in
     :func:`cumsum`. With `exclusive` the first result is the lowest number of the dtype."""
     return raw_ops.CumulativeLogsumexp(x, axis, exclusive=exclusive, reverse=reverse, name=name)

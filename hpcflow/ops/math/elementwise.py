@@ -8,6 +8,7 @@ from math import sqrt as _root
 from typing import Any
 
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -86,7 +87,7 @@ for _op_type in ("IsNan", "IsInf", "IsFinite"):
 not_differentiable("Floor", "Ceil", "Round", "Rint", "IsNan", "IsInf", "IsFinite")
 
 
-def _conj(x: Any) -> Any:
+def _conj(x: Tensor) -> Any:
     return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
@@ -100,7 +101,7 @@ def _by_derivative(op_type: str) -> Callable:
 
     def register(derivative: Callable[[Tensor], Tensor]) -> Callable:
         @RegisterGradient(op_type)
-        def gradient(op: Operation, grad: Any) -> Tensor:
+        def gradient(op: Operation, grad: Tensor) -> Tensor:
             return raw_ops.Mul(grad, derivative(_conj(op.inputs[0])))
 
         return derivative
@@ -112,7 +113,7 @@ def _by_output(op_type: str, grad_op: str) -> None:
     """Register the op that computes the gradient from the output."""
 
     @RegisterGradient(op_type)
-    def gradient(op: Operation, grad: Any) -> Tensor:
+    def gradient(op: Operation, grad: Tensor) -> Tensor:
         output = op.outputs[0]
         if grad_op in ("TanhGrad", "SigmoidGrad"):  # the others conjugate in their kernels
             output = _conj(output)
@@ -126,12 +127,12 @@ for _op_type, _grad_op in (("Tanh", "TanhGrad"), ("Sigmoid", "SigmoidGrad"), ("S
 
 
 @RegisterGradient("Abs")
-def _abs_grad(op: Operation, grad: Any) -> Tensor:
+def _abs_grad(op: Operation, grad: Tensor) -> Tensor:
     return raw_ops.Mul(grad, raw_ops.Sign(op.inputs[0]))
 
 
 @RegisterGradient("Sign")
-def _sign_grad(op: Operation, grad: Any) -> Tensor:
+def _sign_grad(op: Operation, grad: Tensor) -> Tensor:
     """Zeros, not None: programs add it to other gradients."""
     del grad
     return raw_ops.ZerosLike(op.inputs[0])
@@ -143,7 +144,7 @@ def _neg_grad(op: Operation, grad: Any) -> Any:
 
 
 @RegisterGradient("Exp")
-def _exp_grad(op: Operation, grad: Any) -> Tensor:
+def _exp_grad(op: Operation, grad: Tensor) -> Tensor:
     return raw_ops.Mul(grad, _conj(op.outputs[0]))
 
 
@@ -231,7 +232,7 @@ def _erfc_derivative(x: Tensor) -> Tensor:
 
 
 @RegisterGradient("TanhGrad")
-def _tanh_grad_grad(op: Operation, grad: Any) -> tuple:
+def _tanh_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = y (1 - x²)."""
     x, y = op.inputs
     return (raw_ops.Mul(raw_ops.Mul(_number(x, -2), grad), raw_ops.Mul(_conj(y), _conj(x))),
@@ -239,7 +240,7 @@ def _tanh_grad_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("SigmoidGrad")
-def _sigmoid_grad_grad(op: Operation, grad: Any) -> tuple:
+def _sigmoid_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = y x (1 - x)."""
     x, y = (_conj(t) for t in op.inputs)
     slope = raw_ops.Sub(_number(x, 1), raw_ops.Mul(_number(x, 2), x))
@@ -248,7 +249,7 @@ def _sigmoid_grad_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("SqrtGrad")
-def _sqrt_grad_grad(op: Operation, grad: Any) -> tuple:
+def _sqrt_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = y / (2 x*)."""
     x, z = op.inputs[0], op.outputs[0]
     scaled = raw_ops.RealDiv(grad, x)
@@ -257,7 +258,7 @@ def _sqrt_grad_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("RsqrtGrad")
-def _rsqrt_grad_grad(op: Operation, grad: Any) -> tuple:
+def _rsqrt_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = -y x*³ / 2."""
     x, y = op.inputs
     slope = raw_ops.Mul(_number(x, -1.5), raw_ops.Square(_conj(x)))
@@ -265,7 +266,7 @@ def _rsqrt_grad_grad(op: Operation, grad: Any) -> tuple:
             raw_ops.RsqrtGrad(_conj(x), grad))
 
 
-def _reciprocal_grad_grad(op: Operation, grad: Any) -> tuple:
+def _reciprocal_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = -y x*²."""
     x, y = op.inputs
     slope = raw_ops.Mul(_number(x, -2), _conj(x))
@@ -280,7 +281,7 @@ RegisterGradient("InvGrad")(_reciprocal_grad_grad)
 # ---------------------------------------------------------------- public functions
 
 
-def _is_sparse(x: Any) -> bool:
+def _is_sparse(x: TensorLike) -> bool:
     """True for a sparse tensor: its function applies to the values it holds."""
     return (not isinstance(x, Tensor) and hasattr(x, "indices") and hasattr(x, "values")
             and hasattr(x, "dense_shape"))
@@ -290,7 +291,7 @@ def _of_values(x: Any, function: Callable) -> Any:
     return type(x)(indices=x.indices, values=function(x.values), dense_shape=x.dense_shape)
 
 
-def _apply(op_type: str, x: Any, name: str | None) -> Any:
+def _apply(op_type: str, x: TensorLike, name: str | None) -> Any:
     build = getattr(raw_ops, op_type)
     if _is_sparse(x):
         return _of_values(x, lambda values: build(values, name=name))
@@ -307,7 +308,7 @@ def abs(x: Any, name: str | None = None) -> Any:
     return raw_ops.Abs(x, name=name)
 
 
-def negative(x: Any, name: str | None = None) -> Any:
+def negative(x: TensorLike, name: str | None = None) -> Any:
     """Return -x element-wise. Sparse tensors stay sparse."""
     return _apply("Neg", x, name)
 
@@ -317,7 +318,7 @@ def sign(x: Any, name: str | None = None) -> Any:
     return _apply("Sign", x, name)
 
 
-def reciprocal(x: Any, name: str | None = None) -> Tensor:
+def reciprocal(x: TensorLike, name: str | None = None) -> Tensor:
     """Return 1 / x element-wise."""
     return raw_ops.Reciprocal(x=x, name=name)
 
@@ -327,63 +328,63 @@ def square(x: Any, name: str | None = None) -> Any:
     return _apply("Square", x, name)
 
 
-def sqrt(x: Any, name: str | None = None) -> Any:
+def sqrt(x: TensorLike, name: str | None = None) -> Any:
     """Return the square root element-wise. Sparse tensors stay sparse."""
     return _apply("Sqrt", x, name)
 
 
-def rsqrt(x: Any, name: str | None = None) -> Tensor:
+def rsqrt(x: TensorLike, name: str | None = None) -> Tensor:
     """Return 1 / √x element-wise."""
     return raw_ops.Rsqrt(x=x, name=name)
 
 
-def round(x: Any, name: str | None = None) -> Tensor:
+def round(x: TensorLike, name: str | None = None) -> Tensor:
     """Round to the nearest integer element-wise, halves to the even one."""
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else raw_ops.Round(x=x, name=name)
 
 
-def rint(x: Any, name: str | None = None) -> Tensor:
+def rint(x: TensorLike, name: str | None = None) -> Tensor:
     """Round to the nearest integer element-wise, halves to the even one."""
     return raw_ops.Rint(x=x, name=name)
 
 
-def exp(x: Any, name: str | None = None) -> Tensor:
+def exp(x: TensorLike, name: str | None = None) -> Tensor:
     """Return e to the power x element-wise."""
     return raw_ops.Exp(x=x, name=name)
 
 
-def expm1(x: Any, name: str | None = None) -> Tensor:
+def expm1(x: TensorLike, name: str | None = None) -> Tensor:
     """Return exp(x) - 1 element-wise, exact for small x."""
     return raw_ops.Expm1(x=x, name=name)
 
 
-def log(x: Any, name: str | None = None) -> Tensor:
+def log(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the natural logarithm element-wise."""
     return raw_ops.Log(x=x, name=name)
 
 
-def log1p(x: Any, name: str | None = None) -> Tensor:
+def log1p(x: TensorLike, name: str | None = None) -> Tensor:
     """Return log(1 + x) element-wise, exact for small x."""
     return raw_ops.Log1p(x=x, name=name)
 
 
-def tanh(x: Any, name: str | None = None) -> Any:
+def tanh(x: TensorLike, name: str | None = None) -> Any:
     """Return the hyperbolic tangent element-wise. Sparse tensors stay sparse."""
     return _apply("Tanh", x, name)
 
 
-def sigmoid(x: Any, name: str | None = None) -> Tensor:
+def sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """Return 1 / (1 + exp(-x)) element-wise."""
     return raw_ops.Sigmoid(x=x, name=name)
 
 
-def lgamma(x: Any, name: str | None = None) -> Tensor:
+def lgamma(x: TensorLike, name: str | None = None) -> Tensor:
     """Return log |Γ(x)| element-wise."""
     return raw_ops.Lgamma(x=x, name=name)
 
 
-def digamma(x: Any, name: str | None = None) -> Tensor:
+def digamma(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the derivative of log Γ(x) element-wise."""
     return raw_ops.Digamma(x=x, name=name)
 
@@ -393,61 +394,61 @@ def erf(x: Any, name: str | None = None) -> Any:
     return _apply("Erf", x, name)
 
 
-def erfc(x: Any, name: str | None = None) -> Tensor:
+def erfc(x: TensorLike, name: str | None = None) -> Tensor:
     """Return 1 - erf(x) element-wise, exact in the tail."""
     return raw_ops.Erfc(x=x, name=name)
 
 
-def sin(x: Any, name: str | None = None) -> Tensor:
+def sin(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the sine element-wise."""
     return raw_ops.Sin(x=x, name=name)
 
 
-def cos(x: Any, name: str | None = None) -> Tensor:
+def cos(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the cosine element-wise."""
     return raw_ops.Cos(x=x, name=name)
 
 
-def tan(x: Any, name: str | None = None) -> Tensor:
+def tan(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the tangent element-wise."""
     return raw_ops.Tan(x=x, name=name)
 
 
-def asin(x: Any, name: str | None = None) -> Tensor:
+def asin(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the inverse sine element-wise."""
     return raw_ops.Asin(x=x, name=name)
 
 
-def acos(x: Any, name: str | None = None) -> Tensor:
+def acos(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the inverse cosine element-wise."""
     return raw_ops.Acos(x=x, name=name)
 
 
-def atan(x: Any, name: str | None = None) -> Tensor:
+def atan(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the inverse tangent element-wise."""
     return raw_ops.Atan(x=x, name=name)
 
 
-def is_nan(x: Any, name: str | None = None) -> Tensor:
+def is_nan(x: TensorLike, name: str | None = None) -> Tensor:
     """Return which elements are NaN."""
     return raw_ops.IsNan(x=x, name=name)
 
 
-def is_inf(x: Any, name: str | None = None) -> Tensor:
+def is_inf(x: TensorLike, name: str | None = None) -> Tensor:
     """Return which elements are infinite."""
     return raw_ops.IsInf(x=x, name=name)
 
 
-def is_finite(x: Any, name: str | None = None) -> Tensor:
+def is_finite(x: TensorLike, name: str | None = None) -> Tensor:
     """Return which elements are finite."""
     return raw_ops.IsFinite(x=x, name=name)
 
 
-def floor(x: Any, name: str | None = None) -> Tensor:
+def floor(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the largest integer not above each element."""
     return raw_ops.Floor(x=x, name=name)
 
 
-def ceil(x: Any, name: str | None = None) -> Tensor:
+def ceil(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the smallest integer not below each element."""
     return raw_ops.Ceil(x=x, name=name)

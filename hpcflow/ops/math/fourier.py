@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -79,7 +80,7 @@ for _axes in _SUFFIX.values():
 # ---------------------------------------------------------------- gradients
 
 
-def _count(shape: Any, x: Tensor) -> Tensor:
+def _count(shape: TensorLike, x: Tensor) -> Tensor:
     """The product of `shape` as a complex scalar of the type of `x`."""
     return raw_ops.Cast(raw_ops.Prod(shape, np.array([0], np.int32)), DstT=x.dtype.base_dtype)
 
@@ -110,7 +111,7 @@ def _register_complex(rank: int) -> None:
         return raw_ops.RealDiv(forward, _count(last_sizes(grad, rank), grad))
 
 
-def padded(x: Tensor, sizes: Any, rank: int) -> Tensor:
+def padded(x: Tensor, sizes: TensorLike, rank: int) -> Tensor:
     """`x` with zeros behind its last `rank` dimensions up to the given sizes at least."""
     have = last_sizes(x, rank)
     if isinstance(have, np.ndarray) and isinstance(sizes, np.ndarray):
@@ -124,7 +125,7 @@ def padded(x: Tensor, sizes: Any, rank: int) -> Tensor:
     return raw_ops.Pad(x, raw_ops.ConcatV2([before, behind], np.int32(0)))
 
 
-def _resized(x: Tensor, sizes: Any, rank: int) -> Tensor:
+def _resized(x: Tensor, sizes: TensorLike, rank: int) -> Tensor:
     """`x` with its last `rank` dimensions cut, or followed by zeros, to the given sizes."""
     outer = raw_ops.Reshape(raw_ops.Sub(raw_ops.Rank(x), np.int32(rank)), np.array([1], np.int32))
     every = raw_ops.Fill(outer, np.int32(-1))
@@ -158,7 +159,7 @@ def _shaped(grad: Tensor, like: Tensor) -> Tensor:
     return grad
 
 
-def _multiplicity(lengths: Any, like: Tensor) -> Tensor:
+def _multiplicity(lengths: TensorLike, like: Tensor) -> Tensor:
     """How often each column of half a spectrum occurs in the whole: 1, 2, ..., 2 and, if the
     length is even, 1."""
     backwards = raw_ops.ReverseV2(lengths, np.array([0], np.int32))
@@ -180,7 +181,7 @@ for _rank in _SUFFIX:
 
 
 def _complex_builder(op_type: str, name: str, what: str) -> Callable:
-    def build(input: Any, name: str | None = None) -> Tensor:
+    def build(input: TensorLike, name: str | None = None) -> Tensor:
         x = convert_to_tensor(input, name="input")
         if not x.dtype.is_complex:
             x = convert_to_tensor(input, dtypes.complex64, name="input")

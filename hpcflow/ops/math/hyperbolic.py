@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hpcflow.graph.likes import TensorHandle
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Operation
 from hpcflow.graph.raw import raw_ops
@@ -12,12 +13,15 @@ from hpcflow.graph.shape_inference import unchanged
 from hpcflow.ops.common.broadcasting import broadcast_shape, unbroadcast
 from hpcflow.ops.common.type_sets import ANY_FLOAT_OR_COMPLEX
 
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
+
 __all__: list[str] = []
 
 _HALF_FLOAT = "{half, bfloat16, float, double}"
 
 
-def _number(x: Any, value: float) -> Any:
+def _number(x: TensorHandle, value: float) -> Any:
     return x.dtype.base_dtype.np.type(value)
 
 
@@ -25,7 +29,7 @@ for _op_type in ("Sinh", "Cosh", "Asinh", "Acosh", "Atanh"):
     register_op(_op_type, "x: T", "y: T", f"T: {ANY_FLOAT_OR_COMPLEX}", shape=unchanged)
 
 
-def _conj(x: Any) -> Any:
+def _conj(x: TensorHandle) -> Any:
     return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
@@ -33,7 +37,7 @@ def _derivative(op_type: str, of: Callable[[Any, Any], Any]) -> None:
     """``of(x, y)`` is the derivative at x, y being the value."""
 
     @RegisterGradient(op_type)
-    def gradient(op: Operation, grad: Any) -> Any:
+    def gradient(op: Operation, grad: Tensor) -> Any:
         return grad * of(_conj(op.inputs[0]), _conj(op.outputs[0]))
 
 
@@ -46,7 +50,7 @@ register_op("Atan2", "y: T; x: T", "z: T", f"T: {_HALF_FLOAT}", shape=broadcast_
 
 
 @RegisterGradient("Atan2")
-def _atan2_grad(op: Operation, grad: Any) -> tuple:
+def _atan2_grad(op: Operation, grad: Tensor) -> tuple:
     inputs: Any = op.inputs
     y, x = inputs
     over = grad / (x * x + y * y)

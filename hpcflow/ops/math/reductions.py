@@ -9,8 +9,10 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import AxisLike, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -40,7 +42,7 @@ __all__ = [
 # ---------------------------------------------------------------- shapes
 
 
-def normalized_axes(axes: Any, rank: int) -> tuple[int, ...]:
+def normalized_axes(axes: AxisLike, rank: int) -> tuple[int, ...]:
     """`axes` as sorted non-negative numbers; ``ValueError`` for one out of range.
 
     A repeated one is left to the kernel, which refuses it.
@@ -157,7 +159,7 @@ def _dynamic_kept_shape(shape: Tensor, axes: Tensor) -> Tensor:
                                  [shape, ones])
 
 
-def _restore_axes(op: Operation, value: Any) -> Any:
+def _restore_axes(op: Operation, value: Tensor) -> Any:
     """An output-shaped value with the reduced axes back, of size one."""
     if op.attr("keep_dims") or _known_axes(op) == ():
         return value
@@ -181,18 +183,18 @@ def _input_shape(op: Operation) -> Any:
     return raw_ops.Shape(op.inputs[0])
 
 
-def _spread(op: Operation, grad: Any) -> Tensor:
+def _spread(op: Operation, grad: Tensor) -> Tensor:
     """The output-shaped `grad` repeated along the reduced axes."""
     return raw_ops.BroadcastTo(_restore_axes(op, grad), _input_shape(op))
 
 
 @RegisterGradient("Sum")
-def _sum_grad(op: Operation, grad: Any) -> tuple:
+def _sum_grad(op: Operation, grad: Tensor) -> tuple:
     return _spread(op, grad), None
 
 
 @RegisterGradient("Mean")
-def _mean_grad(op: Operation, grad: Any) -> tuple:
+def _mean_grad(op: Operation, grad: Tensor) -> tuple:
     """The gradient is divided while it is still small."""
     dtype = op.inputs[0].dtype.base_dtype
     dims, axes = op.input_dims(0), _known_axes(op)
@@ -206,7 +208,7 @@ def _mean_grad(op: Operation, grad: Any) -> tuple:
     return _spread(op, raw_ops.RealDiv(grad, count)), None
 
 
-def _extremum_grad(op: Operation, grad: Any) -> tuple:
+def _extremum_grad(op: Operation, grad: Tensor) -> tuple:
     """Elements equal to the extremum share the gradient evenly."""
     x = op.inputs[0]
     chosen = raw_ops.Cast(raw_ops.Equal(x, _restore_axes(op, op.outputs[0])), DstT=x.dtype)
@@ -219,7 +221,7 @@ RegisterGradient("Min")(_extremum_grad)
 
 
 @RegisterGradient("Prod")
-def _prod_grad(op: Operation, grad: Any) -> tuple:
+def _prod_grad(op: Operation, grad: Tensor) -> tuple:
     """The derivative by one element is the product of all others.
 
     Taken from exclusive products from both ends, so that zeros are no special case: the reduced
@@ -261,7 +263,7 @@ def _front_order(op: Operation, shape: Tensor) -> tuple[Any, Any, Any]:
 # ---------------------------------------------------------------- public functions
 
 
-def _axes_of(x: Any, axis: Any, reduction_indices: Any = None) -> Any:
+def _axes_of(x: Tensor, axis: Any, reduction_indices: Any = None) -> Any:
     """The axes to reduce: all of them when none are given."""
     if reduction_indices is not None:
         if axis is not None:
@@ -275,8 +277,8 @@ def _axes_of(x: Any, axis: Any, reduction_indices: Any = None) -> Any:
     return raw_ops.Range(np.int32(0), raw_ops.Rank(x), np.int32(1))
 
 
-def _reduce(op_type: str, input_tensor: Any, axis: Any, keep_dims: bool, name: str | None,
-            reduction_indices: Any) -> Tensor:
+def _reduce(op_type: str, input_tensor: TensorLike, axis: AxisLike | None, keep_dims: bool,
+            name: str | None, reduction_indices: AxisLike | None) -> Tensor:
     wanted = dtypes.bool if op_type in ("All", "Any") else None
     x = convert_to_tensor(input_tensor, wanted, name="input_tensor")
     result = getattr(raw_ops, op_type)(x, _axes_of(x, axis, reduction_indices),
@@ -288,8 +290,8 @@ def _reduce(op_type: str, input_tensor: Any, axis: Any, keep_dims: bool, name: s
 
 def _make_reduction(op_type: str, function: str, what: str) -> Callable:
     @also_called(keepdims="keep_dims")
-    def reduce(input_tensor: Any, axis: Any = None, keep_dims: bool = False,
-               name: str | None = None, reduction_indices: Any = None) -> Tensor:
+    def reduce(input_tensor: TensorLike, axis: AxisLike | None = None, keep_dims: bool = False,
+               name: str | None = None, reduction_indices: AxisLike | None = None) -> Tensor:
         return _reduce(op_type, input_tensor, axis, keep_dims, name, reduction_indices)
 
     reduce.__name__ = reduce.__qualname__ = function
@@ -311,8 +313,9 @@ reduce_any = _make_reduction("Any", "reduce_any", "whether any element is true")
 
 
 @also_called(keepdims="keep_dims")
-def reduce_logsumexp(input_tensor: Any, axis: Any = None, keep_dims: bool = False,
-                     name: str | None = None, reduction_indices: Any = None) -> Tensor:
+def reduce_logsumexp(input_tensor: TensorLike, axis: AxisLike | None = None,
+                     keep_dims: bool = False, name: str | None = None,
+                     reduction_indices: AxisLike | None = None) -> Tensor:
     """Return log(sum(exp(x))) over `axis`, without overflow: the maximum is taken out first."""
     with name_scope(name, "ReduceLogSumExp", [input_tensor]) as scope:
         x = convert_to_tensor(input_tensor, name="input_tensor")
@@ -331,7 +334,7 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keep_dims: bool = Fals
 
 
 @also_called(keep_dims="keepdims")
-def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
+def reduce_variance(input_tensor: TensorLike, axis: AxisLike | None = None, keepdims: bool = False,
                     name: str | None = None) -> Tensor:
     """Return the mean squared distance from the mean over `axis` (all axes when None).
 
@@ -347,7 +350,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 
 
 @also_called(keep_dims="keepdims")
-def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False,
+def reduce_std(input_tensor: TensorLike, axis: AxisLike | None = None, keepdims: bool = False,
                name: str | None = None) -> Tensor:
     """Return the square root of :func:`reduce_variance`."""
     with name_scope(name, "reduce_std", [input_tensor]):
@@ -355,8 +358,8 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 
 
 @also_called(keep_dims="keepdims")
-def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False,
-                          name: str | None = None) -> Tensor:
+def reduce_euclidean_norm(input_tensor: TensorLike, axis: AxisLike | None = None,
+                          keepdims: bool = False, name: str | None = None) -> Tensor:
     """Return the root of the sum of squares over `axis` (all axes when None)."""
     with name_scope(name, "EuclideanNorm", [input_tensor]) as scope:
         x = convert_to_tensor(input_tensor, name="input_tensor")
@@ -376,9 +379,9 @@ def _squared_size(x: Tensor) -> Tensor:
 
 
 @also_called(keepdims="keep_dims", input="input_tensor")
-def count_nonzero(input_tensor: Any, axis: Any = None, keep_dims: bool = False,
-                  dtype: Any = dtypes.int64, name: str | None = None,
-                  reduction_indices: Any = None) -> Tensor:
+def count_nonzero(input_tensor: TensorLike, axis: AxisLike | None = None, keep_dims: bool = False,
+                  dtype: DTypeLike = dtypes.int64, name: str | None = None,
+                  reduction_indices: AxisLike | None = None) -> Tensor:
     """Return the number of elements that are not zero (False, empty) over `axis`, as `dtype`."""
     with name_scope(name, "count_nonzero", [input_tensor]):
         x = convert_to_tensor(input_tensor, name="input_tensor")
@@ -390,8 +393,8 @@ def count_nonzero(input_tensor: Any, axis: Any = None, keep_dims: bool = False,
 
 
 def _make_arg(op_type: str, function: str, what: str) -> Callable:
-    def find(input: Any, axis: Any = None, name: str | None = None,
-             dimension: Any = None, output_type: Any = dtypes.int64) -> Tensor:
+    def find(input: TensorLike, axis: AxisLike | None = None, name: str | None = None,
+             dimension: AxisLike | None = None, output_type: DTypeLike = dtypes.int64) -> Tensor:
         if dimension is not None:
             if axis is not None:
                 raise ValueError("Cannot specify both 'axis' and 'dimension'")
@@ -412,20 +415,20 @@ argmax = _make_arg("ArgMax", "argmax", "largest element")
 argmin = _make_arg("ArgMin", "argmin", "smallest element")
 
 
-def arg_max(input: Any, dimension: Any, name: str | None = None,
-            output_type: Any = dtypes.int64) -> Tensor:
+def arg_max(input: TensorLike, dimension: TensorLike, name: str | None = None,
+            output_type: DTypeLike = dtypes.int64) -> Tensor:
     """Return the index of the largest element along `dimension`; see :func:`argmax`."""
     return raw_ops.ArgMax(input, dimension, output_type=output_type, name=name)
 
 
-def arg_min(input: Any, dimension: Any, name: str | None = None,
-            output_type: Any = dtypes.int64) -> Tensor:
+def arg_min(input: TensorLike, dimension: TensorLike, name: str | None = None,
+            output_type: DTypeLike = dtypes.int64) -> Tensor:
     """Return the index of the smallest element along `dimension`; see :func:`argmin`."""
     return raw_ops.ArgMin(input, dimension, output_type=output_type, name=name)
 
 
 @also_called(keepdims="keep_dims")
-def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keep_dims: bool = False,
+def norm(tensor: TensorLike, ord: Any = "euclidean", axis: Any = None, keep_dims: bool = False,
          name: str | None = None) -> Tensor:
     """Return a norm of vectors, or of matrices.
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -129,7 +132,7 @@ not_differentiable("UnsortedSegmentJoin")
 # ---------------------------------------------------------------- gradients
 
 
-def _per_row(values: Any, like: Tensor) -> Any:
+def _per_row(values: Sequence[TensorLike], like: Tensor) -> Any:
     """A vector, one number per row of `like`, in a shape that broadcasts along the rows."""
     if like._dims is not None:
         shape: Any = np.array([-1] + [1] * (len(like._dims) - 1), np.int32)
@@ -140,7 +143,7 @@ def _per_row(values: Any, like: Tensor) -> Any:
     return raw_ops.Reshape(values, shape)
 
 
-def _ones_per_row(like: Tensor, dtype: Any) -> Tensor:
+def _ones_per_row(like: Tensor, dtype: DType) -> Tensor:
     """A vector of ones as long as `like`."""
     one = np.ones((), dtype.base_dtype.np)
     length = raw_ops.Reshape(raw_ops.Size(like), np.array([1], np.int32))
@@ -148,12 +151,12 @@ def _ones_per_row(like: Tensor, dtype: Any) -> Tensor:
 
 
 @RegisterGradient("SegmentSum")
-def _segment_sum_grad(op: Operation, grad: Any) -> tuple:
+def _segment_sum_grad(op: Operation, grad: Tensor) -> tuple:
     return raw_ops.Gather(grad, op.inputs[1]), None
 
 
 @RegisterGradient("SegmentMean")
-def _segment_mean_grad(op: Operation, grad: Any) -> tuple:
+def _segment_mean_grad(op: Operation, grad: Tensor) -> tuple:
     ids, kind = op.inputs[1], grad.dtype.base_dtype
     number = dtypes.float32 if kind.is_complex else kind  # which has an order
     counts = raw_ops.SegmentSum(_ones_per_row(ids, number), ids)
@@ -163,7 +166,7 @@ def _segment_mean_grad(op: Operation, grad: Any) -> tuple:
     return raw_ops.Gather(raw_ops.RealDiv(grad, _per_row(counts, grad)), ids), None
 
 
-def _shared_among_chosen(data: Tensor, output: Tensor, ids: Tensor, grad: Any,
+def _shared_among_chosen(data: Tensor, output: Tensor, ids: Tensor, grad: Tensor,
                          total: Any) -> Tensor:
     """The gradient of an extremum: the elements equal to it share it; ``total`` sums by ids."""
     kind = data.dtype.base_dtype
@@ -174,7 +177,7 @@ def _shared_among_chosen(data: Tensor, output: Tensor, ids: Tensor, grad: Any,
     return raw_ops.Select(chosen, share, raw_ops.ZerosLike(share))
 
 
-def _segment_extremum_grad(op: Operation, grad: Any) -> tuple:
+def _segment_extremum_grad(op: Operation, grad: Tensor) -> tuple:
     data, ids = op.inputs
     return _shared_among_chosen(data, op.outputs[0], ids, grad,
                                 lambda x: raw_ops.SegmentSum(x, ids)), None
@@ -185,7 +188,7 @@ RegisterGradient("SegmentMax")(_segment_extremum_grad)
 
 
 @RegisterGradient("SegmentProd")
-def _segment_prod_grad(op: Operation, grad: Any) -> tuple:
+def _segment_prod_grad(op: Operation, grad: Tensor) -> tuple:
     """By one element: the product of the others, found without dividing by zero.
 
     It is the product of all elements that are not zero, divided by this one if it is not zero
@@ -210,7 +213,7 @@ def _product_of_others(data: Tensor, sums: Any, products: Any) -> Tensor:
 
 
 @RegisterGradient("UnsortedSegmentProd")
-def _unsorted_segment_prod_grad(op: Operation, grad: Any) -> tuple:
+def _unsorted_segment_prod_grad(op: Operation, grad: Tensor) -> tuple:
     data, ids, rows = op.inputs
     others = _product_of_others(
         data, lambda x: _gather_or_zero(raw_ops.UnsortedSegmentSum(x, ids, rows), ids, data),
@@ -218,7 +221,7 @@ def _unsorted_segment_prod_grad(op: Operation, grad: Any) -> tuple:
     return raw_ops.Mul(_gather_or_zero(grad, ids, data), others), None, None
 
 
-def _gather_or_zero(values: Any, ids: Tensor, like: Tensor) -> Tensor:
+def _gather_or_zero(values: Tensor, ids: Tensor, like: Tensor) -> Tensor:
     """Rows by id, zeros for negative ids, in the shape of `like`."""
     flat = raw_ops.Reshape(ids, np.array([-1], np.int32))
     zero = np.zeros((), ids.dtype.base_dtype.np)
@@ -230,13 +233,13 @@ def _gather_or_zero(values: Any, ids: Tensor, like: Tensor) -> Tensor:
 
 
 @RegisterGradient("UnsortedSegmentSum")
-def _unsorted_segment_sum_grad(op: Operation, grad: Any) -> tuple:
+def _unsorted_segment_sum_grad(op: Operation, grad: Tensor) -> tuple:
     return _gather_or_zero(grad, op.inputs[1], op.inputs[0]), None, None
 
 
 @RegisterGradient("UnsortedSegmentMin")
 @RegisterGradient("UnsortedSegmentMax")
-def _unsorted_segment_extremum_grad(op: Operation, grad: Any) -> tuple:
+def _unsorted_segment_extremum_grad(op: Operation, grad: Tensor) -> tuple:
     """The elements equal to the extremum share the gradient."""
     data, ids, rows = op.inputs
     chosen = raw_ops.Equal(data, _gather_or_zero(op.outputs[0], ids, data))
@@ -255,44 +258,44 @@ def _rows_of(x: Tensor) -> Any:
 
 
 @RegisterGradient("SparseSegmentSum")
-def _sparse_segment_sum_grad(op: Operation, grad: Any) -> tuple:
+def _sparse_segment_sum_grad(op: Operation, grad: Tensor) -> tuple:
     data, indices, ids = op.inputs
     rows = raw_ops.Gather(grad, ids)
     return raw_ops.UnsortedSegmentSum(rows, indices, _rows_of(data)), None, None
 
 
 @RegisterGradient("SparseSegmentMean")
-def _sparse_segment_mean_grad(op: Operation, grad: Any) -> tuple:
+def _sparse_segment_mean_grad(op: Operation, grad: Tensor) -> tuple:
     data, indices, ids = op.inputs
     return raw_ops.SparseSegmentMeanGrad(grad, indices, ids, _rows_of(data)), None, None
 
 
 @RegisterGradient("SparseSegmentSqrtN")
-def _sparse_segment_sqrt_n_grad(op: Operation, grad: Any) -> tuple:
+def _sparse_segment_sqrt_n_grad(op: Operation, grad: Tensor) -> tuple:
     data, indices, ids = op.inputs
     return raw_ops.SparseSegmentSqrtNGrad(grad, indices, ids, _rows_of(data)), None, None
 
 
 @RegisterGradient("SparseSegmentMeanGrad")
-def _sparse_segment_mean_grad_grad(op: Operation, grad: Any) -> tuple:
+def _sparse_segment_mean_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """The op is linear in the gradient it spreads; its transpose is the mean itself."""
     return raw_ops.SparseSegmentMean(grad, op.inputs[1], op.inputs[2]), None, None, None
 
 
 @RegisterGradient("SparseSegmentSumGrad")
-def _sparse_segment_sum_grad_grad(op: Operation, grad: Any) -> tuple:
+def _sparse_segment_sum_grad_grad(op: Operation, grad: Tensor) -> tuple:
     return raw_ops.SparseSegmentSum(grad, op.inputs[1], op.inputs[2]), None, None, None
 
 
 @RegisterGradient("SparseSegmentSqrtNGrad")
-def _sparse_segment_sqrt_n_grad_grad(op: Operation, grad: Any) -> tuple:
+def _sparse_segment_sqrt_n_grad_grad(op: Operation, grad: Tensor) -> tuple:
     return raw_ops.SparseSegmentSqrtN(grad, op.inputs[1], op.inputs[2]), None, None, None
 
 
 # ---------------------------------------------------------------- IndexedSlices as a tensor
 
 
-def _dense(value: IndexedSlices, dtype: Any = None, name: str | None = None,
+def _dense(value: IndexedSlices, dtype: DType | None = None, name: str | None = None,
            as_ref: bool = False) -> Any:
     """The conversion of IndexedSlices: the rows added up where they belong."""
     del as_ref
@@ -316,7 +319,7 @@ register_tensor_conversion_function(IndexedSlices, _dense)
 # ---------------------------------------------------------------- public functions
 
 
-def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+def segment_sum(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Return the sums of the rows of each segment.
 
     `segment_ids` is a vector, one id per row of `data`, sorted; the result has last id + 1 rows,
@@ -326,27 +329,27 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     return raw_ops.SegmentSum(data=data, segment_ids=segment_ids, name=name)
 
 
-def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+def segment_mean(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Return the means of the rows of each segment; ids as in :func:`segment_sum`."""
     return raw_ops.SegmentMean(data=data, segment_ids=segment_ids, name=name)
 
 
-def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+def segment_prod(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Return the products of the rows of each segment, ones for ids that do not occur."""
     return raw_ops.SegmentProd(data=data, segment_ids=segment_ids, name=name)
 
 
-def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+def segment_min(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Return the minima of the rows of each segment; ids as in :func:`segment_sum`."""
     return raw_ops.SegmentMin(data=data, segment_ids=segment_ids, name=name)
 
 
-def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+def segment_max(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """Return the maxima of the rows of each segment; ids as in :func:`segment_sum`."""
     return raw_ops.SegmentMax(data=data, segment_ids=segment_ids, name=name)
 
 
-def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any,
+def unsorted_segment_sum(data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike,
                          name: str | None = None) -> Tensor:
     """Return the sums of the elements of each of `num_segments` segments.
 
@@ -357,7 +360,7 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any,
                                       num_segments=num_segments, name=name)
 
 
-def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any,
+def unsorted_segment_max(data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike,
                          name: str | None = None) -> Tensor:
     """Return the maxima of the elements of each segment, the lowest value of the type for a
     segment without elements; ids as in :func:`unsorted_segment_sum`."""
@@ -365,7 +368,7 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any,
                                       num_segments=num_segments, name=name)
 
 
-def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any,
+def unsorted_segment_min(data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike,
                          name: str | None = None) -> Tensor:
     """Return the minima of the elements of each segment, the highest value of the type for a
     segment without elements; ids as in :func:`unsorted_segment_sum`."""
@@ -373,7 +376,7 @@ def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any,
                                       num_segments=num_segments, name=name)
 
 
-def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any,
+def unsorted_segment_prod(data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike,
                           name: str | None = None) -> Tensor:
     """Return the products of the elements of each segment, 1 for a segment without elements; ids
     as in :func:`unsorted_segment_sum`."""
@@ -381,7 +384,7 @@ def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any,
                                        num_segments=num_segments, name=name)
 
 
-def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any,
+def unsorted_segment_mean(data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike,
                           name: str | None = None) -> Tensor:
     """Return the means of the elements of each segment, 0 for a segment without elements; ids as
     in :func:`unsorted_segment_sum`."""
@@ -391,7 +394,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any,
         return _divided(total, _segment_sizes(data, ids, num_segments), scope)
 
 
-def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any,
+def unsorted_segment_sqrt_n(data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike,
                             name: str | None = None) -> Tensor:
     """Return the sums of the elements of each segment, divided by √(their number); ids as in
     :func:`unsorted_segment_sum`."""
@@ -410,7 +413,7 @@ def _divided(total: Tensor, divisor: Tensor, name: str) -> Tensor:
     return result
 
 
-def _segment_sizes(data: Tensor, ids: Tensor, num_segments: Any) -> Tensor:
+def _segment_sizes(data: Tensor, ids: Tensor, num_segments: TensorLike) -> Tensor:
     """How many elements each segment has, at least 1, in a shape that divides the segments."""
     dtype = data.dtype.base_dtype
     ones = raw_ops.Cast(raw_ops.OnesLike(ids), DstT=dtype)
@@ -422,8 +425,8 @@ def _segment_sizes(data: Tensor, ids: Tensor, num_segments: Any) -> Tensor:
                                                    np.int32(0)))
 
 
-def _sparse_segments(op_type: str, data: Any, indices: Any, segment_ids: Any, num_segments: Any,
-                     name: str | None) -> Tensor:
+def _sparse_segments(op_type: str, data: TensorLike, indices: TensorLike, segment_ids: TensorLike,
+                     num_segments: TensorLike | None, name: str | None) -> Tensor:
     if num_segments is None:
         return getattr(raw_ops, op_type)(data=data, indices=indices, segment_ids=segment_ids,
                                          name=name)
@@ -431,8 +434,8 @@ def _sparse_segments(op_type: str, data: Any, indices: Any, segment_ids: Any, nu
         data=data, indices=indices, segment_ids=segment_ids, num_segments=num_segments, name=name)
 
 
-def sparse_segment_sum(data: Any, indices: Any, segment_ids: Any, name: str | None = None,
-                       num_segments: Any = None) -> Tensor:
+def sparse_segment_sum(data: TensorLike, indices: TensorLike, segment_ids: TensorLike,
+                       name: str | None = None, num_segments: TensorLike | None = None) -> Tensor:
     """Return :func:`segment_sum` of the rows ``data[indices]``, one segment id per index.
 
     There are as many segments as the last id says, or `num_segments`.
@@ -440,20 +443,21 @@ def sparse_segment_sum(data: Any, indices: Any, segment_ids: Any, name: str | No
     return _sparse_segments("SparseSegmentSum", data, indices, segment_ids, num_segments, name)
 
 
-def sparse_segment_mean(data: Any, indices: Any, segment_ids: Any, name: str | None = None,
-                        num_segments: Any = None) -> Tensor:
+def sparse_segment_mean(data: TensorLike, indices: TensorLike, segment_ids: TensorLike,
+                        name: str | None = None, num_segments: TensorLike | None = None) -> Tensor:
     """Return the means of the rows ``data[indices]`` of each segment."""
     return _sparse_segments("SparseSegmentMean", data, indices, segment_ids, num_segments, name)
 
 
-def sparse_segment_sqrt_n(data: Any, indices: Any, segment_ids: Any, name: str | None = None,
-                          num_segments: Any = None) -> Tensor:
+def sparse_segment_sqrt_n(data: TensorLike, indices: TensorLike, segment_ids: TensorLike,
+                          name: str | None = None,
+                          num_segments: TensorLike | None = None) -> Tensor:
     """Return the sums of the rows ``data[indices]`` of each segment, divided by √(their number)."""
     return _sparse_segments("SparseSegmentSqrtN", data, indices, segment_ids, num_segments, name)
 
 
-def bincount(arr: Any, minlength: Any = None, maxlength: Any = None, weights: Any = None,
-             dtype: Any = dtypes.int32) -> Tensor:
+def bincount(arr: TensorLike, minlength: Any = None, maxlength: Any = None,
+             weights: Tensor | None = None, dtype: DTypeLike = dtypes.int32) -> Tensor:
     """Count how often each value occurs in the int32 tensor `arr` (or sum up its `weights`).
 
     The result has one entry per value from 0 to the maximum, at least `minlength` entries and at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import broadcast_dims, merge_dims
 from hpcflow.ops.common.broadcasting import unbroadcast
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
 
 
 def _select_shape(op: Operation) -> list[Dims]:
@@ -28,7 +31,7 @@ register_op("Select", "condition: bool; t: T; e: T", "output: T", "T: type", sha
 
 
 @RegisterGradient("Select")
-def _select_grad(op: Operation, grad: Any) -> tuple:
+def _select_grad(op: Operation, grad: Tensor) -> tuple:
     condition = op.inputs[0]
     zeros = raw_ops.ZerosLike(grad)
     return (None, raw_ops.Select(condition, grad, zeros), raw_ops.Select(condition, zeros, grad))
@@ -44,7 +47,7 @@ register_op("SelectV2", "condition: bool; t: T; e: T", "output: T", "T: type",
 
 
 @RegisterGradient("SelectV2")
-def _select_broadcast_grad(op: Operation, grad: Any) -> tuple:
+def _select_broadcast_grad(op: Operation, grad: Tensor) -> tuple:
     condition, t, e = op.inputs
     zero = np.zeros((), grad.dtype.base_dtype.np)
     for_t = raw_ops.SelectV2(condition, grad, zero)

@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -56,14 +57,14 @@ def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
 
 
 @RegisterGradient("Igamma")
-def _igamma_grad(op: Operation, grad: Any) -> tuple:
+def _igamma_grad(op: Operation, grad: Tensor) -> tuple:
     a, x = op.inputs
     return unbroadcast(a, x, raw_ops.Mul(grad, raw_ops.IgammaGradA(a, x)),
                        raw_ops.Mul(grad, _gamma_density(a, x)))
 
 
 @RegisterGradient("Igammac")
-def _igammac_grad(op: Operation, grad: Any) -> tuple:
+def _igammac_grad(op: Operation, grad: Tensor) -> tuple:
     """The two functions add up to one."""
     a, x = op.inputs
     grad = raw_ops.Neg(grad)
@@ -72,7 +73,7 @@ def _igammac_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("Zeta")
-def _zeta_grad(op: Operation, grad: Any) -> tuple:
+def _zeta_grad(op: Operation, grad: Tensor) -> tuple:
     """By q: -x ζ(x + 1, q); no gradient flows to x."""
     x, q = op.inputs
     one = x.dtype.base_dtype.np.type(1)
@@ -81,7 +82,7 @@ def _zeta_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("Polygamma")
-def _polygamma_grad(op: Operation, grad: Any) -> tuple:
+def _polygamma_grad(op: Operation, grad: Tensor) -> tuple:
     """By x the next higher order; no gradient flows to the order."""
     n, x = op.inputs
     one = n.dtype.base_dtype.np.type(1)
@@ -94,19 +95,19 @@ def _number(x: Tensor, value: float) -> Any:
 
 
 @RegisterGradient("BesselI0")
-def _bessel_i0_grad(op: Operation, grad: Any) -> Tensor:
+def _bessel_i0_grad(op: Operation, grad: Tensor) -> Tensor:
     return raw_ops.Mul(grad, raw_ops.BesselI1(op.inputs[0]))
 
 
 @RegisterGradient("BesselI0e")
-def _bessel_i0e_grad(op: Operation, grad: Any) -> Tensor:
+def _bessel_i0e_grad(op: Operation, grad: Tensor) -> Tensor:
     x, y = op.inputs[0], op.outputs[0]
     damped = raw_ops.Mul(raw_ops.Sign(x), y)
     return raw_ops.Mul(grad, raw_ops.Sub(raw_ops.BesselI1e(x), damped))
 
 
 @RegisterGradient("BesselI1")
-def _bessel_i1_grad(op: Operation, grad: Any) -> Tensor:
+def _bessel_i1_grad(op: Operation, grad: Tensor) -> Tensor:
     """I0(x) - I1(x) / x, a half at 0."""
     x, y = op.inputs[0], op.outputs[0]
     slope = raw_ops.Sub(raw_ops.BesselI0(x), raw_ops.DivNoNan(y, x))
@@ -114,7 +115,7 @@ def _bessel_i1_grad(op: Operation, grad: Any) -> Tensor:
 
 
 @RegisterGradient("BesselI1e")
-def _bessel_i1e_grad(op: Operation, grad: Any) -> Tensor:
+def _bessel_i1e_grad(op: Operation, grad: Tensor) -> Tensor:
     x, y = op.inputs[0], op.outputs[0]
     damped = raw_ops.Add(raw_ops.Mul(raw_ops.Sign(x), y), raw_ops.DivNoNan(y, x))
     return raw_ops.Mul(grad, _half_at_zero(x, raw_ops.Sub(raw_ops.BesselI0e(x), damped)))
@@ -126,7 +127,7 @@ def _half_at_zero(x: Tensor, slope: Tensor) -> Tensor:
 
 
 @RegisterGradient("Erfinv")
-def _erfinv_grad(op: Operation, grad: Any) -> Tensor:
+def _erfinv_grad(op: Operation, grad: Tensor) -> Tensor:
     """sqrt(π) / 2 exp(y²)."""
     y = op.outputs[0]
     bell = raw_ops.Mul(raw_ops.Exp(raw_ops.Square(y)), _number(y, 0.5 * math.sqrt(math.pi)))
@@ -134,7 +135,7 @@ def _erfinv_grad(op: Operation, grad: Any) -> Tensor:
 
 
 @RegisterGradient("Ndtri")
-def _ndtri_grad(op: Operation, grad: Any) -> Tensor:
+def _ndtri_grad(op: Operation, grad: Tensor) -> Tensor:
     """sqrt(2π) exp(y² / 2)."""
     y = op.outputs[0]
     bell = raw_ops.Exp(raw_ops.Mul(raw_ops.Square(y), _number(y, 0.5)))
@@ -142,7 +143,7 @@ def _ndtri_grad(op: Operation, grad: Any) -> Tensor:
 
 
 @RegisterGradient("Betainc")
-def _betainc_grad(op: Operation, grad: Any) -> tuple:
+def _betainc_grad(op: Operation, grad: Tensor) -> tuple:
     """By x: x^(a-1) (1-x)^(b-1) / B(a, b), from logarithms; no gradient flows to a and b."""
     a, b, x = op.inputs
     one = x.dtype.base_dtype.np.type(1)
@@ -157,32 +158,32 @@ def _betainc_grad(op: Operation, grad: Any) -> tuple:
 # ---------------------------------------------------------------- public functions
 
 
-def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
+def igamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """Return the lower regularized incomplete gamma function P(a, x), for a > 0 and x >= 0."""
     return raw_ops.Igamma(a=a, x=x, name=name)
 
 
-def igammac(a: Any, x: Any, name: str | None = None) -> Tensor:
+def igammac(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """Return the upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x)."""
     return raw_ops.Igammac(a=a, x=x, name=name)
 
 
-def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
+def zeta(x: TensorLike, q: TensorLike, name: str | None = None) -> Tensor:
     """Return the Hurwitz zeta function Σ (q + n)^-x over n >= 0, for x > 1."""
     return raw_ops.Zeta(x=x, q=q, name=name)
 
 
-def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
+def polygamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """Return the derivative of order `a` of the digamma function at `x`."""
     return raw_ops.Polygamma(a=a, x=x, name=name)
 
 
-def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Tensor:
+def betainc(a: TensorLike, b: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """Return the regularized incomplete beta function I_x(a, b), for a, b > 0 and 0 <= x <= 1."""
     return raw_ops.Betainc(a=a, b=b, x=x, name=name)
 
 
-def lbeta(x: Any, name: str = "lbeta") -> Tensor:
+def lbeta(x: TensorLike, name: str = "lbeta") -> Tensor:
     """Return log |B(x)| over the last dimension: Σ log Γ(x_i) - log Γ(Σ x_i).
 
     Of an empty last dimension it is minus infinity.

@@ -10,12 +10,13 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims
 from hpcflow.ops.common.type_sets import SUMMED
-from hpcflow.shapes import as_shape
+from hpcflow.shapes import ShapeLike, as_shape
 
 __all__ = ["accumulate_n", "add_n"]
 
@@ -32,7 +33,7 @@ register_op("AddN", "inputs: N * T", "sum: T", f"N: int >= 1; T: {SUMMED[:-1]}, 
 
 
 @RegisterGradient("AddN")
-def _add_n_grad(op: Operation, grad: Any) -> list:
+def _add_n_grad(op: Operation, grad: Tensor) -> list:
     return [grad] * len(op.inputs)
 
 
@@ -58,7 +59,7 @@ def _values(inputs: Any) -> list[Tensor]:
     return [convert_to_tensor(x, None if isinstance(x, Tensor) else wanted) for x in inputs]
 
 
-def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None,
+def accumulate_n(inputs: TensorLike, shape: ShapeLike | None = None, tensor_dtype: Any = None,
                  name: str | None = None) -> Tensor:
     """Add all `inputs`, a list of tensors of one shape and type.
 

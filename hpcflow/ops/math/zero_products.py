@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hpcflow.graph.likes import TensorHandle
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Operation
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.broadcasting import broadcast_shape, unbroadcast
 from hpcflow.ops.common.type_sets import ANY_FLOAT_OR_COMPLEX
 
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
+
 __all__: list[str] = []
 
 
-def _number(x: Any, value: float) -> Any:
+def _number(x: TensorHandle, value: float) -> Any:
     return x.dtype.base_dtype.np.type(value)
 
 
-def _conj(x: Any) -> Any:
+def _conj(x: Tensor) -> Any:
     return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
@@ -27,7 +31,7 @@ for _op_type in ("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py"):
 
 
 @RegisterGradient("DivNoNan")
-def _div_no_nan_grad(op: Operation, grad: Any) -> tuple:
+def _div_no_nan_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = (_conj(t) for t in op.inputs)
     grad_x = raw_ops.DivNoNan(grad, y)
     grad_y = grad * raw_ops.DivNoNan(raw_ops.DivNoNan(-x, y), y)
@@ -35,33 +39,33 @@ def _div_no_nan_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("MulNoNan")
-def _mul_no_nan_grad(op: Operation, grad: Any) -> tuple:
+def _mul_no_nan_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = (_conj(t) for t in op.inputs)
     return unbroadcast(op.inputs[0], op.inputs[1], raw_ops.MulNoNan(grad, y),
                        raw_ops.MulNoNan(x, grad))
 
 
-def _present(x: Any) -> Any:
+def _present(x: TensorHandle) -> Any:
     """1 where `x` is not 0, else 0."""
     return raw_ops.Cast(raw_ops.NotEqual(x, _number(x, 0)), DstT=x.dtype.base_dtype)
 
 
 @RegisterGradient("Xdivy")
-def _xdivy_grad(op: Operation, grad: Any) -> tuple:
+def _xdivy_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = (_conj(t) for t in op.inputs)
     return unbroadcast(op.inputs[0], op.inputs[1], grad * raw_ops.Xdivy(_present(x), y),
                        grad * raw_ops.Xdivy(-x, y * y))
 
 
 @RegisterGradient("Xlogy")
-def _xlogy_grad(op: Operation, grad: Any) -> tuple:
+def _xlogy_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = (_conj(t) for t in op.inputs)
     return unbroadcast(op.inputs[0], op.inputs[1], grad * raw_ops.Xlogy(_present(x), y),
                        grad * raw_ops.Xdivy(x, y))
 
 
 @RegisterGradient("Xlog1py")
-def _xlog1py_grad(op: Operation, grad: Any) -> tuple:
+def _xlog1py_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = (_conj(t) for t in op.inputs)
     return unbroadcast(op.inputs[0], op.inputs[1], grad * raw_ops.Xlog1py(_present(x), y),
                        grad * raw_ops.Xdivy(x, y + _number(y, 1)))

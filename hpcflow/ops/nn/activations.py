@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, unchanged
 from hpcflow.ops.common.type_sets import ORDERED
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
 
 
 def _merged(op: Operation) -> list[Dims]:
@@ -23,7 +26,7 @@ for _op_type in ("ReluGrad", "Relu6Grad", "SoftplusGrad", "SoftsignGrad"):
 register_op("EluGrad", "gradients: T; outputs: T", "backprops: T", f"T: {ORDERED}", shape=_merged)
 
 
-def _number(like: Any, value: float) -> Any:
+def _number(like: Tensor, value: float) -> Any:
     return like.dtype.base_dtype.np.type(value)
 
 
@@ -31,35 +34,35 @@ def _number(like: Any, value: float) -> Any:
 
 
 @RegisterGradient("Relu")
-def _relu_grad(op: Operation, grad: Any) -> Any:
+def _relu_grad(op: Operation, grad: Tensor) -> Any:
     """By the output: it is positive where the input is, and the input need not be kept."""
     return raw_ops.ReluGrad(grad, op.outputs[0])
 
 
 @RegisterGradient("ReluGrad")
-def _relu_grad_grad(op: Operation, grad: Any) -> tuple:
+def _relu_grad_grad(op: Operation, grad: Tensor) -> tuple:
     x = op.inputs[1]
     return raw_ops.ReluGrad(grad, x), raw_ops.ZerosLike(x)
 
 
 @RegisterGradient("Relu6")
-def _relu6_grad(op: Operation, grad: Any) -> Any:
+def _relu6_grad(op: Operation, grad: Tensor) -> Any:
     return raw_ops.Relu6Grad(grad, op.outputs[0])
 
 
 @RegisterGradient("Relu6Grad")
-def _relu6_grad_grad(op: Operation, grad: Any) -> tuple:
+def _relu6_grad_grad(op: Operation, grad: Tensor) -> tuple:
     x = op.inputs[1]
     return raw_ops.Relu6Grad(grad, x), raw_ops.ZerosLike(x)
 
 
 @RegisterGradient("Elu")
-def _elu_grad(op: Operation, grad: Any) -> Any:
+def _elu_grad(op: Operation, grad: Tensor) -> Any:
     return raw_ops.EluGrad(grad, op.outputs[0])
 
 
 @RegisterGradient("EluGrad")
-def _elu_grad_grad(op: Operation, grad: Any) -> tuple:
+def _elu_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = dy (y + 1) where y < 0, else dy."""
     dy, y = op.inputs
     below = raw_ops.Less(y, raw_ops.ZerosLike(y))
@@ -68,12 +71,12 @@ def _elu_grad_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("Softplus")
-def _softplus_grad(op: Operation, grad: Any) -> Any:
+def _softplus_grad(op: Operation, grad: Tensor) -> Any:
     return raw_ops.SoftplusGrad(grad, op.inputs[0])
 
 
 @RegisterGradient("SoftplusGrad")
-def _softplus_grad_grad(op: Operation, grad: Any) -> tuple:
+def _softplus_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = dy sigmoid(x), whose derivative by x is dy sigmoid(x) sigmoid(-x)."""
     dy, x = op.inputs
     slope = raw_ops.SoftplusGrad(raw_ops.SoftplusGrad(dy, x), raw_ops.Neg(x))
@@ -81,12 +84,12 @@ def _softplus_grad_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("Softsign")
-def _softsign_grad(op: Operation, grad: Any) -> Any:
+def _softsign_grad(op: Operation, grad: Tensor) -> Any:
     return raw_ops.SoftsignGrad(grad, op.inputs[0])
 
 
 @RegisterGradient("SoftsignGrad")
-def _softsign_grad_grad(op: Operation, grad: Any) -> tuple:
+def _softsign_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = dy / (1 + |x|)², whose derivative by x is -2 dy sign(x) / (1 + |x|)³."""
     dy, x = op.inputs
     width = raw_ops.Add(raw_ops.Abs(x), _number(x, 1))
@@ -108,23 +111,23 @@ register_op("SeluGrad", "gradients: T; outputs: T", "backprops: T", f"T: {_HALF_
 
 
 @RegisterGradient("LeakyRelu")
-def _leaky_relu_grad(op: Operation, grad: Any) -> Any:
+def _leaky_relu_grad(op: Operation, grad: Tensor) -> Any:
     return raw_ops.LeakyReluGrad(grad, op.inputs[0], alpha=op.attr("alpha"))
 
 
 @RegisterGradient("LeakyReluGrad")
-def _leaky_relu_grad_grad(op: Operation, grad: Any) -> tuple:
+def _leaky_relu_grad_grad(op: Operation, grad: Tensor) -> tuple:
     x = op.inputs[1]
     return raw_ops.LeakyReluGrad(grad, x, alpha=op.attr("alpha")), raw_ops.ZerosLike(x)
 
 
 @RegisterGradient("Selu")
-def _selu_grad(op: Operation, grad: Any) -> Any:
+def _selu_grad(op: Operation, grad: Tensor) -> Any:
     return raw_ops.SeluGrad(grad, op.outputs[0])
 
 
 @RegisterGradient("SeluGrad")
-def _selu_grad_grad(op: Operation, grad: Any) -> tuple:
+def _selu_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """For negative outputs the derivative is the output plus a constant."""
     inputs: Any = op.inputs
     gradients, outputs = inputs

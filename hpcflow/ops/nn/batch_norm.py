@@ -5,11 +5,12 @@ Source: Ioffe and Szegedy, Batch Normalization (arXiv:1502.03167).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -17,6 +18,9 @@ from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank
 from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.common.type_sets import SUMMED
 from hpcflow.ops.common.window_shapes import FORMAT_2D, axes
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
 
 # ---------------------------------------------------------------- FusedBatchNorm
 
@@ -85,7 +89,7 @@ def _fused_attrs(op: Operation) -> dict[str, Any]:
     return {name: op.attr(name) for name in ("epsilon", "data_format", "is_training")}
 
 
-def _fused_grad(op: Operation, grad: Any, *_: Any) -> tuple:
+def _fused_grad(op: Operation, grad: Tensor, *_: Any) -> tuple:
     """In training by the statistics of the batch, else by those given, which are constants."""
     x, scale, _offset, mean, variance = op.inputs
     reserved = op.outputs[3:] if op.attr("is_training") else [mean, variance, *op.outputs[5:]]
@@ -114,23 +118,23 @@ class _Normalized:
         self.inverse = raw_ops.Rsqrt(raw_ops.Add(variance, epsilon))
         self.unit = raw_ops.Mul(raw_ops.Sub(self.last(x), mean), self.inverse)
 
-    def last(self, x: Any) -> Any:
+    def last(self, x: TensorLike) -> Any:
         x = cast(x, self.wide)
         return raw_ops.Transpose(x, np.array([0, 2, 3, 1], np.int32)) if self.first else x
 
-    def back(self, x: Any) -> Any:
+    def back(self, x: TensorLike) -> Any:
         x = raw_ops.Transpose(x, np.array([0, 3, 1, 2], np.int32)) if self.first else x
         return cast(x, self.op.inputs[1].dtype)
 
-    def grads(self, dy: Any, x: Any, scale: Any) -> list:
+    def grads(self, dy: Tensor, x: TensorLike, scale: TensorLike) -> list:
         """Those of the inputs of these names; none flow to the statistics."""
         found = [self.back(dy), self.back(x), cast(scale, self.op.inputs[2].dtype)]
         return found + [None] * (len(self.op.inputs) - 3)
 
-    def product_mean(self, a: Any, b: Any) -> Tensor:
+    def product_mean(self, a: TensorLike, b: TensorLike) -> Tensor:
         return raw_ops.Mean(raw_ops.Mul(a, b), _SPACE)
 
-    def project(self, v: Any) -> Tensor:
+    def project(self, v: Tensor | Variable) -> Tensor:
         """v - mean(v) - unit · mean(v · unit): what normalization leaves of a change v."""
         along = raw_ops.Mul(self.unit, self.product_mean(v, self.unit))
         return raw_ops.Sub(raw_ops.Sub(v, raw_ops.Mean(v, _SPACE)), along)
@@ -142,7 +146,7 @@ _SPACE = np.array([0, 1, 2], np.int32)
 @RegisterGradient("FusedBatchNormGrad")
 @RegisterGradient("FusedBatchNormGradV2")
 @RegisterGradient("FusedBatchNormGradV3")
-def _fused_grad_grad(op: Operation, ddx: Any, dds: Any, ddb: Any, *_: Any) -> list:
+def _fused_grad_grad(op: Operation, ddx: Tensor, dds: Tensor, ddb: Tensor, *_: Any) -> list:
     """The op gives dx = scale · inverse · project(dy), Σ dy · unit and Σ dy, per channel."""
     parts = _Normalized(op)
     ddx = parts.last(ddx)
@@ -193,7 +197,7 @@ register_op("BatchNormWithGlobalNormalizationGrad", "t: T; m: T; v: T; gamma: T;
 
 
 @RegisterGradient("BatchNormWithGlobalNormalization")
-def _global_grad(op: Operation, grad: Any) -> tuple:
+def _global_grad(op: Operation, grad: Tensor) -> tuple:
     t, m, v, _, gamma = op.inputs
     names = ("variance_epsilon", "scale_after_normalization")
     return tuple(raw_ops.BatchNormWithGlobalNormalizationGrad(

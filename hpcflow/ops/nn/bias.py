@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -53,17 +51,17 @@ def _data_format(op: Operation) -> bytes:
 
 
 @RegisterGradient("BiasAdd")
-def _bias_add_grad(op: Operation, grad: Any) -> tuple:
+def _bias_add_grad(op: Operation, grad: Tensor) -> tuple:
     return grad, raw_ops.BiasAddGrad(grad, data_format=_data_format(op))
 
 
 @RegisterGradient("BiasAddV1")
-def _bias_add_v1_grad(op: Operation, grad: Any) -> tuple:
+def _bias_add_v1_grad(op: Operation, grad: Tensor) -> tuple:
     return grad, raw_ops.BiasAddGrad(grad)
 
 
 @RegisterGradient("BiasAddGrad")
-def _bias_add_grad_grad(op: Operation, grad: Any) -> Tensor:
+def _bias_add_grad_grad(op: Operation, grad: Tensor) -> Tensor:
     """The bias's gradient repeated over everything that it was summed over."""
     zeros = raw_ops.ZerosLike(op.inputs[0])
     return raw_ops.BiasAdd(zeros, grad, data_format=_data_format(op))
@@ -75,5 +73,5 @@ register_op("L2Loss", "t: T", "output: T", f"T: {SUMMED}", shape=scalar)
 
 
 @RegisterGradient("L2Loss")
-def _l2_loss_grad(op: Operation, grad: Any) -> Tensor:
+def _l2_loss_grad(op: Operation, grad: Tensor) -> Tensor:
     return raw_ops.Mul(op.inputs[0], grad)

@@ -33,7 +33,7 @@ _LAST = np.array([-1], np.int32)
 
 
 @RegisterGradient("Softmax")
-def _softmax_grad(op: Operation, grad: Any) -> Tensor:
+def _softmax_grad(op: Operation, grad: Tensor) -> Tensor:
     """(grad - Σ grad·softmax) · softmax, row by row."""
     softmax = op.outputs[0]
     total = raw_ops.Sum(raw_ops.Mul(grad, softmax), _LAST, keep_dims=True)
@@ -41,7 +41,7 @@ def _softmax_grad(op: Operation, grad: Any) -> Tensor:
 
 
 @RegisterGradient("LogSoftmax")
-def _log_softmax_grad(op: Operation, grad: Any) -> Tensor:
+def _log_softmax_grad(op: Operation, grad: Tensor) -> Tensor:
     """grad - softmax · Σ grad, row by row."""
     softmax = raw_ops.Exp(op.outputs[0])
     total = raw_ops.Sum(grad, _LAST, keep_dims=True)
@@ -75,16 +75,16 @@ register_op("SparseSoftmaxCrossEntropyWithLogits", "features: T; labels: Tlabels
             shape=_sparse_cross_entropy_shape)
 
 
-def _column(x: Any) -> Tensor:
+def _column(x: Tensor) -> Tensor:
     return raw_ops.ExpandDims(x, np.int32(-1))
 
 
-def _is_zero(grad: Any) -> bool:
+def _is_zero(grad: Tensor) -> bool:
     """True for the zeros that stand for a gradient nobody asked about."""
     return grad is None or getattr(grad, "op", None) is not None and grad.op.type == "ZerosLike"
 
 
-def _scores_grad(op: Operation, grad_loss: Any, grad_backprop: Any) -> Tensor:
+def _scores_grad(op: Operation, grad_loss: Tensor, grad_backprop: Tensor) -> Tensor:
     """The loss's gradient is the second output; its own gradient is that of a softmax."""
     softmax_minus_labels = op.outputs[1]
     grad = raw_ops.Mul(_column(grad_loss), softmax_minus_labels)
@@ -97,7 +97,7 @@ def _scores_grad(op: Operation, grad_loss: Any, grad_backprop: Any) -> Tensor:
 
 
 @RegisterGradient("SoftmaxCrossEntropyWithLogits")
-def _cross_entropy_grad(op: Operation, grad_loss: Any, grad_backprop: Any) -> tuple:
+def _cross_entropy_grad(op: Operation, grad_loss: Tensor, grad_backprop: Tensor) -> tuple:
     """The loss is linear in the labels; so is the second output, which subtracts them."""
     by_labels = raw_ops.Neg(raw_ops.Mul(_column(grad_loss), raw_ops.LogSoftmax(op.inputs[0])))
     if not _is_zero(grad_backprop):
@@ -106,7 +106,7 @@ def _cross_entropy_grad(op: Operation, grad_loss: Any, grad_backprop: Any) -> tu
 
 
 @RegisterGradient("SparseSoftmaxCrossEntropyWithLogits")
-def _sparse_cross_entropy_grad(op: Operation, grad_loss: Any, grad_backprop: Any) -> tuple:
+def _sparse_cross_entropy_grad(op: Operation, grad_loss: Tensor, grad_backprop: Tensor) -> tuple:
     """Labels that are numbers of classes have no gradient."""
     return _scores_grad(op, grad_loss, grad_backprop), None
 
@@ -137,7 +137,7 @@ register_op("TopKV2", "input: T; k: int32", "values: T; indices: int32",
             f"sorted: bool = true; T: {ORDERED}", shape=_top_k_shape)
 
 
-def _top_k_grad(op: Operation, grad: Any, _: Any) -> Tensor:
+def _top_k_grad(op: Operation, grad: Tensor, _: object) -> Tensor:
     """The gradients go back to where the values came from, through flat positions."""
     x, indices = op.inputs[0], op.outputs[1]
     shape = raw_ops.Shape(x)
@@ -152,12 +152,12 @@ def _top_k_grad(op: Operation, grad: Any, _: Any) -> Tensor:
 
 
 @RegisterGradient("TopK")
-def _top_k_v1_grad(op: Operation, grad: Any, grad_indices: Any) -> Tensor:
+def _top_k_v1_grad(op: Operation, grad: Tensor, grad_indices: Any) -> Tensor:
     return _top_k_grad(op, grad, grad_indices)
 
 
 @RegisterGradient("TopKV2")
-def _top_k_v2_grad(op: Operation, grad: Any, grad_indices: Any) -> tuple:
+def _top_k_v2_grad(op: Operation, grad: Tensor, grad_indices: Any) -> tuple:
     return _top_k_grad(op, grad, grad_indices), None
 
 

@@ -166,19 +166,19 @@ def _register(forward: str, by_input: str, by_filter: str) -> None:
         return getattr(raw_ops, op_type)(*operands, **_attrs(op))
 
     @RegisterGradient(forward)
-    def _conv_grad(op: Operation, grad: Any) -> tuple:
+    def _conv_grad(op: Operation, grad: Tensor) -> tuple:
         x, w = op.inputs
         return (apply(by_input, op, _shape_of(x), w, grad),
                 apply(by_filter, op, x, _shape_of(w), grad))
 
     @RegisterGradient(by_input)
-    def _by_input_grad(op: Operation, grad: Any) -> tuple:
+    def _by_input_grad(op: Operation, grad: Tensor) -> tuple:
         _, w, dy = op.inputs
         return (None, apply(by_filter, op, grad, _shape_of(w), dy),
                 apply(forward, op, grad, w))
 
     @RegisterGradient(by_filter)
-    def _by_filter_grad(op: Operation, grad: Any) -> tuple:
+    def _by_filter_grad(op: Operation, grad: Tensor) -> tuple:
         x, _, dy = op.inputs
         return (apply(by_input, op, _shape_of(x), grad, dy), None, apply(forward, op, x, grad))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, with_rank
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
 
 
 def _inputs(op: Operation, lengths: int) -> tuple[tuple, int | None]:
@@ -56,7 +59,7 @@ not_differentiable("CTCGreedyDecoder", "CTCBeamSearchDecoder")
 
 @RegisterGradient("CTCLoss")
 @RegisterGradient("CTCLossV2")
-def _loss_grad(op: Operation, grad: Any, _: Any) -> tuple:
+def _loss_grad(op: Operation, grad: Tensor, _: object) -> tuple:
     """The op computes its gradient along with the loss; it has none of second order."""
     found = raw_ops.PreventGradient(
         op.outputs[1], message="Currently there is no way to take the second derivative of "

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.graph.likes import AxisLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.shape_inference import constant_value, merge_dim, merge_dims, with_rank
@@ -21,7 +22,7 @@ def _added(dims: Any, paddings: np.ndarray | None) -> list[int | None]:
     return [None if d is None else d + int(p.sum()) for d, p in zip(dims, paddings, strict=True)]
 
 
-def _output(op: Operation, dims: Any, index: int) -> list[Dims]:
+def _output(op: Operation, dims: AxisLike, index: int) -> list[Dims]:
     """The shape behind the padding (input `index`) and the convolution (with the next one)."""
     merge_dims(with_rank(op.input_dims(index), 2, "paddings"), (4, 2))
     filter_dims = with_rank(op.input_dims(index + 1), 4, "filter")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from hpcflow.base.keywords import also_called
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -53,7 +53,7 @@ register_op("Dilation2DBackpropFilter", "input: T; filter: T; out_backprop: T",
 
 
 @RegisterGradient("Dilation2D")
-def _dilation_grad(op: Operation, grad: Any) -> tuple:
+def _dilation_grad(op: Operation, grad: Tensor) -> tuple:
     x, window = op.inputs
     attrs = {name: op.attr(name) for name in ("strides", "rates", "padding")}
     return (raw_ops.Dilation2DBackpropInput(x, window, grad, **attrs),
@@ -78,7 +78,7 @@ register_op("ExtractImagePatches", "images: T", "patches: T",
 
 
 @RegisterGradient("ExtractImagePatches")
-def _patches_grad(op: Operation, grad: Any) -> Tensor:
+def _patches_grad(op: Operation, grad: Tensor) -> Tensor:
     """The sum of what went to each pixel: patches of the pixels' numbers say where from.
 
     Pixels are numbered from one; zero is padding.
@@ -101,7 +101,7 @@ def _patches_grad(op: Operation, grad: Any) -> Tensor:
 
 
 @also_called(sizes="ksizes")
-def extract_image_patches(images: Any, ksizes: Sequence[int], strides: Sequence[int],
+def extract_image_patches(images: TensorLike, ksizes: Sequence[int], strides: Sequence[int],
                           rates: Sequence[int], padding: str, name: str | None = None) -> Tensor:
     """Return the windows of NHWC images, each flattened into the last dimension.
 

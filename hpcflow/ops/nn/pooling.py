@@ -132,18 +132,18 @@ def _register_max(pool: str) -> None:
     """Where the maxima are does not change with small changes of the input."""
 
     @RegisterGradient(pool)
-    def _max_grad(op: Operation, grad: Any) -> Tensor:
+    def _max_grad(op: Operation, grad: Tensor) -> Tensor:
         build = getattr(raw_ops, f"{pool}Grad")
         return build(op.inputs[0], op.outputs[0], grad, **_attrs(op))
 
     @RegisterGradient(f"{pool}Grad")
-    def _max_grad_grad(op: Operation, grad: Any) -> tuple:
+    def _max_grad_grad(op: Operation, grad: Tensor) -> tuple:
         build = getattr(raw_ops, f"{pool}GradGrad")
         places = [raw_ops.ZerosLike(t) for t in op.inputs[:2]]
         return *places, build(op.inputs[0], op.inputs[1], grad, **_attrs(op))
 
     @RegisterGradient(f"{pool}GradGrad")
-    def _max_third(op: Operation, grad: Any) -> tuple:
+    def _max_third(op: Operation, grad: Tensor) -> tuple:
         build = getattr(raw_ops, f"{pool}Grad")
         places = [raw_ops.ZerosLike(t) for t in op.inputs[:2]]
         return *places, build(op.inputs[0], op.inputs[1], grad, **_attrs(op))
@@ -151,11 +151,11 @@ def _register_max(pool: str) -> None:
 
 def _register_average(pool: str) -> None:
     @RegisterGradient(pool)
-    def _average_grad(op: Operation, grad: Any) -> Tensor:
+    def _average_grad(op: Operation, grad: Tensor) -> Tensor:
         return getattr(raw_ops, f"{pool}Grad")(_shape_of(op.inputs[0]), grad, **_attrs(op))
 
     @RegisterGradient(f"{pool}Grad")
-    def _average_grad_grad(op: Operation, grad: Any) -> tuple:
+    def _average_grad_grad(op: Operation, grad: Tensor) -> tuple:
         return None, getattr(raw_ops, pool)(grad, **_attrs(op))
 
 
@@ -165,19 +165,19 @@ for _dimensions in ("", "3D"):
 
 
 @RegisterGradient("MaxPoolWithArgmax")
-def _argmax_grad(op: Operation, grad: Any, _: Any) -> Tensor:
+def _argmax_grad(op: Operation, grad: Tensor, _: object) -> Tensor:
     return raw_ops.MaxPoolGradWithArgmax(op.inputs[0], grad, op.outputs[1], **_attrs(op))
 
 
 @RegisterGradient("MaxPoolGradWithArgmax")
-def _argmax_grad_grad(op: Operation, grad: Any) -> tuple:
+def _argmax_grad_grad(op: Operation, grad: Tensor) -> tuple:
     x, _, argmax = op.inputs
     second = raw_ops.MaxPoolGradGradWithArgmax(x, grad, argmax, **_attrs(op))
     return raw_ops.ZerosLike(x), second, None
 
 
 @RegisterGradient("MaxPoolGradGradWithArgmax")
-def _argmax_third(op: Operation, grad: Any) -> tuple:
+def _argmax_third(op: Operation, grad: Tensor) -> tuple:
     x, _, argmax = op.inputs
     third = raw_ops.MaxPoolGradWithArgmax(x, grad, argmax, **_attrs(op))
     return raw_ops.ZerosLike(x), third, None

@@ -5,8 +5,6 @@ Source: Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep CNNs
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -29,7 +27,7 @@ register_op("LRNGrad", "input_grads: T; input_image: T; output_image: T", "outpu
 
 
 @RegisterGradient("LRN")
-def _lrn_grad(op: Operation, grad: Any) -> Tensor:
+def _lrn_grad(op: Operation, grad: Tensor) -> Tensor:
     names = ("depth_radius", "bias", "alpha", "beta")
     return raw_ops.LRNGrad(grad, op.inputs[0], op.outputs[0],
                            **{name: op.attr(name) for name in names})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.dtypes import DType
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -58,8 +59,8 @@ def _straight_through(op: Operation, grad: Tensor) -> Tensor:
     return grad
 
 
-def quantize_v2(input: Any, min_range: Any, max_range: Any, T: DType, mode: str | None = None,
-                name: str | None = None) -> Any:
+def quantize_v2(input: TensorLike, min_range: TensorLike, max_range: TensorLike, T: DType,
+                mode: str | None = None, name: str | None = None) -> Any:
     """Quantize float `input` of any shape to the integers of `T`.
 
     `min_range` and `max_range` (scalars) are the floats that the lowest and the highest integer
@@ -71,8 +72,8 @@ def quantize_v2(input: Any, min_range: Any, max_range: Any, T: DType, mode: str 
                               mode=mode or "MIN_COMBINED", name=name)
 
 
-def dequantize(input: Any, min_range: Any, max_range: Any, mode: str | None = None,
-               name: str | None = None) -> Tensor:
+def dequantize(input: TensorLike, min_range: TensorLike, max_range: TensorLike,
+               mode: str | None = None, name: str | None = None) -> Tensor:
     """The float32 numbers that quantized `input`, with the range given, stands for."""
     return raw_ops.Dequantize(input=input, min_range=min_range, max_range=max_range,
                               mode=mode or "MIN_COMBINED", name=name)
@@ -168,9 +169,9 @@ def _given(min: float | None, max: float | None) -> dict[str, float]:
     return {"min": -6.0 if min is None else min, "max": 6.0 if max is None else max}
 
 
-def fake_quant_with_min_max_args(inputs: Any, min: float | None = None, max: float | None = None,
-                                 name: str | None = None, num_bits: int = 8,
-                                 narrow_range: bool = False) -> Tensor:
+def fake_quant_with_min_max_args(inputs: TensorLike, min: float | None = None,
+                                 max: float | None = None, name: str | None = None,
+                                 num_bits: int = 8, narrow_range: bool = False) -> Tensor:
     """Round float32 `inputs` to the 2^`num_bits` levels from `min` to `max` (-6 to 6 by default).
 
     The range is nudged so that 0 is a level. With `narrow_range` the lowest level is not used. The
@@ -181,17 +182,19 @@ def fake_quant_with_min_max_args(inputs: Any, min: float | None = None, max: flo
                                            **_options(name, num_bits, narrow_range))
 
 
-def fake_quant_with_min_max_args_gradient(
-        gradients: Any, inputs: Any, min: float | None = None, max: float | None = None,
-        name: str | None = None, num_bits: int = 8, narrow_range: bool = False) -> Tensor:
+def fake_quant_with_min_max_args_gradient(gradients: TensorLike, inputs: TensorLike,
+                                          min: float | None = None, max: float | None = None,
+                                          name: str | None = None, num_bits: int = 8,
+                                          narrow_range: bool = False) -> Tensor:
     """The gradient of ``fake_quant_with_min_max_args`` by its inputs."""
     return raw_ops.FakeQuantWithMinMaxArgsGradient(gradients=gradients, inputs=inputs,
                                                    **_given(min, max),
                                                    **_options(name, num_bits, narrow_range))
 
 
-def fake_quant_with_min_max_vars(inputs: Any, min: Any, max: Any, name: str | None = None,
-                                 num_bits: int = 8, narrow_range: bool = False) -> Tensor:
+def fake_quant_with_min_max_vars(inputs: TensorLike, min: TensorLike, max: TensorLike,
+                                 name: str | None = None, num_bits: int = 8,
+                                 narrow_range: bool = False) -> Tensor:
     """Round float32 `inputs` to the levels of a range given by the scalars `min` and `max`.
 
     Their gradients are the sums of the gradients below and above the range. The other arguments
@@ -201,26 +204,27 @@ def fake_quant_with_min_max_vars(inputs: Any, min: Any, max: Any, name: str | No
                                            **_options(name, num_bits, narrow_range))
 
 
-def fake_quant_with_min_max_vars_gradient(
-        gradients: Any, inputs: Any, min: Any, max: Any, name: str | None = None,
-        num_bits: int = 8, narrow_range: bool = False) -> Any:
+def fake_quant_with_min_max_vars_gradient(gradients: TensorLike, inputs: TensorLike,
+                                          min: TensorLike, max: TensorLike, name: str | None = None,
+                                          num_bits: int = 8, narrow_range: bool = False) -> Any:
     """The gradients of ``fake_quant_with_min_max_vars`` by inputs, min and max."""
     return raw_ops.FakeQuantWithMinMaxVarsGradient(gradients=gradients, inputs=inputs, min=min,
                                                    max=max,
                                                    **_options(name, num_bits, narrow_range))
 
 
-def fake_quant_with_min_max_vars_per_channel(
-        inputs: Any, min: Any, max: Any, name: str | None = None, num_bits: int = 8,
-        narrow_range: bool = False) -> Tensor:
+def fake_quant_with_min_max_vars_per_channel(inputs: TensorLike, min: TensorLike, max: TensorLike,
+                                             name: str | None = None, num_bits: int = 8,
+                                             narrow_range: bool = False) -> Tensor:
     """The same with a range per index of the last dimension: `min` and `max` are [channels]."""
     return raw_ops.FakeQuantWithMinMaxVarsPerChannel(inputs=inputs, min=min, max=max,
                                                      **_options(name, num_bits, narrow_range))
 
 
-def fake_quant_with_min_max_vars_per_channel_gradient(
-        gradients: Any, inputs: Any, min: Any, max: Any, name: str | None = None,
-        num_bits: int = 8, narrow_range: bool = False) -> Any:
+def fake_quant_with_min_max_vars_per_channel_gradient(gradients: TensorLike, inputs: TensorLike,
+                                                      min: TensorLike, max: TensorLike,
+                                                      name: str | None = None, num_bits: int = 8,
+                                                      narrow_range: bool = False) -> Any:
     """The gradients of ``fake_quant_with_min_max_vars_per_channel`` by inputs, min and max."""
     return raw_ops.FakeQuantWithMinMaxVarsPerChannelGradient(
         gradients=gradients, inputs=inputs, min=min, max=max,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.dtypes import DType, qint32, quint8
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -153,7 +154,7 @@ not_differentiable(
     "QuantizeDownAndShrinkRange", "Requantize", "QuantizedConcat", "QuantizedReshape")
 
 
-def quantized_concat(concat_dim: Any, values: list, input_mins: list, input_maxes: list,
+def quantized_concat(concat_dim: TensorLike, values: list, input_mins: list, input_maxes: list,
                      name: str | None = None) -> Any:
     """Join quantized `values`, each with its range, along `concat_dim`.
 
@@ -164,9 +165,10 @@ def quantized_concat(concat_dim: Any, values: list, input_mins: list, input_maxe
                                    input_maxes=input_maxes, name=name)
 
 
-def quantized_conv2d(input: Any, filter: Any, min_input: Any, max_input: Any, min_filter: Any,
-                     max_filter: Any, strides: list[int], padding: str,
-                     out_type: DType | None = None, name: str | None = None) -> Any:
+def quantized_conv2d(input: TensorLike, filter: TensorLike, min_input: TensorLike,
+                     max_input: TensorLike, min_filter: TensorLike, max_filter: TensorLike,
+                     strides: list[int], padding: str, out_type: DType | None = None,
+                     name: str | None = None) -> Any:
     """Convolve quantized `input` [batch, height, width, in] with `filter` [h, w, in, out].
 
     Returns (output, min_output, max_output), 32-bit integers by default.
@@ -177,22 +179,25 @@ def quantized_conv2d(input: Any, filter: Any, min_input: Any, max_input: Any, mi
         out_type=qint32 if out_type is None else out_type, name=name)
 
 
-def quantized_max_pool(input: Any, min_input: Any, max_input: Any, ksize: list[int],
-                       strides: list[int], padding: str, name: str | None = None) -> Any:
+def quantized_max_pool(input: TensorLike, min_input: TensorLike, max_input: TensorLike,
+                       ksize: list[int], strides: list[int], padding: str,
+                       name: str | None = None) -> Any:
     """The largest quantized value of each window; (output, min_output, max_output)."""
     return raw_ops.QuantizedMaxPool(input=input, min_input=min_input, max_input=max_input,
                                     ksize=ksize, strides=strides, padding=padding, name=name)
 
 
-def quantized_avg_pool(input: Any, min_input: Any, max_input: Any, ksize: list[int],
-                       strides: list[int], padding: str, name: str | None = None) -> Any:
+def quantized_avg_pool(input: TensorLike, min_input: TensorLike, max_input: TensorLike,
+                       ksize: list[int], strides: list[int], padding: str,
+                       name: str | None = None) -> Any:
     """The mean quantized value of each window; (output, min_output, max_output)."""
     return raw_ops.QuantizedAvgPool(input=input, min_input=min_input, max_input=max_input,
                                     ksize=ksize, strides=strides, padding=padding, name=name)
 
 
-def quantized_relu_x(features: Any, max_value: Any, min_features: Any, max_features: Any,
-                     out_type: DType | None = None, name: str | None = None) -> tuple[Tensor, ...]:
+def quantized_relu_x(features: TensorLike, max_value: TensorLike, min_features: TensorLike,
+                     max_features: TensorLike, out_type: DType | None = None,
+                     name: str | None = None) -> tuple[Tensor, ...]:
     """Quantized ``min(max(features, 0), max_value)``; (activations, min, max)."""
     return raw_ops.QuantizedReluX(
         features=features, max_value=max_value, min_features=min_features,

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -133,7 +135,7 @@ not_differentiable("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "
 
 
 @RegisterGradient("RandomGamma")
-def _random_gamma_grad(op: Operation, grad: Any) -> tuple:
+def _random_gamma_grad(op: Operation, grad: Tensor) -> tuple:
     """By alpha, at the same place of the distribution (Figurnov et al., 2018)."""
     shape, alpha = op.inputs
     drawn = raw_ops.Size(shape)
@@ -144,14 +146,15 @@ def _random_gamma_grad(op: Operation, grad: Any) -> tuple:
 # ---------------------------------------------------------------- distributions
 
 
-def _shape_tensor(shape: Any) -> Tensor:
+def _shape_tensor(shape: TensorLike) -> Tensor:
     """The shape as an integer tensor; an empty list is a scalar's shape."""
     empty = isinstance(shape, (list, tuple)) and not shape
     return convert_to_tensor(shape, dtypes.int32 if empty else None, name="shape")
 
 
-def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32,
-                   seed: int | None = None, name: str | None = None) -> Tensor:
+def random_uniform(shape: Any, minval: TensorLike = 0, maxval: TensorLike | None = None,
+                   dtype: DTypeLike = dtypes.float32, seed: int | None = None,
+                   name: str | None = None) -> Tensor:
     """Return numbers drawn uniformly from ``[minval, maxval)``.
 
     Args:
@@ -181,20 +184,22 @@ def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any =
                            name=scope)
 
 
-def random_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
-                  seed: int | None = None, name: str | None = None) -> Tensor:
+def random_normal(shape: Any, mean: TensorLike = 0.0, stddev: TensorLike = 1.0,
+                  dtype: DTypeLike = dtypes.float32, seed: int | None = None,
+                  name: str | None = None) -> Tensor:
     """Return numbers of the normal distribution with `mean` and standard deviation `stddev`."""
     return _normal("RandomStandardNormal", "random_normal", shape, mean, stddev, dtype, seed, name)
 
 
-def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
-                     seed: int | None = None, name: str | None = None) -> Tensor:
+def truncated_normal(shape: TensorLike, mean: Any = 0.0, stddev: Any = 1.0,
+                     dtype: DType = dtypes.float32, seed: int | None = None,
+                     name: str | None = None) -> Tensor:
     """As :func:`random_normal`; numbers beyond two standard deviations are drawn again."""
     return _normal("TruncatedNormal", "truncated_normal", shape, mean, stddev, dtype, seed, name)
 
 
-def _normal(op_type: str, default_name: str, shape: Any, mean: Any, stddev: Any, dtype: Any,
-            seed: int | None, name: str | None) -> Tensor:
+def _normal(op_type: str, default_name: str, shape: TensorLike, mean: TensorLike,
+            stddev: TensorLike, dtype: DTypeLike, seed: int | None, name: str | None) -> Tensor:
     with name_scope(name, default_name, [shape, mean, stddev]) as scope:
         shape = _shape_tensor(shape)
         center = convert_to_tensor(mean, dtype, name="mean")
@@ -204,8 +209,9 @@ def _normal(op_type: str, default_name: str, shape: Any, mean: Any, stddev: Any,
         return raw_ops.Add(raw_ops.Mul(drawn, spread, name="mul"), center, name=scope)
 
 
-def random_gamma(shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32,
-                 seed: int | None = None, name: str | None = None) -> Tensor:
+def random_gamma(shape: TensorLike, alpha: TensorLike, beta: TensorLike | None = None,
+                 dtype: DTypeLike = dtypes.float32, seed: int | None = None,
+                 name: str | None = None) -> Tensor:
     """Return numbers of the gamma distributions with shape `alpha` and inverse scale `beta`.
 
     `alpha` and `beta` (1 if None) broadcast; the result has the shape ``shape + theirs``: one
@@ -224,8 +230,8 @@ def random_gamma(shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.f
         return raw_ops.Maximum(smallest, raw_ops.RealDiv(drawn, beta))
 
 
-def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int | None = None,
-                   name: str | None = None) -> Tensor:
+def random_poisson(lam: TensorLike, shape: TensorLike, dtype: DTypeLike = dtypes.float32,
+                   seed: int | None = None, name: str | None = None) -> Tensor:
     """Return numbers of the Poisson distributions with means `lam`.
 
     The result has the shape ``shape + lam.shape``: one sample of `shape` for each distribution.
@@ -241,15 +247,15 @@ def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int 
         return raw_ops.RandomPoissonV2(shape, rate, dtype=dtype, seed=seed1, seed2=seed2)
 
 
-def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None,
-                name: str | None = None) -> Tensor:
+def categorical(logits: TensorLike, num_samples: Any, dtype: DTypeLike | None = None,
+                seed: int | None = None, name: str | None = None) -> Tensor:
     """:func:`multinomial`, with the arguments in a later order: `dtype` is that of the result,
     int64 if None."""
     return multinomial(logits, num_samples, seed, name, dtypes.int64 if dtype is None else dtype)
 
 
-def multinomial(logits: Any, num_samples: Any, seed: int | None = None,
-                name: str | None = None, output_dtype: Any = dtypes.int64) -> Tensor:
+def multinomial(logits: TensorLike, num_samples: TensorLike, seed: int | None = None,
+                name: str | None = None, output_dtype: DTypeLike = dtypes.int64) -> Tensor:
     """Draw classes by their unnormalized log-probabilities.
 
     Args:
@@ -268,13 +274,14 @@ def multinomial(logits: Any, num_samples: Any, seed: int | None = None,
                                    output_dtype=output_dtype)
 
 
-def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+def random_shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """Return `value` with its rows (entries of the first dimension) in a random order."""
     seed1, seed2 = get_seed(seed)
     return raw_ops.RandomShuffle(value=value, seed=seed1, seed2=seed2, name=name)
 
 
-def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+def random_crop(value: TensorLike, size: TensorLike, seed: int | None = None,
+                name: str | None = None) -> Tensor:
     """Return a slice of shape `size` of `value` at a uniformly chosen offset.
 
     Raises (when run) ``InvalidArgumentError`` if `value` is smaller than `size` anywhere.

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -69,7 +71,7 @@ not_differentiable("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounter
 
 
 def stateless_uniform(shape: Any, seed: Any, minval: Any = 0, maxval: Any = None,
-                      dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+                      dtype: DType = dtypes.float32, name: str | None = None) -> Tensor:
     """Return uniform numbers in ``[minval, maxval)`` that follow from `seed` alone.
 
     Args:
@@ -104,8 +106,9 @@ def stateless_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0,
                    dtype, name)
 
 
-def stateless_truncated_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0,
-                               dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+def stateless_truncated_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: TensorLike = 1.0,
+                               dtype: DTypeLike = dtypes.float32,
+                               name: str | None = None) -> Tensor:
     """Return normal numbers within two deviations that follow from `seed` alone.
 
     See :func:`stateless_uniform`.
@@ -114,8 +117,8 @@ def stateless_truncated_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: A
                    stddev, dtype, name)
 
 
-def _scaled(op_type: str, default: str, shape: Any, seed: Any, mean: Any, stddev: Any,
-            dtype: Any, name: str | None) -> Tensor:
+def _scaled(op_type: str, default: str, shape: TensorLike, seed: TensorLike, mean: TensorLike,
+            stddev: TensorLike, dtype: Any, name: str | None) -> Tensor:
     dtype = dtypes.as_dtype(dtype)
     with name_scope(name, default, [shape, seed, mean, stddev]):
         drawn = getattr(raw_ops, op_type)(_shape(shape), seed, dtype=dtype)
@@ -123,7 +126,7 @@ def _scaled(op_type: str, default: str, shape: Any, seed: Any, mean: Any, stddev
                            convert_to_tensor(mean, dtype))
 
 
-def _shape(shape: Any) -> Tensor:
+def _shape(shape: TensorLike) -> Tensor:
     if isinstance(shape, (list, tuple)) and not shape:
         return convert_to_tensor(np.zeros(0, np.int32))
     return convert_to_tensor(shape, name="shape")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -59,5 +60,5 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True,
     return raw_ops.EditDistance(*parts, normalize=normalize, name=name)
 
 
-def _int64(value: Any) -> Any:
+def _int64(value: TensorLike) -> Any:
     return value if isinstance(value, Tensor) else np.asarray(value, np.int64)

@@ -6,6 +6,7 @@ from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.base.late_names import named_otherwise
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -71,7 +72,7 @@ not_differentiable("SetSize", "DenseToDenseSetOperation", "DenseToSparseSetOpera
                    "SparseToSparseSetOperation")
 
 
-def set_size(a: Any, validate_indices: bool = True) -> Tensor:
+def set_size(a: TensorLike, validate_indices: bool = True) -> Tensor:
     """Return how many different elements each row (last dimension) of a sparse tensor has, int32.
 
     With `validate_indices` places must be in row-major order. Raises ``TypeError`` unless `a` is
@@ -88,7 +89,8 @@ def _check_type(value: Any) -> None:
         raise TypeError(f"Data type {value.dtype.name} not supported in sets.")
 
 
-def _operation(a: Any, b: Any, operation: str, validate_indices: bool) -> SparseTensor:
+def _operation(a: TensorLike, b: TensorLike, operation: str,
+               validate_indices: bool) -> SparseTensor:
     a, b = convert_to_tensor_or_sparse_tensor(a, name="a"), convert_to_tensor_or_sparse_tensor(
         b, name="b")
     _check_type(a)
@@ -108,7 +110,7 @@ def _operation(a: Any, b: Any, operation: str, validate_indices: bool) -> Sparse
     return SparseTensor(*raw_ops.DenseToDenseSetOperation(a, b, **options))
 
 
-def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+def set_intersection(a: TensorLike, b: TensorLike, validate_indices: bool = True) -> SparseTensor:
     """Return for each row the elements that are in both sets, in increasing order.
 
     Args:
@@ -122,7 +124,7 @@ def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTen
     return _operation(a, b, "intersection", validate_indices)
 
 
-def set_difference(a: Any, b: Any, aminusb: bool = True,
+def set_difference(a: TensorLike, b: TensorLike, aminusb: bool = True,
                    validate_indices: bool = True) -> SparseTensor:
     """Return for each row the elements of a that are not in b (without `aminusb`, b without a).
 
@@ -131,7 +133,7 @@ def set_difference(a: Any, b: Any, aminusb: bool = True,
     return _operation(a, b, "a-b" if aminusb else "b-a", validate_indices)
 
 
-def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+def set_union(a: TensorLike, b: TensorLike, validate_indices: bool = True) -> SparseTensor:
     """Return for each row the elements that are in either set, in increasing order.
 
     See :func:`set_intersection` for the arguments.

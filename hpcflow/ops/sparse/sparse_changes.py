@@ -10,6 +10,7 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import SparseTensorLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
@@ -32,7 +33,7 @@ __all__ = [
 _ROW, _ALL = np.array([-1], np.int32), np.array([-1, 1], np.int32)
 
 
-def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
+def sparse_retain(sp_input: SparseTensorLike, to_retain: TensorLike) -> SparseTensor:
     """Return the elements for which the booleans `to_retain`, one per element, are true.
 
     Raises ``TypeError`` unless `sp_input` is sparse, ``ValueError`` for another number of booleans.
@@ -46,7 +47,8 @@ def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
                         raw_ops.Identity(sparse.dense_shape))
 
 
-def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
+def sparse_reset_shape(sp_input: SparseTensorLike,
+                       new_shape: TensorLike | None = None) -> SparseTensor:
     """Return the same elements in another dense shape of the same rank.
 
     Args:
@@ -73,7 +75,8 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
         return SparseTensor(indices, values, raw_ops.Identity(wanted))
 
 
-def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
+def sparse_slice(sp_input: SparseTensorLike, start: TensorLike, size: TensorLike,
+                 name: str | None = None) -> SparseTensor:
     """Return the part of a sparse tensor that begins at `start` and has at most `size`.
 
     `start` and `size` have a number for each dimension; the part ends where the tensor ends.
@@ -92,7 +95,7 @@ def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) 
         return SparseTensor(raw_ops.Sub(kept.indices, start), kept.values, shape)
 
 
-def sparse_fill_empty_rows(sp_input: Any, default_value: Any,
+def sparse_fill_empty_rows(sp_input: SparseTensorLike, default_value: TensorLike,
                            name: str | None = None) -> tuple[SparseTensor, Tensor]:
     """Return (`sp_input` with an element in every row, which rows had none).
 
@@ -124,7 +127,8 @@ def sparse_fill_empty_rows(sp_input: Any, default_value: Any,
         return sparse_reorder(filled), indicator
 
 
-def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> SparseTensor:
+def sparse_transpose(sp_input: SparseTensorLike, perm: TensorLike | None = None,
+                     name: str | None = None) -> SparseTensor:
     """Return the transposed tensor: dimension i is dimension ``perm[i]`` of `sp_input`.
 
     Without `perm` the dimensions are reversed. The result is in row-major order.
@@ -150,7 +154,7 @@ def _reversed_dimensions(sparse: SparseTensor) -> Tensor:
                        raw_ops.Range(np.int32(0), size, np.int32(1)))
 
 
-def sparse_merge(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None = None,
+def sparse_merge(sp_ids: Any, sp_values: SparseTensor, vocab_size: Any, name: str | None = None,
                  already_sorted: bool = False) -> SparseTensor:
     """Return the tensor whose last dimension is told by ids: ``result[..., id] = value``.
 
@@ -181,11 +185,12 @@ def sparse_merge(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None 
         return merged if already_sorted else sparse_reorder(merged)
 
 
-def _row(number: Any) -> Any:
+def _row(number: np.ndarray) -> Any:
     return raw_ops.Reshape(number, _ROW) if isinstance(number, Tensor) else np.reshape(number, 1)
 
 
-def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Tensor:
+def sparse_to_indicator(sp_input: SparseTensorLike, vocab_size: Any,
+                        name: str | None = None) -> Tensor:
     """Return booleans ``[..., vocab_size]``: whether the id occurs in its row of `sp_input`.
 
     Raises ``TypeError`` unless `sp_input` is sparse, ``InvalidArgumentError`` when run for ids
@@ -199,7 +204,8 @@ def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None)
         return sparse_tensor_to_dense(merged, False, validate_indices=False, name=scope)
 
 
-def sparse_mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> IndexedSlices:
+def sparse_mask(a: IndexedSlices, mask_indices: TensorLike,
+                name: str | None = None) -> IndexedSlices:
     """Return the rows of IndexedSlices `a` whose numbers are not in `mask_indices`."""
     with name_scope(name, "sparse_mask", [a, mask_indices]):
         indices = a.indices

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
 
 __all__: list[str] = []
 
@@ -86,7 +89,7 @@ def _parts(inputs: Sequence[Any]) -> tuple:
     return ([x.indices for x in sparse], values, [x.dense_shape for x in sparse], dense, numbers)
 
 
-def _as_feature(x: Any) -> Any:
+def _as_feature(x: Tensor) -> Any:
     kind = x.dtype.base_dtype
     if kind in (dtypes.string, dtypes.int64):
         return x

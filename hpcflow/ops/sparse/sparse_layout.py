@@ -9,8 +9,10 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import SparseTensorLike, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -24,7 +26,7 @@ from hpcflow.graph.shape_inference import (
 from hpcflow.graph.sparse_tensor import SparseTensor, to_sparse
 from hpcflow.ops.common.sparse_shapes import int64, new_sparse, only_one, sparse_parts
 from hpcflow.ops.common.type_sets import INDEX
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import ShapeLike, TensorShape
 
 __all__ = [
     "sparse_concat",
@@ -41,7 +43,8 @@ _PARTS = "{0}indices: int64; {0}values: T; {0}shape: int64"
 # ---------------------------------------------------------------- placeholders
 
 
-def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
+def sparse_placeholder(dtype: DTypeLike, shape: ShapeLike | None = None,
+                       name: str | None = None) -> SparseTensor:
     """Return a sparse tensor that must be fed, with a ``SparseTensorValue`` or such a tuple.
 
     Args:
@@ -86,7 +89,7 @@ register_op("SparseToDense",
 
 
 @RegisterGradient("SparseToDense")
-def _to_dense_grad(op: Operation, grad: Any) -> tuple:
+def _to_dense_grad(op: Operation, grad: Tensor) -> tuple:
     """The values get what stands at their places, the default the rest."""
     indices, _, values, _ = op.inputs
     dims = indices._dims
@@ -112,8 +115,8 @@ def _to_dense_grad(op: Operation, grad: Any) -> tuple:
     return None, None, value_grad, raw_ops.Sub(everything, total)
 
 
-def sparse_to_dense(sparse_indices: Any, output_shape: Any, sparse_values: Any,
-                    default_value: Any = 0, validate_indices: bool = True,
+def sparse_to_dense(sparse_indices: TensorLike, output_shape: TensorLike, sparse_values: TensorLike,
+                    default_value: TensorLike = 0, validate_indices: bool = True,
                     name: str | None = None) -> Tensor:
     """Return a dense tensor with ``dense[sparse_indices[i]] = sparse_values[i]``.
 
@@ -131,8 +134,8 @@ def sparse_to_dense(sparse_indices: Any, output_shape: Any, sparse_values: Any,
                                  validate_indices=validate_indices, name=name)
 
 
-def sparse_tensor_to_dense(sp_input: Any, default_value: Any = None, validate_indices: bool = True,
-                           name: str | None = None) -> Tensor:
+def sparse_tensor_to_dense(sp_input: SparseTensorLike, default_value: TensorLike | None = None,
+                           validate_indices: bool = True, name: str | None = None) -> Tensor:
     """Return the dense form of `sp_input`, with `default_value` where it has no element.
 
     Without a default that is zero, False or the empty string.
@@ -160,7 +163,7 @@ register_op("SparseReorder", _PARTS.format("input_"), "output_indices: int64; ou
 
 
 @RegisterGradient("SparseReorder")
-def _reorder_grad(op: Operation, _: Any, grad: Any) -> tuple:
+def _reorder_grad(op: Operation, _: object, grad: Tensor) -> tuple:
     """The numbers of the elements are sorted in the same way; they say where each came from."""
     indices, values, shape = op.inputs
     count = raw_ops.Size(values)
@@ -169,7 +172,7 @@ def _reorder_grad(op: Operation, _: Any, grad: Any) -> tuple:
     return None, raw_ops.Gather(grad, raw_ops.InvertPermutation(source)), None
 
 
-def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
+def sparse_reorder(sp_input: SparseTensorLike, name: str | None = None) -> SparseTensor:
     """Return the same elements in row-major order of their places."""
     sparse = to_sparse(sp_input)
     indices, values = raw_ops.SparseReorder(sparse.indices, sparse.values, sparse.dense_shape,
@@ -202,7 +205,8 @@ register_op("SparseReshape", "input_indices: int64; input_shape: int64; new_shap
 not_differentiable("SparseReshape")
 
 
-def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
+def sparse_reshape(sp_input: SparseTensorLike, shape: TensorLike,
+                   name: str | None = None) -> SparseTensor:
     """Return the elements at the places they have in another dense shape.
 
     One entry of `shape` may be -1. Raises ``ValueError`` if the dense sizes are known to differ,
@@ -216,7 +220,7 @@ def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> Sparse
         return SparseTensor(indices, raw_ops.Identity(sparse.values), dims)
 
 
-def _check_sizes(sparse: SparseTensor, shape: Any) -> None:
+def _check_sizes(sparse: SparseTensor, shape: TensorLike) -> None:
     """Raise ``ValueError`` unless the sizes that are known fit."""
     wanted = constant_value(shape) if isinstance(shape, Tensor) else np.asarray(shape)
     size = sparse.get_shape().num_elements()
@@ -272,7 +276,7 @@ def _joined_dims(op: Operation) -> Dims:
 
 
 @RegisterGradient("SparseConcat")
-def _concat_grad(op: Operation, _: Any, grad: Any, __: Any) -> list:
+def _concat_grad(op: Operation, _: Any, grad: Tensor, __: object) -> list:
     """As the elements were joined and sorted, so are their numbers."""
     count = op.attr("N")
     parts = [op.inputs[i::count] for i in range(count)]
@@ -358,7 +362,7 @@ class _KeywordRequired:
 _KEYWORDS = _KeywordRequired()
 
 
-def sparse_split(keyword_required: Any = _KEYWORDS, sp_input: Any = None,
+def sparse_split(keyword_required: Any = _KEYWORDS, sp_input: SparseTensorLike | None = None,
                  num_split: int | None = None, axis: Any = None, name: str | None = None,
                  split_dim: Any = None) -> list[SparseTensor]:
     """Return `num_split` parts of a sparse tensor along `axis`; all arguments are keywords.
@@ -388,7 +392,7 @@ def sparse_split(keyword_required: Any = _KEYWORDS, sp_input: Any = None,
     return [SparseTensor(*parts) for parts in zip(indices, values, shapes, strict=True)]
 
 
-def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
+def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
     """Return the elements of `tensor` that are not zero (not empty strings) as a sparse tensor."""
     with name_scope(name, "dense_to_sparse", [tensor]):
         dense = convert_to_tensor(tensor)

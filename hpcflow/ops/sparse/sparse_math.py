@@ -11,6 +11,7 @@ from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import SparseTensorLike, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -72,7 +73,7 @@ register_op("SparseSparseMinimum", _TWO, "output_indices: int64; output_values: 
 
 
 @RegisterGradient("SparseAdd")
-def _add_grad(op: Operation, _: Any, grad: Any, __: Any) -> tuple:
+def _add_grad(op: Operation, _: object, grad: Tensor, __: object) -> tuple:
     """What stands in the sum has the gradient there; what the threshold removed has none."""
     a, b = raw_ops.SparseAddGrad(grad, op.inputs[0], op.inputs[3], op.outputs[0])
     return None, a, None, None, b, None, None
@@ -90,7 +91,7 @@ def _add_grad_grad(op: Operation, a_grad: Any, b_grad: Any) -> tuple:
 
 
 @also_called(threshold="thresh")
-def sparse_add(a: Any, b: Any, thresh: Any = 0) -> Any:
+def sparse_add(a: TensorLike, b: TensorLike, thresh: TensorLike = 0) -> Any:
     """Return a + b: of two sparse tensors a sparse one, of a sparse and a dense one a dense one.
 
     Args:
@@ -113,7 +114,8 @@ def sparse_add(a: Any, b: Any, thresh: Any = 0) -> Any:
     return raw_ops.SparseTensorDenseAdd(sparse.indices, sparse.values, sparse.dense_shape, dense)
 
 
-def _extremum(op_type: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTensor:
+def _extremum(op_type: str, sp_a: SparseTensorLike, sp_b: SparseTensorLike,
+              name: str | None) -> SparseTensor:
     a, b = to_sparse(sp_a), to_sparse(sp_b)
     with name_scope(name, op_type, [a, b]) as scope:
         indices, values = getattr(raw_ops, op_type)(
@@ -121,7 +123,8 @@ def _extremum(op_type: str, sp_a: Any, sp_b: Any, name: str | None) -> SparseTen
         return SparseTensor(indices, values, a.dense_shape)
 
 
-def sparse_maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+def sparse_maximum(sp_a: SparseTensorLike, sp_b: SparseTensorLike,
+                   name: str | None = None) -> SparseTensor:
     """Return the larger of the elements at each place that either has, zero where it is missing.
 
     Both must have the same shape, and be in row-major order.
@@ -129,7 +132,8 @@ def sparse_maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTenso
     return _extremum("SparseSparseMaximum", sp_a, sp_b, name)
 
 
-def sparse_minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+def sparse_minimum(sp_a: SparseTensorLike, sp_b: SparseTensorLike,
+                   name: str | None = None) -> SparseTensor:
     """Return the smaller of the elements at each place that either has, zero where it is missing.
 
     Both must have the same shape, and be in row-major order.
@@ -154,7 +158,7 @@ register_op("SparseTensorDenseAdd",
 
 
 @RegisterGradient("SparseTensorDenseAdd")
-def _dense_add_grad(op: Operation, grad: Any) -> tuple:
+def _dense_add_grad(op: Operation, grad: Tensor) -> tuple:
     return None, raw_ops.GatherNd(grad, op.inputs[0]), None, grad
 
 
@@ -185,18 +189,18 @@ def _conj(x: Tensor) -> Tensor:
     return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
-def _cwise_grads(op: Operation, values_grad: Any, dense_grad: Any, places: Tensor) -> tuple:
+def _cwise_grads(op: Operation, values_grad: Any, dense_grad: TensorLike, places: Tensor) -> tuple:
     shape = raw_ops.Shape(op.inputs[3], out_type=dtypes.int64)
     return None, values_grad, None, raw_ops.ScatterNd(places, dense_grad, shape)
 
 
 @RegisterGradient("SparseDenseCwiseAdd")
-def _cwise_add_grad(op: Operation, grad: Any) -> tuple:
+def _cwise_add_grad(op: Operation, grad: Tensor) -> tuple:
     return _cwise_grads(op, grad, grad, _places_in_dense(op))
 
 
 @RegisterGradient("SparseDenseCwiseMul")
-def _cwise_mul_grad(op: Operation, grad: Any) -> tuple:
+def _cwise_mul_grad(op: Operation, grad: Tensor) -> tuple:
     places = _places_in_dense(op)
     met = raw_ops.GatherNd(op.inputs[3], places)
     return _cwise_grads(op, raw_ops.Mul(grad, _conj(met)),
@@ -204,7 +208,7 @@ def _cwise_mul_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("SparseDenseCwiseDiv")
-def _cwise_div_grad(op: Operation, grad: Any) -> tuple:
+def _cwise_div_grad(op: Operation, grad: Tensor) -> tuple:
     places = _places_in_dense(op)
     met = _conj(raw_ops.GatherNd(op.inputs[3], places))
     quotient = raw_ops.RealDiv(grad, met)
@@ -228,12 +232,12 @@ register_op("SparseTensorDenseMatMul", f"{_ONE.format('a_')}; b: T", "product: T
             "adjoint_a: bool = false; adjoint_b: bool = false; T: type", shape=_matmul_shape)
 
 
-def _swapped(x: Any) -> Tensor:
+def _swapped(x: TensorLike) -> Tensor:
     return raw_ops.Transpose(x, np.array([1, 0], np.int32))
 
 
 @RegisterGradient("SparseTensorDenseMatMul")
-def _matmul_grad(op: Operation, grad: Any) -> tuple:
+def _matmul_grad(op: Operation, grad: Tensor) -> tuple:
     """b gets op(a)ᴴ grad; each element of a the product of the two rows that it joins."""
     indices, values, shape, b = op.inputs
     adjoint_a, adjoint_b = op.attr("adjoint_a"), op.attr("adjoint_b")
@@ -248,8 +252,8 @@ def _matmul_grad(op: Operation, grad: Any) -> tuple:
             _conj(_swapped(b_grad)) if adjoint_b else b_grad)
 
 
-def sparse_tensor_dense_matmul(sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False,
-                               name: str | None = None) -> Tensor:
+def sparse_tensor_dense_matmul(sp_a: SparseTensorLike, b: TensorLike, adjoint_a: bool = False,
+                               adjoint_b: bool = False, name: str | None = None) -> Tensor:
     """Return the dense matrix product of a sparse matrix and a dense one.
 
     Args:
@@ -280,7 +284,7 @@ register_op("SparseSoftmax", _ONE.format("sp_"), "output: T", "T: {half, float, 
 
 
 @RegisterGradient("SparseSoftmax")
-def _softmax_grad(op: Operation, grad: Any) -> tuple:
+def _softmax_grad(op: Operation, grad: Tensor) -> tuple:
     """(grad - Σ grad y) y, the sums along the last dimension."""
     indices, _, shape = op.inputs
     y = op.outputs[0]
@@ -290,7 +294,7 @@ def _softmax_grad(op: Operation, grad: Any) -> tuple:
     return None, raw_ops.Mul(raw_ops.Add(grad, met), y), None
 
 
-def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
+def sparse_softmax(sp_input: SparseTensorLike, name: str | None = None) -> SparseTensor:
     """Return the softmax along the last dimension over the elements that exist.
 
     Args:
@@ -347,7 +351,7 @@ not_differentiable("SparseReduceSumSparse", "SparseReduceMax", "SparseReduceMaxS
 
 
 @RegisterGradient("SparseReduceSum")
-def _reduce_sum_grad(op: Operation, grad: Any) -> tuple:
+def _reduce_sum_grad(op: Operation, grad: Tensor) -> tuple:
     """Each element gets the gradient of the sum that it went into."""
     indices, _, shape, axes = op.inputs
     rank = raw_ops.Size(shape)
@@ -369,8 +373,8 @@ def _axes(sp: SparseTensor, axis: Any, reduction_axes: Any) -> Any:
     return axis if isinstance(axis, Tensor) else np.asarray(axis, np.int32)
 
 
-def _of_parts(reduce: Callable, sp_input: Any, axis: Any, keep_dims: bool,
-              reduction_axes: Any) -> Any:
+def _of_parts(reduce: Callable, sp_input: SparseTensorLike, axis: TensorLike, keep_dims: bool,
+              reduction_axes: TensorLike) -> Any:
     sparse = to_sparse(sp_input)
     return reduce(sparse.indices, sparse.values, sparse.dense_shape,
                   _axes(sparse, axis, reduction_axes), keep_dims=keep_dims)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
+from hpcflow.graph.likes import SparseTensorLike, TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -90,16 +90,16 @@ not_differentiable("SerializeSparse", "SerializeManySparse", "DeserializeManySpa
                    "TakeManySparseFromTensorsMap")
 
 
-def serialize_sparse(sp_input: Any, name: str | None = None,
-                     out_type: Any = dtypes.string) -> Tensor:
+def serialize_sparse(sp_input: SparseTensorLike, name: str | None = None,
+                     out_type: DTypeLike = dtypes.string) -> Tensor:
     """Return the sparse tensor as three strings (or variants): its indices, values and shape."""
     sparse = to_sparse(sp_input)
     return raw_ops.SerializeSparse(sparse.indices, sparse.values, sparse.dense_shape,
                                    out_type=out_type, name=name)
 
 
-def serialize_many_sparse(sp_input: Any, name: str | None = None,
-                          out_type: Any = dtypes.string) -> Tensor:
+def serialize_many_sparse(sp_input: SparseTensorLike, name: str | None = None,
+                          out_type: DTypeLike = dtypes.string) -> Tensor:
     """Return the rows of a sparse tensor of rank at least 2 as strings (or variants), shape
     ``[rows, 3]``."""
     sparse = to_sparse(sp_input)
@@ -107,8 +107,8 @@ def serialize_many_sparse(sp_input: Any, name: str | None = None,
                                        out_type=out_type, name=name)
 
 
-def deserialize_many_sparse(serialized_sparse: Any, dtype: Any, rank: int | None = None,
-                            name: str | None = None) -> SparseTensor:
+def deserialize_many_sparse(serialized_sparse: TensorLike, dtype: DTypeLike,
+                            rank: int | None = None, name: str | None = None) -> SparseTensor:
     """Return the sparse tensors of the rows of a ``[rows, 3]`` matrix of strings as one.
 
     Args:

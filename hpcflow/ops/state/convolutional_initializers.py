@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.constants import constant
@@ -29,7 +31,8 @@ class _Orthogonal(Initializer):
         self.seed = seed
         self.dtype = _float_dtype(dtype)
 
-    def _checked(self, shape: Any, dtype: Any, fewest: int, most: int) -> tuple[list[int], Any]:
+    def _checked(self, shape: TensorLike, dtype: Any, fewest: int,
+                 most: int) -> tuple[list[int], Any]:
         dims = _known_dims(shape)
         if not fewest <= len(dims) <= most:
             raise ValueError(f"The tensor to initialize must have {fewest} to {most} dimensions, "
@@ -39,7 +42,7 @@ class _Orthogonal(Initializer):
                              f"{dims[-1]}")
         return dims, self.dtype if dtype is None else dtypes.as_dtype(dtype)
 
-    def _matrix(self, size: int, dtype: Any) -> Any:
+    def _matrix(self, size: int, dtype: DTypeLike) -> Any:
         """A random orthogonal matrix, uniformly distributed (Mezzadri, 2007)."""
         drawn = random_ops.random_normal([size, size], dtype=dtype, seed=self.seed)
         q, r = raw_ops.Qr(drawn, full_matrices=False)
@@ -55,7 +58,7 @@ class ConvolutionDeltaOrthogonal(_Orthogonal):
     shapes are a ``ValueError``.
     """
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Tensor:
         """Return initial weights."""
         dims, wanted = self._checked(shape, dtype, 3, 5)
         middle = raw_ops.Mul(self._matrix(dims[-1], wanted)[: dims[-2]],
@@ -70,7 +73,7 @@ class _ConvolutionOrthogonal(_Orthogonal):
 
     rank = 0
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Tensor:
         """Return initial weights."""
         dims, wanted = self._checked(shape, dtype, self.rank + 2, self.rank + 2)
         size, channels = dims[0], dims[-1]
@@ -84,7 +87,7 @@ class _ConvolutionOrthogonal(_Orthogonal):
         every = [parts[at] for at in itertools.product(range(size), repeat=self.rank)]
         return raw_ops.Reshape(raw_ops.Pack(every), np.array(dims, np.int32))
 
-    def _block(self, channels: int, dtype: Any) -> dict[tuple[int, ...], Any]:
+    def _block(self, channels: int, dtype: DTypeLike) -> dict[tuple[int, ...], Any]:
         """At each corner the product of a projection, or of what it leaves, per dimension."""
         unit = constant(np.eye(channels), dtype)
         pairs = []
@@ -98,7 +101,7 @@ class _ConvolutionOrthogonal(_Orthogonal):
                 block[at] = raw_ops.MatMul(block[at], pair[place])
         return block
 
-    def _projection(self, channels: int, dtype: Any) -> Tensor:
+    def _projection(self, channels: int, dtype: DTypeLike) -> Tensor:
         """Onto a random subspace: about half of the columns of an orthogonal matrix."""
         matrix = self._matrix(channels, dtype)
         drawn = random_ops.random_normal([channels], dtype=dtype, seed=self.seed)

@@ -22,7 +22,7 @@ class CriticalSection:
     """
 
     def __init__(self, name: str | None = None, shared_name: str | None = None,
-                 critical_section_def: Any = None, import_scope: str | None = None) -> None:
+                 critical_section_def: object = None, import_scope: str | None = None) -> None:
         self._mutex = Mutex(shared_name or name, name or "critical_section")
         self._is_open = False
 

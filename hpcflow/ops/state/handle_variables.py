@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
@@ -14,12 +14,16 @@ from hpcflow.graph.graph import (
     get_default_graph,
     name_scope,
 )
+from hpcflow.graph.likes import DeviceLike, SessionLike, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.flow.cond import cond
 from hpcflow.ops.state.initial_values import reading_no_uninitialized
 from hpcflow.ops.state.variables import Variable, variable_by_handle
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import ShapeLike, TensorShape
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 __all__: list[str] = []
 
@@ -39,7 +43,7 @@ class ResourceVariable(Variable):
     _is_by_handle = True
 
     def _make(self, shape: TensorShape, scope: str, validate_shape: bool,
-              caching_device: Any) -> None:
+              caching_device: DeviceLike | None) -> None:
         dtype = self._initial_value.dtype.base_dtype
         self._variable = raw_ops.VarHandleOp(dtype=dtype, shape=shape, name=scope,
                                              shared_name=scope.rstrip("/"))
@@ -52,7 +56,7 @@ class ResourceVariable(Variable):
         with name_scope("Read"), self._reading_device():
             self._snapshot = self._read()
 
-    def _init_from_proto(self, proto: Any, import_scope: str | None) -> None:
+    def _init_from_proto(self, proto: Message, import_scope: str | None) -> None:
         super()._init_from_proto(proto, import_scope)
         if self._snapshot.op.type != "ReadVariableOp":  # a value that is cached elsewhere
             self._caching_device = self._snapshot.device
@@ -92,7 +96,7 @@ class ResourceVariable(Variable):
         """Return the static shape."""
         return self.shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Merge `shape` into the static shape of the variable and of its value."""
         merged = self.shape.merge_with(shape)
         self._variable._handle_data = (self.dtype, merged._dims)
@@ -125,7 +129,7 @@ class ResourceVariable(Variable):
         # The value of this moment, wherever it goes from here.
         return raw_ops.Identity(value)
 
-    def eval(self, session: Any = None) -> Any:
+    def eval(self, session: SessionLike | None = None) -> Any:
         """Return the value as an array, read in the given or the default session."""
         return self._as_graph_element().eval(session=session)
 
@@ -136,30 +140,30 @@ class ResourceVariable(Variable):
                                  lambda: self._initializer_op.inputs[1])
             return value
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the rows ``variable[indices, ...]``; no more of the variable is read."""
         with name_scope(name, "Gather", [indices]) as scope, self._beside():
             return raw_ops.ResourceGather(self._variable, indices, dtype=self.dtype, name=scope)
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather_nd(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return elements or slices by coordinates: ``variable[tuple(indices[i])]``."""
         with name_scope(name, "GatherNd", [indices]) as scope, self._beside():
             return raw_ops.ResourceGatherNd(self._variable, indices, dtype=self.dtype, name=scope)
 
     # ------------------------------------------------------------ changing
 
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None,
+    def assign(self, value: TensorLike, use_locking: bool = False, name: str | None = None,
                read_value: bool = True) -> Any:
         """Assign `value`; returns a variable that is read after it, or without `read_value` the
         operation. Raises ``ValueError`` for a value that does not fit the static shape."""
         return self._changed("Assign", value, name=name, read_value=read_value)
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None,
+    def assign_add(self, delta: TensorLike, use_locking: bool = False, name: str | None = None,
                    read_value: bool = True) -> Any:
         """Add `delta`; returns as :meth:`assign`."""
         return self._changed("AssignAdd", delta, name=name, read_value=read_value)
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None,
+    def assign_sub(self, delta: TensorLike, use_locking: bool = False, name: str | None = None,
                    read_value: bool = True) -> Any:
         """Subtract `delta`; returns as :meth:`assign`."""
         return self._changed("AssignSub", delta, name=name, read_value=read_value)
@@ -185,7 +189,7 @@ class ResourceVariable(Variable):
             op = build(self._variable, *args, name=name, **attrs)
         return UnreadVariable(self, op) if read_value else op
 
-    def _checked_value(self, value: Any) -> Tensor:
+    def _checked_value(self, value: Tensor) -> Tensor:
         tensor: Tensor = convert_to_tensor(value, self.dtype, name="value")
         if not self.shape.is_compatible_with(tensor.shape):
             raise ValueError(f"Cannot assign to variable {self.name}: its shape {self.shape} and "
@@ -206,7 +210,7 @@ class ResourceVariable(Variable):
     def _as_graph_element(self) -> Tensor:
         return self._snapshot
 
-    def _as_tensor(self, dtype: Any = None, name: str | None = None,
+    def _as_tensor(self, dtype: DType | None = None, name: str | None = None,
                    as_ref: bool = False) -> Tensor:
         """The value, read here (the handle with `as_ref`), checked to have `dtype`."""
         checked = dtype is None or dtypes.as_dtype(dtype).is_compatible_with(self.dtype)
@@ -257,12 +261,12 @@ class UnreadVariable(ResourceVariable):
         with control_dependencies([self._changed_by]):
             return super().read_value()
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the rows ``variable[indices, ...]`` after the change."""
         with control_dependencies([self._changed_by]):
             return super().sparse_read(indices, name)
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather_nd(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return elements or slices by coordinates, after the change."""
         with control_dependencies([self._changed_by]):
             return super().gather_nd(indices, name)

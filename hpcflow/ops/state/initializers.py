@@ -9,19 +9,23 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import constant
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.ops.arrays import constants
 from hpcflow.ops.random import random_ops
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import ShapeLike, TensorShape
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.partitioned import PartitionInfo
 
 __all__ = [
     "constant_initializer",
@@ -41,7 +45,7 @@ __all__ = [
 class Initializer:
     """Base of the initializers."""
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Tensor:
         """Return a tensor of `shape` and of `dtype` (the initializer's own if None)."""
         raise NotImplementedError
 
@@ -63,7 +67,7 @@ class Zeros(Initializer):
     def __init__(self, dtype: Any = dtypes.float32) -> None:
         self.dtype = dtypes.as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Tensor:
         return constants.zeros(shape, self.dtype if dtype is None else dtype)
 
 
@@ -94,22 +98,22 @@ class Constant(Initializer):
         self.dtype = dtypes.as_dtype(dtype)
         self._verify_shape = verify_shape
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Tensor:
         wanted = self.dtype if dtype is None else dtypes.as_dtype(dtype)
         if np.isscalar(self.value) and not self._verify_shape and _is_large(shape):
             return raw_ops.Fill(TensorShape(shape), constant(self.value, wanted))
         return constant(self.value, wanted, shape, verify_shape=self._verify_shape)
 
 
-def _is_large(shape: Any) -> bool:
+def _is_large(shape: ShapeLike) -> bool:
     return math.prod(_known_dims(shape)) > tuning.INITIALIZER_LARGE
 
 
 class RandomUniform(Initializer):
     """Uniform initial values in ``[minval, maxval)``; `maxval` is 1 for floats if None."""
 
-    def __init__(self, minval: Any = 0, maxval: Any = None, seed: int | None = None,
-                 dtype: Any = dtypes.float32) -> None:
+    def __init__(self, minval: TensorLike = 0, maxval: TensorLike | None = None,
+                 seed: int | None = None, dtype: Any = dtypes.float32) -> None:
         self.minval = minval
         self.maxval = maxval
         self.seed = seed
@@ -123,14 +127,14 @@ class RandomUniform(Initializer):
 class RandomNormal(Initializer):
     """Normally distributed initial values."""
 
-    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None,
+    def __init__(self, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, seed: int | None = None,
                  dtype: Any = dtypes.float32) -> None:
         self.mean = mean
         self.stddev = stddev
         self.seed = seed
         self.dtype = _float_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Tensor:
         return random_ops.random_normal(shape, self.mean, self.stddev,
                                         self.dtype if dtype is None else dtype, self.seed)
 
@@ -138,7 +142,7 @@ class RandomNormal(Initializer):
 class TruncatedNormal(RandomNormal):
     """Normally distributed initial values, none beyond two standard deviations."""
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Tensor:
         return random_ops.truncated_normal(shape, self.mean, self.stddev,
                                            self.dtype if dtype is None else dtype, self.seed)
 
@@ -243,7 +247,7 @@ class Orthogonal(Initializer):
         self.dtype = _float_dtype(dtype)
         self.seed = seed
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Tensor:
         dims = _known_dims(shape)
         if len(dims) < 2:
             raise ValueError("The tensor to initialize must be at least two-dimensional, got "
@@ -284,23 +288,23 @@ class Identity(Initializer):
 
 
 def glorot_uniform_initializer(seed: int | None = None,
-                               dtype: Any = dtypes.float32) -> VarianceScaling:
+                               dtype: DTypeLike = dtypes.float32) -> VarianceScaling:
     """Uniform in ``+-sqrt(6 / (inputs + outputs))`` (Glorot and Bengio, 2010)."""
     return VarianceScaling(1.0, "fan_avg", "uniform", seed, dtype)
 
 
 def glorot_normal_initializer(seed: int | None = None,
-                              dtype: Any = dtypes.float32) -> VarianceScaling:
+                              dtype: DTypeLike = dtypes.float32) -> VarianceScaling:
     """Truncated normal of variance ``2 / (inputs + outputs)`` (Glorot and Bengio, 2010)."""
     return VarianceScaling(1.0, "fan_avg", "normal", seed, dtype)
 
 
-def _whole_shape(shape: Any, partition_info: Any) -> list[int]:
+def _whole_shape(shape: ShapeLike, partition_info: PartitionInfo | None) -> list[int]:
     whole = shape if partition_info is None else partition_info.full_shape
     return _known_dims(whole)
 
 
-def _known_dims(shape: Any) -> list[int]:
+def _known_dims(shape: ShapeLike) -> list[int]:
     dims: Any = TensorShape(shape).as_list()
     return dims
 
@@ -317,7 +321,7 @@ def _fans(shape: Sequence[int]) -> tuple[float, float]:
     return float(field * shape[-2]), float(field * shape[-1])
 
 
-def _float_dtype(dtype: Any) -> DType:
+def _float_dtype(dtype: DTypeLike) -> DType:
     dtype = dtypes.as_dtype(dtype)
     if not dtype.is_floating:
         raise ValueError(f"Expected floating point type, got {dtype.name}")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from hpcflow.dtypes import DType, as_dtype
+from hpcflow.dtypes import DType, DTypeLike, as_dtype
 from hpcflow.graph.convert import register_tensor_conversion_function
 from hpcflow.graph.graph import control_dependencies, name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor, refuse_array
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.slice_info import SaveSliceInfo
 from hpcflow.ops.state.variables import Variable
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 __all__: list[str] = []
 
@@ -62,8 +63,8 @@ class PartitionedVariable:
     __array_priority__ = 100
     __array__ = refuse_array
 
-    def __init__(self, name: str, shape: Any, dtype: Any, variable_list: Sequence[Variable],
-                 partitions: Sequence[int]) -> None:
+    def __init__(self, name: str, shape: ShapeLike, dtype: DTypeLike,
+                 variable_list: Sequence[Variable], partitions: Sequence[int]) -> None:
         if not isinstance(variable_list, (list, tuple)):
             raise TypeError(f"variable_list must be a list, got {variable_list!r}")
         if any(p < 1 for p in partitions):
@@ -148,7 +149,7 @@ class PartitionedVariable:
         with name_scope(None):
             return raw_ops.Identity(whole, name=self._name)
 
-    def _as_tensor(self, dtype: Any = None, name: str | None = None,
+    def _as_tensor(self, dtype: DType | None = None, name: str | None = None,
                    as_ref: bool = False) -> Tensor:
         if dtype is not None and not as_dtype(dtype).is_compatible_with(self._dtype):
             raise ValueError(f"Variable '{self._name}' has dtype {self._dtype.name}, but "
@@ -158,7 +159,7 @@ class PartitionedVariable:
                 f"partitioned variable '{self._name}' has no reference; change its slices")
         return self.as_tensor()
 
-    def assign(self, value: Any, use_locking: bool = False) -> Any:
+    def assign(self, value: TensorLike, use_locking: bool = False) -> Any:
         """Not possible on the whole: assign to the slices."""
         raise NotImplementedError("assign() has not been implemented for PartitionedVariable.")
 
@@ -202,7 +203,7 @@ def slice_info(name: str, shape: Sequence[int], offset: Sequence[int],
     return SaveSliceInfo(name, list(shape), list(offset), list(part))
 
 
-def _conversion(value: PartitionedVariable, dtype: Any = None, name: str | None = None,
+def _conversion(value: PartitionedVariable, dtype: DType | None = None, name: str | None = None,
                 as_ref: bool = False) -> Any:
     return value._as_tensor(dtype, name, as_ref)
 

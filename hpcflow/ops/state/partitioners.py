@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import dtypes
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.dtypes import DTypeLike
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 __all__ = [
     "fixed_size_partitioner",
@@ -26,7 +27,7 @@ def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Callable:
     A dimension smaller than that is cut into parts of size 1.
     """
 
-    def partitioner(shape: Any, **unused: Any) -> list[int]:
+    def partitioner(shape: ShapeLike, **unused: Any) -> list[int]:
         dims: list[Any] = as_shape(shape).as_list()
         parts = [1] * len(dims)
         parts[axis] = min(num_shards, dims[axis])
@@ -55,7 +56,7 @@ def variable_axis_size_partitioner(max_shard_bytes: int, axis: int = 0,
     if max_shards is not None and max_shards < 1:
         raise ValueError(f"max_shards must be positive, got {max_shards}")
 
-    def partitioner(shape: Any, dtype: Any) -> list[int]:
+    def partitioner(shape: ShapeLike, dtype: DTypeLike) -> list[int]:
         dims, size = _known(shape, axis), _element_size(dtype, bytes_per_string_element)
         slice_bytes = size * math.prod(d for i, d in enumerate(dims) if i != axis)
         per_shard = max(1, max_shard_bytes // max(1, slice_bytes))
@@ -81,7 +82,7 @@ def min_max_variable_partitioner(max_partitions: int = 1, axis: int = 0,
         if value < 1:
             raise ValueError(f"{name} must be positive, got {value}")
 
-    def partitioner(shape: Any, dtype: Any) -> list[int]:
+    def partitioner(shape: ShapeLike, dtype: DTypeLike) -> list[int]:
         dims, size = _known(shape, axis), _element_size(dtype, bytes_per_string_element)
         fitting = math.ceil(size * math.prod(dims) / min_slice_size)
         parts = [1] * len(dims)
@@ -91,7 +92,7 @@ def min_max_variable_partitioner(max_partitions: int = 1, axis: int = 0,
     return partitioner
 
 
-def _known(shape: Any, axis: int) -> list:
+def _known(shape: ShapeLike, axis: int) -> list:
     shape = shape if isinstance(shape, TensorShape) else as_shape(shape)
     if not shape.is_fully_defined():
         raise ValueError(f"only a variable of known shape can be partitioned, got {shape}")
@@ -101,6 +102,6 @@ def _known(shape: Any, axis: int) -> list:
     return dims
 
 
-def _element_size(dtype: Any, string_size: int) -> int:
+def _element_size(dtype: DTypeLike, string_size: int) -> int:
     dtype = dtypes.as_dtype(dtype).base_dtype
     return string_size if dtype is dtypes.string else dtype.size

@@ -145,7 +145,7 @@ def variable_shape(handle: Tensor, out_type: DType | None = None) -> Tensor:
 
 
 @RegisterGradient("ResourceGather")
-def _gather_grad(op: Operation, grad: Any) -> tuple:
+def _gather_grad(op: Operation, grad: Tensor) -> tuple:
     """The rows of the gradient with their row numbers."""
     if op.attr("batch_dims"):
         raise ValueError("ResourceGather has no gradient with batch_dims")
@@ -157,12 +157,12 @@ def _gather_grad(op: Operation, grad: Any) -> tuple:
 
 
 @RegisterGradient("ResourceGatherNd")
-def _gather_nd_grad(op: Operation, grad: Any) -> tuple:
+def _gather_nd_grad(op: Operation, grad: Tensor) -> tuple:
     handle, indices = op.inputs
     shape = variable_shape(handle, indices.dtype.base_dtype)
     return raw_ops.ScatterNd(indices, grad, shape), None
 
 
 @RegisterGradient("ReadVariableOp")
-def _read_grad(op: Operation, grad: Any) -> Any:
+def _read_grad(op: Operation, grad: Tensor) -> Any:
     return grad

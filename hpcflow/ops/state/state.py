@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -21,7 +24,7 @@ from hpcflow.graph.shape_inference import (
 from hpcflow.ops.arrays.indexing import with_batch
 from hpcflow.ops.arrays.slicing import VariableSlice
 from hpcflow.ops.common.type_sets import SUMMED
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import ShapeLike, TensorShape
 
 __all__ = [
     "assign",
@@ -71,7 +74,7 @@ not_differentiable("Variable", "VariableV2", "TemporaryVariable", "DestroyTempor
                    "IsVariableInitialized")
 
 
-def variable_op(shape: Any, dtype: Any, name: str = "Variable", container: str = "",
+def variable_op(shape: ShapeLike, dtype: DTypeLike, name: str = "Variable", container: str = "",
                 shared_name: str = "") -> Tensor:
     """Return the reference output of a new ``VariableV2`` op.
 
@@ -112,7 +115,7 @@ def changed(op_type: str, ref: Any, *args: Any, **options: Any) -> Any:
     return getattr(raw_ops, op_type)(ref, *args, **options)
 
 
-def assign(ref: Any, value: Any, validate_shape: bool | None = None,
+def assign(ref: TensorLike, value: Any, validate_shape: bool | None = None,
            use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """Assign `value` to the variable `ref` and return its reference.
 
@@ -132,13 +135,13 @@ def assign(ref: Any, value: Any, validate_shape: bool | None = None,
                           name=name)
 
 
-def assign_add(ref: Any, value: Any, use_locking: bool | None = None,
+def assign_add(ref: TensorLike, value: TensorLike, use_locking: bool | None = None,
                name: str | None = None) -> Tensor:
     """Add `value`, which has the variable's shape, to `ref` and return its reference."""
     return changed("AssignAdd", ref, value, use_locking=use_locking, name=name)
 
 
-def assign_sub(ref: Any, value: Any, use_locking: bool | None = None,
+def assign_sub(ref: TensorLike, value: TensorLike, use_locking: bool | None = None,
                name: str | None = None) -> Tensor:
     """Subtract `value`, which has the variable's shape, from `ref` and return its reference."""
     return changed("AssignSub", ref, value, use_locking=use_locking, name=name)
@@ -156,7 +159,7 @@ register_op("CountUpTo", "ref: Ref(T)", "output: T", "limit: int; T: {int32, int
 not_differentiable("CountUpTo")
 
 
-def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
+def count_up_to(ref: TensorLike, limit: int, name: str | None = None) -> Tensor:
     """Return the value of the integer scalar `ref` before incrementing it.
 
     Raises (when run) ``OutOfRangeError`` once the value has reached `limit`.
@@ -223,8 +226,8 @@ not_differentiable("ScatterUpdate", "ScatterNdUpdate", "ScatterAdd", "ScatterSub
                    "ScatterDiv", "ScatterNdAdd", "ScatterNdSub")
 
 
-def scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
-                   name: str | None = None) -> Tensor:
+def scatter_update(ref: Any, indices: TensorLike, updates: TensorLike,
+                   use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """Set rows: ``ref[indices, ...] = updates``, and return the reference.
 
     `updates` has the shape ``indices.shape + ref.shape[1:]``. Of duplicate indices the last wins.
@@ -233,8 +236,8 @@ def scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool | Non
     return changed("ScatterUpdate", ref, indices, updates, use_locking=use_locking, name=name)
 
 
-def scatter_add(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
-                name: str | None = None) -> Tensor:
+def scatter_add(ref: Any, indices: TensorLike, updates: TensorLike,
+                use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """Add to rows: ``ref[indices, ...] += updates``; contributions of duplicates add up.
 
     Shapes and errors as of :func:`scatter_update`.
@@ -242,8 +245,8 @@ def scatter_add(ref: Any, indices: Any, updates: Any, use_locking: bool | None =
     return changed("ScatterAdd", ref, indices, updates, use_locking=use_locking, name=name)
 
 
-def scatter_sub(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
-                name: str | None = None) -> Tensor:
+def scatter_sub(ref: Any, indices: TensorLike, updates: TensorLike,
+                use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """Subtract from rows: ``ref[indices, ...] -= updates``; duplicates add up.
 
     Shapes and errors as of :func:`scatter_update`.
@@ -251,8 +254,8 @@ def scatter_sub(ref: Any, indices: Any, updates: Any, use_locking: bool | None =
     return changed("ScatterSub", ref, indices, updates, use_locking=use_locking, name=name)
 
 
-def scatter_mul(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
-                name: str | None = None) -> Tensor:
+def scatter_mul(ref: Any, indices: TensorLike, updates: TensorLike,
+                use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """Multiply rows: ``ref[indices, ...] *= updates``; duplicates multiply.
 
     Shapes and errors as of :func:`scatter_update`.
@@ -260,8 +263,8 @@ def scatter_mul(ref: Any, indices: Any, updates: Any, use_locking: bool | None =
     return changed("ScatterMul", ref, indices, updates, use_locking=use_locking, name=name)
 
 
-def scatter_div(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
-                name: str | None = None) -> Tensor:
+def scatter_div(ref: Any, indices: TensorLike, updates: TensorLike,
+                use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """Divide rows: ``ref[indices, ...] /= updates``; duplicates divide.
 
     Integers are divided towards zero. Shapes and errors as of :func:`scatter_update`.
@@ -269,8 +272,8 @@ def scatter_div(ref: Any, indices: Any, updates: Any, use_locking: bool | None =
     return changed("ScatterDiv", ref, indices, updates, use_locking=use_locking, name=name)
 
 
-def scatter_nd_update(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
-                      name: str | None = None) -> Tensor:
+def scatter_nd_update(ref: Any, indices: TensorLike, updates: TensorLike,
+                      use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """Set elements or slices by coordinates: ``ref[tuple(indices[i])] = updates[i]``.
 
     `indices` has the shape ``[..., K]`` with K at most the rank of `ref`, `updates` the shape
@@ -280,8 +283,8 @@ def scatter_nd_update(ref: Any, indices: Any, updates: Any, use_locking: bool | 
     return changed("ScatterNdUpdate", ref, indices, updates, use_locking=use_locking, name=name)
 
 
-def batch_scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True,
-                         name: str | None = None) -> Any:
+def batch_scatter_update(ref: TensorLike, indices: TensorLike, updates: Sequence[TensorLike],
+                         use_locking: bool = True, name: str | None = None) -> Any:
     """Set places in each row of a batch: ``ref[i, ..., indices[i, ..., j]] = updates[i, ..., j]``.
 
     All but the last dimension of `indices` (of known rank) are those `ref` begins with; `updates`
@@ -297,13 +300,13 @@ def batch_scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool
         return scatter_nd_update(ref, places, updates, use_locking=use_locking)
 
 
-def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
-                   name: str | None = None) -> Tensor:
+def scatter_nd_add(ref: Any, indices: TensorLike, updates: TensorLike,
+                   use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """Add to elements or slices by coordinates; shapes as of :func:`scatter_nd_update`."""
     return changed("ScatterNdAdd", ref, indices, updates, use_locking=use_locking, name=name)
 
 
-def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
-                   name: str | None = None) -> Tensor:
+def scatter_nd_sub(ref: Any, indices: TensorLike, updates: TensorLike,
+                   use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """Subtract from elements or slices by coordinates; see :func:`scatter_nd_update`."""
     return changed("ScatterNdSub", ref, indices, updates, use_locking=use_locking, name=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.grouping import group
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
 
 __all__ = [
     "all_variables",
@@ -93,7 +96,7 @@ def local_variables_initializer() -> Operation:
 # ---------------------------------------------------------------- asking
 
 
-def is_variable_initialized(variable: Any) -> Tensor:
+def is_variable_initialized(variable: Variable) -> Tensor:
     """Return a boolean tensor: whether `variable` has been initialized."""
     ref = variable._ref() if hasattr(variable, "_ref") else variable
     with colocate_with(ref.op):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 
@@ -53,23 +55,26 @@ class RowsOfVariable:
         """Keep the smaller of each element and its update."""
         return self._scatter("ScatterMin", sparse_delta, use_locking, name)
 
-    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_update(self, indices: TensorLike, updates: Sequence[TensorLike],
+                          name: str | None = None) -> Any:
         """Set elements or slices by coordinates; shapes as of ``scatter_nd_update``."""
         return self._changed("ScatterNdUpdate", indices, updates, name=name, use_locking=True)
 
-    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_add(self, indices: TensorLike, updates: Sequence[TensorLike],
+                       name: str | None = None) -> Any:
         """Add to elements or slices by coordinates."""
         return self._changed("ScatterNdAdd", indices, updates, name=name, use_locking=True)
 
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_sub(self, indices: TensorLike, updates: Sequence[TensorLike],
+                       name: str | None = None) -> Any:
         """Subtract from elements or slices by coordinates."""
         return self._changed("ScatterNdSub", indices, updates, name=name, use_locking=True)
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the rows ``variable[indices, ...]``."""
         return raw_ops.Gather(self, indices, name=name)
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather_nd(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return elements or slices by coordinates: ``variable[tuple(indices[i])]``."""
         return raw_ops.GatherNd(self, indices, name=name)
 

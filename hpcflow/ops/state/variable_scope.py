@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hpcflow import dtypes
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_collection, get_default_graph, graph_of, name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Collections, DeviceLike, InitializerLike
 from hpcflow.graph.reentry import reentrant
 from hpcflow.ops.state.variable_store import AUTO_REUSE, Reuse, VariableStore
 from hpcflow.ops.state.variables import Variable
-from hpcflow.shapes import as_shape
+from hpcflow.shapes import ShapeLike, as_shape
 
 __all__ = [
     "AUTO_REUSE",
@@ -38,10 +39,10 @@ class VariableScope:
     ``AUTO_REUSE``: they are made where they do not exist.
     """
 
-    def __init__(self, reuse: Reuse, name: str = "", initializer: Any = None,
-                 regularizer: Callable | None = None, caching_device: Any = None,
+    def __init__(self, reuse: Reuse, name: str = "", initializer: InitializerLike | None = None,
+                 regularizer: Callable | None = None, caching_device: DeviceLike | None = None,
                  partitioner: Callable | None = None, custom_getter: Callable | None = None,
-                 name_scope: str = "", dtype: Any = dtypes.float32,
+                 name_scope: str = "", dtype: DTypeLike = dtypes.float32,
                  use_resource: bool | None = None, constraint: Callable | None = None) -> None:
         self._name = name
         self._reuse = reuse
@@ -114,7 +115,7 @@ class VariableScope:
         """Reuse variables from here on; there is no way back within the scope."""
         self._reuse = True
 
-    def set_initializer(self, initializer: Any) -> None:
+    def set_initializer(self, initializer: InitializerLike | None) -> None:
         """Set the default initializer."""
         self._initializer = initializer
 
@@ -122,7 +123,7 @@ class VariableScope:
         """Set the default regularizer."""
         self._regularizer = regularizer
 
-    def set_caching_device(self, caching_device: Any) -> None:
+    def set_caching_device(self, caching_device: DeviceLike | None) -> None:
         """Set the default caching device."""
         self._caching_device = caching_device
 
@@ -134,7 +135,7 @@ class VariableScope:
         """Set the default custom getter."""
         self._custom_getter = custom_getter
 
-    def set_dtype(self, dtype: Any) -> None:
+    def set_dtype(self, dtype: DTypeLike) -> None:
         """Set the default element type."""
         self._dtype = dtypes.as_dtype(dtype)
 
@@ -142,7 +143,7 @@ class VariableScope:
         """Set the default of `use_resource`."""
         self._use_resource = use_resource
 
-    def get_collection(self, name: Any) -> list:
+    def get_collection(self, name: str) -> list:
         """Return the members of collection `name` whose names begin with this scope."""
         return get_collection(name, f"{re.escape(self._name)}/" if self._name else None)
 
@@ -158,15 +159,15 @@ class VariableScope:
         """Return this scope's local variables."""
         return self.get_collection(GraphKeys.LOCAL_VARIABLES)
 
-    def get_variable(self, var_store: VariableStore, name: str | None, shape: Any = None,
-                     dtype: Any = None, initializer: Any = None,
-                     regularizer: Callable | None = None, reuse: Reuse = None,
-                     trainable: bool | None = None, collections: Any = None,
-                     caching_device: Any = None,
-                     partitioner: Callable | None = None, validate_shape: bool = True,
-                     use_resource: bool | None = None, custom_getter: Callable | None = None,
-                     constraint: Callable | None = None, synchronization: Any = None,
-                     aggregation: Any = None) -> Any:
+    def get_variable(self, var_store: VariableStore, name: str | None,
+                     shape: ShapeLike | None = None, dtype: DTypeLike | None = None,
+                     initializer: Any = None, regularizer: Callable | None = None,
+                     reuse: Reuse = None, trainable: bool | None = None,
+                     collections: Collections | None = None,
+                     caching_device: DeviceLike | None = None, partitioner: Callable | None = None,
+                     validate_shape: bool = True, use_resource: bool | None = None,
+                     custom_getter: Callable | None = None, constraint: Callable | None = None,
+                     synchronization: Any = None, aggregation: Any = None) -> Any:
         """Return the variable `name` of this scope from `var_store`; see ``get_variable``."""
         with name_scope(None):  # names follow from variable scopes alone
             dtype = self._checked_dtype(dtype, initializer)
@@ -184,7 +185,7 @@ class VariableScope:
             return self._name
         return f"{self._name}/{name}" if self._name else name
 
-    def _checked_dtype(self, dtype: Any, initializer: Any) -> DType:
+    def _checked_dtype(self, dtype: DTypeLike | None, initializer: Any) -> DType:
         """The type asked for; an initial value that is given has one of its own."""
         if initializer is None or callable(initializer):
             return self._dtype if dtype is None else dtypes.as_dtype(dtype)
@@ -199,7 +200,7 @@ def _given(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-def no_regularizer(_: Any) -> None:
+def no_regularizer(_: object) -> None:
     """A regularizer that adds nothing, to switch off a scope's regularizer for one variable."""
     return None
 
@@ -238,13 +239,13 @@ def get_variable_scope() -> VariableScope:
     return _scopes().current
 
 
-def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None,
-                 regularizer: Callable | None = None, trainable: bool | None = None,
-                 collections: Any = None, caching_device: Any = None,
-                 partitioner: Callable | None = None, validate_shape: bool = True,
-                 use_resource: bool | None = None, custom_getter: Callable | None = None,
-                 constraint: Callable | None = None, synchronization: Any = None,
-                 aggregation: Any = None) -> Any:
+def get_variable(name: str, shape: ShapeLike | None = None, dtype: DTypeLike | None = None,
+                 initializer: Any = None, regularizer: Callable | None = None,
+                 trainable: bool | None = None, collections: Collections | None = None,
+                 caching_device: DeviceLike | None = None, partitioner: Callable | None = None,
+                 validate_shape: bool = True, use_resource: bool | None = None,
+                 custom_getter: Callable | None = None, constraint: Callable | None = None,
+                 synchronization: Any = None, aggregation: Any = None) -> Any:
     """Return the variable `name` of the current variable scope, new or shared as the scope says.
 
     Args:
@@ -311,10 +312,10 @@ def unique_scope_name(prefix: str) -> str:
 
 @reentrant
 def variable_scope(name_or_scope: Any, default_name: str | None = None,
-                   values: list | None = None, initializer: Any = None,
-                   regularizer: Callable | None = None, caching_device: Any = None,
+                   values: list | None = None, initializer: InitializerLike | None = None,
+                   regularizer: Callable | None = None, caching_device: DeviceLike | None = None,
                    partitioner: Callable | None = None, custom_getter: Callable | None = None,
-                   reuse: Reuse = None, dtype: Any = None,
+                   reuse: Reuse = None, dtype: DTypeLike | None = None,
                    use_resource: bool | None = None, constraint: Callable | None = None,
                    auxiliary_name_scope: bool = True) -> Iterator[VariableScope]:
     """Context manager: variables that ``get_variable`` makes inside are called ``name/...``.
@@ -430,11 +431,11 @@ def _nested_getter(inner: Callable | None, outer: Callable | None) -> Callable |
     return nested
 
 
-def variable_op_scope(values: list, name_or_scope: Any, default_name: str | None = None,
-                      initializer: Any = None, regularizer: Callable | None = None,
-                      caching_device: Any = None, partitioner: Callable | None = None,
-                      custom_getter: Callable | None = None, reuse: Reuse = None,
-                      dtype: Any = None) -> Any:
+def variable_op_scope(values: list, name_or_scope: str | VariableScope | None,
+                      default_name: str | None = None, initializer: InitializerLike | None = None,
+                      regularizer: Callable | None = None, caching_device: DeviceLike | None = None,
+                      partitioner: Callable | None = None, custom_getter: Callable | None = None,
+                      reuse: Reuse = None, dtype: DTypeLike | None = None) -> Any:
     """The old argument order of :func:`variable_scope`."""
     return variable_scope(name_or_scope, default_name, values, initializer, regularizer,
                           caching_device, partitioner, custom_getter, reuse, dtype)
@@ -443,10 +444,10 @@ def variable_op_scope(values: list, name_or_scope: Any, default_name: str | None
 # ---------------------------------------------------------------- partitioned
 
 
-def create_partitioned_variables(shape: Any, slicing: Sequence[int], initializer: Any,
-                                 dtype: Any = "float32", trainable: bool = True,
-                                 collections: Any = None, name: str | None = None,
-                                 reuse: Reuse = None) -> list[Variable]:
+def create_partitioned_variables(shape: ShapeLike, slicing: Sequence[int],
+                                 initializer: InitializerLike, dtype: DTypeLike = "float32",
+                                 trainable: bool = True, collections: Collections | None = None,
+                                 name: str | None = None, reuse: Reuse = None) -> list[Variable]:
     """Return the slices of a new (or reused) partitioned variable.
 
     Args:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import (
     add_to_collection,
@@ -18,6 +18,7 @@ from hpcflow.graph.graph import (
     name_scope,
 )
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Collections, DeviceLike, InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.state import initializers
@@ -30,7 +31,10 @@ from hpcflow.ops.state.partitioned import (
 )
 from hpcflow.ops.state.replication import checked_replication
 from hpcflow.ops.state.variables import Variable
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Operation
 
 
 class _ReuseMode(Enum):
@@ -67,14 +71,14 @@ class VariableStore:
 
     # ------------------------------------------------------------ variables
 
-    def get_variable(self, name: str, shape: Any = None, dtype: Any = dtypes.float32,
-                     initializer: Any = None, regularizer: Callable | None = None,
-                     reuse: Reuse = None, trainable: bool | None = True, collections: Any = None,
-                     caching_device: Any = None, partitioner: Callable | None = None,
+    def get_variable(self, name: str, shape: ShapeLike | None = None,
+                     dtype: DTypeLike = dtypes.float32, initializer: Any = None,
+                     regularizer: Callable | None = None, reuse: Reuse = None,
+                     trainable: bool | None = True, collections: Collections | None = None,
+                     caching_device: DeviceLike | None = None, partitioner: Callable | None = None,
                      validate_shape: bool = True, use_resource: bool | None = None,
-                     custom_getter: Callable | None = None,
-                     constraint: Callable | None = None, synchronization: Any = None,
-                     aggregation: Any = None) -> Any:
+                     custom_getter: Callable | None = None, constraint: Callable | None = None,
+                     synchronization: Any = None, aggregation: Any = None) -> Any:
         """Return the variable `name`, made if `reuse` allows it.
 
         `reuse` True: it must exist; False: it must not; None or AUTO_REUSE: either. With a
@@ -99,13 +103,13 @@ class VariableStore:
             return custom_getter(getter=self._get_true, **arguments)
         return self._get_true(**arguments)
 
-    def _get_true(self, name: str, shape: Any = None, dtype: Any = dtypes.float32,
-                  initializer: Any = None, regularizer: Callable | None = None,
-                  reuse: Reuse = None, trainable: bool = True, collections: Any = None,
-                  caching_device: Any = None, partitioner: Callable | None = None,
-                  validate_shape: bool = True, use_resource: bool | None = None,
-                  constraint: Callable | None = None, synchronization: Any = None,
-                  aggregation: Any = None) -> Any:
+    def _get_true(self, name: str, shape: TensorLike | None = None,
+                  dtype: DTypeLike = dtypes.float32, initializer: Any = None,
+                  regularizer: Callable | None = None, reuse: Reuse = None, trainable: bool = True,
+                  collections: Sequence[str] | None = None, caching_device: str | None = None,
+                  partitioner: Callable | None = None, validate_shape: bool = True,
+                  use_resource: bool | None = None, constraint: Callable | None = None,
+                  synchronization: Any = None, aggregation: Any = None) -> Any:
         """What the innermost getter does."""
         reuse = None if reuse is AUTO_REUSE else reuse
         dtype = dtypes.as_dtype(dtype).base_dtype
@@ -128,7 +132,7 @@ class VariableStore:
                              "partitioning?")
         return self._get_single(name, shape, dtype, initializer, regularizer, reuse, None, options)
 
-    def _get_single(self, name: str, shape: Any, dtype: Any, initializer: Any,
+    def _get_single(self, name: str, shape: ShapeLike | None, dtype: Any, initializer: Any,
                     regularizer: Callable | None, reuse: Reuse,
                     partition: PartitionInfo | None, options: dict) -> Variable:
         from_value = initializer is not None and not callable(initializer)
@@ -234,7 +238,7 @@ class VariableStore:
         return found
 
 
-def _takes_nothing(initializer: Any) -> bool:
+def _takes_nothing(initializer: InitializerLike) -> bool:
     """Whether `initializer` is a function that gives a value without being told a shape."""
     if initializer is None or isinstance(initializer, type) or not callable(initializer):
         return False
@@ -272,12 +276,13 @@ def _checked_shared(variable: Variable, shape: TensorShape, dtype: DType) -> Var
     return variable
 
 
-def _differs(name: str, what: str, wanted: Any, found: Any) -> str:
+def _differs(name: str, what: str, wanted: TensorShape | str, found: TensorShape | str) -> str:
     return (f"Trying to share variable {name}, but specified {what} {wanted} and found {what} "
             f"{found}.")
 
 
-def _add_regularization(regularizer: Callable, variable: Any, op: Any, name: str) -> None:
+def _add_regularization(regularizer: Callable, variable: Variable | PartitionedVariable,
+                        op: Operation, name: str) -> None:
     """Add the loss that `regularizer` gives for the variable to the collection of such losses."""
     with control_dependencies(None), colocate_with(op):
         with name_scope(f"{name}/Regularizer/"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.base.hooks import Hook
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from hpcflow.graph.graph import (
     Graph,
@@ -19,6 +19,7 @@ from hpcflow.graph.graph import (
     name_scope,
 )
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.likes import Collections, DeviceLike, SessionLike, TensorLike
 from hpcflow.graph.operation import (
     COLOCATION_ATTR,
     COLOCATION_PREFIX,
@@ -40,7 +41,10 @@ from hpcflow.ops.state.replication import (
     checked_replication,
 )
 from hpcflow.ops.state.variable_rows import RowsOfVariable
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 __all__ = ["Variable"]
 
@@ -95,12 +99,14 @@ class Variable(RowsOfVariable):
         return super().__new__(cls)
 
     def __init__(self, initial_value: Any = None, trainable: bool | None = None,
-                 collections: Any = None, validate_shape: bool = True, caching_device: Any = None,
-                 name: str | None = None, variable_def: Any = None, dtype: Any = None,
+                 collections: Collections | None = None, validate_shape: bool = True,
+                 caching_device: Any = None, name: str | None = None,
+                 variable_def: Message | None = None, dtype: DTypeLike | None = None,
                  expected_shape: Any = None, import_scope: str | None = None,
                  constraint: Callable | None = None, use_resource: bool | None = None,
                  synchronization: VariableSynchronization | None = None,
-                 aggregation: VariableAggregation | None = None, shape: Any = None) -> None:
+                 aggregation: VariableAggregation | None = None,
+                 shape: ShapeLike | None = None) -> None:
         if constraint is not None and not callable(constraint):
             raise ValueError(f"The `constraint` argument must be a callable, got {constraint!r}")
         self._save_slice_info: slice_info.SaveSliceInfo | None = None
@@ -122,8 +128,9 @@ class Variable(RowsOfVariable):
 
     # ------------------------------------------------------------ making
 
-    def _build(self, initial_value: Any, validate_shape: bool, caching_device: Any,
-               name: str | None, dtype: Any, expected_shape: Any, declared: Any) -> None:
+    def _build(self, initial_value: Any, validate_shape: bool, caching_device: DeviceLike | None,
+               name: str | None, dtype: DTypeLike | None, expected_shape: Any,
+               declared: Any) -> None:
         dtype = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
         values = [] if callable(initial_value) else [initial_value]
         with name_scope(name, "Variable", values) as scope:
@@ -138,7 +145,7 @@ class Variable(RowsOfVariable):
                        caching_device)
 
     def _make(self, shape: TensorShape, scope: str, validate_shape: bool,
-              caching_device: Any) -> None:
+              caching_device: DeviceLike | None) -> None:
         """Add the operations that hold the variable, initialize it and read it."""
         self._variable = state.variable_op(shape, self._initial_value.dtype.base_dtype, scope)
         assigned = reading_no_uninitialized(self._initial_value, scope)
@@ -153,7 +160,7 @@ class Variable(RowsOfVariable):
             return device(self._caching_device)
         return colocate_with(self._variable.op)
 
-    def _init_from_proto(self, proto: Any, import_scope: str | None) -> None:
+    def _init_from_proto(self, proto: Message, import_scope: str | None) -> None:
         graph = get_default_graph()
 
         def element(name: str) -> Any:
@@ -225,7 +232,7 @@ class Variable(RowsOfVariable):
         """Return the static shape."""
         return self._variable.shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Merge `shape` into the static shape of the variable and of its value."""
         self._variable.set_shape(shape)
         self._snapshot.set_shape(shape)
@@ -254,7 +261,7 @@ class Variable(RowsOfVariable):
         """Return a new tensor that reads the variable where it is created among the operations."""
         return raw_ops.Identity(self._variable, name="read")
 
-    def eval(self, session: Any = None) -> Any:
+    def eval(self, session: SessionLike | None = None) -> Any:
         """Return the value as an array, read in the given or the default session."""
         return self._variable.eval(session=session)
 
@@ -266,7 +273,7 @@ class Variable(RowsOfVariable):
                                  lambda: self._initializer_op.inputs[1])
             return value
 
-    def load(self, value: Any, session: Any = None) -> None:
+    def load(self, value: TensorLike, session: SessionLike | None = None) -> None:
         """Assign the array `value` in the given or the default session, adding nothing to the
         graph. Raises ``ValueError`` without a session."""
         from hpcflow.graph.defaults import get_default_session
@@ -279,20 +286,20 @@ class Variable(RowsOfVariable):
 
     # ------------------------------------------------------------ changing
 
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None,
+    def assign(self, value: TensorLike, use_locking: bool = False, name: str | None = None,
                read_value: bool = True) -> Any:
         """Assign `value`; returns the reference, to be run or read; without `read_value` the
         operation."""
         changed = state.assign(self._variable, value, use_locking=use_locking, name=name)
         return changed if read_value else changed.op
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None,
+    def assign_add(self, delta: TensorLike, use_locking: bool = False, name: str | None = None,
                    read_value: bool = True) -> Any:
         """Add `delta`; returns as :meth:`assign`."""
         changed = state.assign_add(self._variable, delta, use_locking=use_locking, name=name)
         return changed if read_value else changed.op
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None,
+    def assign_sub(self, delta: TensorLike, use_locking: bool = False, name: str | None = None,
                    read_value: bool = True) -> Any:
         """Subtract `delta`; returns as :meth:`assign`."""
         changed = state.assign_sub(self._variable, delta, use_locking=use_locking, name=name)
@@ -322,7 +329,7 @@ class Variable(RowsOfVariable):
         return proto
 
     @staticmethod
-    def from_proto(variable_def: Any, import_scope: str | None = None) -> Variable:
+    def from_proto(variable_def: Message, import_scope: str | None = None) -> Variable:
         """Return the variable that `variable_def` describes in the default graph."""
         return Variable(variable_def=variable_def, import_scope=import_scope)
 
@@ -341,7 +348,7 @@ class Variable(RowsOfVariable):
     def _as_graph_element(self) -> Tensor:
         return self._variable
 
-    def _as_tensor(self, dtype: Any = None, name: str | None = None,
+    def _as_tensor(self, dtype: DType | None = None, name: str | None = None,
                    as_ref: bool = False) -> Tensor:
         """The value (the reference with `as_ref`), checked to have `dtype`."""
         del name
@@ -358,7 +365,7 @@ class Variable(RowsOfVariable):
         raise TypeError(f"'Variable' object is not iterable ({self!r}); use tf.unstack")
 
 
-def _checked_collections(collections: Any, trainable: bool) -> list:
+def _checked_collections(collections: Sequence[str] | None, trainable: bool) -> list:
     if collections is None:
         collections = [GraphKeys.GLOBAL_VARIABLES]
     if not isinstance(collections, (list, tuple, set)):
@@ -437,7 +444,7 @@ for _operator in sorted(Tensor.OVERLOADABLE_OPERATORS - {"__getitem__"}):
     _overload(_operator)
 
 
-def _conversion(value: Variable, dtype: Any = None, name: str | None = None,
+def _conversion(value: Variable, dtype: DType | None = None, name: str | None = None,
                 as_ref: bool = False) -> Any:
     return value._as_tensor(dtype, name, as_ref)
 

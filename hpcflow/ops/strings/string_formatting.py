@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
@@ -20,7 +19,7 @@ register_op("PrintV2", "input: string", "", 'output_stream: string = "stderr"; e
 not_differentiable("StringFormat", "PrintV2")
 
 
-def string_format(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3,
+def string_format(template: str, inputs: TensorLike, placeholder: str = "{}", summarize: int = 3,
                   name: str | None = None) -> Tensor:
     """Return `template` with tensors put in, as text: a scalar string.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
@@ -41,7 +42,7 @@ register_op("StringNGrams", "data: string; data_splits: Tsplits",
 not_differentiable("StringSplitV2", "StringNGrams")
 
 
-def strings_split(input: Any = None, sep: str | None = None, maxsplit: int = -1,
+def strings_split(input: TensorLike | None = None, sep: str | None = None, maxsplit: int = -1,
                   result_type: str = "SparseTensor", source: Any = None,
                   name: str | None = None) -> SparseTensor:
     """Return the parts of strings between separators: a row for each string.

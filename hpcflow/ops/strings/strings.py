@@ -7,7 +7,9 @@ from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import AxisLike, TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -120,7 +122,8 @@ not_differentiable(
     "StringToHashBucketStrong")
 
 
-def string_join(inputs: Any, separator: str | None = None, name: str | None = None) -> Tensor:
+def string_join(inputs: TensorLike, separator: str | None = None,
+                name: str | None = None) -> Tensor:
     """Join strings element by element: ``output[i] = inputs[0][i] + separator + inputs[1][i] ...``.
 
     `inputs` is a list of string tensors of one shape, or scalars, which go with every element.
@@ -130,8 +133,9 @@ def string_join(inputs: Any, separator: str | None = None, name: str | None = No
 
 
 @also_called(keepdims="keep_dims")
-def reduce_join(inputs: Any, axis: Any = None, keep_dims: bool = False, separator: str = "",
-                name: str | None = None, reduction_indices: Any = None) -> Tensor:
+def reduce_join(inputs: TensorLike, axis: TensorLike | None = None, keep_dims: bool = False,
+                separator: str = "", name: str | None = None,
+                reduction_indices: AxisLike | None = None) -> Tensor:
     """Join the strings of a tensor along dimensions, with `separator` between them.
 
     Args:
@@ -165,7 +169,7 @@ def _all_axes(inputs: Tensor) -> Any:
 
 
 @also_called(sep="delimiter")
-def string_split(source: Any, delimiter: str = " ", skip_empty: bool = True,
+def string_split(source: TensorLike, delimiter: str = " ", skip_empty: bool = True,
                  name: str | None = None) -> SparseTensor:
     """Split each string of the vector `source`; the parts are a ``SparseTensor``.
 
@@ -175,7 +179,7 @@ def string_split(source: Any, delimiter: str = " ", skip_empty: bool = True,
     return SparseTensor(*raw_ops.StringSplit(source, delimiter, skip_empty=skip_empty, name=name))
 
 
-def substr(input: Any, pos: Any, len: Any, name: str | None = None,
+def substr(input: TensorLike, pos: TensorLike, len: TensorLike, name: str | None = None,
            unit: str = "BYTE") -> Tensor:
     """Return `len` bytes of each string from byte `pos` on (fewer where the string ends).
 
@@ -188,7 +192,7 @@ def substr(input: Any, pos: Any, len: Any, name: str | None = None,
     return raw_ops.Substr(input, pos, len, unit=unit, name=name)
 
 
-def as_string(input: Any, precision: int | None = None, scientific: bool | None = None,
+def as_string(input: TensorLike, precision: int | None = None, scientific: bool | None = None,
               shortest: bool | None = None, width: int | None = None, fill: str | None = None,
               name: str | None = None) -> Tensor:
     """Return each number (or bool) of `input` as a string, as ``printf`` writes it.
@@ -209,7 +213,8 @@ def as_string(input: Any, precision: int | None = None, scientific: bool | None 
 
 
 @also_called(input="string_tensor")
-def string_to_number(string_tensor: Any, out_type: Any = None, name: str | None = None) -> Tensor:
+def string_to_number(string_tensor: TensorLike, out_type: DTypeLike | None = None,
+                     name: str | None = None) -> Tensor:
     """Return the number that each string spells, of `out_type` (float32 by default).
 
     White space around a number does not count. Raises (when run) ``InvalidArgumentError`` for what
@@ -218,12 +223,12 @@ def string_to_number(string_tensor: Any, out_type: Any = None, name: str | None 
     return raw_ops.StringToNumber(string_tensor, out_type=out_type, name=name)
 
 
-def encode_base64(input: Any, pad: bool | None = None, name: str | None = None) -> Tensor:
+def encode_base64(input: TensorLike, pad: bool | None = None, name: str | None = None) -> Tensor:
     """Return each string in web-safe base64 (``-`` and ``_``), with ``=`` at the end if `pad`."""
     return raw_ops.EncodeBase64(input, pad=pad, name=name)
 
 
-def decode_base64(input: Any, name: str | None = None) -> Tensor:
+def decode_base64(input: TensorLike, name: str | None = None) -> Tensor:
     """Decode strings in web-safe base64, padded or not.
 
     Raises (when run) ``InvalidArgumentError`` for other characters or an impossible length.
@@ -239,7 +244,7 @@ def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = 
     return raw_ops.StringToHashBucketFast(input, num_buckets=num_buckets, name=name)
 
 
-def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int],
+def string_to_hash_bucket_strong(input: TensorLike, num_buckets: int, key: Sequence[int],
                                  name: str | None = None) -> Tensor:
     """Return the SipHash of each string under `key` (two integers), modulo `num_buckets`, int64.
 
@@ -250,7 +255,8 @@ def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int
 
 
 @also_called(input="string_tensor")
-def string_to_hash_bucket(string_tensor: Any, num_buckets: int, name: str | None = None) -> Tensor:
+def string_to_hash_bucket(string_tensor: TensorLike, num_buckets: int,
+                          name: str | None = None) -> Tensor:
     """Return a hash of each string modulo `num_buckets`, int64 (the buckets of 1.x programs).
 
     New programs take :func:`string_to_hash_bucket_fast` or :func:`string_to_hash_bucket_strong`.

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import resource_handle, scalar, with_rank
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 __all__ = ["ConditionalAccumulator", "ConditionalAccumulatorBase", "SparseConditionalAccumulator"]
 
@@ -80,7 +81,7 @@ class ConditionalAccumulatorBase:
     come, forgets them and increments the step number.
     """
 
-    def __init__(self, dtype: Any, shape: Any, accumulator_ref: Tensor) -> None:
+    def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: Tensor) -> None:
         self._dtype = dtypes_lib.as_dtype(dtype)
         self._shape = TensorShape(None) if shape is None else as_shape(shape)
         self._accumulator_ref = accumulator_ref
@@ -128,12 +129,14 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         reduction_type: "MEAN", or "SUM" to take sums instead of averages.
     """
 
-    def __init__(self, dtype: Any, shape: Any = None, shared_name: str | None = None,
-                 name: str = "conditional_accumulator", reduction_type: str = "MEAN") -> None:
+    def __init__(self, dtype: DTypeLike, shape: ShapeLike | None = None,
+                 shared_name: str | None = None, name: str = "conditional_accumulator",
+                 reduction_type: str = "MEAN") -> None:
         super().__init__(dtype, shape, _new_handle(
             raw_ops.ConditionalAccumulator, dtype, shape, shared_name, name, reduction_type))
 
-    def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
+    def apply_grad(self, grad: Tensor, local_step: TensorLike = 0,
+                   name: str | None = None) -> Operation:
         """Return an op that adds `grad`, unless `local_step` is older than the step number.
 
         Raises ``ValueError`` for a shape that does not fit, when run ``InvalidArgumentError``.
@@ -157,19 +160,19 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     Args: as of :class:`ConditionalAccumulator`; `shape` is that of the dense tensor.
     """
 
-    def __init__(self, dtype: Any, shape: Any = None, shared_name: str | None = None,
-                 name: str = "sparse_conditional_accumulator",
+    def __init__(self, dtype: DTypeLike, shape: ShapeLike | None = None,
+                 shared_name: str | None = None, name: str = "sparse_conditional_accumulator",
                  reduction_type: str = "MEAN") -> None:
         super().__init__(dtype, shape, _new_handle(
             raw_ops.SparseConditionalAccumulator, dtype, shape, shared_name, name, reduction_type))
 
-    def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: Any = 0,
+    def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: TensorLike = 0,
                                   name: str | None = None) -> Operation:
         """Return an op that adds an ``IndexedSlices``, unless it is stale."""
         return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
 
-    def apply_grad(self, grad_indices: Any, grad_values: Any, grad_shape: Any = None,
-                   local_step: Any = 0, name: str | None = None) -> Operation:
+    def apply_grad(self, grad_indices: Any, grad_values: TensorLike, grad_shape: Any = None,
+                   local_step: TensorLike = 0, name: str | None = None) -> Operation:
         """Return an op that adds rows `grad_values` at `grad_indices`, unless they are stale.
 
         `grad_shape` is the shape of the dense tensor, if known. When run, raises
@@ -198,15 +201,15 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         return IndexedSlices(values, indices, shape)
 
 
-def _new_handle(build: Callable[..., Tensor], dtype: Any, shape: Any, shared_name: str | None,
-                name: str, reduction_type: str) -> Tensor:
+def _new_handle(build: Callable[..., Tensor], dtype: DTypeLike, shape: ShapeLike,
+                shared_name: str | None, name: str, reduction_type: str) -> Tensor:
     if reduction_type not in ("MEAN", "SUM"):
         raise ValueError(f"reduction_type must be 'MEAN' or 'SUM', not {reduction_type!r}")
     return build(dtype=dtype, shape=as_shape(shape), shared_name=shared_name or "", name=name,
                  container=get_default_graph()._container, reduction_type=reduction_type)
 
 
-def _as_int64(value: Any) -> Tensor:
+def _as_int64(value: TensorLike) -> Tensor:
     """`value` as an int64 tensor, cast if it is of another integer type."""
     try:
         tensor = convert_to_tensor(value, dtypes_lib.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -117,7 +116,7 @@ class PaddedBatchDataset(Derived):
 
 
 def _padded(column: tuple, dtype: DType, component: int, dims: tuple[int, ...],
-            value: Any) -> np.ndarray:
+            value: np.generic | bytes) -> np.ndarray:
     shapes = [np.shape(v) for v in column]
     for shape in shapes:
         if len(shape) != len(dims):

@@ -247,14 +247,14 @@ class _KeyWindows:
             raise StopIteration
         return self._closed(min(self._windows))
 
-    def _window_size(self, key: Any) -> int:
+    def _window_size(self, key: np.generic) -> int:
         (size,) = self._size(key)
         if size <= 0:
             raise InvalidArgumentError(None, None, "Window size must be greater than zero, but got "
                                        f"{int(size)}.")
         return int(size)
 
-    def _closed(self, key: Any) -> Iterator[Element]:
+    def _closed(self, key: np.generic | int) -> Iterator[Element]:
         source = self._dataset.source
         elements = self._windows.pop(int(key))
         return self._open(np.int64(key),

@@ -165,7 +165,7 @@ class Endpoint:
             reply.body, reply.blob = body, blob
         reply.done = True
 
-    def _describe(self, source: int, body: Any, blob: bytes) -> dict:
+    def _describe(self, source: int, body: Callable[..., Any] | str | None, blob: bytes) -> dict:
         return {"task": self.task.name, "version": __version__,
                 "devices": [list(d) for d in self.task.device_infos()]}
 

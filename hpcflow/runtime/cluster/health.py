@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
 from hpcflow.comm.processes import Process, is_running, is_stopped, is_traced, used_ticks
 from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.wire import wire
+
+if TYPE_CHECKING:
+    from hpcflow.comm.loopback import LoopbackTransport
 
 _PING, _PONG, _LOST = range(3)
 
@@ -26,7 +29,7 @@ _PING, _PONG, _LOST = range(3)
 class Health:
     """The look at the next rank of a transport; ``on_lost(rank, why)`` is called once for each."""
 
-    def __init__(self, transport: Any, on_lost: Callable[[int, str], None]) -> None:
+    def __init__(self, transport: LoopbackTransport, on_lost: Callable[[int, str], None]) -> None:
         self._transport = transport
         self._on_lost = on_lost
         self._comms: Any = getattr(transport, "comms", None)  # only ranks of MPI can be lost

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
 import numpy as np
@@ -29,6 +29,9 @@ from hpcflow.runtime.executor.tagged import LaneAddress, TaggedEdges
 from hpcflow.runtime.wire.encoding import decode, encode, length, put_upper_halves, upper_halves
 from hpcflow.runtime.wire.packed import Outgoing, opener
 from hpcflow.runtime.wire.shared_edges import SharedOutbox, Sign, make_inbox
+
+if TYPE_CHECKING:
+    from hpcflow.comm.matching import LocalSlot
 
 _HEADER = struct.Struct("<HHIQ")  # dtype, rank, 0, bytes; then the dimensions as int64
 _LIVE = b"\x01"  # what a control edge carries
@@ -548,7 +551,7 @@ class _Slot(tuple):
 
     __slots__ = ()
 
-    def __new__(cls, slot: Any, arrived: Any) -> _Slot:
+    def __new__(cls, slot: LocalSlot, arrived: Callable[..., Any]) -> _Slot:
         return super().__new__(cls, (slot, arrived))
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakMethod
 
@@ -342,7 +342,7 @@ class Execution:
         self.step = lane.lane.new_step()
         self.step.on_done = self._local_done
 
-    def start(self, feeds: Any) -> None:
+    def start(self, feeds: Sequence[Any]) -> None:
         """Begin all parts of the step."""
         self.announce()
         self.begin(feeds)

@@ -148,7 +148,7 @@ class Watch:
             for rank in range(endpoint.size):
                 _send(endpoint, rank, "all_stopped")
 
-    def _on_all_stopped(self, endpoint: Any, source: int, body: dict) -> None:
+    def _on_all_stopped(self, endpoint: object, source: int, body: dict) -> None:
         self.all_stopped = True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.base import at_end
 from hpcflow.errors import (
@@ -21,6 +21,10 @@ from hpcflow.runtime.cluster.peers import Peers
 from hpcflow.runtime.cluster.preemption import noticing
 from hpcflow.runtime.steps.compiled import StepOptions
 from hpcflow.runtime.steps.task import Task
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+    from mpi4py import MPI
 
 MPI_SCHEME = "mpi://"
 
@@ -38,7 +42,7 @@ class TaskServer:
     """
 
     def __init__(self, addresses: dict[tuple[str, int], str], job: str, index: int,
-                 config: Any = None, network: Any = None) -> None:
+                 config: Message | None = None, network: Any = None) -> None:
         if (job, index) not in addresses:
             have = ", ".join(f"/job:{j}/task:{i}" for j, i in sorted(addresses))
             raise InvalidArgumentError(
@@ -115,7 +119,7 @@ def task_of(target: str) -> Task:
     return server.task
 
 
-def reset_target(target: str, containers: list[str] | None, config: Any) -> None:
+def reset_target(target: str, containers: list[str] | None, config: Message) -> None:
     """Clear resource containers on every task that the master at `target` knows."""
     engine = engine_for(target, "reset", StepOptions(config))
     engine.reset(containers)
@@ -183,7 +187,7 @@ class ProcessNetwork:
 class MpiNetwork:
     """Tasks are the ranks of one communicator; each rank serves at most one."""
 
-    def __init__(self, comm: Any = None) -> None:
+    def __init__(self, comm: MPI.Comm | None = None) -> None:
         from hpcflow.comm import abort, world
         from hpcflow.comm.mpi_transport import MpiTransport
 
@@ -305,7 +309,7 @@ def process_network() -> ProcessNetwork:
         return _process_network
 
 
-def mpi_network(comm: Any = None) -> MpiNetwork:
+def mpi_network(comm: MPI.Comm | None = None) -> MpiNetwork:
     """The network of a communicator (the world by default), made once; all its ranks must ask."""
     with _lock:
         key = None if comm is None else id(comm)

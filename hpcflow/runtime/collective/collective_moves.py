@@ -11,6 +11,7 @@ import numpy as np
 from hpcflow.comm import patterns
 from hpcflow.comm.patterns import Pattern
 from hpcflow.comm.reduction import Reducer
+from hpcflow.dtypes import DTypeLike
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.runtime.collective.collective_parts import (
     Job,
@@ -25,7 +26,7 @@ from hpcflow.runtime.collective.collective_parts import (
 )
 
 
-def _equal_parts(layout: Layout, values: Sequence[Any] | None, dtype: Any) -> Any:
+def _equal_parts(layout: Layout, values: Sequence[Any] | None, dtype: DTypeLike) -> Any:
     """A pattern that gives (the shape of everybody's tensor, this one's in a part for each)."""
     records = Records(layout, shapes_of(values), 1)
     yield from records.tell()

@@ -11,6 +11,7 @@ import numpy as np
 
 from hpcflow.comm import patterns
 from hpcflow.comm.patterns import Levels, Pattern
+from hpcflow.dtypes import DTypeLike
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.host.tuning import runtime as tuning
 from hpcflow.shapes import format_shape
@@ -47,7 +48,7 @@ class Pool:
         self._arrays: list[Any] = []
         self._lock = threading.Lock()
 
-    def take(self, length: int, dtype: Any) -> Any:
+    def take(self, length: int, dtype: DTypeLike) -> Any:
         """An array of rank 1 with any contents."""
         with self._lock:
             free = [i for i in range(len(self._arrays)) if is_free(self._arrays, i)]
@@ -211,7 +212,7 @@ def elements(shape: Sequence[int]) -> int:
     return size
 
 
-def flat(value: Any, size: int, dtype: Any) -> Any:
+def flat(value: Any, size: int, dtype: DTypeLike) -> Any:
     """A value as a flat array; an empty array to receive into where there is none."""
     if value is None:
         return np.empty(size, dtype)

@@ -93,7 +93,7 @@ class SoloOperation:
     def __init__(self, work: Any) -> None:
         self._work = work
 
-    def start(self, step: Any, done: Callable[[Any], None], *values: Any) -> None:
+    def start(self, step: object, done: Callable[[Any], None], *values: Any) -> None:
         """Done at once."""
         done(self._work.alone(values))
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from hpcflow.comm.patterns import Shared
 from hpcflow.comm.shared_memory import aligned
+from hpcflow.dtypes import DType
 from hpcflow.host.memory import address_of
 from hpcflow.runtime.collective.collective_parts import Pool, is_free
 
@@ -29,7 +30,7 @@ def room_sizes(nbytes: int, members: int) -> list[int]:
 class SharedArrays:
     """The arrays of one operation of a schedule, in the rooms `memories` of the node's members."""
 
-    def __init__(self, memories: Sequence[Any], me: int, length: int, dtype: Any) -> None:
+    def __init__(self, memories: Sequence[Any], me: int, length: int, dtype: DType) -> None:
         nbytes = length * dtype.itemsize
         start = aligned(nbytes)
         self.me = me

@@ -44,11 +44,11 @@ class Device:
         """Return a host value as a value of this device (one of the device as it is)."""
         return value
 
-    def to_host(self, value: Any) -> Any:
+    def to_host(self, value: np.ndarray | np.generic | bytes) -> Any:
         """Return a value of this device as a host value (one of the host as it is)."""
         return value
 
-    def is_device_value(self, value: Any) -> bool:
+    def is_device_value(self, value: object) -> bool:
         """True if `value` lives in this device's own memory."""
         return False
 

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
 from hpcflow import config
@@ -20,6 +20,10 @@ from hpcflow.comm.waiting import Backoff
 from hpcflow.errors import DeadlineExceededError
 from hpcflow.host.fp_mode import restore, silence, silence_for_good
 from hpcflow.host.tuning import runtime as tuning
+
+if TYPE_CHECKING:
+    from hpcflow.comm.loopback import LoopbackTransport
+
 
 
 class EventLoop:
@@ -49,7 +53,7 @@ class EventLoop:
                                             name="hpcflow-progress")
             self._thread.start()
 
-    def remove(self, transport: Any) -> None:
+    def remove(self, transport: LoopbackTransport) -> None:
         """Stop polling `transport`."""
         self._endpoints = tuple(t for t in self._endpoints if t is not transport)
 

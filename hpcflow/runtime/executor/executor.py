@@ -138,12 +138,12 @@ class Step(Propagation):
         self._begun = True
         self._take_in(None, feeds)
 
-    def feed(self, index: int, value: Any) -> None:
+    def feed(self, index: int, value: np.ndarray) -> None:
         """Give a step that was started without feeds one of them."""
         if index in self.executable.feeds:  # otherwise nothing reads it
             self.post(lambda: self._fed(index, value))
 
-    def _fed(self, index: int, value: Any) -> None:
+    def _fed(self, index: int, value: np.ndarray) -> None:
         if index in self._unfed:
             self._unfed.remove(index)
             self._outstanding -= 1
@@ -377,7 +377,7 @@ class Step(Propagation):
 
     # ------------------------------------------------------------ edges
 
-    def received(self, item: Item, value: Any) -> None:
+    def received(self, item: Item, value: np.generic) -> None:
         """A value (None over a control edge) or DEAD has arrived over an edge.
 
         Called by the thread that polls; what takes very little time is done at once.

@@ -6,10 +6,13 @@ import functools
 import importlib.util
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpcflow.comm.launch import Launch, launch
 from hpcflow.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _PROBE = "extern \"C\" __global__ void hpcflow_probe() {}"
 
@@ -28,7 +31,7 @@ class GpuOptions(NamedTuple):
     allow_growth: bool = True
 
     @staticmethod
-    def of(proto: Any) -> GpuOptions:
+    def of(proto: Message | None) -> GpuOptions:
         """From a ``ConfigProto``, None for the defaults.
 
         Raises ``InvalidArgumentError`` for lists and fractions that say nothing.

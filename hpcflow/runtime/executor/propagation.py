@@ -14,6 +14,8 @@ from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.executor.iterations import DEAD, Frame, Iteration
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from hpcflow.runtime.executor.distributed_loops import SpreadLoops
 
 _FRAME_KINDS = frozenset({ENTER, EXIT, NEXT})
@@ -102,7 +104,8 @@ class Propagation:
             iteration.outstanding += 1
             heappush(self._ready, iteration.base + index)
 
-    def _live_into_merge(self, target: Item, slot: int, value: Any, iteration: Iteration) -> None:
+    def _live_into_merge(self, target: Item, slot: int, value: np.ndarray | np.generic,
+                         iteration: Iteration) -> None:
         """The low bit of a Merge's count stands for "no live input yet"."""
         pending = iteration.pending
         if pending[target.cell] & 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from hpcflow.dtypes import DType, string
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
+from hpcflow.graph.likes import SessionLike, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from hpcflow.resources.handles import Handle
@@ -53,7 +54,7 @@ def _fetch_slices(value: IndexedSlices) -> tuple[list, Rebuild]:
     return [*parts, value.dense_shape], lambda v: IndexedSlicesValue(*v)
 
 
-def _feed_slices(key: IndexedSlices, value: Any) -> list[tuple[Any, Any]]:
+def _feed_slices(key: IndexedSlices, value: Sequence[Any]) -> list[tuple[Any, Any]]:
     pairs = [(key.values, value[0]), (key.indices, value[1])]
     return pairs if key.dense_shape is None else [*pairs, (key.dense_shape, value[2])]
 
@@ -62,7 +63,7 @@ def _fetch_sparse(value: SparseTensor) -> tuple[list, Rebuild]:
     return [value.indices, value.values, value.dense_shape], lambda v: SparseTensorValue(*v)
 
 
-def _feed_sparse(key: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
+def _feed_sparse(key: SparseTensor, value: SparseTensorValue) -> list[tuple[Any, Any]]:
     try:
         parts = [value[0], value[1], *value[2:3]]
     except (TypeError, IndexError):
@@ -85,7 +86,7 @@ class FetchMap:
     ``is_single`` tells that there is one element and no structure.
     """
 
-    def __init__(self, fetches: Any, graph: Graph, session: Any = None) -> None:
+    def __init__(self, fetches: Any, graph: Graph, session: SessionLike | None = None) -> None:
         self.graph = graph
         self._session = session
         self.elements: list[Tensor | Operation] = []
@@ -172,7 +173,7 @@ def _fields_of(value: Any) -> list:
     return [getattr(value, field.name) for field in type(value).__attrs_attrs__]
 
 
-def _strings(value: Any) -> Any:
+def _strings(value: np.ndarray | bytes) -> Any:
     """Strings as they are; a handle of an old version as the strings that name its resource."""
     return value.strings() if isinstance(value, Handle) else value
 
@@ -222,7 +223,7 @@ def flat_feeds(feed_dict: Mapping, graph: Graph) -> list[tuple[Tensor, Any]]:
     return pairs
 
 
-def _expand_feed(key: Any, value: Any, graph: Graph) -> list[tuple[Tensor, Any]]:
+def _expand_feed(key: Tensor | str, value: TensorLike, graph: Graph) -> list[tuple[Tensor, Any]]:
     """A tuple of keys, perhaps nested, is fed by values in the same structure."""
     if isinstance(key, tuple):
         if not isinstance(value, (tuple, list)) or len(key) != len(value):
@@ -243,7 +244,7 @@ def fed_tensors(key: Any, graph: Graph) -> list[Tensor]:
     return [_feed_tensor(key, graph)]
 
 
-def _feed_tensor(key: Any, graph: Graph) -> Tensor:
+def _feed_tensor(key: Tensor | str | Operation, graph: Graph) -> Tensor:
     try:
         tensor = graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
     except (TypeError, ValueError, KeyError) as e:
@@ -266,7 +267,7 @@ def feed_converter(tensor: Tensor) -> Callable[[Any], Any]:
         return _number_converter(tensor, dtype)
     np_dtype, dims, ndarray = dtype.np, tensor._dims, np.ndarray
 
-    def convert(value: Any) -> Any:
+    def convert(value: TensorLike) -> Any:
         if type(value) is ndarray and value.dtype is np_dtype and value.shape == dims:
             return value
         array = _checked(tensor, dims, _as_array(tensor, dtype, value))
@@ -278,7 +279,7 @@ def feed_converter(tensor: Tensor) -> Callable[[Any], Any]:
 def _number_converter(tensor: Tensor, dtype: DType) -> Callable[[Any], Any]:
     scalar_type, takes_float = dtype.np.type, dtype.is_floating
 
-    def convert(value: Any) -> Any:
+    def convert(value: TensorLike) -> Any:
         kind = type(value)
         if kind is scalar_type:
             return value
@@ -292,7 +293,7 @@ def _number_converter(tensor: Tensor, dtype: DType) -> Callable[[Any], Any]:
 def _object_converter(tensor: Tensor, dtype: DType) -> Callable[[Any], Any]:
     from hpcflow.graph.tensor_proto import numpy_value
 
-    def convert(value: Any) -> Any:
+    def convert(value: np.ndarray | str | Sequence[Any]) -> Any:
         if dtype.name != "string":
             return value
         array = _checked(tensor, tensor._dims, numpy_value(value, dtype))
@@ -301,7 +302,7 @@ def _object_converter(tensor: Tensor, dtype: DType) -> Callable[[Any], Any]:
     return convert
 
 
-def _as_array(tensor: Tensor, dtype: DType, value: Any) -> np.ndarray:
+def _as_array(tensor: Tensor, dtype: DType, value: TensorLike) -> np.ndarray:
     if isinstance(value, Tensor):
         raise TypeError("The value of a feed cannot be a tf.Tensor object. Acceptable feed values "
                         "include Python scalars, strings, lists, or numpy ndarrays. "
@@ -323,7 +324,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _checked(tensor: Tensor, dims: tuple | None, value: Any) -> Any:
+def _checked(tensor: Tensor, dims: tuple | None, value: np.ndarray) -> Any:
     if dims is not None and (len(dims) != value.ndim or any(
             d is not None and d != n for d, n in zip(dims, value.shape, strict=True))):
         raise ValueError(f"Cannot feed value of shape {value.shape} for Tensor '{tensor.name}', "

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.compiler.emit.executable import MISSING
 from hpcflow.errors import CancelledError, InvalidArgumentError
 from hpcflow.graph.graph import Graph
+from hpcflow.graph.likes import Fetches
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.runtime.executor.executor import check_results
 from hpcflow.runtime.session.fetching import FetchMap, fed_tensors, feed_converter, flat_feeds
+
+if TYPE_CHECKING:
+    from hpcflow.runtime.steps.compiled import LocalRun
 
 
 class PartialRuns:
@@ -29,7 +33,7 @@ class PartialRuns:
         self._plans: dict[Any, Any] = {}
         self._lock = threading.Lock()
 
-    def setup(self, fetches: Any, feeds: Any) -> str:
+    def setup(self, fetches: Fetches, feeds: Any) -> str:
         """Compile the step if it is new, start a run of it, and return the handle.
 
         Raises ``InvalidArgumentError`` if there is nothing to fetch.
@@ -82,7 +86,7 @@ class PartialRuns:
             run.cancel()
 
 
-def _tensors_to_feed(feeds: Any, graph: Graph) -> list[Tensor]:
+def _tensors_to_feed(feeds: Sequence[Any], graph: Graph) -> list[Tensor]:
     found = [t for feed in feeds or () for t in fed_tensors(feed, graph)]
     return sorted(dict.fromkeys(found), key=lambda t: (t.op._id, t.value_index))
 
@@ -90,7 +94,7 @@ def _tensors_to_feed(feeds: Any, graph: Graph) -> list[Tensor]:
 class _PartialRun:
     """One run: what was fed and fetched so far."""
 
-    def __init__(self, opened: Any, elements: list, feeds: list[Tensor]) -> None:
+    def __init__(self, opened: LocalRun, elements: list, feeds: list[Tensor]) -> None:
         self.opened = opened
         self.step = opened.step
         self.positions = {e: i for i, e in enumerate(elements)}

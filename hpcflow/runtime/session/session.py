@@ -7,16 +7,17 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hpcflow import kernels
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.errors import AbortedError, OpError
 from hpcflow.graph.defaults import default_session
 from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.graph.likes import Fetches
 from hpcflow.graph.notebook import graph_rows, table
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.loops import compiling
@@ -36,6 +37,9 @@ from hpcflow.runtime.steps.compiled import (
 from hpcflow.runtime.steps.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import instrument, partition_graphs, run_traced, wants_trace
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _session_ids = itertools.count(1)
 
@@ -73,7 +77,8 @@ _sessions: weakref.WeakSet[BaseSession] = weakref.WeakSet()
 class BaseSession:
     """Fetches, feeds and the cache of compiled steps; where they run is up to the engine."""
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Graph | None = None,
+                 config: Mapping[str, Any] | Message | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
             raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
         if config is not None and not hasattr(config, "allow_soft_placement"):
@@ -138,8 +143,8 @@ class BaseSession:
 
     # ------------------------------------------------------------ running
 
-    def run(self, fetches: Any, feed_dict: Mapping | None = None, options: Any = None,
-            run_metadata: Any = None) -> Any:
+    def run(self, fetches: Any, feed_dict: Mapping | None = None, options: Message | None = None,
+            run_metadata: Message | None = None) -> Any:
         """Run the part of the graph that `fetches` need and return their values.
 
         `fetches` is a tensor, an operation, a name, or any nest of lists, tuples, namedtuples and
@@ -163,7 +168,8 @@ class BaseSession:
             values = runner.step(())
         return values[0] if runner.is_single else runner.rebuild(values)
 
-    def _run_slowly(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+    def _run_slowly(self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None,
+                    options: Message | None, run_metadata: Message | None) -> Any:
         """Look the step up by structure; compile it if it is new."""
         self._check_usable()
         if feed_dict is not None and not isinstance(feed_dict, Mapping):
@@ -191,7 +197,7 @@ class BaseSession:
             raise RuntimeError("The Session graph is empty.  Add operations to the graph before "
                                "calling run().")
 
-    def _runner(self, fetches: Any, feeds: list[Tensor], traced: bool) -> _Runner:
+    def _runner(self, fetches: Fetches, feeds: list[Tensor], traced: bool) -> _Runner:
         """The compiled step, found by the structure of its fetches."""
         key = (cache_key(fetches), tuple(feeds), traced)
         with self._lock:
@@ -209,7 +215,7 @@ class BaseSession:
         return (runner.mutations == self._graph._mutations
                 and runner.version == self._engine.version)
 
-    def _remember(self, fetches: Any, feed_dict: Any, feeds: list[Tensor],
+    def _remember(self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None, feeds: list[Tensor],
                   runner: _Runner) -> None:
         """Let later calls with the very same arguments go straight to the step."""
         key = cache_key(fetches)
@@ -223,7 +229,7 @@ class BaseSession:
         except (TypeError, ValueError):  # found by structure next time
             pass
 
-    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
+    def partial_run_setup(self, fetches: Sequence[Any], feeds: Sequence[Any] | None = None) -> str:
         """Start a step whose `feeds` will arrive, and whose `fetches` are asked for, bit by bit.
 
         Returns a handle for ``partial_run``; every feed can be given once, and every fetch asked
@@ -232,7 +238,7 @@ class BaseSession:
         self._check_usable()
         return self._partial_runs.setup(fetches, feeds)
 
-    def partial_run(self, handle: str, fetches: Any, feed_dict: Mapping | None = None) -> Any:
+    def partial_run(self, handle: str, fetches: Fetches, feed_dict: Mapping | None = None) -> Any:
         """Continue a partial run: give it more feeds, and return the values of `fetches`.
 
         What earlier calls computed is not computed again. Raises ``InvalidArgumentError`` for
@@ -242,7 +248,7 @@ class BaseSession:
         self._check_usable()
         return self._partial_runs.run(handle, fetches, feed_dict)
 
-    def _compile(self, fetches: Any, feeds: list[Tensor], traced: bool) -> _Runner:
+    def _compile(self, fetches: Fetches | None, feeds: list[Tensor], traced: bool) -> _Runner:
         mapped = FetchMap(fetches, self._graph, self)
         self._partings.note(e.op if isinstance(e, Tensor) else e for e in mapped.elements)
         mutations, version = self._graph._mutations, self._engine.version
@@ -295,7 +301,7 @@ class BaseSession:
         """Return a context manager that makes this the default session."""
         return default_session(self)
 
-    def make_callable(self, fetches: Any, feed_list: list | None = None,
+    def make_callable(self, fetches: Sequence[Any], feed_list: list | None = None,
                       accept_options: bool = False) -> Any:
         """Return a function that runs a fixed step; its arguments are the values of `feed_list`.
 
@@ -315,7 +321,7 @@ class BaseSession:
 
         return call
 
-    def _make_callable_from_options(self, callable_options: Any) -> Callable:
+    def _make_callable_from_options(self, callable_options: Message) -> Callable:
         """Return a function that runs the step of a ``CallableOptions``: its arguments are the
         values of the feeds, and perhaps `run_metadata`; it returns the list of fetched values.
         """
@@ -407,7 +413,8 @@ class Session(BaseSession):
         config: a ``ConfigProto``.
     """
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Graph | None = None,
+                 config: Message | None = None) -> None:
         super().__init__(target, graph, config)
         self._contexts: list[Any] = []
 
@@ -420,7 +427,7 @@ class Session(BaseSession):
             self._contexts.append(context)
         return self
 
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+    def __exit__(self, kind: type | None, value: Any, trace: Any) -> None:
         if isinstance(value, OpError):
             pass  # the message already says all
         while self._contexts:
@@ -428,7 +435,8 @@ class Session(BaseSession):
         self.close()
 
     @staticmethod
-    def reset(target: str, containers: list[str] | None = None, config: Any = None) -> None:
+    def reset(target: str, containers: list[str] | None = None,
+              config: Message | None = None) -> None:
         """Clear resource containers on `target` (all of them when None).
 
         This process's sessions on `target` end: to run one of them is an ``AbortedError``.
@@ -449,7 +457,8 @@ class InteractiveSession(BaseSession):
 
     _open: ClassVar[weakref.WeakSet[InteractiveSession]] = weakref.WeakSet()
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Graph | None = None,
+                 config: Message | None = None) -> None:
         super().__init__(target, graph, config)
         if InteractiveSession._open:
             warnings.warn(

@@ -8,6 +8,7 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph
+from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.host.tuning import runtime as tuning
 from hpcflow.ops.flow.session_tensors import delete_session_tensor, get_session_tensor
@@ -30,7 +31,7 @@ class TensorHandle(bytes):
     _is_kept = True
 
     @classmethod
-    def of(cls, value: bytes, dtype: DType, session: Any) -> TensorHandle:
+    def of(cls, value: bytes, dtype: DType, session: SessionLike) -> TensorHandle:
         """The handle of a tensor of `dtype` that `session` keeps."""
         handle = cls(value)
         handle._session, handle._dtype, handle._is_kept = session, dtype, False
@@ -83,7 +84,7 @@ def handle_result(session: Any, tensor: Tensor, value: bytes) -> Any:
     return TensorHandle.of(value, tensor.op._inputs[0].dtype.base_dtype, session)
 
 
-def _delete(session: Any, handle: bytes) -> None:
+def _delete(session: SessionLike, handle: bytes) -> None:
     holder, deleter = _shared_op(session.graph, "delete", handle, dtypes.string)
     session.run(deleter, {holder: handle})
 

@@ -7,7 +7,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
 from hpcflow.compiler.distribute.compress import Rule
@@ -32,6 +32,9 @@ from hpcflow.runtime.executor.gpus import GpuOptions
 from hpcflow.runtime.steps.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import step_stats
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 class StepOptions:
@@ -60,7 +63,7 @@ class StepOptions:
             threads.limit_at_once(proto.inter_op_parallelism_threads)
 
 
-def _recomputation(proto: Any) -> str:
+def _recomputation(proto: Message | None) -> str:
     """What of the forward pass is computed again in the backward pass: "", "hinted", "all"."""
     if config.flags.recompute:
         return "all"
@@ -240,7 +243,7 @@ def compiled_form() -> bool:
     return bool(config.flags.compile)
 
 
-def run_with_options(run: Callable, values: list, options: Any) -> list:
+def run_with_options(run: Callable, values: list, options: Message | None) -> list:
     """Call a step's ``run`` with what a ``RunOptions`` says: its timeout goes before the
     session's."""
     timeout = options.timeout_in_ms / 1000 if options is not None else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.base.hooks import Hook
 from hpcflow.compiler.distribute.place import DeviceInfo
@@ -16,6 +16,9 @@ from hpcflow.runtime.collective.collective_run import Operation, Schedule, SoloO
 from hpcflow.runtime.collective.collective_work import work_of
 from hpcflow.runtime.executor.device import Device, make_devices
 from hpcflow.runtime.executor.gpus import GpuOptions
+
+if TYPE_CHECKING:
+    from hpcflow.graph.attr_values import Func
 
 #: ``function_calls(context, library)`` calls functions of the graph; `function_calls` provides it.
 function_calls = Hook("the calls of functions")
@@ -104,7 +107,7 @@ class StepContext:
         self.resources = session.resources
         self.op_state = session.op_state
 
-    def function(self, func: Any, dtypes: list, dims: list) -> Any:
+    def function(self, func: Func, dtypes: list, dims: list) -> Any:
         """The function of the graph `func` for inputs of such types and shapes, to be called with
         their values (a ``CompiledFunction``). Raises ``InvalidArgumentError`` if it does not take
         them, or does not exist."""

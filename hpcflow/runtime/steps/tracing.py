@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.emit.items import CALL, CALL_ASYNC, Item
@@ -18,6 +19,11 @@ from hpcflow.graph.attr_values import to_proto
 from hpcflow.runtime.executor.deadline import check_end, deadline_after
 from hpcflow.runtime.executor.executor import Step, check_results
 from hpcflow.runtime.executor.iterations import DEAD
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from hpcflow.runtime.steps.compiled import LocalStep
 
 
 class Trace:
@@ -68,7 +74,7 @@ def instrument(executable: Executable) -> Executable:
     return executable
 
 
-def _timed(item: Item, function: Any) -> Any:
+def _timed(item: Item, function: Callable[..., Any]) -> Any:
     def call(step: Any, *values: Any) -> Any:
         start = time.time_ns()
         outputs = function(step, *values)
@@ -78,7 +84,7 @@ def _timed(item: Item, function: Any) -> Any:
     return call
 
 
-def _timed_async(item: Item, function: Any) -> Any:
+def _timed_async(item: Item, function: Callable[..., Any]) -> Any:
     def call(step: Any, done: Any, *values: Any) -> Any:
         start = time.time_ns()
 
@@ -96,7 +102,7 @@ def _timed_async(item: Item, function: Any) -> Any:
 # ---------------------------------------------------------------- running
 
 
-def wants_trace(options: Any, run_metadata: Any) -> bool:
+def wants_trace(options: Message | None, run_metadata: Message | None) -> bool:
     """True if a run must be traced to fill in `run_metadata`; checks the types of both.
 
     Raises ``TypeError`` for what is no ``RunOptions`` or ``RunMetadata``.
@@ -109,7 +115,7 @@ def wants_trace(options: Any, run_metadata: Any) -> bool:
         options.trace_level or options.output_partition_graphs)
 
 
-def run_traced(step: Any, values: list, options: Any, run_metadata: Any) -> list:
+def run_traced(step: LocalStep, values: list, options: Message, run_metadata: Message) -> list:
     """Run a traced `step` and fill in what `options` ask for in `run_metadata`."""
     run_metadata.Clear()
     if options.output_partition_graphs:

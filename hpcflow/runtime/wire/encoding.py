@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.compiler.emit.items import Edge
+from hpcflow.dtypes import DType
 from hpcflow.errors import InternalError, op_error
 
 _UPPER = int(sys.byteorder == "little")  # which of the two halves of a float32 has the sign
@@ -45,7 +46,7 @@ def put_upper_halves(data: np.ndarray, out: np.ndarray) -> None:
     out.reshape(-1).view(np.uint16)[_UPPER::2] = data.view(np.uint16)
 
 
-def decode(data: Any, dtype: Any, dims: tuple, compressed: bool = False) -> Any:
+def decode(data: Any, dtype: DType, dims: tuple, compressed: bool = False) -> Any:
     """The value of the bytes `data`, an array of uint8."""
     if compressed:
         array = np.zeros(dims, np.float32)

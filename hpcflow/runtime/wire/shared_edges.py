@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow.comm.shared_memory import Room, aligned, enter_room, make_room
 from hpcflow.compiler.emit.items import Edge
 from hpcflow.host.tuning import runtime as tuning
+
+if TYPE_CHECKING:
+    from hpcflow.comm.loopback import LoopbackTransport
+
 
 
 class SharedInbox:
@@ -58,7 +62,7 @@ class SharedInbox:
         self._room.give_back()
 
 
-def make_inbox(transport: Any, edges: Sequence[Edge], ranks: Sequence[int],
+def make_inbox(transport: LoopbackTransport, edges: Sequence[Edge], ranks: Sequence[int],
                late: frozenset[int]) -> SharedInbox | None:
     """Memory for those of `edges`, which come from `ranks`, whose senders can write it; not for the
     `late` ones, which are to take memory late. None if there are none, or no memory is left."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.errors import InvalidArgumentError
@@ -16,6 +16,9 @@ from hpcflow.graph.attr_values import Func, from_proto, to_proto
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.opdef import get_op_def, has_op
 from hpcflow.shapes import TensorShape
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 # Kinds of messages.
 (START, DONE, FAILED, ABORT, REQUEST, REPLY, LANE_OPEN, DEREGISTER, FINISHED, ALL_FINISHED,
@@ -113,7 +116,7 @@ def decode_nodes(data: bytes) -> tuple[list[Node], FunctionLibrary]:
     return list(nodes.values()), library
 
 
-def _decode(item: Any) -> Node:
+def _decode(item: Message) -> Node:
     extra = {k: item.attr[k] for k in ("_shapes", "_dtypes", "_region", "_absorbed", "_order",
                                        "_name", "_site") if k in item.attr}
     attrs = {k: from_proto(v) for k, v in item.attr.items() if k not in extra}

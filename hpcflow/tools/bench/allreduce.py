@@ -6,7 +6,7 @@ are those of the OSU benchmarks: the latency of one operation, and the bytes of 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, alternate, plan_of, rows_of
 from hpcflow.tools.bench.together import Team
 from hpcflow.tools.table import Row
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 BARE = "bare mpi4py"
 SIZES = {
@@ -31,7 +34,7 @@ def run(options: Options) -> list[Row]:
     return [row for title, size in SIZES.items() for row in measure(comm, title, size, options)]
 
 
-def measure(comm: Any, title: str, size: int, options: Options) -> list[Row]:
+def measure(comm: MPI.Comm, title: str, size: int, options: Options) -> list[Row]:
     """The rows of one size."""
     count = size // 4
     session, step = open_session(comm, count)
@@ -48,7 +51,7 @@ def measure(comm: Any, title: str, size: int, options: Options) -> list[Row]:
         session.close()
 
 
-def open_session(comm: Any, count: int) -> tuple[Any, Any]:
+def open_session(comm: MPI.Comm, count: int) -> tuple[Any, Any]:
     """A session, and a step that reduces a variable; fails if the result is wrong."""
     with hpcflow.Graph().as_default():
         tensor = hpcflow.Variable(np.ones(count, np.float32))

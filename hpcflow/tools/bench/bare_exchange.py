@@ -6,17 +6,20 @@ what a step over servers cannot do without.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hpcflow.tools.bench.programs.null_step import COLUMNS, FACTOR, ROWS
 
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 START, PARAMETER, UPDATE, DONE = range(4)
 _signal = np.zeros(1, np.int32)
 
 
-def serve(comm: Any, worker: int, parameter: np.ndarray, steps: int) -> None:
+def serve(comm: MPI.Comm, worker: int, parameter: np.ndarray, steps: int) -> None:
     """The server's side of `steps` steps; `parameter` is updated in place."""
     signal, update = _signal, np.empty_like(parameter)
     for _ in range(steps):
@@ -27,7 +30,7 @@ def serve(comm: Any, worker: int, parameter: np.ndarray, steps: int) -> None:
         comm.Send(signal, worker, DONE)
 
 
-def serve_rows(comm: Any, worker: int, parameter: np.ndarray, steps: int) -> None:
+def serve_rows(comm: MPI.Comm, worker: int, parameter: np.ndarray, steps: int) -> None:
     """As `serve`, for the rows of `parameter` whose numbers are in the start message."""
     table, signal = parameter.reshape(-1, COLUMNS), _signal
     rows = np.empty(ROWS // (comm.size - 1), np.int32)
@@ -46,7 +49,7 @@ class Worker:
     `rows` are the numbers that the start message carries, if only rows are exchanged.
     """
 
-    def __init__(self, comm: Any, servers: int, elements: int,
+    def __init__(self, comm: MPI.Comm, servers: int, elements: int,
                  rows: np.ndarray | None = None) -> None:
         self.comm = comm
         self.start = _signal if rows is None else rows

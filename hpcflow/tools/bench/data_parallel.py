@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, ratio_of
 from hpcflow.tools.bench.together import Team
 from hpcflow.tools.table import Row
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 ALONE = "hpcflow alone"
 MLP = Network("MLP", 128, 16, [["dense", 1024], ["dense", 1024], ["dense", 1000, False]])
@@ -48,7 +51,7 @@ def run(options: Options) -> list[Row]:
         return [row for network in cases for row in measure(comm, network, peers, plan)]
 
 
-def measure(comm: Any, network: Network, peers: list[Peer], plan: Plan) -> list[Row]:
+def measure(comm: MPI.Comm, network: Network, peers: list[Peer], plan: Plan) -> list[Row]:
     """The rows of one network."""
     case = {"batch": network.batch, "image": [network.image] * 2, "layers": network.layers,
             "training": True, "threads": core_count(), "rank": comm.rank, "size": comm.size}
@@ -74,7 +77,7 @@ def measure(comm: Any, network: Network, peers: list[Peer], plan: Plan) -> list[
         return rows
 
 
-def _store(comm: Any) -> str:
+def _store(comm: MPI.Comm) -> str:
     """A file that does not exist yet, the same on all ranks."""
     folder = tempfile.mkdtemp(prefix="hpcflow-bench-") if comm.rank == 0 else None
     return os.path.join(comm.bcast(folder), "store")

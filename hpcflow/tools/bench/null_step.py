@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from hpcflow.tools.bench.programs import null_step as program
 from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
 from hpcflow.tools.table import Row
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 # A command to the servers: how many bare steps follow (0: the end), on how many float32, and
 # whether only on some rows of them.
@@ -101,7 +104,7 @@ class BareProgram:
 
     name = "bare mpi4py"
 
-    def __init__(self, comm: Any, servers: int) -> None:
+    def __init__(self, comm: MPI.Comm, servers: int) -> None:
         self.comm = comm
         self.servers = servers
         self.elements = 0
@@ -127,7 +130,7 @@ class BareProgram:
             self.comm.Send(np.array([steps, elements, sparse], np.int64), server, _COMMAND_TAG)
 
 
-def obey(comm: Any, worker: int) -> None:
+def obey(comm: MPI.Comm, worker: int) -> None:
     """A server: serve sessions, and take part in the bare program when the worker says so."""
     parameter = np.ones(0, np.float32)
     command = np.zeros(3, np.int64)

@@ -16,7 +16,7 @@ that takes no time, and ``of the link %`` says how much is hidden of what the li
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,10 @@ from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import Plan, alternate, plan_of
 from hpcflow.tools.bench.together import Team
 from hpcflow.tools.table import Row
+
+if TYPE_CHECKING:
+    from hpcflow.graph.likes import SessionLike
+    from hpcflow.graph.operation import Operation
 
 COMPUTE, COMMUNICATE, BOTH = "compute", "communicate", "both"
 #: The same over a link that takes no time.
@@ -122,7 +126,7 @@ def open_session(depth: int) -> tuple[Any, dict[str, Callable[[], Any]]]:
     return session, {name: _runner(session, op) for name, op in steps.items()}
 
 
-def _runner(session: Any, op: Any) -> Callable[[], Any]:
+def _runner(session: SessionLike, op: Operation) -> Callable[[], Any]:
     return lambda: session.run(op)
 
 

@@ -10,7 +10,7 @@ beforehand. Rank 0 times, and tells rank 1 which exchange comes next.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from hpcflow.tools.bench import child
 from hpcflow.tools.bench.registry import BENCHMARKS, Options
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
 from hpcflow.tools.table import Row
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 BARE = "bare mpi4py"
 #: What a message of the control plane carries in the exchanges that have one.
@@ -73,7 +76,7 @@ class Exchange(Protocol):
 class BareTrips:
     """Round trips of a buffer by blocking calls."""
 
-    def __init__(self, comm: Any, size: int) -> None:
+    def __init__(self, comm: MPI.Comm, size: int) -> None:
         self._comm = comm
         self._out = np.zeros(size, np.uint8)
         self._in = np.zeros(size, np.uint8)
@@ -97,7 +100,7 @@ class BareTrips:
 class BareSteps(BareTrips):
     """The four messages of a step by blocking calls."""
 
-    def __init__(self, comm: Any, size: int) -> None:
+    def __init__(self, comm: MPI.Comm, size: int) -> None:
         super().__init__(comm, size)
         self._message = bytearray(MESSAGE)
 
@@ -292,7 +295,7 @@ class Contestant:
         self._exchange.close()
 
 
-def _command(comm: Any, program: int, steps: int) -> None:
+def _command(comm: MPI.Comm, program: int, steps: int) -> None:
     comm.Send(np.array([program, steps], np.int64), 1, _COMMAND)
 
 

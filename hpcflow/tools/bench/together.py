@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.tools.bench.contestants import Contestant
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 
 class Turn:
@@ -27,7 +30,7 @@ class Turn:
 class Team:
     """The same contestants on every rank of `comm`."""
 
-    def __init__(self, comm: Any, contestants: Sequence[Contestant]) -> None:
+    def __init__(self, comm: MPI.Comm, contestants: Sequence[Contestant]) -> None:
         self._comm = comm
         self.contestants = list(contestants)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.platform.file_io import write_string_to_file
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 CONFIG_FILE = "projector_config.pbtxt"
 _MESSAGES = ("EmbeddingInfo", "ProjectorConfig", "SpriteMetadata")
 
 
-def visualize_embeddings(summary_writer: Any, config: Any) -> None:
+def visualize_embeddings(summary_writer: Any, config: Message) -> None:
     """Write a ``ProjectorConfig`` to the log directory of a writer, where TensorBoard finds it.
 
     The embeddings are variables of the checkpoints in that directory, by name; their

@@ -9,12 +9,13 @@ further arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 
-def open_case(tf, case, options):
+def open_case(tf: ModuleType, case, options):
     """Build a case in a graph and session of its own: (function that runs one step, close)."""
     threads = options["threads"]
     config = tf.ConfigProto(
@@ -28,7 +29,7 @@ def open_case(tf, case, options):
     return lambda: session.run(fetches), session.close
 
 
-def array(tf, dims, dtype, seed=0):
+def array(tf: ModuleType, dims, dtype, seed=0):
     """A variable of random numbers: floats around one, small integers."""
     random = np.random.default_rng(seed + sum(dims))
     if np.dtype(dtype).kind == "f":
@@ -38,109 +39,109 @@ def array(tf, dims, dtype, seed=0):
     return tf.Variable(tf.constant(values.astype(dtype)))
 
 
-def another(tf, x, seed=1):
+def another(tf: ModuleType, x, seed: int = 1):
     """A second variable like `x`."""
     return array(tf, x.shape.as_list(), x.dtype.base_dtype.as_numpy_dtype, seed)
 
 
-def numbers(tf, dims, limit, dtype=np.int32, ordered=False):
+def numbers(tf: ModuleType, dims, limit, dtype=np.int32, ordered=False):
     """A variable of random numbers below `limit`."""
     values = np.random.default_rng(sum(dims)).integers(limit, size=dims).astype(dtype)
     return tf.Variable(tf.constant(np.sort(values) if ordered else values))
 
 
-def like(tf, x, inputs):
+def like(tf: ModuleType, x, inputs):
     """`inputs` variables like `x`, the first of them `x`."""
     return [x, *(another(tf, x, i) for i in range(1, inputs))]
 
 
-def mask(tf, x):
+def mask(tf: ModuleType, x):
     """A variable of booleans of the shape of `x`, half of them true."""
     return tf.Variable(tf.constant(np.random.default_rng(1).random(x.shape.as_list()) < 0.5))
 
 
-def length(x, axis=0):
+def length(x, axis: int = 0):
     """The size of a dimension."""
     return x.shape.as_list()[axis]
 
 
-def gather(tf, x, count, axis=0):
+def gather(tf: ModuleType, x, count: int, axis: int = 0):
     """Random places along an axis."""
     return tf.gather(x, numbers(tf, [count], length(x, axis)), axis=axis)
 
 
-def places(tf, x, count, depth):
+def places(tf: ModuleType, x, count: int, depth: int):
     """A variable of the coordinates of `count` random places, by `depth` dimensions."""
     columns = [np.random.default_rng(i).integers(n, size=count)
                for i, n in enumerate(x.shape.as_list()[:depth])]
     return tf.Variable(tf.constant(np.stack(columns, 1).astype(np.int32)))
 
 
-def gather_nd(tf, x, count, depth):
+def gather_nd(tf: ModuleType, x, count: int, depth: int):
     """Random elements, or slices."""
     return tf.gather_nd(x, places(tf, x, count, depth))
 
 
-def scatter_nd(tf, x, rows):
+def scatter_nd(tf: ModuleType, x, rows: int):
     """All rows added to random rows of zeros."""
     return tf.scatter_nd(places(tf, tf.zeros([rows]), length(x), 1), x,
                          [rows, *x.shape.as_list()[1:]])
 
 
-def one_hot(tf, x, depth, axis=-1):
+def one_hot(tf: ModuleType, x, depth: int, axis=-1):
     """Marks of random numbers; `x` gives their shape."""
     return tf.one_hot(numbers(tf, x.shape.as_list(), depth), depth, axis=axis)
 
 
-def segment(tf, x, name, count):
+def segment(tf: ModuleType, x, name: str, count: int):
     """A reduction of sorted segments of rows."""
     return getattr(tf, f"segment_{name}")(x, numbers(tf, [length(x)], count, ordered=True))
 
 
-def unsorted(tf, x, name, count):
+def unsorted(tf: ModuleType, x, name: str, count: int):
     """A reduction of rows by their random numbers."""
     return getattr(tf, f"unsorted_segment_{name}")(x, numbers(tf, [length(x)], count), count)
 
 
-def sparse_segment(tf, x, name, count):
+def sparse_segment(tf: ModuleType, x, name: str, count: int):
     """A reduction of random rows."""
     rows = length(x)
     return getattr(tf, f"sparse_segment_{name}")(
         x, numbers(tf, [rows], rows), numbers(tf, [rows], count, ordered=True))
 
 
-def strided_slice_grad(tf, x, step):
+def strided_slice_grad(tf: ModuleType, x, step):
     """What `x` was taken from by slicing with a step, zeros elsewhere."""
     dims = [n * step for n in x.shape.as_list()]
     zeros, ends = [0] * len(dims), [step] * len(dims)
     return tf.raw_ops.StridedSliceGrad(shape=dims, begin=zeros, end=dims, strides=ends, dy=x)
 
 
-def stitch(tf, x, parts):
+def stitch(tf: ModuleType, x, parts):
     """The rows of `x` in parts, put back in a random order."""
     order = np.random.default_rng(0).permutation(length(x)).astype(np.int32)
     rows = [tf.Variable(tf.constant(o)) for o in np.split(order, parts)]
     return tf.dynamic_stitch(rows, tf.split(x, parts))
 
 
-def reverse_sequence(tf, x):
+def reverse_sequence(tf: ModuleType, x):
     """Rows whose first parts are turned round."""
     lengths = numbers(tf, [length(x)], length(x, 1))
     return tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
 
 
-def sparse_to_dense(tf, x, size):
+def sparse_to_dense(tf: ModuleType, x, size: int):
     """Elements at sorted places."""
     rows = np.sort(np.random.default_rng(0).permutation(size)[: length(x)]).astype(np.int32)
     return tf.sparse_to_dense(tf.Variable(tf.constant(rows)), [size], x, validate_indices=False)
 
 
-def partition(tf, x, parts):
+def partition(tf: ModuleType, x, parts):
     """Rows, dealt out at random."""
     return tf.dynamic_partition(x, numbers(tf, [length(x)], parts), parts)
 
 
-def batch_gather(tf, x, count):
+def batch_gather(tf: ModuleType, x, count: int):
     """Random elements of each row."""
     indices = numbers(tf, [length(x), count], length(x, 1))
     return tf.raw_ops.GatherV2(params=x, indices=indices, axis=1, batch_dims=1)

@@ -1,6 +1,9 @@
 """Loops and larger steps, as a 1.x program writes them; the same file runs in a peer too."""
 
+from __future__ import annotations
+
 import threading
+from types import ModuleType
 
 import numpy as np
 
@@ -25,7 +28,7 @@ STACK = f"training step of {DEPTH} dense layers"
 ONE_THREAD, TWO_THREADS = "steps of one thread", "steps of two threads"
 
 
-def open_case(tf, case, options):
+def open_case(tf: ModuleType, case, options):
     """Build a case in a graph and session of its own: (function that runs one step, close)."""
     graph = tf.Graph()
     config = None
@@ -36,19 +39,19 @@ def open_case(tf, case, options):
         return CASES[case](tf, session), session.close
 
 
-def factor(size, seed):
+def factor(size: int, seed: int):
     """A matrix whose products neither grow nor vanish."""
     random = np.random.RandomState(seed)
     return np.linalg.qr(random.standard_normal((size, size)))[0].astype(np.float32)
 
 
-def counter(tf, session):
+def counter(tf: ModuleType, session):
     """A scalar counts."""
     end = tf.while_loop(lambda i: i < COUNT, lambda i: i + 1, [tf.constant(0)])
     return lambda: session.run(end)
 
 
-def matmul_loop(tf, session):
+def matmul_loop(tf: ModuleType, session):
     """Products of which each needs the one before."""
     w = tf.placeholder(tf.float32, [SIZE, SIZE])
     _, y = tf.while_loop(lambda i, y: i < PRODUCTS, lambda i, y: [i + 1, tf.matmul(y, w)], [0, w])
@@ -56,7 +59,7 @@ def matmul_loop(tf, session):
     return lambda: session.run(y, {w: value})
 
 
-def rnn_gradient(tf, session):
+def rnn_gradient(tf: ModuleType, session):
     """A recurrent network over time, and the gradients of its parameters."""
     inputs = tf.placeholder(tf.float32, [TIME, BATCH, UNITS])
     across = tf.Variable(tf.constant(factor(UNITS, 1)))
@@ -64,7 +67,7 @@ def rnn_gradient(tf, session):
     bias = tf.Variable(tf.zeros([UNITS]))
     steps = tf.TensorArray(tf.float32, TIME).unstack(inputs)
 
-    def body(t, h):
+    def body(t, h: int):
         return t + 1, tf.tanh(tf.matmul(h, across) + tf.matmul(steps.read(t), within) + bias)
 
     _, h = tf.while_loop(lambda t, h: t < TIME, body, [0, tf.zeros([BATCH, UNITS])])
@@ -74,7 +77,7 @@ def rnn_gradient(tf, session):
     return lambda: session.run(gradients, {inputs: value})
 
 
-def lstm_gradient(tf, session):
+def lstm_gradient(tf: ModuleType, session):
     """Long short-term memory over time, with the four gates as one product, and the gradients of
     its parameters."""
     inputs = tf.placeholder(tf.float32, [TIME, BATCH, UNITS])
@@ -83,7 +86,7 @@ def lstm_gradient(tf, session):
     bias = tf.Variable(tf.zeros([4 * UNITS]))
     steps = tf.TensorArray(tf.float32, TIME).unstack(inputs)
 
-    def body(t, c, h):
+    def body(t, c, h: int):
         gates = tf.nn.bias_add(tf.matmul(tf.concat([steps.read(t), h], 1), kernel), bias)
         i, j, f, o = tf.split(gates, 4, 1)
         c = c * tf.sigmoid(f + 1.0) + tf.sigmoid(i) * tf.tanh(j)
@@ -97,7 +100,7 @@ def lstm_gradient(tf, session):
     return lambda: session.run(gradients, {inputs: value})
 
 
-def branches(tf, session):
+def branches(tf: ModuleType, session):
     """Two chains of two products that need nothing of each other."""
     x = tf.placeholder(tf.float32, [BRANCH, BRANCH])
     w = tf.constant(factor(BRANCH, 4))
@@ -107,7 +110,7 @@ def branches(tf, session):
     return lambda: session.run(fetches, {x: value})
 
 
-def adam(tf, session):
+def adam(tf: ModuleType, session):
     """An update whose gradient is a constant: memory is what it waits for."""
     v = tf.Variable(tf.zeros([PARAMETERS]))
     gradient = tf.Variable(tf.fill([PARAMETERS], 0.5), trainable=False)
@@ -116,7 +119,7 @@ def adam(tf, session):
     return lambda: session.run(train)
 
 
-def queue(tf, session):
+def queue(tf: ModuleType, session):
     """A small tensor goes in, and comes out."""
     q = tf.FIFOQueue(100, [tf.float32], shapes=[[4]])
     x = tf.placeholder(tf.float32, [4])
@@ -130,7 +133,7 @@ def queue(tf, session):
     return step
 
 
-def start(tf, session):
+def start(tf: ModuleType, session):
     """A new session, and its first step."""
     graph = session.graph
     x = tf.placeholder(tf.float32, [8, 8])
@@ -151,7 +154,7 @@ def start(tf, session):
     return step
 
 
-def stack(tf, session):
+def stack(tf: ModuleType, session):
     """Training of a deep perceptron."""
     x = tf.placeholder(tf.float32, [ROWS, WIDTH])
     y = x
@@ -164,7 +167,7 @@ def stack(tf, session):
     return lambda: session.run(train, {x: value})
 
 
-def heavy(tf, session):
+def heavy(tf: ModuleType, session):
     """Arithmetic on values that stay in a core's cache."""
     x = tf.placeholder(tf.float32, [HEAVY])
     y = x
@@ -175,12 +178,12 @@ def heavy(tf, session):
     return lambda: session.run(total, {x: value})
 
 
-def one_thread(tf, session):
+def one_thread(tf: ModuleType, session):
     """As many steps as of two threads, one after the other."""
     return repeated(heavy(tf, session), 2 * HEAVY_STEPS)
 
 
-def two_threads(tf, session):
+def two_threads(tf: ModuleType, session):
     """Two threads run steps at the same time: several, since to start a thread takes a tenth of
     the time of one."""
     steps = repeated(heavy(tf, session), HEAVY_STEPS)
@@ -194,7 +197,7 @@ def two_threads(tf, session):
     return both
 
 
-def repeated(step, count):
+def repeated(step, count: int):
     """A function that runs `step` so many times."""
 
     def steps():

@@ -5,12 +5,16 @@ of lists of a kind and numbers (see `hpcflow.tools.bench.convnets`); ``training`
 training steps, else a step computes the scores.
 """
 
+from __future__ import annotations
+
+from types import ModuleType
+
 import numpy as np
 
 RATE = 1e-4
 
 
-def open_case(tf, case, options):
+def open_case(tf: ModuleType, case, options):
     """Build a network in a graph and session of its own: (function that runs one step, close)."""
     threads = options["threads"]
     config = tf.ConfigProto(
@@ -39,37 +43,37 @@ def batch_of(options):
             random.integers(1000, size=options["batch"]).astype(np.int32))
 
 
-def network(tf, x, layers):
+def network(tf: ModuleType, x, layers):
     """The layers, one after the other."""
     for kind, *numbers in layers:
         x = KINDS[kind](tf, x, *numbers)
     return x
 
 
-def weights(tf, *dims):
+def weights(tf: ModuleType, *dims):
     """A variable whose products keep the size of what they multiply."""
     deviation = (2.0 / np.prod(dims[:-1])) ** 0.5
     return tf.Variable(tf.truncated_normal(dims, stddev=deviation, seed=1))
 
 
-def conv(tf, x, outer, window, stride=1, padding="SAME"):
+def conv(tf: ModuleType, x, outer: int, window: int, stride: int = 1, padding: str = "SAME"):
     """Convolution, bias and relu."""
     w = weights(tf, window, window, int(x.shape[3]), outer)
     y = tf.nn.conv2d(x, w, [1, stride, stride, 1], padding)
     return tf.nn.relu(tf.nn.bias_add(y, tf.Variable(tf.zeros([outer]))))
 
 
-def pool(tf, x, window, stride, padding="VALID"):
+def pool(tf: ModuleType, x, window: int, stride: int, padding: str = "VALID"):
     """The largest of each window."""
     return tf.nn.max_pool(x, [1, window, window, 1], [1, stride, stride, 1], padding)
 
 
-def mean(tf, x, window):
+def mean(tf: ModuleType, x, window: int):
     """The mean of each window."""
     return tf.nn.avg_pool(x, [1, window, window, 1], [1, 1, 1, 1], "VALID")
 
 
-def inception(tf, x, one, three_in, three, five_in, five, pooled):
+def inception(tf: ModuleType, x, one, three_in, three, five_in, five, pooled):
     """Four branches, joined along the channels."""
     return tf.concat([
         conv(tf, x, one, 1),
@@ -79,7 +83,7 @@ def inception(tf, x, one, three_in, three, five_in, five, pooled):
     ], 3)
 
 
-def dense(tf, x, outer, relu=True):
+def dense(tf: ModuleType, x, outer: int, relu: bool = True):
     """A fully connected layer."""
     inner = int(np.prod([int(n) for n in x.shape[1:]]))
     x = tf.reshape(x, [-1, inner])

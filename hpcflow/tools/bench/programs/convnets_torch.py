@@ -1,5 +1,8 @@
 """The networks of `programs.convnets` as PyTorch modules."""
 
+from __future__ import annotations
+
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -7,7 +10,7 @@ import numpy as np
 RATE = 1e-4
 
 
-def open_case(torch, case, options):
+def open_case(torch: ModuleType, case, options):
     """Make a network: (function that runs one step, close)."""
     torch.set_num_threads(options["threads"])
     torch.manual_seed(1)
@@ -26,7 +29,7 @@ def open_case(torch, case, options):
     return step, lambda: None
 
 
-def batch_of(torch, options):
+def batch_of(torch: ModuleType, options):
     """Random images with random labels."""
     random = np.random.default_rng(0)
     height, width = options["image"]
@@ -38,21 +41,21 @@ def batch_of(torch, options):
 class Network:
     """Builds the modules; `depth` and `size` are the channels and the height of what is built."""
 
-    def __init__(self, torch, layers, image):
+    def __init__(self, torch: ModuleType, layers, image):
         self.torch = torch
         self.depth, self.size = 3, image[0]
         self.flat = False
         self.module = torch.nn.Sequential(*[
             module for kind, *numbers in layers for module in getattr(self, kind)(*numbers)])
 
-    def conv(self, outer, window, stride=1, padding="SAME"):
+    def conv(self, outer: int, window: int, stride: int = 1, padding: str = "SAME"):
         """Convolution, bias and relu."""
         pad = (window - 1) // 2 if padding == "SAME" else 0
         made = self.torch.nn.Conv2d(self.depth, outer, window, stride, pad)
         self._moved(outer, window, stride, pad)
         return [self._scaled(made), self.torch.nn.ReLU(inplace=True)]
 
-    def pool(self, window, stride, padding="VALID"):
+    def pool(self, window: int, stride: int, padding: str = "VALID"):
         """The largest of each window."""
         pad = (window - 1) // 2 if padding == "SAME" else 0
         self._moved(self.depth, window, stride, pad)
@@ -75,7 +78,7 @@ class Network:
         self.depth = one + three + five + pooled
         return [joined(self.torch, branches)]
 
-    def dense(self, outer, relu=True):
+    def dense(self, outer: int, relu: bool = True):
         """A fully connected layer."""
         nn = self.torch.nn
         inner = self.depth if self.flat else self.depth * self.size**2
@@ -84,7 +87,7 @@ class Network:
         modules.append(self._scaled(nn.Linear(inner, outer)))
         return [*modules, nn.ReLU(inplace=True)] if relu else modules
 
-    def _moved(self, depth, window, stride, pad):
+    def _moved(self, depth: int, window: int, stride: int, pad):
         self.depth, self.size = depth, (self.size + 2 * pad - window) // stride + 1
 
     def _scaled(self, module):

@@ -1,5 +1,9 @@
 """Data sets, as a 1.x program writes them; the same file runs in a peer too."""
 
+from __future__ import annotations
+
+from types import ModuleType
+
 import numpy as np
 
 BATCH, BUFFER, SIDE = 64, 1000, 28
@@ -12,13 +16,13 @@ GENERATOR = f"generator, batch of {BATCH}"
 SINGLE = "range, one by one"
 
 
-def numbers(tf):
+def numbers(tf: ModuleType):
     """Numbers through a function and a buffer."""
     dataset = tf.data.Dataset.range(10**9).map(lambda x: x * 2 + 1)
     return dataset.shuffle(BUFFER, seed=1).batch(BATCH)
 
 
-def images(tf):
+def images(tf: ModuleType):
     """Slices of arrays."""
     random = np.random.RandomState(0)
     pixels = random.randint(0, 256, (BUFFER, SIDE, SIDE)).astype(np.float32)
@@ -27,7 +31,7 @@ def images(tf):
     return dataset.repeat().batch(BATCH)
 
 
-def generator(tf):
+def generator(tf: ModuleType):
     """What a function of Python yields."""
     return tf.data.Dataset.from_generator(lambda: iter(range(10**9)), tf.int64, []).batch(BATCH)
 
@@ -43,7 +47,7 @@ CASES = {
 }
 
 
-def open_case(tf, case, options):
+def open_case(tf: ModuleType, case, options):
     """Build a case in a graph and session of its own: (function that runs one step, close)."""
     graph = tf.Graph()
     with graph.as_default():

@@ -1,6 +1,9 @@
 """Small steps, as a 1.x program writes them; the same file runs in hpcflow and in a peer."""
 
+from __future__ import annotations
+
 import itertools
+from types import ModuleType
 
 import numpy as np
 
@@ -15,7 +18,7 @@ CHAINED_ADDS = f"{ADDS:,} chained adds of {FLOATS:,} floats"
 FIGURE1_STEP = "Figure-1 MLP training step"
 
 
-def open_case(tf, case, options):
+def open_case(tf: ModuleType, case, options):
     """Build a case in a graph and session of its own: (function that runs one step, close)."""
     graph = tf.Graph()
     with graph.as_default():
@@ -23,20 +26,20 @@ def open_case(tf, case, options):
         return CASES[case](tf, session), session.close
 
 
-def no_op(tf, session):
+def no_op(tf: ModuleType, session):
     """A step that does nothing."""
     op = tf.no_op()
     return lambda: session.run(op)
 
 
-def feed_add_fetch(tf, session):
+def feed_add_fetch(tf: ModuleType, session):
     """A fed scalar, one addition, fetched."""
     x = tf.placeholder(tf.float32, [])
     y = x + 1.0
     return lambda: session.run(y, {x: 3.0})
 
 
-def chained_adds(tf, session):
+def chained_adds(tf: ModuleType, session):
     """Additions of which each needs the one before."""
     x = tf.placeholder(tf.float32, [FLOATS])
     y = x
@@ -46,7 +49,7 @@ def chained_adds(tf, session):
     return lambda: session.run(y, {x: values})
 
 
-def figure1_step(tf, session):
+def figure1_step(tf: ModuleType, session):
     """A training step of one hidden layer, softmax and Adagrad."""
     x = tf.placeholder(tf.float32, [BATCH, INPUTS])
     y = tf.placeholder(tf.float32, [BATCH, CLASSES])
@@ -68,7 +71,7 @@ def figure1_step(tf, session):
     return step
 
 
-def training_batches(count=16):
+def training_batches(count: int = 16):
     """Random inputs with random labels: the loss falls, but never so far that numbers vanish."""
     random = np.random.default_rng(0)
     labels = np.eye(CLASSES, dtype=np.float32)

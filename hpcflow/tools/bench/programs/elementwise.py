@@ -6,7 +6,10 @@ A case is given by its options: ``op`` is an op type (with ``dtype`` and ``size`
 names a function here.
 """
 
+from __future__ import annotations
+
 import math
+from types import ModuleType
 
 import numpy as np
 
@@ -27,7 +30,7 @@ _BINARY = ("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "Maximum", "Minimum",
            "Xlogy", "Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual")
 _BITS = ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift")
 
-SIGNATURES: "dict[str, list]" = {
+SIGNATURES: dict[str, list] = {
     **{op: [("x", *limits)] for op, limits in _UNARY.items()},
     **{op: [("features", -4, 8)] for op in _ACTIVATIONS},
     **{op: [("x", 0.5, 4), ("y", 1, 4)] for op in _BINARY},
@@ -46,7 +49,7 @@ SIGNATURES: "dict[str, list]" = {
 }
 
 
-def open_case(tf, case, options):
+def open_case(tf: ModuleType, case, options):
     """Build a case in a graph and session of its own: (function that runs one step, close)."""
     threads = options["threads"]
     config = tf.ConfigProto(
@@ -62,7 +65,7 @@ def open_case(tf, case, options):
     return lambda: session.run(fetches), session.close
 
 
-def uniform(dims, low, high, dtype="float32", seed=0):
+def uniform(dims, low, high, dtype: str = "float32", seed: int = 0):
     """Random numbers between two limits."""
     random = np.random.default_rng(seed)
     if dtype == "bool":
@@ -70,12 +73,12 @@ def uniform(dims, low, high, dtype="float32", seed=0):
     return (low + (high - low) * random.random(dims)).astype(dtype)
 
 
-def variable(tf, *arguments, **options):
+def variable(tf: ModuleType, *arguments, **options):
     """A variable of random numbers; see `uniform`."""
     return tf.Variable(tf.constant(uniform(*arguments, **options)))
 
 
-def single(tf, op, dtype, size):
+def single(tf: ModuleType, op, dtype, size: int):
     """One op over vectors."""
     if op in ("Cast", "Select", "SelectV2", "AddN"):
         return _special(tf, op, dtype, size)
@@ -93,7 +96,7 @@ def _built(build, inputs):
         return build(*inputs.values())
 
 
-def _special(tf, op, dtype, size):
+def _special(tf: ModuleType, op, dtype, size: int):
     x, y, z = (tf.identity(variable(tf, [size], -4, 4, dtype, seed)) for seed in range(3))
     if op == "Cast":
         return tf.cast(x, "int32" if dtype == "float32" else "float32")
@@ -107,15 +110,15 @@ def _special(tf, op, dtype, size):
 # ---------------------------------------------------------------- formulas
 
 
-def _matrix(tf, low=-2.0, high=2.0, seed=0):
+def _matrix(tf: ModuleType, low=-2.0, high: float = 2.0, seed: int = 0):
     return variable(tf, [ROWS, COLUMNS], low, high, seed=seed)
 
 
-def _vector(tf, low=0.5, high=2.0, seed=1):
+def _vector(tf: ModuleType, low: float = 0.5, high: float = 2.0, seed: int = 1):
     return variable(tf, [COLUMNS], low, high, seed=seed)
 
 
-def layer_norm(tf):
+def layer_norm(tf: ModuleType):
     """Rows to mean 0 and variance 1, scaled and shifted."""
     x, gamma, beta = _matrix(tf), _vector(tf), _vector(tf, seed=2)
     centered = x - tf.reduce_mean(x, 1, keepdims=True)
@@ -123,57 +126,57 @@ def layer_norm(tf):
     return centered * tf.rsqrt(variance + 1e-6) * gamma + beta
 
 
-def batch_norm(tf):
+def batch_norm(tf: ModuleType):
     """The inference form, by moving averages of each channel."""
     x, mean, variance = _matrix(tf), _vector(tf), _vector(tf, seed=2)
     gamma, beta = _vector(tf, seed=3), _vector(tf, seed=4)
     return (x - mean) * tf.rsqrt(variance + 1e-3) * gamma + beta
 
 
-def gelu(tf):
+def gelu(tf: ModuleType):
     """By the hyperbolic tangent."""
     x = _matrix(tf)
     return 0.5 * x * (1.0 + tf.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
-def swish(tf):
+def swish(tf: ModuleType):
     """With a bias before it."""
     x = _matrix(tf) + _vector(tf)
     return x * tf.sigmoid(x)
 
 
-def leaky_relu(tf):
+def leaky_relu(tf: ModuleType):
     """By a choice."""
     x = _matrix(tf) + _vector(tf)
     return tf.where(tf.greater(x, 0.0), x, 0.2 * x)
 
 
-def huber_loss(tf):
+def huber_loss(tf: ModuleType):
     """Quadratic near zero, linear far from it; its mean."""
     error = tf.abs(_matrix(tf) - _matrix(tf, seed=3))
     quadratic = tf.minimum(error, 1.0)
     return tf.reduce_mean(0.5 * tf.square(quadratic) + (error - quadratic))
 
 
-def log_loss(tf):
+def log_loss(tf: ModuleType):
     """The mean cross entropy of probabilities."""
     p, y = _matrix(tf, 0.01, 0.99), _matrix(tf, 0.0, 1.0, seed=3)
     return tf.reduce_mean(-y * tf.log(p + 1e-7) - (1.0 - y) * tf.log(1.0 - p + 1e-7))
 
 
-def masked_loss(tf):
+def masked_loss(tf: ModuleType):
     """The mean square where a label is positive."""
     x, y = _matrix(tf), _matrix(tf, seed=3)
     mask = tf.cast(tf.greater(y, 0.0), tf.float32)
     return tf.reduce_sum(tf.square(x - y) * mask) / tf.reduce_sum(mask)
 
 
-def clip_by_value(tf):
+def clip_by_value(tf: ModuleType):
     """Two sides at once."""
     return tf.minimum(tf.maximum(_matrix(tf) * 0.5, -0.5), 0.5)
 
 
-def clip_by_global_norm(tf):
+def clip_by_global_norm(tf: ModuleType):
     """Four gradients by the norm of all of them."""
     gradients = [_matrix(tf, seed=seed) for seed in range(4)]
     norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(g)) for g in gradients]))
@@ -181,20 +184,20 @@ def clip_by_global_norm(tf):
     return [g * scale for g in gradients]
 
 
-def dropout(tf):
+def dropout(tf: ModuleType):
     """By a mask of given random numbers."""
     x, random = _matrix(tf), _matrix(tf, 0.0, 1.0, seed=3)
     return x / 0.9 * tf.floor(random + 0.9)
 
 
-def softmax(tf):
+def softmax(tf: ModuleType):
     """Of rows."""
     x = _matrix(tf)
     e = tf.exp(x - tf.reduce_max(x, 1, keepdims=True))
     return e / tf.reduce_sum(e, 1, keepdims=True)
 
 
-def adam(tf):
+def adam(tf: ModuleType):
     """An update written out of plain ops."""
     var, m, v = _matrix(tf), _matrix(tf, seed=1), _matrix(tf, 0.0, 1.0, seed=2)
     grad = tf.identity(_matrix(tf, -1e-3, 1e-3, seed=3))
@@ -203,7 +206,7 @@ def adam(tf):
     return tf.assign_sub(var, 1e-3 * new_m / (tf.sqrt(new_v) + 1e-8)).op
 
 
-def standardize(tf):
+def standardize(tf: ModuleType):
     """Images of bytes to mean 0 and variance 1."""
     x = tf.cast(variable(tf, [32, 224, 224, 3], 0, 256, "uint8"), tf.float32)
     mean = variable(tf, [3], 100, 150)

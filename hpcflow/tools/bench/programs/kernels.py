@@ -4,10 +4,14 @@ Inputs are variables, so that nothing is fed and nothing can be folded; a step f
 A case is given by its options: ``kind`` names a function here, ``args`` are its arguments.
 """
 
+from __future__ import annotations
+
+from types import ModuleType
+
 import numpy as np
 
 
-def open_case(tf, case, options):
+def open_case(tf: ModuleType, case, options):
     """Build a case in a graph and session of its own: (function that runs one step, close)."""
     threads = options["threads"]
     config = tf.ConfigProto(
@@ -20,36 +24,37 @@ def open_case(tf, case, options):
     return lambda: session.run(fetches), session.close
 
 
-def constant(tf, *dims, scale=1.0, seed=0):
+def constant(tf: ModuleType, *dims, scale=1.0, seed=0):
     """A constant of random numbers."""
     values = np.random.default_rng(seed + sum(dims)).standard_normal(dims, np.float32)
     return tf.constant(values * np.float32(scale))
 
 
-def normal(tf, *dims, **options):
+def normal(tf: ModuleType, *dims, **options):
     """A variable of random numbers."""
     return tf.Variable(constant(tf, *dims, **options))
 
 
-def numbers(tf, count, limit):
+def numbers(tf: ModuleType, count: int, limit: int):
     """A variable of `count` random row numbers."""
     values = np.random.default_rng(count).integers(limit, size=count).astype(np.int32)
     return tf.Variable(tf.constant(values))
 
 
-def matmul(tf, m, k, n, transpose_a=False, transpose_b=False):
+def matmul(tf: ModuleType, m: int, k: int, n: int, transpose_a: bool = False,
+           transpose_b: bool = False):
     """A product of matrices."""
     a = normal(tf, *((k, m) if transpose_a else (m, k)))
     b = normal(tf, *((n, k) if transpose_b else (k, n)))
     return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
-def batch_matmul(tf, batch, m, k, n):
+def batch_matmul(tf: ModuleType, batch: int, m: int, k: int, n: int):
     """Many products of small matrices."""
     return tf.matmul(normal(tf, batch, m, k), normal(tf, batch, k, n))
 
 
-def dense(tf, batch, inputs, outputs):
+def dense(tf: ModuleType, batch: int, inputs, outputs):
     """A fully connected layer with bias and relu."""
     x, w, b = normal(tf, batch, inputs), normal(tf, inputs, outputs), normal(tf, outputs)
     return tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w), b))
@@ -63,7 +68,8 @@ def _sizes(image, window, stride, same):
     return (*reach, depth, outer), (batch, *space, outer)
 
 
-def conv(tf, image, window, stride=1, same=True, part="forward"):
+def conv(tf: ModuleType, image, window: int, stride: int = 1, same: bool = True,
+         part: str = "forward"):
     """A convolution, or one of its gradients: `window` is height, width, outputs."""
     filter_dims, out_dims = _sizes(image, window, stride, same)
     options = {"strides": [1, stride, stride, 1], "padding": "SAME" if same else "VALID"}
@@ -75,20 +81,21 @@ def conv(tf, image, window, stride=1, same=True, part="forward"):
     return tf.nn.conv2d_backprop_filter(normal(tf, *image), list(filter_dims), dy, **options)
 
 
-def depthwise(tf, image, window, stride=1):
+def depthwise(tf: ModuleType, image, window: int, stride: int = 1):
     """A convolution of each channel by itself."""
     w = normal(tf, window, window, image[-1], 1)
     return tf.nn.depthwise_conv2d_native(normal(tf, *image), w, [1, stride, stride, 1], "SAME")
 
 
-def conv_bias_relu(tf, image, window):
+def conv_bias_relu(tf: ModuleType, image, window: int):
     """A layer of a network."""
     filter_dims, out_dims = _sizes(image, window, 1, True)
     y = tf.nn.conv2d(normal(tf, *image), normal(tf, *filter_dims), [1, 1, 1, 1], "SAME")
     return tf.nn.relu(tf.nn.bias_add(y, normal(tf, out_dims[-1])))
 
 
-def pool(tf, image, window, stride, mean=False, backward=False):
+def pool(tf: ModuleType, image, window: int, stride: int, mean: bool = False,
+         backward: int = False):
     """Pooling without padding, or its gradient."""
     x = normal(tf, *image)
     options = {"ksize": [1, window, window, 1], "strides": [1, stride, stride, 1],
@@ -106,7 +113,7 @@ def pool(tf, image, window, stride, mean=False, backward=False):
     return tf.raw_ops.MaxPoolGrad(orig_input=x, orig_output=kept, grad=dy, **options)
 
 
-def lrn(tf, image, radius, backward=False):
+def lrn(tf: ModuleType, image, radius, backward: int = False):
     """Local response normalization, or its gradient."""
     x = normal(tf, *image)
     options = {"depth_radius": radius, "bias": 2.0, "alpha": 1e-4, "beta": 0.75}
@@ -117,7 +124,7 @@ def lrn(tf, image, radius, backward=False):
                               output_image=kept, **options)
 
 
-def batch_norm(tf, image, backward=False):
+def batch_norm(tf: ModuleType, image, backward: int = False):
     """Batch normalization in training, or its gradient."""
     x, channels = normal(tf, *image), image[-1]
     scale, offset = normal(tf, channels), normal(tf, channels, seed=1)
@@ -130,12 +137,12 @@ def batch_norm(tf, image, backward=False):
         reserve_space_2=one, epsilon=0.001)[:3]
 
 
-def softmax(tf, rows, columns, log=False):
+def softmax(tf: ModuleType, rows: int, columns: int, log: bool = False):
     """Rows that add up to one, or their logarithms."""
     return (tf.nn.log_softmax if log else tf.nn.softmax)(normal(tf, rows, columns))
 
 
-def cross_entropy(tf, rows, columns, sparse=False):
+def cross_entropy(tf: ModuleType, rows: int, columns: int, sparse: bool = False):
     """Losses of the rows and the gradient of their sum."""
     logits = normal(tf, rows, columns)
     if sparse:
@@ -147,7 +154,7 @@ def cross_entropy(tf, rows, columns, sparse=False):
     return [loss, *tf.gradients(loss, [logits])]
 
 
-def lstm(tf, batch, units, backward=False):
+def lstm(tf: ModuleType, batch: int, units: int, backward: int = False):
     """A step of an LSTM cell, and all its gradients."""
     x, h, c = (normal(tf, batch, units, seed=i) for i in range(3))
     w = normal(tf, 2 * units, 4 * units, scale=0.05)
@@ -160,23 +167,23 @@ def lstm(tf, batch, units, backward=False):
     return tf.gradients([new_h, new_c], [x, h, c, w, b])
 
 
-def gather(tf, rows, width, count):
+def gather(tf: ModuleType, rows: int, width: int, count: int):
     """Rows of an embedding."""
     return tf.gather(normal(tf, rows, width), numbers(tf, count, rows))
 
 
-def scatter_add(tf, rows, width, count):
+def scatter_add(tf: ModuleType, rows: int, width: int, count: int):
     """Rows added to those of an embedding."""
     table = normal(tf, rows, width)
     return tf.scatter_add(table, numbers(tf, count, rows), normal(tf, count, width, scale=1e-6)).op
 
 
-def embedding_gradient(tf, rows, width, count):
+def embedding_gradient(tf: ModuleType, rows: int, width: int, count: int):
     """Rows summed by their number: the dense gradient of an embedding."""
     return tf.unsorted_segment_sum(normal(tf, count, width), numbers(tf, count, rows), rows)
 
 
-def optimizer(tf, name, size, **options):
+def optimizer(tf: ModuleType, name: str, size: int, **options):
     """An update of one variable."""
     variable = normal(tf, size)
     gradient = normal(tf, size, seed=1, scale=1e-3)

@@ -1,9 +1,13 @@
 """The cases of `programs.kernels` as PyTorch computes them, with tensors in its default layout."""
 
+from __future__ import annotations
+
+from types import ModuleType
+
 import numpy as np
 
 
-def open_case(torch, case, options):
+def open_case(torch: ModuleType, case, options):
     """Make a case: (function that runs one step, close)."""
     torch.set_num_threads(options["threads"])
     with torch.no_grad():
@@ -11,19 +15,19 @@ def open_case(torch, case, options):
     return step, lambda: None
 
 
-def normal(torch, *dims, scale=1.0):
+def normal(torch: ModuleType, *dims, scale: float = 1.0):
     """A tensor of random numbers."""
     values = np.random.default_rng(sum(dims)).standard_normal(dims, np.float32)
     return torch.from_numpy(values * np.float32(scale))
 
 
-def numbers(torch, count, limit):
+def numbers(torch: ModuleType, count: int, limit: int):
     """`count` random row numbers."""
     values = np.random.default_rng(count).integers(limit, size=count)
     return torch.from_numpy(values)
 
 
-def without_gradients(torch, function):
+def without_gradients(torch: ModuleType, function):
     """`function`, recording nothing."""
     return torch.no_grad()(function)
 
@@ -33,7 +37,8 @@ def _planes(image):
     return batch, depth, height, width
 
 
-def matmul(torch, m, k, n, transpose_a=False, transpose_b=False):
+def matmul(torch: ModuleType, m: int, k: int, n: int, transpose_a: bool = False,
+           transpose_b: bool = False):
     """A product of matrices."""
     a = normal(torch, *((k, m) if transpose_a else (m, k)))
     b = normal(torch, *((n, k) if transpose_b else (k, n)))
@@ -41,13 +46,13 @@ def matmul(torch, m, k, n, transpose_a=False, transpose_b=False):
     return lambda: torch.mm(a, b)
 
 
-def batch_matmul(torch, batch, m, k, n):
+def batch_matmul(torch: ModuleType, batch: int, m: int, k: int, n: int):
     """Many products of small matrices."""
     a, b = normal(torch, batch, m, k), normal(torch, batch, k, n)
     return lambda: torch.bmm(a, b)
 
 
-def dense(torch, batch, inputs, outputs):
+def dense(torch: ModuleType, batch: int, inputs, outputs):
     """A fully connected layer with bias and relu."""
     x, w, b = normal(torch, batch, inputs), normal(torch, outputs, inputs), normal(torch, outputs)
     linear = torch.nn.functional.linear
@@ -59,7 +64,7 @@ def _same_padding(image, window, stride):
     return [(w - 1) // 2 for w in window[:2]], [-(-n // stride) for n in image[1:3]]
 
 
-def conv(torch, image, window, stride=1, same=True, part="forward"):
+def conv(torch, image, window, stride: int = 1, same: bool = True, part: str = "forward"):
     """A convolution, or one of its gradients."""
     height, width, outer = window
     x, w = normal(torch, *_planes(image)), normal(torch, outer, image[3], height, width)
@@ -74,7 +79,7 @@ def conv(torch, image, window, stride=1, same=True, part="forward"):
     return lambda: backward(dy, x, w, None, *options, mask)
 
 
-def depthwise(torch, image, window, stride=1):
+def depthwise(torch: ModuleType, image, window: int, stride: int = 1):
     """A convolution of each channel by itself."""
     x, w = normal(torch, *_planes(image)), normal(torch, image[3], 1, window, window)
     conv2d, pad = torch.nn.functional.conv2d, (window - 1) // 2
@@ -82,7 +87,7 @@ def depthwise(torch, image, window, stride=1):
         torch, lambda: conv2d(x, w, stride=stride, padding=pad, groups=image[3]))
 
 
-def conv_bias_relu(torch, image, window):
+def conv_bias_relu(torch: ModuleType, image, window):
     """A layer of a network."""
     height, width, outer = window
     x, w = normal(torch, *_planes(image)), normal(torch, outer, image[3], height, width)
@@ -91,7 +96,8 @@ def conv_bias_relu(torch, image, window):
     return without_gradients(torch, lambda: torch.relu_(conv2d(x, w, b, padding=pad)))
 
 
-def pool(torch, image, window, stride, mean=False, backward=False):
+def pool(torch: ModuleType, image, window: int, stride: int, mean: bool = False,
+         backward: int = False):
     """Pooling without padding, or its gradient."""
     x, aten = normal(torch, *_planes(image)), torch.ops.aten
     sizes = [window, window], [stride, stride], [0, 0]
@@ -110,7 +116,7 @@ def pool(torch, image, window, stride, mean=False, backward=False):
     return lambda: torch.nn.functional.max_pool2d(x, window, stride)
 
 
-def lrn(torch, image, radius, backward=False):
+def lrn(torch: ModuleType, image, radius, backward: int = False):
     """Local response normalization, or its gradient."""
     x = normal(torch, *_planes(image)).requires_grad_()
     size = 2 * radius + 1
@@ -127,7 +133,7 @@ def lrn(torch, image, radius, backward=False):
     return lambda: torch.autograd.grad(y, x, dy, retain_graph=True)
 
 
-def batch_norm(torch, image, backward=False):
+def batch_norm(torch: ModuleType, image, backward: int = False):
     """Batch normalization in training, or its gradient."""
     x, channels = normal(torch, *_planes(image)), image[3]
     scale, offset = normal(torch, channels), normal(torch, channels)
@@ -140,14 +146,14 @@ def batch_norm(torch, image, backward=False):
         dy, x, scale, None, None, zero, one, True, epsilon, [True, True, True])
 
 
-def softmax(torch, rows, columns, log=False):
+def softmax(torch: ModuleType, rows: int, columns: int, log: bool = False):
     """Rows that add up to one, or their logarithms."""
     x = normal(torch, rows, columns)
     function = torch.log_softmax if log else torch.softmax
     return lambda: function(x, 1)
 
 
-def cross_entropy(torch, rows, columns, sparse=False):
+def cross_entropy(torch: ModuleType, rows: int, columns: int, sparse: bool = False):
     """Losses of the rows and the gradient of their sum."""
     x = normal(torch, rows, columns).requires_grad_()
     labels = (numbers(torch, rows, columns) if sparse
@@ -161,7 +167,7 @@ def cross_entropy(torch, rows, columns, sparse=False):
     return step
 
 
-def lstm(torch, batch, units, backward=False):
+def lstm(torch: ModuleType, batch: int, units: int, backward: int = False):
     """A step of an LSTM cell, and all its gradients."""
     x, h, c = (normal(torch, batch, units).requires_grad_() for _ in range(3))
     cell = torch.nn.LSTMCell(units, units)
@@ -175,20 +181,20 @@ def lstm(torch, batch, units, backward=False):
     return step
 
 
-def gather(torch, rows, width, count):
+def gather(torch: ModuleType, rows: int, width: int, count: int):
     """Rows of an embedding."""
     table, ids = normal(torch, rows, width), numbers(torch, count, rows)
     return without_gradients(torch, lambda: torch.nn.functional.embedding(ids, table))
 
 
-def scatter_add(torch, rows, width, count):
+def scatter_add(torch: ModuleType, rows: int, width: int, count: int):
     """Rows added to those of an embedding."""
     table, ids = normal(torch, rows, width), numbers(torch, count, rows)
     values = normal(torch, count, width, scale=1e-6)
     return lambda: table.index_add_(0, ids, values)
 
 
-def embedding_gradient(torch, rows, width, count):
+def embedding_gradient(torch: ModuleType, rows: int, width: int, count: int):
     """Rows summed by their number: the dense gradient of an embedding."""
     values, ids = normal(torch, count, width), numbers(torch, count, rows)
     return lambda: torch.ops.aten.embedding_dense_backward(values, ids, rows, -1, False)
@@ -203,7 +209,7 @@ _OPTIMIZERS = {
 }
 
 
-def optimizer(torch, name, size, **options):
+def optimizer(torch: ModuleType, name: str, size: int, **options):
     """An update of one variable, by the fused form where the library has one for the CPU."""
     variable = normal(torch, size).requires_grad_()
     variable.grad = normal(torch, size, scale=1e-3)

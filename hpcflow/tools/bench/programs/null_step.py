@@ -5,12 +5,15 @@ added. Run by its path (``null_step.py MODULE CLUSTER INDEX``), this file is a s
 where servers are processes of their own, the worker starts them.
 """
 
+from __future__ import annotations
+
 import importlib
 import json
 import os
 import socket
 import subprocess
 import sys
+from types import ModuleType
 
 import numpy as np
 
@@ -40,7 +43,7 @@ def rows_of_step(servers):
     return ((np.arange(wanted) * 7919 + 13) * (count // wanted // 3) % count).astype(np.int32)
 
 
-def build(tf, case, servers):
+def build(tf: ModuleType, case, servers):
     """The graph: (what tells whether a step happened, the ops that a step runs, its feeds)."""
     if case == SPARSE:
         return build_sparse(tf, servers)
@@ -57,7 +60,7 @@ def build(tf, case, servers):
     return parameters, updates if servers > 1 else updates[0], None
 
 
-def build_sparse(tf, servers):
+def build_sparse(tf: ModuleType, servers):
     """As `build`, for rows of which the worker tells every server the numbers."""
     ids = tf.placeholder(tf.int32, [ROWS // servers])
     seen, updates = [], []
@@ -73,7 +76,7 @@ def build_sparse(tf, servers):
     return seen, updates if servers > 1 else updates[0], {ids: rows_of_step(servers)}
 
 
-def open_session(tf, target, case, servers):
+def open_session(tf: ModuleType, target, case, servers):
     """A session of the worker whose server is `target`: (what a step turns the sign of, step,
     close)."""
     graph = tf.Graph()
@@ -86,7 +89,7 @@ def open_session(tf, target, case, servers):
         session.close)
 
 
-def open_case(tf, case, options):
+def open_case(tf: ModuleType, case, options):
     """Start servers as processes, and a session over them: (step, close)."""
     servers = options["servers"]
     *ps, worker = [f"localhost:{port}" for port in free_ports(servers + 1)]
@@ -106,7 +109,7 @@ def open_case(tf, case, options):
     return step, close
 
 
-def free_ports(count):
+def free_ports(count: int):
     """Ports of this host that nobody listens on."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:

@@ -7,12 +7,15 @@ first worker measures; the others run steps all the time, and so wait wherever i
 path (``sync_step.py MODULE CLUSTER JOB INDEX``), this file is a task of a peer.
 """
 
+from __future__ import annotations
+
 import importlib
 import json
 import os
 import subprocess
 import sys
 import threading
+from types import ModuleType
 
 import numpy as np
 
@@ -22,7 +25,7 @@ RATE = 0.01
 CASES = ("Figure-1 MLP, 2 workers, 1 PS",)
 
 
-def build(tf, index):
+def build(tf: ModuleType, index):
     """The replica of worker `index`: (training op, feeds, hook)."""
     with tf.device(tf.train.replica_device_setter(
             1, worker_device=f"/job:worker/task:{index}")):
@@ -47,7 +50,7 @@ def build(tf, index):
     return train, feeds, hook
 
 
-def open_worker(tf, target, index):
+def open_worker(tf: ModuleType, target, index):
     """The session of worker `index`: (step, close)."""
     graph = tf.Graph()
     with graph.as_default():
@@ -57,7 +60,7 @@ def open_worker(tf, target, index):
     return lambda: session.run(train, feeds), session.close
 
 
-def open_case(tf, case, options):
+def open_case(tf: ModuleType, case, options):
     """Start the other tasks as processes, and be the first worker: (step, close)."""
     from null_step import free_ports  # type: ignore[import-not-found]  # beside this file
 

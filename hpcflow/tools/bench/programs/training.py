@@ -4,6 +4,10 @@ Each function builds one of them in the default graph and returns ``(fetches, ba
 step fetches, and the feeds that steps take in turns.
 """
 
+from __future__ import annotations
+
+from types import ModuleType
+
 import numpy as np
 import training_images  # type: ignore[import-not-found]  # a child finds it beside this file
 import training_sequences  # type: ignore[import-not-found]
@@ -11,7 +15,7 @@ import training_sequences  # type: ignore[import-not-found]
 BATCHES = 8  # as many different ones are fed
 
 
-def logistic_regression(tf):
+def logistic_regression(tf: ModuleType):
     """Softmax regression of digits, gradient descent."""
     x = tf.placeholder(tf.float32, [None, 784])
     y = tf.placeholder(tf.float32, [None, 10])
@@ -24,7 +28,7 @@ def logistic_regression(tf):
                            for pixels, labels in training_images.digits(BATCHES, 100)]
 
 
-def variational_autoencoder(tf):
+def variational_autoencoder(tf: ModuleType):
     """Two hidden layers each way, 20 latent variables, Adam."""
     x = tf.placeholder(tf.float32, [None, 784])
     h = tf.layers.dense(tf.layers.dense(x, 500, tf.nn.softplus), 500, tf.nn.softplus)
@@ -41,7 +45,7 @@ def variational_autoencoder(tf):
     return [train, loss], [{x: pixels} for pixels, _ in training_images.digits(BATCHES, 100)]
 
 
-def policy_gradient(tf):
+def policy_gradient(tf: ModuleType):
     """An update from 64 moves of a policy, which a step also asks for one more move."""
     states = tf.placeholder(tf.float32, [None, 4])
     moves, returns = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.float32, [None])
@@ -72,7 +76,7 @@ CASES = {
 }
 
 
-def open_case(tf, case, options):
+def open_case(tf: ModuleType, case, options):
     """Build a program in a graph and session of its own: (function that runs one step, close)."""
     threads = options["threads"]
     config = tf.ConfigProto(intra_op_parallelism_threads=threads,

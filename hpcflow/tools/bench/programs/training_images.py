@@ -1,16 +1,20 @@
 """Training programs on images; see `training`."""
 
+from __future__ import annotations
+
+from types import ModuleType
+
 import numpy as np
 
 
-def digits(batches, batch):
+def digits(batches, batch: int):
     """Batches of (pixels from 0 to 1, labels)."""
     random = np.random.RandomState(0)
     return [(random.rand(batch, 784).astype(np.float32), random.randint(0, 10, batch))
             for _ in range(batches)]
 
 
-def digits_network(tf):
+def digits_network(tf: ModuleType):
     """Two convolutions with pooling, a wide layer with dropout, Adam."""
     x, y = tf.placeholder(tf.float32, [None, 784]), tf.placeholder(tf.int64, [None])
     keep = tf.placeholder(tf.float32)
@@ -27,11 +31,11 @@ def digits_network(tf):
                                   for pixels, labels in digits(4, 50)]
 
 
-def residual_network(tf):
+def residual_network(tf: ModuleType):
     """Three stages of two residual blocks on small images, momentum."""
     x, y = tf.placeholder(tf.float32, [None, 32, 32, 3]), tf.placeholder(tf.int64, [None])
 
-    def layer(h, depth, stride=1):
+    def layer(h: int, depth: int, stride: int = 1):
         h = tf.layers.conv2d(h, depth, 3, stride, "same", use_bias=False)
         return tf.layers.batch_normalization(h, training=True)
 
@@ -49,7 +53,7 @@ def residual_network(tf):
                            for _ in range(4)]
 
 
-def adversarial_networks(tf):
+def adversarial_networks(tf: ModuleType):
     """A generator of digits and a discriminator, each with an Adam step."""
     x = tf.placeholder(tf.float32, [32, 28, 28, 1])
 

@@ -1,9 +1,13 @@
 """Training programs on sequences and words; see `training`."""
 
+from __future__ import annotations
+
+from types import ModuleType
+
 import numpy as np
 
 
-def _classifier(tf, cell, steps, batch, lengths):
+def _classifier(tf: ModuleType, cell, steps: int, batch: int, lengths):
     x = tf.placeholder(tf.float32, [None, steps, 28])
     y, counts = tf.placeholder(tf.int64, [None]), tf.placeholder(tf.int32, [None])
     outputs, _ = tf.nn.dynamic_rnn(cell, x, counts if lengths else None, dtype=tf.float32)
@@ -19,17 +23,17 @@ def _classifier(tf, cell, steps, batch, lengths):
                             counts: random.randint(1, steps + 1, batch)} for _ in range(4)]
 
 
-def lstm_with_lengths(tf):
+def lstm_with_lengths(tf: ModuleType):
     """A dynamic LSTM of 128 units over up to 28 steps, Adam."""
     return _classifier(tf, tf.nn.rnn_cell.BasicLSTMCell(128), 28, 64, True)
 
 
-def gru(tf):
+def gru(tf: ModuleType):
     """A dynamic GRU of 128 units over 50 steps, Adam."""
     return _classifier(tf, tf.nn.rnn_cell.GRUCell(128), 50, 32, False)
 
 
-def words_unrolled(tf):
+def words_unrolled(tf: ModuleType):
     """Two LSTMs of 200 units, 20 steps in the graph, 10,000 words, clipped gradients."""
     batch, steps, units, words = 20, 20, 200, 10000
     x, y = (tf.placeholder(tf.int32, [batch, steps]) for _ in range(2))
@@ -55,7 +59,7 @@ def words_unrolled(tf):
                             y: random.randint(0, words, (batch, steps))} for _ in range(4)]
 
 
-def skip_gram(tf):
+def skip_gram(tf: ModuleType):
     """Vectors of 50,000 words, 64 sampled others, gradient descent."""
     words, size, batch = 50000, 128, 128
     x, y = tf.placeholder(tf.int32, [batch]), tf.placeholder(tf.int32, [batch, 1])
@@ -71,7 +75,7 @@ def skip_gram(tf):
                             y: random.randint(0, words, (batch, 1))} for _ in range(8)]
 
 
-def _normalized(tf, x, name):
+def _normalized(tf: ModuleType, x, name: str):
     mean, variance = tf.nn.moments(x, [-1], keep_dims=True)
     size = int(x.shape[-1])
     scale = tf.get_variable(name + "_scale", [size], initializer=tf.ones_initializer())
@@ -79,13 +83,13 @@ def _normalized(tf, x, name):
     return (x - mean) * tf.rsqrt(variance + 1e-6) * scale + shift
 
 
-def transformer(tf):
+def transformer(tf: ModuleType):
     """One block: 4 heads over 64 places of 128 numbers, two layers at each place, Adam."""
     batch, places, size, heads = 16, 64, 128, 4
     x = tf.placeholder(tf.float32, [batch, places, size])
     y = tf.placeholder(tf.int64, [batch, places])
 
-    def split(h):
+    def split(h: int):
         return tf.transpose(tf.reshape(h, [batch, places, heads, size // heads]), [0, 2, 1, 3])
 
     query, key, value = (split(tf.layers.dense(x, size, use_bias=False)) for _ in range(3))
@@ -101,7 +105,7 @@ def transformer(tf):
                             y: random.randint(0, 100, (batch, places))} for _ in range(4)]
 
 
-def text_network(tf):
+def text_network(tf: ModuleType):
     """Convolutions over 3, 4 and 5 words of 56, the largest of each, dropout, Adam."""
     words, size, batch, length = 20000, 128, 64, 56
     x, y = tf.placeholder(tf.int32, [None, length]), tf.placeholder(tf.int64, [None])
@@ -118,7 +122,7 @@ def text_network(tf):
                             y: random.randint(0, 2, batch), keep: 0.5} for _ in range(4)]
 
 
-def beam_search(tf):
+def beam_search(tf: ModuleType):
     """The 5 likeliest sequences of 20 out of 1,000 words by a recurrent network, no training."""
     beam, words, units, steps = 5, 1000, 128, 20
     start = tf.placeholder(tf.float32, [1, units])
@@ -126,7 +130,7 @@ def beam_search(tf):
     inner = tf.Variable(tf.random_uniform([2 * units, units], -0.1, 0.1))
     outer = tf.Variable(tf.random_uniform([units, words], -0.1, 0.1))
 
-    def advance(k, last, state, scores, found):
+    def advance(k: int, last, state, scores, found):
         state = tf.tanh(tf.matmul(tf.concat([tf.gather(table, last), state], 1), inner))
         logs = tf.nn.log_softmax(tf.matmul(state, outer)) + tf.expand_dims(scores, 1)
         scores, places = tf.nn.top_k(tf.reshape(logs, [-1]), beam)
