@@ -18,7 +18,7 @@ WITH_CODE = [page for page in PAGES if pages.BLOCK.search(page.read_text())
              and page.name != "CONTRIBUTING.md"]  # its op and its pass are for the package itself
 
 
-@pytest.mark.time_limit(300)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
 def test_the_code_of_a_page_runs(page, tmp_path):
     (tmp_path / "run").mkdir()

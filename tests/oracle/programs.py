@@ -17,16 +17,16 @@ import models_graphs  # noqa: F401 - adds its own
 import naming
 import numpy as np
 import scenarios
-import scenarios_columns  # noqa: F401 - those of columns
-import scenarios_data  # noqa: F401 - those of data sets
-import scenarios_flow  # noqa: F401 - those of control flow
-import scenarios_keras  # noqa: F401 - those of keras
-import scenarios_later  # noqa: F401 - those of later releases
-import scenarios_layers  # noqa: F401 - those of layers
-import scenarios_namespaces  # noqa: F401 - and more
-import scenarios_quantized  # noqa: F401 - adds its own
-import scenarios_summaries  # noqa: F401 - those of summaries
-import scenarios_tables  # noqa: F401 - those of tables
+import scenarios.columns
+import scenarios.data
+import scenarios.flow
+import scenarios.keras
+import scenarios.later
+import scenarios.layers
+import scenarios.namespaces
+import scenarios.quantized
+import scenarios.summaries
+import scenarios.tables
 from arrays import load, save
 from compare import error_in_eps
 

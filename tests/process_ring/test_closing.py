@@ -80,7 +80,7 @@ def servers():
         server._server.close()
 
 
-@pytest.mark.time_limit(300)
+@pytest.mark.timeout(300)
 def test_closing_under_load(servers, monkeypatch):
     died = []
     monkeypatch.setattr(threading, "excepthook", died.append)
@@ -96,7 +96,7 @@ def test_closing_under_load(servers, monkeypatch):
         assert last.run(v)[0] >= 0.0  # the cluster goes on
 
 
-@pytest.mark.time_limit(200)
+@pytest.mark.timeout(200)
 def test_closing_under_load_on_ranks(tmp_path):
     seed = random.randrange(1 << 30)
     print("seed", seed)

@@ -82,7 +82,7 @@ def test_a_dispute_is_over_with_its_step(programs):
     check(programs)
 
 
-@pytest.mark.time_limit(120)
+@pytest.mark.timeout(120)
 def test_random_programs():
     seed = random.randrange(1 << 30)
     print("seed", seed)

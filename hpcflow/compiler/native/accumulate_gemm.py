@@ -20,6 +20,7 @@ from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.host import blas, memory, threads
 from hpcflow.host.tuning import compiler as tuning
+from hpcflow.loops import compiling
 
 
 class Term(NamedTuple):
@@ -134,7 +135,10 @@ class _Block:
         self.compute(k, blas.dot_alone)
 
     def compute_together(self) -> bool:
-        """All products, each by all threads; false if that cannot be."""
+        """All products, each by all threads; false if that cannot be, or if bits are to be kept:
+        the lines of a loop do without."""
+        if compiling.keeps_bits():
+            return False
         for k in range(len(self.parts)):
             self.compute(k, blas.dot_together)
             if self.parts[k] is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from scenarios import _outcome, scenario
 
 _TYPES = ("qint8", "quint8", "qint16", "quint16", "qint32")

@@ -74,7 +74,7 @@ def outside(source, wheel):
     return python
 
 
-@pytest.mark.time_limit(300)
+@pytest.mark.timeout(300)
 def test_the_source_archive_is_complete(source):
     for name in ("docs/index.md", "docs/_static/step.svg", "docs/_ext/generated.py", "LICENSE",
                  "examples/minimal_ps.py", "examples/extending/add_op.py", "CHANGELOG.md",
@@ -84,7 +84,7 @@ def test_the_source_archive_is_complete(source):
     assert not (source / "docs" / "reference").exists()
 
 
-@pytest.mark.time_limit(300)
+@pytest.mark.timeout(300)
 def test_the_wheel_holds_the_package_alone(wheel):
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
@@ -93,7 +93,7 @@ def test_the_wheel_holds_the_package_alone(wheel):
         "hpcflow", f"hpcflow-{hpcflow_version}.dist-info"}
 
 
-@pytest.mark.time_limit(300)
+@pytest.mark.timeout(300)
 def test_the_wheel_works_outside_of_the_tree(outside, source):
     empty = source.parent / "empty"
     empty.mkdir()
@@ -106,7 +106,7 @@ def test_the_wheel_works_outside_of_the_tree(outside, source):
         assert "loss 0.000000" in out
 
 
-@pytest.mark.time_limit(300)
+@pytest.mark.timeout(300)
 def test_the_files_of_the_image_are_enough_to_build_from(tmp_path):
     text = (PACKAGING / "hpcflow.def").read_text()
     pairs = re.findall(r"^    (\S+) (/opt/\S+)$", text.split("%files")[1].split("%post")[0], re.M)

@@ -113,7 +113,7 @@ def test_wrong_commands_are_found(command):
         check(command.split())
 
 
-@pytest.mark.time_limit(180)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("command", SMALL)
 def test_the_smallest_programs_run_as_shown(command, tmp_path):
     for name in ("examples", "hpcflow"):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from scenarios import _outcome, raw, scenario
 
 

@@ -95,7 +95,7 @@ def job(tmp_path):
                 os.kill(rank.pid, signal.SIGKILL)
 
 
-@pytest.mark.time_limit(150)
+@pytest.mark.timeout(150)
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_signal_ends_the_ranks(job, name):
     started = job("waits")
@@ -105,7 +105,7 @@ def test_a_signal_ends_the_ranks(job, name):
     assert status == 128 + number and "the job failed" in errors, errors
 
 
-@pytest.mark.time_limit(150)
+@pytest.mark.timeout(150)
 def test_ranks_that_do_not_end_are_ended(job):
     started = job("ignores", "--grace", "1")
     started.process.send_signal(signal.SIGTERM)
@@ -114,7 +114,7 @@ def test_ranks_that_do_not_end_are_ended(job):
     assert "ranks have not ended 1 s after SIGTERM" in errors
 
 
-@pytest.mark.time_limit(150)
+@pytest.mark.timeout(150)
 def test_a_second_signal_does_not_wait(job):
     started = job("ignores", "--grace", "1000")
     started.process.send_signal(signal.SIGTERM)
@@ -124,7 +124,7 @@ def test_a_second_signal_does_not_wait(job):
     assert status in (128 + signal.SIGTERM, 128 + signal.SIGINT)  # both may be taken at once
 
 
-@pytest.mark.time_limit(150)
+@pytest.mark.timeout(150)
 def test_the_status_is_what_the_program_chose(job):
     started = job("chooses")
     started.process.send_signal(signal.SIGTERM)
@@ -132,7 +132,7 @@ def test_the_status_is_what_the_program_chose(job):
     assert status == 17, errors
 
 
-@pytest.mark.time_limit(150)
+@pytest.mark.timeout(150)
 def test_other_signals_go_on_to_the_ranks(job):
     started = job("is told")
     started.process.send_signal(signal.SIGUSR1)
@@ -140,14 +140,14 @@ def test_other_signals_go_on_to_the_ranks(job):
     assert status == 0 and all("told" in started.log(r) for r in range(RANKS)), errors
 
 
-@pytest.mark.time_limit(150)
+@pytest.mark.timeout(150)
 def test_ranks_end_when_the_command_is_killed(job):
     started = job("ignores")
     started.process.kill()
     started.check_gone()
 
 
-@pytest.mark.time_limit(150)
+@pytest.mark.timeout(150)
 def test_ranks_end_when_the_launcher_is_killed(job):
     started = job("ignores")
     children = Path(f"/proc/{started.process.pid}/task/{started.process.pid}/children")

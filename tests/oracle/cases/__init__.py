@@ -1,0 +1,1 @@
+"""Cases of op types, by families; importing `families` registers all."""
