@@ -50,7 +50,12 @@ def find_function(library: Any, name: str) -> Any:
 
 
 class _Threads:
-    """The number of threads of an OpenBLAS: lowered to one while somebody is in ``with``."""
+    """The number of threads of an OpenBLAS: lowered to one while somebody is in ``with``.
+
+    A product has little time for it: less than a microsecond, where ``threadpoolctl.limit`` takes
+    four to six. And steps run in several threads, of which that (from 3.8 on) lets only one set the
+    number, while the calls of the others do nothing.
+    """
 
     def __init__(self, read: Callable[[], int], write: Callable[[int], Any]) -> None:
         self._read = read

@@ -41,13 +41,14 @@ class _Flags:
                                   **options)
 
     def _parse(self, arguments: list[str] | None = None) -> list[str]:
-        """Take the flags out of `arguments`; returns the rest."""
+        """Take the flags out of `arguments`; returns the rest.
+
+        A flag that they do not give keeps its value, the default or what the program has set.
+        """
         given = sys.argv[1:] if arguments is None else arguments
-        found, rest = self._parser.parse_known_args(self._with_values(given))
-        set_by_program = {k: v for k, v in self._values.items()
-                          if v != self._parser.get_default(k)}
+        found, rest = self._parser.parse_known_args(
+            self._with_values(self._with_two_dashes(given)), argparse.Namespace(**self._values))
         self._values.update(vars(found))
-        self._values.update(set_by_program)
         self.__dict__["_parsed"] = True
         for check in self._checks:
             message = check(self._values)
@@ -102,6 +103,17 @@ class _Flags:
 
     def __dir__(self) -> list[str]:
         return sorted([*super().__dir__(), *self._values])
+
+    def _with_two_dashes(self, arguments: list[str]) -> list[str]:
+        """The arguments, known flags with one dash as if they had two; all is text after ``--``."""
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        return [f"-{text}" if self._has_one_dash(text) else text
+                for text in arguments[:end]] + arguments[end:]
+
+    def _has_one_dash(self, argument: str) -> bool:
+        name = argument[1:].partition("=")[0]
+        return argument.startswith("-") and (
+            name in self._values or name.removeprefix("no") in self._booleans)
 
     def _with_values(self, arguments: list[str]) -> list[str]:
         """A boolean flag before what is no boolean gets a value, so that it does not take that."""

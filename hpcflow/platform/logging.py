@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import logging as _logging
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 __all__ = ["DEBUG", "ERROR", "FATAL", "INFO", "WARN", "debug", "error", "fatal", "flush",
@@ -13,7 +17,8 @@ DEBUG, INFO, WARN = _logging.DEBUG, _logging.INFO, _logging.WARNING
 ERROR, FATAL = _logging.ERROR, _logging.CRITICAL
 
 _logger = _logging.getLogger("hpcflow")
-_counts: dict[Any, int] = {}
+# Calls so far of a line of a program, by its file and number.
+_counts: defaultdict[tuple[str, int], Iterator[int]] = defaultdict(itertools.count)
 
 
 def _ready() -> _logging.Logger:
@@ -69,16 +74,20 @@ def log_if(level: int, msg: str, condition: bool, *args: Any) -> None:
         log(level, msg, *args)
 
 
+def _calls_before() -> int:
+    """The number of calls before this one from the line that called the caller."""
+    frame = sys._getframe(2)
+    return next(_counts[frame.f_code.co_filename, frame.f_lineno])
+
+
 def log_every_n(level: int, msg: str, n: int, *args: Any) -> None:
-    """Log the first and then every n-th of the calls with this message."""
-    count = _counts[msg] = _counts.get(msg, -1) + 1
-    log_if(level, msg, not count % n, *args)
+    """Log the first and then every n-th of the calls from this line of the program."""
+    log_if(level, msg, not _calls_before() % n, *args)
 
 
 def log_first_n(level: int, msg: str, n: int, *args: Any) -> None:
-    """Log the first `n` of the calls with this message."""
-    count = _counts[msg] = _counts.get(msg, -1) + 1
-    log_if(level, msg, count < n, *args)
+    """Log the first `n` of the calls from this line of the program."""
+    log_if(level, msg, _calls_before() < n, *args)
 
 
 def set_verbosity(v: int) -> None:

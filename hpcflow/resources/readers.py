@@ -239,10 +239,11 @@ class Reader(SharedHandle):
         """Read ahead in the current file."""
         ahead: list[Record] = []
         source, error, ended, size = self._source, None, False, 0
+        most, most_bytes = tuning.READER_AHEAD_RECORDS, tuning.READER_AHEAD_BYTES
         try:
             if source is None:
                 source = self.records.open(work)
-            while len(ahead) < tuning.READER_AHEAD_RECORDS and size < tuning.READER_AHEAD_BYTES:
+            while len(ahead) < most and size < most_bytes:
                 record = next(source, None)
                 if record is None:
                     ended = True

@@ -17,11 +17,11 @@ def encode_table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
     """A table of entries whose keys rise; uncompressed."""
     table, index = bytearray(), []
     block: list[tuple[bytes, bytes]] = []
-    size = 0
+    size, most = 0, tuning.TABLE_BLOCK_BYTES
     for key, value in entries:
         block.append((key, value))
         size += len(key) + len(value)
-        if size >= tuning.TABLE_BLOCK_BYTES:
+        if size >= most:
             index.append((key, _add_block(table, block)))
             block, size = [], 0
     if block:
@@ -32,9 +32,9 @@ def encode_table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 def _add_block(table: bytearray, entries: list[tuple[bytes, bytes]]) -> bytes:
     """Append a block to a table; returns the handle that says where it is."""
-    block, restarts = bytearray(), [0]
+    block, restarts, distance = bytearray(), [0], tuning.TABLE_RESTARTS
     for number, (key, value) in enumerate(entries):
-        if number and number % tuning.TABLE_RESTARTS == 0:
+        if number and number % distance == 0:
             restarts.append(len(block))
         block += write_varint(0) + write_varint(len(key)) + write_varint(len(value)) + key + value
     for number in (*restarts, len(restarts)):

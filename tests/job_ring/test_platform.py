@@ -173,3 +173,14 @@ def test_logging(capsys):
     assert hf.logging.get_verbosity() == hf.logging.INFO
     hf.logging.info("seen %d", 1)
     hf.logging.debug("not seen")
+
+
+def test_logging_counts_the_calls_of_a_line(monkeypatch):
+    logged = []
+    monkeypatch.setattr(hf.logging, "log", lambda level, msg, *args: logged.append(msg % args))
+    for step in range(5):  # the message is another one each time, the line is the same
+        hf.logging.log_every_n(hf.logging.INFO, f"every second: {step}", 2)
+        hf.logging.log_first_n(hf.logging.INFO, f"first two: {step}", 2)
+    hf.logging.log_first_n(hf.logging.INFO, "another line: %d", 1, 5)
+    assert logged == ["every second: 0", "first two: 0", "first two: 1", "every second: 2",
+                      "every second: 4", "another line: 5"]

@@ -10,6 +10,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.compiler.ir.step_graph import RECV
+from hpcflow.host import tuning
 from hpcflow.runtime.cluster import agreement, lane, master
 from hpcflow.runtime.wire import wire
 
@@ -120,7 +121,7 @@ def test_a_value_of_unknown_shape_that_the_receiver_cannot_hold(target, monkeypa
     with hf.Session(target) as session:
         assert session.run(total, {n: 100_000}) == 100_000
         monkeypatch.setattr(lane, "np", shim)
-        monkeypatch.setattr(master, "DRAIN_SECONDS", 0.3)
+        monkeypatch.setattr(tuning.runtime, "STEP_DRAIN_SECONDS", 0.3)
         start = time.monotonic()
         with pytest.raises(hf.errors.ResourceExhaustedError, match="no room for it"):
             session.run(total, {n: 1_000_000})

@@ -11,8 +11,7 @@ from thresholds import forget_loops, lower, set_threshold, use_pool
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler.native import fusion
-from hpcflow.host import threads
+from hpcflow.host import threads, tuning
 from hpcflow.kernels.training import block_rules, ftrl_rules, moment_rules, update_rules
 from hpcflow.loops import compiling
 
@@ -37,9 +36,9 @@ def pool(monkeypatch):
 
 
 def small_parts(monkeypatch):
-    for name, value in (("_LARGE", 1), ("_FUSED_SECONDS", 0.0), ("_BLOCK_BYTES", 4096),
-                        ("_LEAST_PART", 64)):
-        monkeypatch.setattr(fusion, name, value)
+    for name, value in (("FUSION_LARGE", 1), ("FUSION_FUSED_SECONDS", 0.0),
+                        ("FUSION_BLOCK_BYTES", 4096), ("FUSION_LEAST_PART", 64)):
+        monkeypatch.setattr(tuning.compiler, name, value)
 
 
 def random_program(random, kind, shape, compiles):

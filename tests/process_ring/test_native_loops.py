@@ -12,7 +12,7 @@ import hpcflow as hf
 from hpcflow import config, errors
 from hpcflow.compiler.native import native_loops, native_memory
 from hpcflow.compiler.native.native_loops import NativeLoop
-from hpcflow.host import blas, threads
+from hpcflow.host import blas, threads, tuning
 from hpcflow.loops import call_list, compiling, packed_gemm
 from hpcflow.loops.call_list import Call, Operand
 
@@ -543,7 +543,7 @@ def test_panels_make_products_of_single_floats_where_bits_need_not_be_kept(graph
 
 
 def test_large_products_that_one_thread_would_make_keep_their_lines(graph, calls, monkeypatch):
-    monkeypatch.setattr(blas, "_ALONE", 0)
+    monkeypatch.setattr(tuning.host, "BLAS_ALONE", 0)
     monkeypatch.setattr(blas, "is_small", lambda multiplications: False)
     x = hf.placeholder(hf.float32, [TIME, 5, UNITS])
     with hf.Session() as session:

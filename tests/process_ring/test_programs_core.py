@@ -194,3 +194,8 @@ def test_flags_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AttributeError, match="absent"):
         program.absent  # noqa: B018
     assert program._parse([]) == []
+    rest = ["-other", "-5", "--", "-count=8"]
+    program.where, program.fast = "set", False
+    given = ["program", "-count=9", "-where", "there", "-nosure"]
+    assert program([*given, *rest], known_only=True) == ["program", *rest]
+    assert (program.count, program.where, program.sure, program.fast) == (9, "there", False, False)

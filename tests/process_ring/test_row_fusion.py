@@ -280,6 +280,7 @@ def test_an_end_of_one_block_is_the_reduction():
         np.testing.assert_allclose(found, expected[None], rtol=1e-15)
 
 
+
 def test_few_rows_still_run_as_compiled_loops(graph, monkeypatch):
     """Where the number of rows is not known, runs over one shape have calls inside."""
     lower(monkeypatch, "COMPILE_WORTH_SECONDS")

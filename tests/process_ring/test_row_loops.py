@@ -9,8 +9,8 @@ from thresholds import lower, set_threshold, use_pool
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler.native import row_blocks, row_programs
-from hpcflow.host import threads
+from hpcflow.compiler.native import row_programs
+from hpcflow.host import threads, tuning
 from hpcflow.loops import compiling
 
 pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
@@ -23,8 +23,8 @@ def loops(monkeypatch):
     """Loops are compiled after the first step, and run in three threads; those that have run."""
     lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     monkeypatch.setattr(compiling, "_programs", PROGRAMS)
-    for name in ("FEWEST", "LARGE"):
-        monkeypatch.setattr(row_blocks, name, 1)
+    for name in ("ROWS_FEWEST", "ROWS_LARGE"):
+        monkeypatch.setattr(tuning.compiler, name, 1)
     lower(monkeypatch, "FUSION_ROWS_SECONDS", "ROWS_PIECE", "PARALLEL_LARGE_BYTES")
     pool = threads.Pool(3)
     use_pool(monkeypatch, pool)

@@ -170,9 +170,6 @@ ADDED_MOST_BYTES = 1 << 18
 #: Rows of a part for which they are: fewer cost more calls than copies.
 ADDED_FEWEST_TERMS = 16
 
-# ---- compiler.native.native_products
-#: Forms of products that are remembered.
-PRODUCTS_MOST_FORMS = 1024
 
 # ---- compiler.native.native_steps
 #: Lines of a loop whose steps are made one after the other: they compile quickly.
