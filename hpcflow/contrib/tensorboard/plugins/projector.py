@@ -7,8 +7,9 @@ import os
 from typing import Any
 
 from hpcflow.platform.file_io import write_string_to_file
+from hpcflow.train.checkpoint_state import latest_checkpoint
+from hpcflow.train.embedding_files import CONFIG_FILE, write_embeddings
 
-CONFIG_FILE = "projector_config.pbtxt"
 _MESSAGES = ("EmbeddingInfo", "ProjectorConfig", "SpriteMetadata")
 
 
@@ -16,7 +17,9 @@ def visualize_embeddings(summary_writer: Any, config: Any) -> None:
     """Write a ``ProjectorConfig`` to the log directory of a writer, where TensorBoard finds it.
 
     The embeddings are variables of the checkpoints in that directory, by name; their
-    ``metadata_path`` and ``sprite.image_path`` are relative to it.
+    ``metadata_path`` and ``sprite.image_path`` are relative to it. TensorBoard does not read
+    checkpoints in HDF5, so each save into the directory writes an embedding without a
+    ``tensor_path`` as a table, ``NAME.checkpoint.tsv``, and names it there.
 
     Raises ``ValueError`` for a writer without a log directory.
     """
@@ -26,6 +29,9 @@ def visualize_embeddings(summary_writer: Any, config: Any) -> None:
     from google.protobuf import text_format
 
     write_string_to_file(os.path.join(logdir, CONFIG_FILE), text_format.MessageToString(config))
+    saved = latest_checkpoint(logdir)
+    if saved:
+        write_embeddings(saved)
 
 
 def __getattr__(name: str) -> Any:
