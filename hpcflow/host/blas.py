@@ -292,6 +292,11 @@ def is_small(multiplications: int) -> bool:
     return multiplications <= _SMALL
 
 
+def has_one_thread(multiplications: int) -> bool:
+    """True for products that `dot` computes by one thread at any time."""
+    return multiplications <= _ALONE or is_small(multiplications) and not may_try()
+
+
 def alone() -> contextlib.AbstractContextManager[None]:
     """A context in which products of NumPy have one thread each.
 

@@ -17,21 +17,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from hpcflow import config
-from hpcflow.loops import entries, objects
+from hpcflow.loops import entries, import_closure, objects
+from hpcflow.loops.programs import Loop
 
 _FIRST_LINE = b"hpcflow loop 1\n"
 _MOST_FILES = 4096  # the oldest are removed
-#: Modules whose text is part of every loop.
-_COMMON = ("hpcflow.loops.programs", "hpcflow.loops.entries", "hpcflow.loops.numba_code",
-           "hpcflow.loops.direct_code", "hpcflow.loops.address_loops", "hpcflow.loops.channel_code",
-           "hpcflow.loops.program_code", "hpcflow.loops.row_code",
-           "hpcflow.loops.formulas", "hpcflow.loops.call_list",
-           "hpcflow.loops.packed_gemm", "hpcflow.loops.vector_math")
 
 
 def directory() -> Path | None:
@@ -54,9 +48,12 @@ def _directory(setting: str) -> Path | None:
     return path if is_own and os.access(path, os.W_OK) else None
 
 
-def name_of(loop: Any) -> str:
-    """The name of a loop's code: another one for whatever may change the code."""
-    parts = [*_surroundings(), _text_of(type(loop).__module__), type(loop).__qualname__,
+def name_of(loop: Loop) -> str:
+    """The name of a loop's code: another one for whatever may change the code. These are the loop's
+    class, key and arguments, the text of all modules that take part in writing it, and where the
+    code is written and runs."""
+    kind = type(loop)
+    parts = [*_surroundings(), *_texts(kind.__module__), kind.__module__, kind.__qualname__,
              *loop.key, repr(loop.arguments)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
 
@@ -64,15 +61,15 @@ def name_of(loop: Any) -> str:
 @functools.lru_cache(maxsize=1)
 def _surroundings() -> tuple[str, ...]:
     versions = [importlib.metadata.version(name) for name in ("numba", "llvmlite")]
-    return (*versions, np.__version__, sys.version, objects.processor(),
-            *[_text_of(module) for module in _COMMON])
+    return *versions, np.__version__, sys.version, objects.processor()
 
 
 @functools.lru_cache(maxsize=64)
-def _text_of(module: str) -> str:
-    """A checksum of a module's text."""
-    path = getattr(importlib.import_module(module), "__file__", None)
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else module
+def _texts(module: str) -> list[str]:
+    """The names and checksums of a module and of all that it imports."""
+    found = import_closure.closure(module)
+    return [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+            for name, path in sorted(found.items())]
 
 
 def read(name: str) -> entries.Code | None:

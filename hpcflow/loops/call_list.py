@@ -2,7 +2,8 @@
 
 Where Numba is installed, one compiled function reads such a list and makes the calls; it takes no
 lock of the interpreter, so that several threads run lists at the same time, each over rows of its
-own. What is called is what ``np.dot`` and the ufuncs call: the bits are theirs.
+own. What is called is what ``np.dot`` and the ufuncs call: the bits are theirs, of a product only
+for all rows at once, since the order in which a BLAS adds may follow from their number.
 """
 
 from __future__ import annotations
@@ -40,13 +41,11 @@ class Call(NamedTuple):
 
     Attributes:
         kind: one of the above.
-        function, data: addresses; of a product by panels (see ``panel_products``), how many
-            registers wide these are, and how many terms make a chain; of an added product, the
-            registers of a tile and the rows of a part.
+        function, data: addresses; of a product by panels (see ``packed_gemm``), how many registers
+            wide these are, and 0; of an added product, the registers of a tile and the rows of a
+            part.
         inner: of a product, the columns of `first`.
-        start, even: of panels, what the first chain is added to, and what the halves of the last
-            terms are rounded up to a multiple of.
-        addend: what is added to a product by panels of one chain, whose columns lie side by side.
+        addend: what is added to a product by panels, whose columns lie side by side.
     """
 
     kind: int
@@ -57,8 +56,6 @@ class Call(NamedTuple):
     first: Operand
     second: Operand
     made: Operand
-    start: int = 0
-    even: int = 1
     addend: Operand | None = None
 
     def words(self) -> list[int]:
@@ -66,12 +63,11 @@ class Call(NamedTuple):
         operands = [self.first, self.made] if self.kind == UNARY else [
             self.first, self.second, self.made]
         is_whole = all(o.row == self.columns * o.column for o in operands)
-        words = [self.kind, self.function, self.data, self.columns, self.inner,
-                 self.start if self.kind == PANELS else int(is_whole)]
+        words = [self.kind, self.function, self.data, self.columns, self.inner, int(is_whole)]
         for operand in (self.first, self.second, self.made):
             words += [operand.slot, operand.offset, operand.row, operand.column]
         more = self.addend or Operand(-1, 0, 0)
-        return [*words, self.even, more.slot, more.offset, more.row]
+        return [*words, more.slot, more.offset, more.row]
 
 
 # ---------------------------------------------------------------- what is called
@@ -157,11 +153,11 @@ _SOURCE = f"""def loop(calls, slots, scratch, count, start, stop):
             made = slots[calls[c, 14], t] + calls[c, 15] + start * calls[c, 16]
             if kind == {PANELS}:
                 addend = 0
-                if calls[c, 19] >= 0:
-                    addend = slots[calls[c, 19], t] + calls[c, 20] + start * calls[c, 21]
-                panels(rows, columns, calls[c, 4], (function, data, calls[c, 18], calls[c, 5]),
+                if calls[c, 18] >= 0:
+                    addend = slots[calls[c, 18], t] + calls[c, 19] + start * calls[c, 20]
+                panels(rows, columns, calls[c, 4], function,
                        first, calls[c, 8] // calls[c, 9], second, made,
-                       calls[c, 16] // calls[c, 17], addend, calls[c, 21] // calls[c, 17])
+                       calls[c, 16] // calls[c, 17], addend, calls[c, 20] // calls[c, 17])
                 continue
             if kind == {ADDED_PRODUCT}:
                 made = (slots[calls[c, 14], t]
@@ -199,15 +195,15 @@ _SOURCE = f"""def loop(calls, slots, scratch, count, start, stop):
 class _Runner(compiling.Loop):
     """The function for `jit`: ``loop(calls, slots, scratch, count, start, stop)`` makes all `calls`
     of `count` iterations for the rows from `start` to `stop`; `scratch` has
-    `SCRATCH` words for each of them."""
+    `SCRATCH` words for each of them. The BLAS that it calls may count in integers of 64 bits."""
 
-    key = "", _SOURCE
+    def __init__(self, has_wide_integers: bool) -> None:
+        self.has_wide_integers = has_wide_integers
+        self.key = f"{64 if has_wide_integers else 32}", _SOURCE
 
     def typed(self) -> Any:
         """See `jit.Loop`."""
-        found = _products()
-        assert found is not None
-        single, double = (_multiplication(name, found.has_wide_integers)
+        single, double = (_multiplication(name, self.has_wide_integers)
                           for name in ("FloatType", "DoubleType"))
         return compiling.typed_text(_SOURCE, _signature, apply=application(), byte=_byte(),
                               single=single, double=double, panels=packed_gemm.compiled(),
@@ -216,9 +212,8 @@ class _Runner(compiling.Loop):
 
 def runner() -> compiling.Compiled | None:
     """What runs lists, once it is compiled; None where nothing could be called."""
-    if not compiling.enabled() or _products() is None:
-        return None
-    return compiling.compiled(_Runner())
+    found = _products() if compiling.enabled() else None
+    return None if found is None else compiling.compiled(_Runner(found.has_wide_integers))
 
 
 def _signature(types: Any) -> tuple:

@@ -22,12 +22,12 @@ _AT_ONCE = 8  # rows that are added up before their sum is
 _AHEAD = 1 << 12
 
 
-def code_of_sums(dtype: str, name: str) -> Code:
+def code_of_sums(name: str, dtype: str) -> Code:
     """The code of a `loops.ChannelSums`; for `name` see `direct_code.code_from`."""
     return code_from(name, lambda module: written(_Sums(module, dtype)))
 
 
-def code_of_gradient(dtype: str, name: str) -> Code:
+def code_of_gradient(name: str, dtype: str) -> Code:
     """The code of a `loops.ChannelGradient`; for `name` see `direct_code.code_from`."""
     return code_from(name, lambda module: written(_Gradient(module, dtype)))
 

@@ -109,6 +109,8 @@ def _engine() -> Any:
 
 @functools.lru_cache(maxsize=1)
 def processor() -> str:
-    """What machine code depends on: the processor and its features."""
+    """What machine code depends on: the kind of machine and system, with the width of addresses,
+    and the processor and its features."""
     binding = importlib.import_module("llvmlite.binding")
-    return f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
+    return (f"{binding.get_process_triple()} {binding.get_host_cpu_name()} "
+            f"{binding.get_host_cpu_features().flatten()}")

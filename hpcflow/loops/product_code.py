@@ -17,7 +17,7 @@ from hpcflow.loops.program_code import number_type
 _LIBERTIES = ("reassoc", "contract", "nsz")
 
 
-def code_of(dtype: str, m: int, k: int, n: int, flip_a: bool, flip_b: bool, name: str) -> Code:
+def code_of(name: str, dtype: str, m: int, k: int, n: int, flip_a: bool, flip_b: bool) -> Code:
     """The code of a `loops.SmallProducts`; for `name` see `direct_code.code_from`."""
     return code_from(name, lambda module: written(
         _Products(module, dtype, (m, k, n), flip_a, flip_b)))

@@ -10,8 +10,8 @@ from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import FLAT, Array, Code, Integer, Kind, Real
 
 
-def code_of(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequence,
-            name: str) -> Code:
+def code_of(name: str, dtype: str, arrays: int, scalars: int, steps: Sequence,
+            stores: Sequence) -> Code:
     """The code of a `loops.Program` of these arguments; for `name` see `direct_code.code_from`."""
 
     def body_in(module: Any) -> _Body:

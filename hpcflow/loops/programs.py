@@ -28,7 +28,9 @@ class Loop:
     """What can be compiled: one function for all of the same key.
 
     Another process makes the loop again from its class and its arguments: these are numbers,
-    strings, None, and tuples of such.
+    strings, None, and tuples of such. Machine code is kept by them, by the text of all modules that
+    the module of the class imports, by the processor and the versions of libraries
+    (`cache.name_of`): whatever else the code depends on has to be an argument.
 
     Attributes:
         is_quick: it takes a few milliseconds, nearly all of them without the interpreter.
@@ -54,11 +56,9 @@ class Loop:
 
     def code(self, name: str) -> Code:
         """Machine code of this name."""
-        return _module("numba_code").code_of(self.typed(), name)
+        from hpcflow.loops import numba_code
 
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f"{__package__}.{name}")
+        return numba_code.code_of(self.typed(), name)
 
 
 class Program(Loop):
@@ -77,7 +77,9 @@ class Program(Loop):
 
     def code(self, name: str) -> Code:
         """See `Loop`."""
-        return _module("program_code").code_of(*self.arguments, name)
+        from hpcflow.loops import program_code
+
+        return program_code.code_of(name, *self.arguments)
 
 
 class RowUpdates(Loop):
@@ -99,7 +101,9 @@ class RowUpdates(Loop):
 
     def code(self, name: str) -> Code:
         """See `Loop`."""
-        return _module("row_code").code_of_updates(*self.arguments, name)
+        from hpcflow.loops import row_code
+
+        return row_code.code_of_updates(name, *self.arguments)
 
 
 class RowCopies(Loop):
@@ -113,7 +117,9 @@ class RowCopies(Loop):
 
     def code(self, name: str) -> Code:
         """See `Loop`."""
-        return _module("row_code").code_of_copies(*self.arguments, name)
+        from hpcflow.loops import row_code
+
+        return row_code.code_of_copies(name, *self.arguments)
 
 
 class SmallProducts(Loop):
@@ -131,7 +137,9 @@ class SmallProducts(Loop):
 
     def code(self, name: str) -> Code:
         """See `Loop`."""
-        return _module("product_code").code_of(*self.arguments, name)
+        from hpcflow.loops import product_code
+
+        return product_code.code_of(name, *self.arguments)
 
 
 class ChannelSums(Loop):
@@ -150,7 +158,9 @@ class ChannelSums(Loop):
 
     def code(self, name: str) -> Code:
         """See `Loop`."""
-        return _module("channel_code").code_of_sums(*self.arguments, name)
+        from hpcflow.loops import channel_code
+
+        return channel_code.code_of_sums(name, *self.arguments)
 
 
 class ChannelGradient(Loop):
@@ -168,7 +178,9 @@ class ChannelGradient(Loop):
 
     def code(self, name: str) -> Code:
         """See `Loop`."""
-        return _module("channel_code").code_of_gradient(*self.arguments, name)
+        from hpcflow.loops import channel_code
+
+        return channel_code.code_of_gradient(name, *self.arguments)
 
 
 def typed_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Typed:
@@ -185,5 +197,7 @@ def typed(loop: Callable, types: tuple, *liberties: str, is_flat: bool = False) 
     """A function for arguments of these types, with the `liberties` of Numba's ``fastmath``; the
     vectors among them may be arrays of any shape, if it `is_flat`."""
     decorator = importlib.import_module("numba").njit
-    return _module("numba_code").Typed(decorator(
+    from hpcflow.loops import numba_code
+
+    return numba_code.Typed(decorator(
         nogil=True, error_model="numpy", fastmath=set(liberties) or False)(loop), types, is_flat)

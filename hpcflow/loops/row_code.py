@@ -19,13 +19,13 @@ _AHEAD = 8  # rows
 _HASH, _HASH_SHIFT, _HASH_BITS = 40503, 7, 16
 
 
-def code_of_copies(row_dtype: str, name: str) -> Code:
+def code_of_copies(name: str, row_dtype: str) -> Code:
     """The code of a `loops.RowCopies`; for `name` see `direct_code.code_from`."""
     return code_from(name, lambda module: written(_Copies(module, row_dtype)))
 
 
-def code_of_updates(dtype: str, row_dtype: str, states: int, scalars: int, steps: Sequence,
-                    stores: Sequence, name: str) -> Code:
+def code_of_updates(name: str, dtype: str, row_dtype: str, states: int, scalars: int,
+                    steps: Sequence, stores: Sequence) -> Code:
     """The code of a `loops.RowUpdates`; for `name` see `direct_code.code_from`."""
     return code_from(name, lambda module: written(
         _Updates(module, dtype, row_dtype, states, scalars, steps, stores)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +19,8 @@ from hpcflow.loops import compiling
 
 pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 if compiling.enabled():
-    from hpcflow.loops import cache, child, objects, service
+    from hpcflow.kernels.compiled import score_loops
+    from hpcflow.loops import cache, call_list, child, import_closure, objects, service
 
 HALF = "def loop(x, y, n):\n    for i in range(x.shape[0]):\n        y[i, 0] = x[i, 0] / 2 + n\n"
 SPANS = "def loop(x, spans):\n    x[0] = spans[0][1] + 10 * spans[1][0]\n    return x[0] > 20\n"
@@ -179,6 +182,56 @@ def test_names_tell_loops_apart(folder):
              for dtype in ("float32", "float64")}
     names |= {cache.name_of(Text(HALF, kind)) for kind in SIGNATURES}
     assert len(names) == 2 + len(SIGNATURES)
+
+
+def test_names_tell_the_integers_of_a_blas_apart():
+    narrow, wide = map(call_list._Runner, (False, True))
+    assert narrow.key != wide.key and cache.name_of(narrow) != cache.name_of(wide)
+    assert wide.arguments == (True,), "the process that compiles gets them, too"
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """A copy of the package, whose texts are those that names depend on."""
+    root = tmp_path / import_closure.ROOT.name
+    shutil.copytree(import_closure.ROOT, root, ignore=lambda folder, names: [
+        n for n in names if "." in n and not n.endswith(".py") or n == "__pycache__"])
+    monkeypatch.setattr(import_closure, "ROOT", root)
+    cache._texts.cache_clear()
+    yield root
+    cache._texts.cache_clear()
+
+
+@pytest.mark.parametrize("path, expected", [
+    ("loops/packed_gemm.py", {"calls"}),  # which others do not import
+    ("loops/program_code.py", {"calls", "program", "scores"}),  # that a function imports
+    ("kernels/compiled/score_loops.py", {"scores"}),
+    ("kernels/common/parallel.py", {"scores"}),
+    ("loops/lazy_array.py", set()),
+    ("loops/__init__.py", set()),
+])
+def test_names_follow_from_the_modules_that_are_imported(copied, path, expected):
+    loops = {"calls": call_list._Runner(True), "program": compiling.Program("float32", 2, 1, *ADD),
+             "scores": score_loops._program(score_loops.DENSE, "float32", "", True)}
+    before = {name: cache.name_of(loop) for name, loop in loops.items()}
+    with (copied / path).open("a") as file:
+        file.write("# changed\n")
+    cache._texts.cache_clear()
+    assert {n for n, loop in loops.items() if cache.name_of(loop) != before[n]} == expected
+
+
+def test_all_statements_that_import_are_found():
+    for name, path in import_closure.closure("hpcflow.runtime.session.session").items():
+        expected = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                expected |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                modules = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+                expected |= {m if import_closure._file_of(m) else node.module
+                             for m in modules.values() if node.module}
+        expected = {m for m in expected if m.split(".")[0] == "hpcflow"}
+        assert expected <= set(import_closure._imports(path)), name
 
 
 def test_old_files_are_removed(folder, monkeypatch):

@@ -299,9 +299,9 @@ def test_what_a_step_has_woken_goes_before_its_end(has_edges, behind, expected):
     loop = SimpleNamespace(is_behind=lambda: bool(queue), soon=queue.append, when_idle=None)
     endpoint = SimpleNamespace(loop=loop, transport=SimpleNamespace(
         send_message=lambda rank, message: order.append("done")))
-    step = SimpleNamespace(error=None, trace=None, step_id=1,
-                           executable=SimpleNamespace(has_edges=has_edges),
-                           lane=SimpleNamespace(end=lambda: None, prepare=lambda *_: None))
+    lane = SimpleNamespace(end=lambda: None, prepare=lambda *_: None, stop=None, stopped_at=None)
+    step = SimpleNamespace(error=None, trace=None, step_id=1, deadline=None, left=[], lane=lane,
+                           executable=SimpleNamespace(has_edges=has_edges))
     Endpoint.served(endpoint, 0, 1, 0, step)
     for action in queue:
         action()

@@ -100,7 +100,7 @@ def test_a_failure_is_raised_once_by_what_follows(tmp_path, brake):
             saver.save(session, str(tmp_path / "m"), 3)
         assert hf.train.latest_checkpoint(str(tmp_path)) == path
         assert sorted(os.listdir(tmp_path)) == before
-        saver.save(session, str(tmp_path / "missing/m"), write_state=False)
+        saver.save(session, str(tmp_path / "missing/below/m"), write_state=False)
         with pytest.raises(ValueError, match="Parent directory"):
             saver.join()
         brake.error = None

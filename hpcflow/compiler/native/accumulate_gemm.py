@@ -19,6 +19,7 @@ import numpy as np
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.host import blas, memory, threads
+from hpcflow.loops import compiling
 
 _BLOCK_FLOPS = 3e8  # of a block's products, about: long beside what it costs to hand them over
 _MOST_STEPS = 64
@@ -137,7 +138,10 @@ class _Block:
         self.compute(k, blas.dot_alone)
 
     def compute_together(self) -> bool:
-        """All products, each by all threads; false if that cannot be."""
+        """All products, each by all threads; false if that cannot be, or if bits are to be kept:
+        the lines of a loop do without."""
+        if compiling.keeps_bits():
+            return False
         for k in range(len(self.parts)):
             self.compute(k, blas.dot_together)
             if self.parts[k] is None:

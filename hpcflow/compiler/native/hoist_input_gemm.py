@@ -5,6 +5,9 @@ The products of some steps are one larger product, and another core computes tho
 steps while the loop does its own. That the next elements will be read is a guess: a product is
 used only where the loop really reads the array that it was computed of, once, and a loop that
 reads in another order soon computes one product at a time. At most three blocks exist.
+
+The order in which a BLAS adds may follow from the number of rows, and whether there is another core
+decides about blocks: where bits are to be kept, each product is computed by itself.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import blas, threads
+from hpcflow.loops import compiling
 
 _BLOCK_FLOPS = 2e7  # of a block's products, about: long beside what it costs to hand them over
 _MOST_STEPS = 64
@@ -93,7 +97,7 @@ class Ahead:
                     del blocks[:k]
                     self._extend(array, value)
                 return found
-        if self.misses >= _MOST_MISSES or not _is_plain(value, matrix):
+        if self.misses >= _MOST_MISSES or compiling.keeps_bits() or not _is_plain(value, matrix):
             return self._alone(value, matrix)
         self.misses += 1
         multiplications = value.size * matrix.shape[1]

@@ -22,10 +22,9 @@ from hpcflow.compiler.native.native_memory import (
     Slot,
 )
 from hpcflow.compiler.native.native_multiplications import Multiplications
-from hpcflow.compiler.native.native_products import has_same_bits
 from hpcflow.compiler.native.native_values import Note, Unfit, Value
 from hpcflow.host import blas, threads
-from hpcflow.loops import call_list
+from hpcflow.loops import call_list, compiling
 from hpcflow.loops.call_list import Call, Operand
 
 # Rows that a thread should have: by panels, which are no more work for few rows, and by a BLAS.
@@ -48,7 +47,8 @@ class Layout(Multiplications):
     Attributes:
         calls: for the compiled function.
         added: the sums over time whose products the calls add up.
-        parts: the rows that each thread computes, of `count` threads, at least about `fewest`.
+        parts: the rows that each thread computes, of `count` threads, at least about `fewest`; all
+            of them where bits are to be kept.
         seconds: what the products of an iteration take, about.
     """
 
@@ -58,6 +58,7 @@ class Layout(Multiplications):
         self._first = first
         self.added: set[str] = set()
         self.rows = self._find_rows()
+        count = 1 if compiling.keeps_bits() else count
         self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // fewest)),
                                     fewest // _UNITS)
         self._name_variables()
@@ -246,15 +247,17 @@ class Layout(Multiplications):
     # ------------------------------------------------------------ rows
 
     def _check_products(self, fewest: int) -> None:
-        """Products of some rows must be no larger than one thread computes well, and those of a
-        BLAS have the bits that they have among all."""
-        if len(self.parts) < threads.pool().size and not all(
-                [blas.is_small(self.rows * call.inner * call.columns) for call in self.made]):
+        """Products of some rows must be no larger than one thread computes well; a BLAS wants more
+        rows. Those that keep bits must be such that the lines, too, have one thread for them."""
+        sizes = [self.rows * call.inner * call.columns for call in self.made]
+        if compiling.keeps_bits():
+            is_right = all(map(blas.has_one_thread, sizes))
+        elif len(self.parts) < threads.pool().size:
+            is_right = all(map(blas.is_small, sizes))
+        else:
+            is_right = True
+        if not is_right or self.factors and len(self.parts) > 1 and fewest < FEWEST_ROWS[-1]:
             raise Unfit
-        for factors in self.of_blas:
-            if len(self.parts) > 1 and (
-                    fewest < FEWEST_ROWS[-1] or not has_same_bits(factors)):
-                raise Unfit
 
     # ------------------------------------------------------------ memory
 

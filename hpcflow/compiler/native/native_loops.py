@@ -9,8 +9,10 @@ written in its place, one array for all of them.
 
 The lines of the loop stay, and run whenever something is not as it should be: no function yet,
 shapes that do not fit, an element that cannot be read. So each error is raised by the line it
-belongs to. The bits are the same either way, but for sums of products that are made as the loop
-goes on (``Layout._add_products_up``).
+belongs to. Products have an order of summation of their own (``packed_gemm``), as have their sums
+over time that are made as the loop goes on (``Layout.add_products_up``), so the two ways differ in
+the last bits. Where bits are to be kept (``compiling.keeps_bits``), they are the same: the calls
+are those of the lines then, with the same shapes.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from hpcflow.compiler.native.native_steps import LoopSteps, Step
 from hpcflow.compiler.native.native_values import Unfit
 from hpcflow.compiler.regions.lower import FUSED, FUSED_END, LOOP, Line, Translation
 from hpcflow.host import blas, threads
-from hpcflow.loops import call_list, parallel_for
+from hpcflow.loops import call_list, compiling, parallel_for
 
 _MOST_LAYOUTS = 16
 _FEWEST_ITERATIONS = 2
@@ -112,7 +114,7 @@ class NativeLoop:
     def layout(self, run: _Run) -> Layout | None:
         """How the calls are for values of these shapes."""
         count = threads.pool().size if threads.has_idle_cores() else 1
-        key = count, *key_of([*run.outside.values(), *run.first.values()])
+        key = count, compiling.keeps_bits(), *key_of([*run.outside.values(), *run.first.values()])
         if key not in self.layouts:
             if len(self.layouts) >= _MOST_LAYOUTS:
                 self.layouts.clear()

@@ -1,7 +1,10 @@
 """native_multiplications: the calls of a loop outside of the interpreter that multiply its values.
 
-A product is made by panels that are packed once, or by a BLAS, with the bits of the loop's line;
-the products of a sum over time are added up as their factors are made.
+A product is made by panels that are packed once, in an order of summation that is fixed (see
+``packed_gemm``), or by a BLAS: where there are no panels for its type, and where bits are to be
+kept. There the BLAS gets all rows at once, as in the loop's line, and none of its products may be
+one for which the line has several threads. The products of a sum over time are added up as their
+factors are made.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from hpcflow.compiler.native.native_memory import FIXED, SUM, Packed, Slot
-from hpcflow.compiler.native.native_products import Factors, panels_for
 from hpcflow.compiler.native.native_values import Unfit, Value, Values
 from hpcflow.loops import call_list, compiling, packed_gemm
 from hpcflow.loops.call_list import Call, Operand
@@ -26,7 +28,6 @@ class Multiplications(Values):
     Attributes:
         parts: the rows that each thread computes.
         factors: the slots of matrices that BLAS multiplies all rows by.
-        of_blas: what these products are like.
         sole: the products that only one step reads.
     """
 
@@ -35,23 +36,22 @@ class Multiplications(Values):
     def __init__(self, loop: Any, outside: dict[str, Any]) -> None:
         super().__init__(loop, outside)
         self.factors: set[int] = set()
-        self.of_blas: set[Factors] = set()
         self.sole: dict[str, Call] = {}
         self._slots_of_panels: dict[Packed, int] = {}
 
     def product(self, step: Any) -> Value:
         """That of a value in rows and a matrix from outside, perhaps with a bias."""
         name, matrix_name = step.arguments[:2]
-        value, factors = self.value(name), self._factors(step)
-        inner, columns = factors.shape[:: -1 if factors.is_flipped else 1]
+        value, factor, form = self.value(name), self._factor(step), packed_gemm.tile()
+        inner, columns = factor.shape
         made = self.new_rows((self.rows, columns), value.dtype)
         rows, into = value.over(self.rows, inner), made.over(self.rows, columns)
-        panels = panels_for(factors, step.function)
-        if panels is not None:
-            matrix = self._packed(Packed(matrix_name, factors.is_flipped, panels.vectors))
-            product = panels.call(columns, inner, rows, Operand(matrix, 0, 0), into)
+        if form is None or value.dtype != packed_gemm.DTYPE or compiling.keeps_bits():
+            product = self._product_by_blas(factor, matrix_name, rows, into)
         else:
-            product = self._product_by_blas(factors, matrix_name, rows, into)
+            packed = Packed(matrix_name, is_flipped(step), form.vectors_of(columns))
+            product = Call(call_list.PANELS, packed.vectors, 0, columns, inner, rows,
+                           Operand(self._packed(packed), 0, 0), into)
         self.made.append(product)
         bias = self._bias(step)
         if bias is not None:
@@ -61,32 +61,31 @@ class Multiplications(Values):
             self.sole[step.target] = product
         return made
 
-    def _factors(self, step: Any) -> Factors:
-        """What the factors of a product are like."""
+    def _factor(self, step: Any) -> np.ndarray:
+        """The matrix that a value is multiplied by, as a view if its transpose is meant."""
         name, matrix_name = step.arguments[:2]
         value, factor = self.value(name), self.value_outside(matrix_name)
-        is_flipped = bool(step.line.node.attrs.get("transpose_b"))
         same = self.values.get(matrix_name)
         if factor.ndim != 2 or value.dtype != factor.dtype or (
                 same is not None and same.slot == value.slot):
             raise Unfit
-        inner, columns = factor.shape[:: -1 if is_flipped else 1]
+        factor = factor.T if is_flipped(step) else factor
+        inner, columns = factor.shape
         size = value.dtype.itemsize
         if (value.shape != (self.rows, inner)
                 or min(self.rows, inner, columns) < 2  # a vector is multiplied in other ways
                 or not (factor.flags.c_contiguous or factor.flags.f_contiguous)
                 or value.strides[1] != size or value.strides[0] < inner * size):
             raise Unfit
-        return Factors(tuple(self.parts), factor.shape, factor.flags.c_contiguous, is_flipped,
-                       value.dtype.name)
+        return factor
 
     def join_sum(self, product: Call) -> bool:
         """If the last call only adds to a product by panels that nothing else reads, let the
         product be made then, and added to as it is made; true if so."""
         last, size = self.made[-1], packed_gemm.DTYPE.itemsize
         found = call_list.loop_of(np.add, packed_gemm.DTYPE.name)
-        if product.kind != call_list.PANELS or product.data < product.inner or (
-                found is None or last[:3] != (call_list.BINARY, *found)):
+        if product.kind != call_list.PANELS or found is None or (
+                last[:3] != (call_list.BINARY, *found)):
             return False
         place = next(k for k, call in enumerate(self.made) if call is product)
         other = last.second if last.first == product.made else last.first
@@ -105,17 +104,14 @@ class Multiplications(Values):
             self._slots_of_panels[source] = len(self.slots) - 1
         return self._slots_of_panels[source]
 
-    def _product_by_blas(self, factors: Factors, name: str, rows: Operand, made: Operand) -> Call:
-        found, slot = call_list.product_of(factors.dtype), self.value(name).slot
+    def _product_by_blas(self, factor: np.ndarray, name: str, rows: Operand,
+                         made: Operand) -> Call:
+        found, slot = call_list.product_of(factor.dtype.name), self.value(name).slot
         if found is None:
             raise Unfit
-        inner, columns = factors.shape[:: -1 if factors.is_flipped else 1]
-        size = rows.column
-        strides = (columns * size, size) if factors.is_by_rows != factors.is_flipped else (
-            size, inner * size)
         self.factors.add(slot)
-        self.of_blas.add(factors)
-        return Call(*found, 0, columns, inner, rows, Operand(slot, *strides), made)
+        inner, columns = factor.shape
+        return Call(*found, 0, columns, inner, rows, Operand(slot, *factor.strides), made)
 
     def _bias(self, step: Any) -> Value | None:
         """What is added to a product, if anything."""
@@ -154,3 +150,8 @@ class Multiplications(Values):
                             packed_gemm.DTYPE) for k, call in zip(plan.products, calls)]
         self.made += calls
         return True
+
+
+def is_flipped(step: Any) -> bool:
+    """True if the second factor of a product is to be transposed."""
+    return bool(step.line.node.attrs.get("transpose_b"))

@@ -33,7 +33,6 @@ class Step(NamedTuple):
     target: str
     arguments: tuple[str, ...]
     line: Line
-    function: Any = None  # that multiplies in the line of a product
 
 
 class LoopSteps:
@@ -131,8 +130,7 @@ class LoopSteps:
         target = line.targets[0] if line.targets else ""
         if function is Ahead.product:
             _check(given[2] not in self.made)
-            ahead = self.program.globals[self._maker(given[0]).function]
-            return Step("product", target, (given[1], given[2], given[0]), line, ahead.args[0])
+            return Step("product", target, (given[1], given[2], given[0]), line)
         b, node = line.bound, line.node
         _check(b is not None and b.kernel is not None and not b.moves)
         assert b is not None and b.kernel is not None
@@ -162,7 +160,7 @@ class LoopSteps:
             _check(b.kernel.mode == SYNC and not node.attrs.get("transpose_a")
                    and is_own(b.kernel)
                    and given[1] not in self.made)
-            return Step("product", target, given, line, function)
+            return Step("product", target, given, line)
         if is_call(line, _POPS):
             if target not in self.program.scalars:
                 return Step("pop", target, given, line)

@@ -151,7 +151,7 @@ def take_rows(params: np.ndarray, rows: Any) -> Any:
 def _row_copies(params: np.ndarray, rows: Any) -> compiling.Compiled | None:
     """The loop that copies rows, which may yet have to be compiled; None if there is none."""
     if not (compiling.enabled() and params[:1].nbytes % _WORD == 0 and params.flags.aligned
-            and params.dtype.kind != "O" and params.ctypes.data % _WORD == 0
+            and params.dtype.kind != "O" and memory.address_of(params) % _WORD == 0
             and rows.flags.c_contiguous and rows.flags.aligned):
         return None
     return compiling.compiled(_copies_program(compiling.name_of(rows.dtype)))

@@ -33,7 +33,8 @@ class TaskServer:
     """One task of a cluster, served by this process.
 
     `addresses` maps (job, index) to address: ``mpi://RANK`` is a rank of the communicator, any
-    other address only names a task; the task's own with port 0 stands for a name that is free.
+    other address only names a task. Port 0 of a task that is alone stands for a name that is free;
+    other tasks could not find one that is chosen so.
     """
 
     def __init__(self, addresses: dict[tuple[str, int], str], job: str, index: int,
@@ -44,7 +45,8 @@ class TaskServer:
                 None, None, f"Task /job:{job}/task:{index} is not in the cluster: it has {have}")
         self.endpoint: Endpoint
         self.network = network or _network_for(addresses)
-        if addresses[(job, index)].endswith(":0") and isinstance(self.network, ProcessNetwork):
+        is_alone = len(addresses) == 1 and isinstance(self.network, ProcessNetwork)
+        if is_alone and addresses[(job, index)].endswith(":0"):
             addresses = {**addresses, (job, index): unused_addresses(1)[0]}
         self.address = addresses[(job, index)]
         self.names = {f"/job:{j}/replica:0/task:{i}": a for (j, i), a in addresses.items()}
@@ -352,8 +354,8 @@ def _meet_at_end() -> None:
 
 
 def unused_addresses(count: int) -> list[str]:
-    """Addresses that no server of this process has."""
+    """Addresses that no server of this process has, of the range of ports that nobody registers."""
     with _lock:
-        free = (f"localhost:{number}" for number in itertools.count(1)
+        free = (f"localhost:{number}" for number in itertools.count(49152)
                 if f"grpc://localhost:{number}" not in _servers)
         return list(itertools.islice(free, count))
