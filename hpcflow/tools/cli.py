@@ -57,7 +57,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End the program with status 2 and one line."""
-        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
+        self.exit(2, f"{self.prog}: error: {message} (--help lists the options)\n")
 
 
 def command_parser(name: str, description: str | None, **options: Any) -> CommandParser:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -126,17 +127,28 @@ def _start(name: str, command: list[str]) -> Attempt:
         env.update({k: v for k, v in os.environ.items() if k.startswith("SLURM_")})
         process = subprocess.Popen([*command, sys.executable, "-c", PROBE, folder], env=env,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True)
-        status: int | None
+                                   stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        status: int | None = None
         try:
             said, _ = process.communicate(timeout=tuning.LAUNCH_SECONDS)
             status = process.returncode
         except subprocess.TimeoutExpired:
-            process.terminate()
-            said, _ = process.communicate()
-            status = None
+            said = _end(process)
+        except BaseException:
+            _end(process)
+            raise
         notes = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))]
     return Attempt(name, command, status, notes, said)
+
+
+def _end(process: subprocess.Popen) -> str:
+    """End a job: by the launcher, and after a while all of it; what it said."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=tuning.LAUNCH_GRACE_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0]
 
 
 def _shared_folder(name: str) -> str | None:

@@ -27,6 +27,7 @@ from hpcflow.train.checkpoint_state import (
     get_checkpoint_mtimes,
     update_checkpoint_state,
 )
+from hpcflow.train.embedding_files import write_embeddings
 from hpcflow.train.saving_graph import BackgroundOps, background_ops, build_saver_def
 
 if TYPE_CHECKING:
@@ -208,6 +209,8 @@ class Saver:
             update_checkpoint_state(target.directory, saved, self.last_checkpoints,
                                     target.latest_filename, self._save_relative_paths)
             self._delete_old(target.meta_graph_suffix)
+        if saved is not None:
+            write_embeddings(saved)
         if target.write_meta_graph:
             with sess.graph.as_default():
                 self.export_meta_graph(_meta_graph_filename(path, target.meta_graph_suffix),

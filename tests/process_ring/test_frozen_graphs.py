@@ -127,6 +127,47 @@ def test_embeddings_to_show(tmp_path):
     assert 'tensor_name: "words"' in text
 
 
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_tables_of_embeddings_lie_beside_the_checkpoint(order, tmp_path, session):
+    table = np.arange(6, dtype=np.float32).reshape(3, 2) / 4
+    with hf.variable_scope("layer"):
+        variable = hf.Variable(table, name="words")
+    hf.Variable([1.0], name="other")
+    session.run(hf.global_variables_initializer())
+    config = projector.ProjectorConfig()
+    config.embeddings.add(tensor_name="layer/words:0")
+    config.embeddings.add(tensor_name="given", tensor_path="given.tsv")
+    saver = hf.train.Saver()
+    with hf.summary.FileWriter(str(tmp_path)) as writer:
+        if order == "before":
+            saver.save(session, str(tmp_path / "model"))
+        projector.visualize_embeddings(writer, config)
+    if order == "after":
+        saver.save(session, str(tmp_path / "model"))
+    read = np.loadtxt(tmp_path / "layer_words.checkpoint.tsv", delimiter="\t")
+    np.testing.assert_array_equal(read, table)
+    told = (tmp_path / "projector_config.pbtxt").read_text()
+    assert 'tensor_path: "layer_words.checkpoint.tsv"' in told
+    session.run(variable.assign(table + 1))
+    saver.save(session, str(tmp_path / "model"), 7)  # anew with every save
+    read = np.loadtxt(tmp_path / "layer_words.checkpoint.tsv", delimiter="\t")
+    np.testing.assert_array_equal(read, table + 1)
+    assert not (tmp_path / "given.tsv").exists()
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("nonsense {", "projector_config.pbtxt"), ('embeddings { tensor_name: "no" }', "no variable"),
+    ('embeddings { tensor_name: "other" }', "expected a matrix")])
+def test_a_table_that_cannot_be_written_costs_no_checkpoint(text, expected, tmp_path, session,
+                                                            caplog):
+    variable = hf.Variable([1.0], name="other")
+    session.run(variable.initializer)
+    (tmp_path / "projector_config.pbtxt").write_text(text)
+    assert hf.train.Saver().save(session, str(tmp_path / "model"))
+    assert expected in caplog.text
+    assert hf.train.latest_checkpoint(str(tmp_path))
+
+
 def frozen(build, by_handle, feeds):
     """Node types of the frozen graph that `build` makes; its value is that of the graph."""
     with hf.Graph().as_default() as graph, hf.Session() as session:

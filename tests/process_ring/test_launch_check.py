@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from hpcflow.tools import launch_check
 from hpcflow.tools.launch_check import Attempt, launch_commands, offered_pmis, troubles
 
 
@@ -70,3 +73,23 @@ def test_srun_is_tried_with_what_it_lists(tmp_path, monkeypatch):
 
 def test_srun_that_lists_nothing_is_tried_with_pmix(tmp_path):
     assert offered_pmis(fake(tmp_path, "srun", "exit 1")) == ["pmix"]
+
+
+def test_a_job_that_stands_still_is_ended(tmp_path, monkeypatch):
+    pids = tmp_path / "pids"
+    stuck = fake(tmp_path, "stuck", f"trap '' TERM\necho $$ > {pids}\necho waiting\n"
+                 "sleep 1000 & wait; sleep 1000")
+    monkeypatch.setattr(launch_check, "LAUNCH_SECONDS", 3.0)
+    monkeypatch.setattr(launch_check, "_GRACE", 0.2)
+    monkeypatch.setattr(launch_check, "launch_commands", lambda n: [("stuck", [stuck])])
+    (found,) = launch_check.check_launchers(2)
+    assert found["status"] is None and "did not end within" in found["troubles"][0]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pids.read_text()), 0)
+
+
+def test_a_launcher_that_fails_is_told(tmp_path, monkeypatch):
+    failing = fake(tmp_path, "srun", "echo 'mpi/pmix: can not load PMIx library' >&2; exit 1")
+    monkeypatch.setattr(launch_check, "launch_commands", lambda n: [("srun", [failing])])
+    (found,) = launch_check.check_launchers(2)
+    assert found["ranks"] == 0 and "no plugin for this PMI" in found["troubles"][0]

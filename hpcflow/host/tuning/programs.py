@@ -80,3 +80,6 @@ READY_FIRST_PAUSE_SECONDS = 0.02
 
 #: Seconds that a job started by doctor may take before it counts as hanging.
 LAUNCH_SECONDS = 90.0
+
+#: Seconds that a launcher which is told to end has to end its ranks.
+LAUNCH_GRACE_SECONDS = 10.0

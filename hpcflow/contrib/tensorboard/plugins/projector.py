@@ -7,11 +7,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.platform.file_io import write_string_to_file
+from hpcflow.train.checkpoint_state import latest_checkpoint
+from hpcflow.train.embedding_files import CONFIG_FILE, write_embeddings
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-CONFIG_FILE = "projector_config.pbtxt"
 _MESSAGES = ("EmbeddingInfo", "ProjectorConfig", "SpriteMetadata")
 
 
@@ -19,7 +20,9 @@ def visualize_embeddings(summary_writer: Any, config: Message) -> None:
     """Write a ``ProjectorConfig`` to the log directory of a writer, where TensorBoard finds it.
 
     The embeddings are variables of the checkpoints in that directory, by name; their
-    ``metadata_path`` and ``sprite.image_path`` are relative to it.
+    ``metadata_path`` and ``sprite.image_path`` are relative to it. TensorBoard does not read
+    checkpoints in HDF5, so each save into the directory writes an embedding without a
+    ``tensor_path`` as a table, ``NAME.checkpoint.tsv``, and names it there.
 
     Raises ``ValueError`` for a writer without a log directory.
     """
@@ -29,6 +32,9 @@ def visualize_embeddings(summary_writer: Any, config: Message) -> None:
     from google.protobuf import text_format
 
     write_string_to_file(os.path.join(logdir, CONFIG_FILE), text_format.MessageToString(config))
+    saved = latest_checkpoint(logdir)
+    if saved:
+        write_embeddings(saved)
 
 
 def __getattr__(name: str) -> Any:
