@@ -21,6 +21,7 @@ class NodeAsOp:
         self.name = named.name
         self.type = named.type
         self.creation_site = node.creation_site
+        self._original_op = getattr(named, "_original_op", None)
 
 
 def node_error(cls: Callable[[Any, Any, str], _E], message: str, node: Node,
