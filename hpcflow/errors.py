@@ -333,6 +333,11 @@ def op_context(
     if site is not None:
         filename, lineno, function = site
         parts.append(f"created at {_short_path(filename)}:{lineno} in {function}")
+    original = getattr(op, "_original_op", None)
+    if original is not None and original.creation_site is not None:
+        filename, lineno, function = original.creation_site
+        parts.append(f"for op '{original.name}' created at {_short_path(filename)}:{lineno} in "
+                     f"{function}")
     return ", ".join(parts)
 
 

@@ -103,7 +103,7 @@ summary: graph ops.* metagraph
 mpi: graph ops.* autodiff optimizers framework host loops comm compiler.distribute runtime.*
 train: graph ops.* framework optimizers layers storage comm runtime.* metagraph summary
 saved_model: graph ops.* storage metagraph train
-graph_util: graph ops.* storage metagraph train
+graph_util: graph ops.* storage metagraph train kernels compiler compiler.*
 extending: graph kernels runtime.executor
 placement: graph kernels compiler compiler.* simulator
 api: graph

@@ -293,7 +293,8 @@ class Walk:
         function = _gradient_function(op)
         if function is None:
             return
-        with self.graph.name_scope(f"{op.name}_grad"), self._place(op):
+        with self.graph.name_scope(f"{op.name}_grad"), self._place(op), (
+                self.graph._original_op(op)):
             grads = [_or_zeros(op, i, g) for i, g in enumerate(grads)]
             in_grads = _checked(op, function(op, *grads))
             if self._options.gate:

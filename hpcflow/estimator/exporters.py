@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 from collections.abc import Callable
 from typing import Any
 
 from hpcflow.platform import logging
+from hpcflow.train.training_util import summary_iterator
 
 
 class Exporter:
@@ -93,7 +95,9 @@ class BestExporter(_SavedModelExporter):
 
     Args:
         name, serving_input_receiver_fn, assets_extra, as_text: as of the others.
-        event_file_pattern: for the 1.x API.
+        event_file_pattern: of the files, below the model's directory, in which the results of
+            earlier evaluations stand: the best of them is still to be beaten after a restart.
+            None: a new process exports its first evaluation.
         compare_fn: ``compare_fn(best_eval_result=, current_eval_result=)`` is true if the second
             is better; by default if its loss is smaller.
         exports_to_keep: how many; None for all.
@@ -101,7 +105,7 @@ class BestExporter(_SavedModelExporter):
 
     def __init__(self, name: str = "best_exporter",
                  serving_input_receiver_fn: Callable | None = None,
-                 event_file_pattern: str = "eval/*.tfevents.*",
+                 event_file_pattern: str | None = "eval/*.tfevents.*",
                  compare_fn: Callable[..., bool] = _loss_smaller,
                  assets_extra: dict | None = None, as_text: bool = False,
                  exports_to_keep: int | None = 5) -> None:
@@ -110,13 +114,18 @@ class BestExporter(_SavedModelExporter):
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
         _check_count(exports_to_keep)
         self._kept, self._better = exports_to_keep, compare_fn
+        self._pattern = event_file_pattern
         self._best: dict | None = None
+        self._model_dir: str | None = None
 
     def export(self, estimator: Any, export_path: str, checkpoint_path: str | None,
                eval_result: dict, is_the_final_export: bool) -> bytes | None:
         """See Exporter."""
-        if self._best is not None and not self._better(
-                best_eval_result=self._best, current_eval_result=eval_result):
+        if self._pattern and self._model_dir != estimator.model_dir:
+            self._model_dir = estimator.model_dir
+            pattern = os.path.join(estimator.model_dir, self._pattern)
+            self._best = self._best_before(pattern, eval_result)
+        if not self._is_better(eval_result):
             return None
         logging.info("Performing best model export.")
         self._best = eval_result
@@ -124,6 +133,33 @@ class BestExporter(_SavedModelExporter):
                               is_the_final_export)
         _keep_last(export_path, self._kept)
         return path
+
+    def _is_better(self, result: dict) -> bool:
+        return self._best is None or self._better(best_eval_result=self._best,
+                                                  current_eval_result=result)
+
+    def _best_before(self, pattern: str, current: dict) -> dict | None:
+        """The best result in event files, but for the last, if that is `current`."""
+        results = _results_in(pattern)
+        self._best = None
+        if results and results[-1][0] == current.get("global_step"):
+            del results[-1]
+        for _, result in results:
+            if self._is_better(result):
+                self._best = result
+        return self._best
+
+
+def _results_in(pattern: str) -> list[tuple[int, dict]]:
+    """Global step and values of the evaluations in event files, in order of time."""
+    events = [event for path in glob.glob(pattern) for event in summary_iterator(path)]
+    found = []
+    for event in sorted(events, key=lambda event: event.wall_time):
+        values = {value.tag: value.simple_value for value in event.summary.value
+                  if value.HasField("simple_value")}
+        if "loss" in values:
+            found.append((event.step, values))
+    return found
 
 
 def _check_count(number: int | None) -> None:

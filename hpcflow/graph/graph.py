@@ -177,7 +177,7 @@ class Graph(Elements, Collections, ScopedGraph):
         full_name = self._op_name(name or op_def.name.lstrip("_"))
         op = Operation.__new__(Operation)
         op._fill(self, op_def, full_name, inputs, self._control_inputs_for(inputs), attrs,
-                 output_types)
+                 output_types, original_op=self._scopes.original)
         try:
             if self._control_flow_context is not None:
                 self._control_flow_context.AddOp(op)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -78,6 +79,7 @@ class _Scopes(threading.local):
         self.gradient_overrides: dict[str, str] = {}
         self.gradient = ""
         self.container = ""
+        self.original: Operation | None = None
         self.context: Any = None
 
 
@@ -180,6 +182,15 @@ class ScopedGraph:
             yield
         finally:
             self._scopes.devices = devices
+
+    @contextlib.contextmanager
+    def _original_op(self, op: Operation) -> Iterator[None]:
+        """Note in operations made inside that `op` is what they were made for: as its gradient."""
+        outer, self._scopes.original = self._scopes.original, op
+        try:
+            yield
+        finally:
+            self._scopes.original = outer
 
     @reentrant
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:

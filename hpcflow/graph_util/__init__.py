@@ -13,9 +13,12 @@ from hpcflow.graph_util.graph_defs import (
     tensor_shape_from_node_def_name,
     write_placement,
 )
+from hpcflow.graph_util.memory import MemoryEstimate, estimate_memory
 
 __all__ = [
+    "MemoryEstimate",
     "convert_variables_to_constants",
+    "estimate_memory",
     "extract_sub_graph",
     "must_run_on_cpu",
     "remove_training_nodes",

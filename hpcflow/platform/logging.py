@@ -91,8 +91,8 @@ def log_first_n(level: int, msg: str, n: int, *args: Any) -> None:
 
 
 def set_verbosity(v: int) -> None:
-    """Log messages of level `v` and above."""
-    _logger.setLevel(v)
+    """Log messages of level `v` and above: those of the library itself too."""
+    _ready().setLevel(v)
 
 
 def get_verbosity() -> int:

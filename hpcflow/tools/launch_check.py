@@ -183,7 +183,8 @@ def _reason(attempt: Attempt, ranks: int) -> str:
     words = " ".join(line.strip() for line in attempt.said.splitlines()
                      if set(line.strip()) - set("-=*"))[-300:]
     if attempt.status is None:
-        return (f"the job did not end within {tuning.LAUNCH_SECONDS:.0f} s: ranks wait for each other, "
+        return (f"the job did not end within {tuning.LAUNCH_SECONDS:.0f} s: ranks wait for each "
+                "other, "
                 f"mostly because of a firewall or a network that MPI cannot use; it said: {words}")
     return (f"{len(attempt.ranks)} of {ranks} ranks met, and the launcher ended with status "
             f"{attempt.status}; it said: {words or 'nothing'}")

@@ -139,3 +139,37 @@ def test_the_estimate_is_printed_on_request(capsys):
     finally:
         config.flags.reload()
     assert "about 4,0" in (text := capsys.readouterr().err) and "4,000  e" in text
+
+
+def branches(count, side):
+    """Built level by level."""
+    x = hf.placeholder(hf.float32, [side, side])
+    values = [x * float(i) for i in range(count)]
+    for level in hf.sin, hf.cumsum, hf.reduce_max:
+        values = [level(v) for v in values]
+    return x, hf.add_n(values)
+
+
+def test_branches_run_one_after_the_other_where_that_needs_less():
+    x, out = branches(20, 1000)
+    _, peak = scheduled(out, [x])
+    assert peak.nbytes < 9_000_000
+    found = hf.graph_util.estimate_memory(out, [x])["/job:localhost/replica:0/task:0"]
+    assert found.bytes < 9_000_000 and found.largest[0][0] == 4_000_000 and found.op_name
+
+
+def test_the_order_of_construction_stays_where_it_needs_no_more():
+    x, out = branches(20, 10)
+    names, _ = scheduled(out, [x])
+    assert before(names, "Sin_18", "Sin_19", "Cumsum")
+
+
+def test_memory_of_the_tasks_of_a_cluster():
+    cluster = hf.train.ClusterSpec({"ps": ["a:1"], "worker": ["b:1"]})
+    with hf.device("/job:worker/task:0"):
+        x = hf.random_uniform([1000, 1000])
+        y = hf.reduce_sum(hf.exp(x))
+    found = hf.graph_util.estimate_memory([y], cluster=cluster)
+    assert found["/job:worker/replica:0/task:0"].bytes >= 4_000_000
+    with pytest.raises(hf.errors.InvalidArgumentError, match="no such device"):
+        hf.graph_util.estimate_memory(y)

@@ -11,7 +11,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import estimator as est
-from hpcflow.estimator import ModeKeys
+from hpcflow.estimator import ModeKeys, evaluation
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(120, 4).astype(np.float32)
@@ -59,7 +59,7 @@ def test_training_goes_on_from_the_checkpoint(tmp_path):
         estimator.train(NUMBERS, steps=0)
 
 
-def test_evaluation_is_of_the_whole_data(tmp_path):
+def tevaluation_is_of_the_whole_data(tmp_path):
     estimator = made(tmp_path)
     untrained = estimator.evaluate(ONCE)
     assert untrained["global_step"] == 0
@@ -298,3 +298,22 @@ def test_the_task_of_the_environment(monkeypatch):
         est.RunConfig(save_checkpoints_steps=5, save_checkpoints_secs=5)
     with pytest.raises(ValueError, match="not supported"):
         est.RunConfig().replace(cluster_spec=1)
+
+
+def test_the_best_export_of_before_a_restart_is_kept(tmp_path):
+    def exports(losses, **options):
+        exporter = est.BestExporter("best", receiver, **options)
+        for loss in losses:
+            step[0] += 10
+            result = {"loss": np.float32(loss), evaluation.GLOBAL_STEP: step[0]}
+            evaluation._write(estimator.eval_dir(), result)
+            directory = str(tmp_path / "export" / "best")
+            yield exporter.export(estimator, directory, None, result, False) is not None
+
+    step = [0]
+    estimator = made(tmp_path).train(NUMBERS, steps=2)
+    assert list(exports([3.0, 2.0, 2.5])) == [True, True, False]
+    assert list(exports([2.5, 1.5])) == [False, True]
+    assert list(exports([1.6], event_file_pattern="eval/*.tfevents.*")) == [False]
+    assert list(exports([1.6], event_file_pattern=None)) == [True]
+    assert list(exports([1.7], event_file_pattern="nowhere/*")) == [True]

@@ -160,3 +160,17 @@ def test_no_memory_when_a_value_is_received(session, monkeypatch):
     monkeypatch.undo()
     with hf.Session(session._target, graph=session.graph) as other:
         np.testing.assert_array_equal(other.run(a, {x: value}, OPTIONS), wanted)
+
+
+def test_what_is_inside_a_loop_is_not_waited_for(session, live, monkeypatch):
+    """The loop is part of a region, which ends with it."""
+    lower(monkeypatch, "late_receives.LEAST_GAIN")
+    x = hf.placeholder(hf.float32, [20, SIZE])
+    with hf.device("/job:worker/task:0"):
+        looped = hf.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, v * 2.0), [0, x])[1]
+    with hf.device("/job:worker/task:1"):
+        w = hf.fill([SIZE, SIZE], np.float32(0.01)) + hf.reduce_sum(x) * 0
+    with hf.device("/job:worker/task:0"):
+        out = hf.matmul(looped, w)
+    got = session.run(out, {x: np.ones([20, SIZE], np.float32)}, OPTIONS)
+    np.testing.assert_allclose(got, np.full([20, SIZE], 8 * SIZE * 0.01), 1e-4)

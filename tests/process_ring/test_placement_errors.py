@@ -188,3 +188,34 @@ def test_colocation_merges_partial_constraints(graph):
     b.op._attrs["_class"] = [b"loc:@a"]
     found = place(graph, placer(WORKER0, PS0, PS1), [b.op])
     assert found["a"] == found["b"] == PS1
+
+
+@pytest.mark.parametrize("where", ["alone", "folded", "outside"])
+@pytest.mark.parametrize("device", ["/job:worker/task:3/gpu:9", "/cpu:7"])
+def test_devices_that_do_not_exist_are_noticed(graph, where, device):
+    with hf.device(device):
+        c = hf.constant(1.0, name="here")
+    fetch = {"alone": c, "folded": c + 2.0, "outside": hf.constant(3.0)}[where]
+    with hf.Session() as session, pytest.raises(
+            hf.errors.InvalidArgumentError, match=f"'here'.*{device[-1]}'; no such device"):
+        session.run(fetch)
+    soft = hf.Session(config=hf.ConfigProto(allow_soft_placement=True))
+    if device == "/cpu:7":
+        assert soft.run(fetch) in (1, 3)
+    else:
+        with pytest.raises(hf.errors.InvalidArgumentError, match="no such device"):
+            soft.run(fetch)
+
+
+@pytest.mark.parametrize("where", ["folded", "outside"])
+def test_colocation_with_two_devices_is_noticed(graph, where):
+    with hf.device("/cpu:0"):
+        a = hf.Variable(1.0, use_resource=False)
+    with hf.device("/cpu:1"):
+        b = hf.Variable(1.0, use_resource=False)
+    with hf.colocate_with(a), hf.colocate_with(b):
+        c = hf.constant(3.0)
+    fetch = c + 1 if where == "folded" else hf.constant(1.0)
+    with hf.Session(config=hf.ConfigProto(device_count={"CPU": 2})) as session, pytest.raises(
+            hf.errors.InvalidArgumentError, match="Cannot colocate nodes"):
+        session.run(fetch)

@@ -169,16 +169,16 @@ def test_the_log_has_what_becomes_constant(graph, capsys):
 
 
 def test_the_log_changes_nothing(graph, capsys):
-    """A dead branch that no device can run is in nobody's way, logged or not."""
+    """A branch that no device can run is an error, dead or not and logged or not."""
     def build():
         with hf.device("/cpu:7"):
             return hf.square(2.0, name="nowhere")
 
     y = hf.cond(hf.constant(True), lambda: hf.constant(1.0), build)
-    with cpus() as session:
-        expected = session.run(y)
-    with cpus(log_device_placement=True) as session:
-        assert session.run(y) == expected
+    for options in {}, {"log_device_placement": True}:
+        with cpus(**options) as session, pytest.raises(
+                hf.errors.InvalidArgumentError, match=r"nowhere.*no such device"):
+            session.run(y)
     assert "nowhere" not in capsys.readouterr().out
 
 

@@ -102,8 +102,9 @@ class _Part:
     def _measure(self, order: list[Node]) -> None:
         now = 0.0
         root = FrameInfo("", None)
+        # Loops inside of regions too: what they repeat does not stand for the end of a region.
         frames = assign_frames(order, root, same_everywhere) if any(
-            n.type in ENTER_TYPES and not n.absorbed for n in order) else {}
+            [n.type in ENTER_TYPES for n in order]) else {}
         for node in order:
             key = self.key[node]
             self.begins.setdefault(key, now)

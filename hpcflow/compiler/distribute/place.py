@@ -140,6 +140,7 @@ class Placer:
         self.log = log
         self.pinned = pinned
         self.costs = costs
+        self.is_alone = _parse(default_device).job == "localhost"  # not a task of a cluster
         self._cache: dict[Any, str] = {}
         self._noted: dict[str, tuple[str, str]] = {}  # op name -> type, device
 
@@ -225,19 +226,30 @@ class Placer:
 
     # ------------------------------------------------------------ groups
 
+    def check_exists(self, node: Node) -> None:
+        """Raise ``InvalidArgumentError`` if no device fits the request of a node.
+
+        Other tasks of a cluster, which nothing has needed so far, may have any devices.
+        """
+        task = _task_part(node.device)
+        if not self.is_alone and not any([_matches(task, d.name) for d in self.devices]):
+            return
+        wanted = task if self.soft else node.device
+        if not any([_matches(wanted, d.name) for d in self.devices]):
+            raise self._unknown_device(node.device, [node], node)
+
+    def check_colocated(self, nodes: list[Node]) -> None:
+        """Raise ``InvalidArgumentError`` if nodes are colocated whose requests contradict."""
+        self._join_colocated(nodes, {})
+
     def _groups(self, graph: StepGraph) -> dict[Node, _Group]:
         """The nodes that do not stand alone: joined by colocation, reference edges and handles.
 
         Nodes are colocated with an op also where the op is not part of the step: with each other.
         """
         groups: dict[Node, _Group] = {}
-        anchors: dict[bytes, Node] = {}
-        named: dict[bytes, Node] | None = None
+        self._join_colocated(graph.nodes, groups)
         for node in graph.nodes:
-            for name in node.attrs.get(COLOCATION_ATTR, ()):
-                if named is None:
-                    named = {COLOCATION_PREFIX + n.name.encode(): n for n in graph.nodes}
-                self._join(groups, node, anchors.setdefault(name, named.get(name, node)))
             refs = ref_inputs(node)
             for i, (source, index) in enumerate(node.inputs):
                 dtype = source.dtypes[index]
@@ -247,6 +259,15 @@ class Placer:
                         and _agree(node.device, source.device)):
                     self._join(groups, node, source)
         return groups
+
+    def _join_colocated(self, nodes: list[Node], groups: dict[Node, _Group]) -> None:
+        anchors: dict[bytes, Node] = {}
+        named: dict[bytes, Node] | None = None
+        for node in nodes:
+            for name in node.attrs.get(COLOCATION_ATTR, ()):
+                if named is None:
+                    named = {COLOCATION_PREFIX + n.name.encode(): n for n in nodes}
+                self._join(groups, node, anchors.setdefault(name, named.get(name, node)))
 
     def _join(self, groups: dict[Node, _Group], a: Node, b: Node) -> None:
         one = groups.get(a) or groups.setdefault(a, _Group(a))

@@ -7,6 +7,8 @@ things depart from it:
   frees its gradient at once, instead of keeping all gradients to the end of the step.
 - What needs no input (a fill, random numbers) waits until its first reader is next.
 - What leads to another task comes before what does not: the others wait for it.
+- Where the values of a whole chain after the other need less memory at the peak, that is the base:
+  branches that were built level by level do not all begin before the first ends.
 
 A read of a variable that is free to come before an update still does, and operations with side
 effects keep their order among each other. Only the order is fixed here, and with it the estimate
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -25,6 +28,7 @@ from hpcflow.compiler.ir.effects import is_pure, is_state, state_of
 from hpcflow.compiler.ir.sizes import bytes_of
 from hpcflow.compiler.ir.step_graph import (
     BACK_EDGE_TYPES,
+    ENTER_TYPES,
     FEED,
     FETCH,
     SEND,
@@ -51,11 +55,23 @@ _ORDERLESS = re.compile(
 def schedule(nodes: list[Node]) -> PeakMemory:
     """Set ``node.order`` of a task's nodes to their place in the order; returns the estimate of
     the memory that values take at the peak."""
-    plan = _Schedule(topological(nodes))
+    ordered = topological(nodes)
+    plan = _Schedule(ordered)
     order = plan.run()
+    if plan.peak.nbytes >= tuning.SCHEDULE_LARGE_BYTES and not any([_keeps_order(n) for n in ordered]):
+        deep = _Schedule(ordered, depth_first=True)
+        deep_order = deep.run()
+        if deep.peak.nbytes < plan.peak.nbytes * (1 - tuning.SCHEDULE_LEAST_GAIN):
+            plan, order = deep, deep_order
     for place, node in enumerate(order):
         node.order = place
     return plan.peak
+
+
+def _keeps_order(node: Node) -> bool:
+    """True for what other tasks start in the same order, and for what begins a loop, of which a
+    value's bytes say little."""
+    return is_early(node.type) or node.type in ENTER_TYPES
 
 
 def lifetimes(order: list[Node]) -> dict[Port, tuple[int, int]]:
@@ -63,6 +79,15 @@ def lifetimes(order: list[Node]) -> dict[Port, tuple[int, int]]:
     plan = _Schedule(order)
     return {port: (nbytes, max(plan.readers[port], default=plan.place[port[0]]))
             for port, nbytes in plan.sizes.items()}
+
+
+def peak_of(nodes: list[Node]) -> PeakMemory:
+    """The estimate for the nodes of a task in the order that they have."""
+    plan = _Schedule(sorted(nodes, key=lambda node: node.order))
+    for i in range(len(nodes)):
+        plan._account(i)
+    plan._note_largest()
+    return plan.peak
 
 
 def leading_to_others(order: list[Node]) -> set[Node]:
@@ -98,9 +123,10 @@ class PeakMemory:
 
 
 class _Schedule:
-    """List scheduling over the positions of `nodes`, which are sorted producers first."""
+    """List scheduling over the positions of `nodes`, which are sorted producers first; with
+    `depth_first` in the order in which what ends the step would ask for values."""
 
-    def __init__(self, nodes: list[Node]) -> None:
+    def __init__(self, nodes: list[Node], depth_first: bool = False) -> None:
         self.nodes = nodes
         self.place = {n: i for i, n in enumerate(nodes)}
         self.after: list[list[int]] = [[] for _ in nodes]  # by dependency
@@ -116,7 +142,7 @@ class _Schedule:
                 self.reads[i].append(root)
         self.gives = self._given()
         self._prefer()
-        self.keys = self._keys()
+        self.keys = self._keys(self._by_depth() if depth_first else range(len(nodes)))
         self.peak = PeakMemory()
         self.done = [False] * len(nodes)
         self.alive: dict[Port, None] = {}
@@ -234,10 +260,28 @@ class _Schedule:
 
     # ------------------------------------------------------------ order
 
-    def _keys(self) -> list[tuple]:
-        """What is taken first of what is ready."""
+    def _by_depth(self) -> list[int]:
+        """The position of each node in a walk from the last nodes back, one input after the
+        other: a chain is walked as a whole."""
+        found: dict[int, int] = {}
+        walk = [i for i in reversed(range(len(self.nodes))) if not self.after[i]]
+        while walk:
+            i = walk[-1]
+            node = self.nodes[i]
+            sources = [self.place[s] for s in [*(s for s, _ in node.inputs), *node.controls]
+                       if s.type not in BACK_EDGE_TYPES]
+            missing = [] if i in found else [j for j in sources if j not in found]
+            if missing:
+                walk.extend(reversed(missing))
+                continue
+            found.setdefault(i, len(found))
+            walk.pop()
+        return [found[i] for i in range(len(self.nodes))]
+
+    def _keys(self, places: Iterable[int]) -> list[tuple]:
+        """What is taken first of what is ready, of nodes that should have these places."""
         count = len(self.nodes)
-        when = [float(i) for i in range(count)]
+        when = [float(place) for place in places]
         urgent = [False] * count
         for i in range(count - 1, -1, -1):
             node = self.nodes[i]
@@ -275,11 +319,12 @@ class _Schedule:
                 else:
                     heappush(heap, self.keys[j])
             eager.extend(self._last_readers(i))
-        if self.peak.node is not None:
-            largest = sorted(((self.sizes[p], p[0]) for p in self._at_peak),
-                             key=lambda e: -e[0])
-            self.peak.largest = [e for e in largest[:5] if e[0]]
+        self._note_largest()
         return order
+
+    def _note_largest(self) -> None:
+        largest = sorted(((self.sizes[p], p[0]) for p in self._at_peak), key=lambda e: -e[0])
+        self.peak.largest = [e for e in largest[:5] if e[0]]
 
     def _is_free(self, i: int) -> bool:
         return not (self.missing[i] or self.held[i] or self.done[i])

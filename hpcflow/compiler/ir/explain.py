@@ -21,6 +21,7 @@ class NodeAsOp:
         self.name = named.name
         self.type = named.type
         self.creation_site = node.creation_site
+        self._original_op = getattr(named, "_original_op", None)
 
 
 def node_error(cls: Callable[[Any, Any, str], _E], message: str, node: Node,
@@ -48,11 +49,15 @@ def explain(error: BaseException, node: Node, inputs: list, where: str,
     return explained
 
 
+# NumPy's words, in a ValueError, for more bytes than there are addresses.
+_TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
+
+
 def _classify(error: Exception) -> tuple[type[OpError], str]:
     if isinstance(error, OpError):
         return type(error), error.message
     text = str(error) or type(error).__name__
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or text.startswith(_TOO_LARGE):
         return errors.ResourceExhaustedError, f"Out of memory: {text}"
     if isinstance(error, NotImplementedError):
         return errors.UnimplementedError, text

@@ -31,6 +31,10 @@ EDGE_SHORT_BYTES = 1 << 20
 # ---- compiler.distribute.schedule
 #: Of a value that nobody needs to wait for: its message is as short as any.
 SCHEDULE_SMALL_BYTES = 1024
+#: Bytes at the peak of a part from which on another order is tried.
+SCHEDULE_LARGE_BYTES = 1 << 20
+#: The part of the peak that the other order must save.
+SCHEDULE_LEAST_GAIN = 0.05
 
 # ---- compiler.emit.codegen
 #: Pieces of compiled code that are kept: more than the steps of a program have.

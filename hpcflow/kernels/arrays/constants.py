@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow.base.formats.array_protos import is_uniform
 from hpcflow.dtypes import c_name
+from hpcflow.kernels.common.sizes import check_count
 from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.shapes import TensorShape
@@ -61,6 +62,7 @@ def _fill_shape(dims: np.ndarray) -> tuple[int, ...]:
     shape = tuple(dims.tolist())
     if shape and min(shape) < 0:
         raise invalid(f"Fill dimensions must be >= 0, but are {shown(shape)}")
+    check_count(shape)
     return shape
 
 
@@ -108,19 +110,14 @@ def _range_length(start: Any, limit: Any, delta: Any) -> int:
     if not (limit - start if delta > 0 else start - limit) >= 0:  # one of them may be NaN
         relation, sign = ("<=", ">") if delta > 0 else (">=", "<")
         raise invalid(f"Requires start {relation} limit when delta {sign} 0: {start}/{limit}")
-    if isinstance(start, int):
-        length = -((start - limit) // delta)
-        if length >= _MOST:  # NumPy would count them in float64, and make none
-            raise MemoryError(f"a range of {length} elements")
-        return length
-    length = np.ceil(abs((limit - start) / delta))
-    if not length < _MOST:
-        raise invalid(f"Requires ((limit - start) / delta) <= {_MOST}: ({limit} - {start}) / "
-                      f"{delta}")
+    is_exact = isinstance(start, int)
+    length = -((start - limit) // delta) if is_exact else np.ceil(abs((limit - start) / delta))
+    if not length < 2 ** 63:
+        raise invalid(f"Requires ((limit - start) / delta) <= {2 ** 63 - 1}: ({limit} - {start}) "
+                      f"/ {delta}")
+    if length >= 1 << 60:  # more than any memory holds; NumPy would count them in float64
+        raise MemoryError(f"a range of {int(length)} elements")
     return int(length)
-
-
-_MOST = 1 << 60  # elements of a range: more than any memory holds
 
 
 @kernel("LinSpace", fresh=True, host_inputs=(0, 1, 2))

@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcflow.host import memory
 from hpcflow.host.tuning import loops as tuning
+from hpcflow.kernels.common.sizes import check_count
 from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.loops import strided_copy
@@ -71,6 +72,7 @@ def _tile(x: Any, counts: list) -> Any:
     for i, count in enumerate(counts):
         if count < 0:
             raise invalid(f"Expected multiples[{i}] >= 0, but got {count}")
+    check_count((*counts, *x.shape))
     if (type(x) is np.ndarray and x.nbytes * math.prod(counts) >= tuning.COPY_LARGE_BYTES
             and set(counts) != {1}):
         return _tile_large(x, counts)

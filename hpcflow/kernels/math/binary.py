@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.common.sizes import check_count
 from hpcflow.kernels.common.strings import box
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown, ufunc
 
@@ -196,7 +197,9 @@ def _broadcast_to(node: KernelNode) -> Any:
 
     def run(x: Any, shape: Any, out: Any = None) -> Any:
         if out is None:
-            out = xp.empty(tuple(shape.tolist()) if dims is None else dims, dtype)
+            wanted = tuple(shape.tolist()) if dims is None else dims
+            check_count(wanted)
+            out = xp.empty(wanted, dtype)
         if np.ndim(x) > out.ndim:
             raise invalid(f"a value of shape {shown(x)} cannot be broadcast to shape "
                           f"{shown(out)}")

@@ -19,6 +19,7 @@ import numpy as np
 from hpcflow import config
 from hpcflow.host import memory
 from hpcflow.host.tuning import kernels as tuning
+from hpcflow.kernels.common.sizes import check_count
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _MASK = (1 << 64) - 1
@@ -43,6 +44,7 @@ def _to_dims(shape: Any) -> tuple[int, ...]:
     dims = tuple(int(d) for d in shape)
     if any(d < 0 for d in dims):
         raise invalid(f"shape must not have negative dimensions: {shown(dims)}")
+    check_count(dims)
     return dims
 
 

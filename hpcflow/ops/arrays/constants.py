@@ -250,10 +250,9 @@ def range_length(start: Any, limit: Any, delta: Any) -> int:
         relation, sign = ("<=", ">") if delta > 0 else (">=", "<")
         raise ValueError(f"Requires start {relation} limit when delta {sign} 0: "
                          f"{start}/{limit}")
-    if isinstance(start, int):
-        return -((start - limit) // delta) if delta > 0 else -((limit - start) // -delta)
-    length = np.ceil(abs((limit - start) / delta))
-    if not length < 2.0 ** 63:
+    is_exact = isinstance(start, int)
+    length = -((start - limit) // delta) if is_exact else np.ceil(abs((limit - start) / delta))
+    if not length < 2 ** 63:
         raise ValueError(f"Requires ((limit - start) / delta) <= {2 ** 63 - 1}: "
                          f"({limit} - {start}) / {delta}")
     return int(length)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -307,6 +309,7 @@ def _dense(value: IndexedSlices, dtype: DType | None = None, name: str | None = 
                          f"{value}")
     rows = raw_ops.Gather(value.dense_shape, np.int32(0))
     known = constant_value(value.dense_shape)
+    _warn_of_size(value, known)
     if known is not None:
         rows = np.int32(known[0])
     elif rows.dtype.base_dtype is not dtypes.int32:
@@ -315,6 +318,15 @@ def _dense(value: IndexedSlices, dtype: DType | None = None, name: str | None = 
 
 
 register_tensor_conversion_function(IndexedSlices, _dense)
+_MANY = 100_000_000  # elements
+
+
+def _warn_of_size(value: IndexedSlices, shape: Any) -> None:
+    count = None if shape is None else math.prod(shape.tolist())
+    if count is None or count >= _MANY:
+        told = "of unknown shape" if count is None else f"with {count} elements"
+        warnings.warn(f"Converting sparse {value} to a dense Tensor {told}. This may consume a "
+                      "large amount of memory.", stacklevel=5)
 
 # ---------------------------------------------------------------- public functions
 

@@ -13,6 +13,7 @@ from hpcflow import config
 from hpcflow.compiler.distribute.compress import Rule
 from hpcflow.compiler.distribute.place import DeviceInfo, Placer
 from hpcflow.compiler.distribute.placement_file import Placement
+from hpcflow.compiler.distribute.requests import check_requests
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.passes import PassContext, compile_parts
@@ -94,9 +95,12 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
     passes = PassContext(placer, remembered, cpu_kernel, options.recompute, rules, fed)
     fp_mode.flush()  # what is computed now is what a step would compute
     try:
-        return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
+        parts = compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
     finally:
         fp_mode.keep()
+    if fetches and fed is None:
+        check_requests(fetches[0].graph, placer)
+    return parts
 
 
 def library_of(fetches: list[Tensor | Operation], feeds: list[Tensor]) -> FunctionLibrary | None:

@@ -103,7 +103,8 @@ _TABLE: tuple[tuple[str, tuple, tuple, dict[str, Any]], ...] = (
     ("cumprod", _ROWS, _FEW_ROWS, {"axis": 1}),
     *((("reduce", dims, small, {"name": name} | ({} if axis is None else {"axis": axis}))
        for name in ("sum", "prod", "max")
-       for dims, small, axis in ((_ROWS, _FEW_ROWS, None), (_ROWS, _FEW_ROWS, 0), (_ROWS, _FEW_ROWS, 1),
+       for dims, small, axis in ((_ROWS, _FEW_ROWS, None), (_ROWS, _FEW_ROWS, 0),
+                                 (_ROWS, _FEW_ROWS, 1),
                                  (_CUBE, _CUBELET, 1), (_IMAGES, _FEW_IMAGES, [0, 1, 2]),
                                  (_IMAGES, _FEW_IMAGES, [1, 2]), ((131_072, 16), _FEW_ROWS, 1)))),
     ("reduce", _ROWS, _FEW_ROWS, {"name": "mean", "axis": 0}),

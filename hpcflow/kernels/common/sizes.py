@@ -1,0 +1,17 @@
+"""Sizes of tensors that a program gives as values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hpcflow.kernels.registry import invalid, shown
+
+_MOST = 2 ** 63  # elements of a tensor: they are counted in int64
+
+
+def check_count(dims: Sequence[int]) -> None:
+    """Raise ``InvalidArgumentError`` if a shape has more elements than can be counted."""
+    if math.prod(dims) >= _MOST:
+        raise invalid(f"Encountered overflow when multiplying the dimensions of shape "
+                      f"{shown(tuple(dims))}")
