@@ -263,6 +263,6 @@ def merge_device(spec: str | DeviceSpec | None) -> Callable[[Any], str]:
 
 
 def matches(partial: str | DeviceSpec | None, full: str | DeviceSpec | None) -> bool:
-    """Whether `full` has every field that `partial` specifies."""
+    """True if `full` agrees with `partial` in every field that `partial` specifies."""
     wanted, given = _fields_of(partial), _fields_of(full)
     return all(w is None or w == g for w, g in zip(wanted, given))

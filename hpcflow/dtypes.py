@@ -194,7 +194,7 @@ class DType:
         return self if self._is_ref_dtype else DType(self.enum + _REF_OFFSET)
 
     def is_compatible_with(self, other: DType) -> _Bool:
-        """Whether a value of type `other` may be used where this type is expected.
+        """True if a value of type `other` may be used where this type is expected.
 
         A reference is accepted for its base type, not the other way round.
         """

@@ -69,7 +69,7 @@ class OpError(Exception):
 
     @property
     def message(self) -> str:
-        """What happened and what was expected."""
+        """The error message: the fact and the expectation."""
         return self._message
 
     @property

@@ -86,7 +86,7 @@ class Dimension:
         return (Dimension, (self._value,))
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether the two sizes can be equal: equal, or at least one unknown."""
+        """True if the two sizes can be equal: they are, or at least one is unknown."""
         other = _checked(other)
         return self._value is None or other is None or self._value == other
 
@@ -250,7 +250,7 @@ class TensorShape:
         return TensorShapeProto(dim=[TensorShapeProto.Dim(size=size) for size in sizes])
 
     def is_fully_defined(self) -> bool:
-        """Whether the rank and every dimension are known."""
+        """True if the rank and every dimension are known."""
         return self._dims is not None and None not in self._dims
 
     def assert_is_fully_defined(self) -> None:
@@ -259,7 +259,7 @@ class TensorShape:
             raise ValueError(f"Shape {self} is not fully defined")
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether some fully defined shape matches both."""
+        """True if some fully defined shape matches both."""
         a, b = self._dims, as_shape(other)._dims
         if a is None or b is None:
             return True
@@ -330,7 +330,7 @@ class TensorShape:
         return len(self._dims)
 
     def __bool__(self) -> bool:
-        """Whether the rank is known."""
+        """True if the rank is known."""
         return self._dims is not None
 
     def __iter__(self) -> Iterator[Dimension]:
@@ -364,7 +364,7 @@ class TensorShape:
         return as_shape(other).concatenate(self)
 
     def __eq__(self, other: object) -> Any:
-        """Whether both hold the same knowledge (unknown equals unknown)."""
+        """True if both are the same shape, unknown parts included (unknown equals unknown)."""
         if other.__class__ is TensorShape:
             return self._dims == other._dims
         try:

@@ -102,7 +102,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return AliasModule(spec.name, _modules().get(spec.name) or _empty())
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """What ``python -m`` runs: the first source of the module, as the main program."""
+        """Return the code that ``python -m`` runs: the first source of the module, as the main
+        program."""
         from hpcflow.api.table import RAW
 
         sources = _modules()[fullname].sources if fullname in _modules() else ()
@@ -141,7 +142,7 @@ def submodule(package: str, name: str) -> ModuleType:
 
 
 def _known(package: str, name: str) -> bool:
-    """Whether the table has a module or package of this name there."""
+    """True if the table has a module or package of this name there."""
     return f"{package}.{name}" in _modules() or f"{package}.{name}" in _packages()
 
 

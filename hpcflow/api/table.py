@@ -1,4 +1,4 @@
-"""What is behind the module paths of 1.x."""
+"""The sources of the module paths of 1.x."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """What one path shows: the names of `sources` (module paths), the first that has a name
+    """The contents of one path: the names of `sources` (module paths), the first that has a name
     winning, and before them `names`, each with the ``module:object`` that it stands for."""
 
     sources: tuple[str, ...]

@@ -11,7 +11,7 @@ from hpcflow.graph.raw import raw_ops
 
 
 class AggregationMethod:
-    """How gradients of one tensor are summed.
+    """The ways to sum the gradients of one tensor.
 
     - ``ADD_N`` (the default): one AddN op over all of them, run when the last one is there.
     - ``EXPERIMENTAL_TREE``: a balanced tree of Add ops, which frees memory earlier.

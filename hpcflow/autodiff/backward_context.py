@@ -88,7 +88,7 @@ class BackwardContext(WhileContext):
     # ------------------------------------------------------------ forward values
 
     def can_read(self, loop: ControlFlowContext) -> bool:
-        """Also the tensors of the forward loops that this and outer contexts go back over."""
+        """True also for the forward loops that this context and outer ones go back over."""
         return super().can_read(loop) or self._goes_back_over(loop)
 
     def _goes_back_over(self, loop: ControlFlowContext | None) -> bool:
@@ -144,7 +144,8 @@ class BackwardContext(WhileContext):
         return self.graph.colocate_with(tensor.op, ignore_existing=True)
 
     def _push(self, stack: Tensor, tensor: Tensor) -> None:
-        """In the branch, if any, that the tensor is in; and not after the last iteration."""
+        """Push `tensor` onto the stack, in the branch, if any, that the tensor is in; and not after
+        the last iteration."""
         waits = [self._index.value.op]
         with building_in(self.graph, output_context(tensor.op), waits), self._beside(stack):
             pushed = raw_ops.StackPushV2(handle=stack, elem=tensor,
@@ -163,7 +164,7 @@ class BackwardContext(WhileContext):
 
 
 def _read_from_outside(tensor: Tensor) -> Tensor | None:
-    """The tensor outside of the loop that `tensor` is, in a branch or not; or None.
+    """Return the tensor outside of the loop that `tensor` is, in a branch or not; or None.
 
     What an iteration reads from a variable is a value of that iteration: others may write it.
     """
@@ -177,7 +178,7 @@ def _read_from_outside(tensor: Tensor) -> Tensor | None:
 
 
 def _without_identities(tensor: Tensor) -> Tensor:
-    """What `tensor` is a copy of, in the same branch."""
+    """Return the tensor that `tensor` is a copy of, in the same branch."""
     while tensor.op.type in _IDENTITIES:
         source = tensor.op.inputs[0]
         if source.op._control_flow_context is not tensor.op._control_flow_context or (

@@ -35,7 +35,7 @@ from hpcflow.ops.flow.routing import merge
 
 @RegisterGradient("Switch")
 def _switch_grad(op: Operation, *grads: Any) -> tuple:
-    """The gradient from the side that is alive."""
+    """Return the gradient of a Switch: that of the side that is alive."""
     if is_loop_switch(op):
         raise _not_by_itself(op)
     sides = list(grads)
@@ -55,7 +55,8 @@ def _switch_grad(op: Operation, *grads: Any) -> tuple:
 
 
 def _alive_with_its_values(grad: IndexedSlices, pred: Tensor, side: int) -> IndexedSlices:
-    """The rows' numbers do not depend on the gradient, so they may be alive where it is not."""
+    """Make the row numbers of `grad`, which do not depend on the gradient, alive only where its
+    values are."""
     return IndexedSlices(grad.values, switch(grad.indices, pred)[side], grad.dense_shape)
 
 
@@ -105,7 +106,7 @@ def switch_any(value: Tensor, pred: Tensor) -> list:
 
 @RegisterGradient("Merge")
 def _merge_grad(op: Operation, grad: Tensor, index_grad: object) -> list:
-    """The gradient goes to the input that was alive."""
+    """Return the gradients of a Merge: that of the input that was alive."""
     if is_loop_merge(op):
         raise _not_by_itself(op)
     branches = [t.op._control_flow_context for t in op.inputs]
@@ -128,7 +129,7 @@ def _are_branches(contexts: list) -> bool:
 
 @RegisterGradient("Enter")
 def _enter_grad(op: Operation, grad: Tensor) -> Any:
-    """Of one iteration: what the loop reads from outside has the gradient of the iteration."""
+    """Return the gradient of an Enter in one iteration: that of the value read from outside."""
     if not is_invariant(op.outputs[0]):
         raise _not_by_itself(op)
     return grad

@@ -81,7 +81,7 @@ def _gradient_gradient(op: Operation, *grads: Any) -> list:
 
 
 def _differentiate(ys: list[Tensor], xs: list[Tensor], grad_ys: list[Tensor]) -> list[Tensor]:
-    """The gradients by all of `xs`, zeros where there is none."""
+    """Return the gradients by all of `xs`, zeros where there is none."""
     pairs = [(y, g) for y, g in zip(ys, grad_ys, strict=True) if is_trainable(y.dtype)]
     found = gradients([y for y, _ in pairs], xs, [g for _, g in pairs])
     return [_zero(x) if g is None else convert_to_tensor(g) for x, g in zip(xs, found,

@@ -32,7 +32,7 @@ _GRADIENT_OVERRIDE = "_gradient_op_type"
 
 
 class UnconnectedGradients(Enum):
-    """What the gradient is where there is no connection: None, or zeros."""
+    """The gradient where there is no connection: None, or zeros."""
 
     NONE = "none"
     ZERO = "zero"
@@ -189,7 +189,7 @@ def _ones_like(y: Tensor) -> Tensor:
 
 
 class WalkOptions(NamedTuple):
-    """What is the same in a walk and in the walks over the bodies of its loops."""
+    """The options that are the same in a walk and in the walks over the bodies of its loops."""
 
     method: int
     colocate: bool
@@ -325,8 +325,8 @@ def _ops_between(targets: set[Operation], sources: set[Operation],
 
 
 def _readers(op: Operation) -> Iterator[Operation]:
-    """What depends on `op` by more than integers, booleans or strings, which count as constants:
-    also what is popped from the stack that it pushes onto."""
+    """Yield the operations that depend on `op` by more than integers, booleans or strings, which
+    count as constants: also what is popped from the stack that it pushes onto."""
     for tensor in op.outputs:
         if is_trainable(tensor.dtype) or tensor.dtype.base_dtype.name == "resource":
             yield from tensor._consumers
@@ -388,7 +388,7 @@ def _checked_one(op: Operation, index: int, tensor: Tensor, grad: Any) -> Any:
 
 
 def _gated(grads: list) -> list:
-    """The same gradients, none of which is there before all are."""
+    """Return the same gradients, none of which exists before all do."""
     found = [g for g in grads if g is not None]
     if len(found) < 2:
         return grads
@@ -409,7 +409,7 @@ def _summed_beside(op: Operation, grads: list) -> Operation:
 
 
 def _identity(grad: Tensor) -> Any:
-    """Programs and tools look for gradients under this name."""
+    """Return an Identity of a gradient, under the name that programs and tools look for."""
     name = "control_dependency"
     if isinstance(grad, IndexedSlices):
         return IndexedSlices(raw_ops.Identity(grad.values, name=name),

@@ -150,7 +150,8 @@ class _BackwardLoop:
                 [e for e in entered.values() if e in invariants])
 
     def _behind(self, tensor: Tensor) -> list[Operation]:
-        """Where gradients of `tensor` may flow to: variables and invariants of the loop."""
+        """Return the variables and invariants of the loop that gradients of `tensor` may flow
+        to."""
         found, seen, stack = [], {tensor.op}, [tensor.op]
         while stack:
             op = stack.pop()
@@ -211,7 +212,7 @@ def _zero_of(tensor: Tensor) -> Any:
 
 
 def _sum(a: Tensor, b: Tensor) -> Tensor:
-    """Also of lists of tensors."""
+    """Add two tensors, or two lists of tensors."""
     is_list = a.dtype.base_dtype.name == "variant"
     return raw_ops.AddN([a, b]) if is_list else raw_ops.Add(a, b)
 

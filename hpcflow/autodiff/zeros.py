@@ -1,4 +1,4 @@
-"""The gradient of what nothing depends on, and which types have a gradient at all."""
+"""Gradients of tensors that nothing depends on, and the types that have a gradient at all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def has_gradient(tensor: Tensor) -> bool:
 
 
 def dims_of_gradient(tensor: Tensor) -> Dims:
-    """What a gradient by `tensor` is like: by the handle of a variable, like its value."""
+    """Return the shape of a gradient by `tensor`: by the handle of a variable, that of its
+    value."""
     if tensor.dtype.base_dtype.name == "resource":
         return (tensor._handle_data or (None, None))[1]
     return tensor._dims

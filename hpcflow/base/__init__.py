@@ -1,5 +1,5 @@
-"""What everything else may use and what uses nothing of the library: hooks between modules, late
-names, keyword aliases, creation sites of operations, callbacks.
+"""The base that everything else may use and that uses nothing of the library: hooks between
+modules, late names, keyword aliases, creation sites of operations, callbacks.
 
 Begin reading with `hooks`.
 """

@@ -1,4 +1,4 @@
-"""What a process does when it ends: not what was meant for the process that forked it."""
+"""Actions at the end of a process; a forked process does not do those of the one that forked it."""
 
 from __future__ import annotations
 

@@ -31,5 +31,5 @@ def find(token: str) -> Callback | None:
 
 
 def count() -> int:
-    """How many functions are alive, for tests and reports."""
+    """Return the number of functions that are alive, for tests and reports."""
     return len(_table)

@@ -38,7 +38,8 @@ _orderly_status = 0
 
 
 def expect_status(status: int) -> None:
-    """All ranks have agreed to end with `status`: that ends no other rank."""
+    """Let this rank end with `status`, on which all ranks have agreed, without ending the
+    others."""
     global _orderly_status
     _orderly_status = status
 

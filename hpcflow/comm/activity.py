@@ -21,7 +21,7 @@ _NOTHING = np.empty(0, np.uint8)
 
 
 class Route:
-    """How the members of a group reach each other: their ranks, and a tag from each receiver;
+    """A route between the members of a group: their ranks, and a tag from each receiver;
     `transfers` notes what is sent and received."""
 
     __slots__ = ("me", "ranks", "tags", "transfers", "transport")

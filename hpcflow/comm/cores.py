@@ -18,7 +18,7 @@ from hpcflow.host.tuning import comm as tuning
 
 
 class Core:
-    """`core` of the `cores` that this process may use."""
+    """The core that a rank keeps to: `core` of the `cores` that this process may use."""
 
     def __init__(self, core: int, cores: frozenset[int]) -> None:
         self.core = frozenset([core])
@@ -27,7 +27,7 @@ class Core:
         self._last = 0.0  # when the last one began
 
     def keep(self) -> bool:
-        """A step begins in this thread: keep it on the core if steps are short; whether it is.
+        """Begin a step in this thread: keep it on the core if steps are short; True if it is kept.
 
         A thread that the program itself has put elsewhere stays there.
         """

@@ -23,7 +23,7 @@ _undelivered: list[Any] = []
 
 
 class Closable(Protocol):
-    """What `at_exit` takes."""
+    """An object that `at_exit` takes."""
 
     def close(self) -> None:
         """Release everything; a second call does nothing."""

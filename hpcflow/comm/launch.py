@@ -1,4 +1,4 @@
-"""How this process was started, told from the environment alone: mpi4py is not imported.
+"""Facts about the start of this process, told from the environment alone: mpi4py is not imported.
 
 A launcher gives each rank its variables; so do children of ranks inherit them, which must not
 take themselves for ranks: start those with `without_launcher(os.environ)`.
@@ -56,7 +56,7 @@ _LAUNCHER_FACTS = frozenset(
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launcher says about this process; None where it does not say."""
+    """The facts that a launcher states about this process; None where it does not state them."""
 
     launcher: str
     rank: int | None
@@ -66,7 +66,7 @@ class Launch:
 
 
 def launch(environ: Mapping[str, str] | None = None) -> Launch | None:
-    """What the launcher says, or None where there is no launcher."""
+    """Return the facts that the launcher states, or None where there is no launcher."""
     env = os.environ if environ is None else environ
     for name, *variables in _LAUNCHERS:
         size, rank, local_size, local_rank = (_number(env, variable) for variable in variables)
@@ -80,7 +80,7 @@ def launch(environ: Mapping[str, str] | None = None) -> Launch | None:
 
 
 def launched_under_mpi(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether this process is a rank that a launcher started, of however many."""
+    """True if this process is a rank that a launcher started, of however many."""
     return launch(environ) is not None
 
 

@@ -20,7 +20,7 @@ def loaded() -> list[str]:
 
 
 def yields_when_idle() -> bool:
-    """Whether a test that finds nothing yields the core.
+    """True if a test of requests that finds nothing yields the core.
 
     Open MPI does so where ranks are more than cores, unless `mpi_yield_when_idle` says otherwise.
     """
@@ -46,7 +46,7 @@ def leave_to_parent() -> None:
 
 
 def cuda_aware() -> bool | None:
-    """Whether the library says that it takes device buffers; None if it does not say.
+    """True if the library says that it takes device buffers; None if it does not say.
 
     Asks `MPIX_Query_cuda_support`, an extension of Open MPI, MPICH and their descendants.
     """

@@ -233,7 +233,7 @@ class LongReceive(LongTransfer):
 
 
 def describe(source: int, tag: int) -> str:
-    """How a receive is called in messages."""
+    """Return the name of a receive in messages."""
     return f"receive from rank {source}, tag {tag}"
 
 

@@ -123,7 +123,7 @@ class SendSlot(PersistentSlot):
     _put = False
 
     def put(self, target: Any = None, value: Any = None) -> bool:
-        """As of every slot: a short message costs no polls."""
+        """Send a value, as of every slot; a short message costs no polls."""
         if not self.is_short or self._pipes:
             return super().put(target, value)
         transport = self._transport

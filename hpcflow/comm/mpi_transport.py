@@ -121,7 +121,7 @@ class MpiTransport(Transport):
         finalize.at_exit(self)
 
     def is_near(self, rank: int) -> bool:
-        """Whether `rank` is another one of this node."""
+        """True if `rank` is another rank of this node."""
         return rank != self.rank and rank in self.comms.local_ranks
 
     # --- progress ---------------------------------------------------------------------------

@@ -41,12 +41,13 @@ Pattern = Generator[Round, bool, None]
 
 
 def bounds(length: int, parts: int) -> list[int]:
-    """Where `parts` nearly equal pieces of `length` elements begin and end."""
+    """Return the bounds of `parts` nearly equal pieces of `length` elements."""
     return [length * i // parts for i in range(parts + 1)]
 
 
 def blocks(length: int, itemsize: int, members: int) -> list[slice]:
-    """How a reduction of `length` elements is cut into equal blocks, each a pattern of its own.
+    """Return the equal blocks that a reduction of `length` elements is cut into, each a pattern of
+    its own.
 
     Of a tensor that is not short there are as many for every lane: while the messages of one block
     are under way, another one is computed.

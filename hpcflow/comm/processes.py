@@ -67,8 +67,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(number: int = signal.SIGTERM) -> Callable[[], None] | None:
-    """What a child of this process has to call to get a signal when this process, or the thread
-    that started the child, ends; None where the system cannot do that."""
+    """Return a function that a child of this process has to call to get a signal when this process,
+    or the thread that started the child, ends; None where the system cannot do that."""
     if sys.platform != "linux":
         return None
     parent, library = os.getpid(), ctypes.CDLL(None)
@@ -88,7 +88,8 @@ def end_after_parent() -> None:
 
 
 class _State(NamedTuple):
-    """What the system says of a process: its state, when it started, and the time it has used."""
+    """The facts that the system reports of a process: its state, when it started, and the time it
+    has used."""
 
     letter: str
     started: int
@@ -96,7 +97,7 @@ class _State(NamedTuple):
 
 
 def _state_of(pid: int) -> _State | None:
-    """None where there is no such file."""
+    """Return the state of a process; None where the system does not tell it."""
     try:
         # The name, in brackets, may hold anything.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,5 @@
-"""How values of several ranks become one: the operations, and the fixed tree they are applied in.
+"""Reduction of the values of several ranks to one: the operations, and the fixed tree they are
+applied in.
 
 Floating-point addition is not associative. So that every rank gets the same bits in every run,
 values are always joined in the same binary tree over the indices of their owners, whatever the

@@ -95,5 +95,6 @@ def _mapped(file: int, nbytes: int) -> np.ndarray:
 
 
 def aligned(nbytes: int) -> int:
-    """The least room in which that many bytes can lie."""
+    """Return the bytes that `nbytes` take in a room, where each array begins at a multiple of
+    ``ALIGNMENT``."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT

@@ -42,7 +42,7 @@ class SimulatedLink:
 
     @property
     def shares_memory(self) -> bool:
-        """Whether ranks of one node share memory, which stands for what is sent and received."""
+        """True if ranks of one node share memory, which stands for what is sent and received."""
         return self._inner.shares_memory
 
     def __getattr__(self, name: str) -> Any:
@@ -59,7 +59,8 @@ class SimulatedLink:
         self.post_sign(buffer, source, tag, done, 0)
 
     def post_sign(self, buffer: Any, source: int, tag: int, done: ReceiveDone, nbytes: int) -> None:
-        """Receive what tells of `nbytes`: it comes as late as these."""
+        """Receive a message that tells of `nbytes` in shared memory: it comes as late as these
+        would."""
         if self.bandwidth is not None:
             sent = np.empty(1)
             self._inner.post_recv(sent, source, tag, _nothing)
@@ -88,9 +89,9 @@ class SimulatedLink:
         return came
 
     def pending(self) -> int:
-        """How many messages are under way."""
+        """Return the number of messages that are under way."""
         return len(self._due)
 
 
 def _nothing(nbytes: int) -> None:
-    """The time has come; the data tell more."""
+    """Do nothing when the time has come: the data tell more."""

@@ -29,11 +29,11 @@ class Transfers:
         self._received: dict[int, deque[Note]] = {}
 
     def sent(self, rank: int) -> Log:
-        """What takes notes of transfers to `rank`."""
+        """Return the function that takes notes of transfers to `rank`."""
         return self._sent.setdefault(rank, deque(maxlen=tuning.TRANSFERS_KEPT)).append
 
     def received(self, rank: int) -> Log:
-        """What takes notes of transfers from `rank`."""
+        """Return the function that takes notes of transfers from `rank`."""
         return self._received.setdefault(rank, deque(maxlen=tuning.TRANSFERS_KEPT)).append
 
     def describe(self, ranks: Iterable[int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the runtime's event loop drives: the interface of all transports, and its rules.
+"""The interface of all transports, which the runtime's event loop drives, and its rules.
 
 A transport connects `size` endpoints, numbered by rank. It has two planes.
 
@@ -91,7 +91,7 @@ class Transport(ABC):
     core: Core | None = None
 
     def is_near(self, rank: int) -> bool:
-        """Whether `rank` is another process with which this one can share memory."""
+        """True if `rank` is another process with which this one can share memory."""
         return False
 
     @abstractmethod

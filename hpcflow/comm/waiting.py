@@ -64,8 +64,8 @@ class Backoff:
         self._misses = 0
 
     def end(self) -> None:
-        """What was waited for has happened: as `reset`, but only long waits are learned from,
-        because somebody goes on now."""
+        """End a wait, as what was waited for has happened: as `reset`, but only long waits are
+        learned from, because somebody goes on now."""
         if self._misses > tuning.WAIT_LONG_MISSES:
             self.reset()
         else:

@@ -61,7 +61,7 @@ class World:
 
     @property
     def any_thread(self) -> bool:
-        """Whether threads other than the first may call MPI."""
+        """True if threads other than the first may call MPI."""
         return self.thread_level in ("serialized", "multiple")
 
 
@@ -256,7 +256,7 @@ def _numbered(nodes: list[int]) -> tuple[int, ...]:
 
 
 def _check_same(placements: list[_Placement]) -> None:
-    """What is the same on all ranks: every one of them finds what is not."""
+    """Check what must be the same on all ranks: every one of them finds what is not."""
     _check_one("The version of hpcflow", [placement.version for placement in placements])
     _check_one("HPCFLOW_CHUNK_BYTES", [placement.chunk for placement in placements])
 
@@ -285,7 +285,7 @@ def _neighbours(placements: list[_Placement], rank: int) -> tuple[tuple[int, ...
 
 
 def describe() -> dict[str, Any]:
-    """What `doctor` tells about MPI. Starts MPI only in a rank that a launcher started.
+    """Return the facts about MPI for `doctor`. Starts MPI only in a rank that a launcher started.
 
     Keys: `mpi4py` (version or None), `launcher`, and for a started MPI `library`, `standard`,
     `thread_level`, `rank`, `size`, `tag_limit`, `cuda_aware` (True, False, or None if the library

@@ -41,9 +41,9 @@ from hpcflow.graph.operation import Dims, Operation, Tensor
 
 
 class PassContext(NamedTuple):
-    """What passes may use: the placer, the session's memory of placements, CPU kernels; whether
-    forward values are computed again ("", "hinted" or "all"); which edges are compressed; the
-    shapes of the feeds, if the step is for just these."""
+    """The things that passes may use: the placer, the session's memory of placements, CPU kernels;
+    whether forward values are computed again ("", "hinted" or "all"); which edges are compressed;
+    the shapes of the feeds, if the step is for just these."""
 
     placer: Placer
     remembered: dict[str, str]

@@ -65,7 +65,7 @@ def padded_batch(dataset: Any, batch_size: Any, padded_shapes: Nest | None,
 
 
 def _shape_tensor(shape: Any, leaf: Leaf) -> Tensor:
-    """What a padded shape is given by, as a vector with -1 for what follows from the batch."""
+    """Convert a padded shape to a vector, in which -1 means the longest size in the batch."""
     if isinstance(shape, Tensor):
         tensor = shape
     elif isinstance(shape, (Dimension, int, np.integer)):
@@ -103,7 +103,7 @@ def _check_padded(padded: TensorShape, leaf: Leaf) -> None:
 
 
 def _known(shape: Tensor) -> TensorShape:
-    """What is known of a padded shape."""
+    """Return the statically known part of a padded shape."""
     value = constant_value(shape)
     if value is None:
         dims = shape.get_shape()

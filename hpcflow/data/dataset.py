@@ -36,7 +36,7 @@ class Dataset(AnyDataset):
 
     @classmethod
     def _of(cls, variant: Tensor, structure: Structure, options: Options | None = None) -> Dataset:
-        """The data set that a variant tensor stands for."""
+        """Wrap a variant tensor as a data set."""
         dataset = object.__new__(Dataset)
         dataset._variant_tensor, dataset._structure = variant, structure
         dataset._options = options or Options()
@@ -44,7 +44,7 @@ class Dataset(AnyDataset):
 
     def _derived(self, op_type: str, structure: Structure | None = None,
                  **inputs: Any) -> Dataset:
-        """The data set that an operation makes of this one."""
+        """Return the data set that an operation of type `op_type` makes from this one."""
         structure = structure or self._structure
         variant = getattr(raw_ops, op_type)(input_dataset=self._variant_tensor, **inputs,
                                             **structure.attrs)
@@ -62,11 +62,11 @@ class Dataset(AnyDataset):
         return True
 
     def options(self) -> Options:
-        """What ``with_options`` gave."""
+        """The options set by ``with_options``."""
         return self._options
 
     def with_options(self, options: Options) -> Dataset:
-        """The same data set, holding `options`; they change nothing.
+        """Return the same data set with `options`, which change nothing that is computed here.
 
         Raises ``ValueError`` where an option was set to something else before.
         """
@@ -113,7 +113,7 @@ class Dataset(AnyDataset):
     def from_generator(generator: Callable, output_types: Any,
                        output_shapes: ShapeLike | None = None,
                        args: tuple | None = None) -> Dataset:
-        """What ``generator(*args)`` yields, a new one for each pass.
+        """Return the data set of the values that ``generator(*args)`` yields, called in each pass.
 
         The generator gets arrays, and gives what converts to elements of `output_types` and
         `output_shapes`. It runs in the process that built the graph.
@@ -145,7 +145,8 @@ class Dataset(AnyDataset):
     # ------------------------------------------------------------ order
 
     def concatenate(self, dataset: Dataset) -> Dataset:
-        """These elements, then those of `dataset`; ``TypeError`` for other types or classes."""
+        """Return these elements, then those of `dataset`; ``TypeError`` if types or classes
+        vary."""
         structure = merged(self._structure, dataset._structure, "Two datasets to concatenate")
         return self._derived("ConcatenateDataset", structure,
                              another_dataset=dataset._variant_tensor)
@@ -208,12 +209,12 @@ class Dataset(AnyDataset):
     # ------------------------------------------------------------ batches
 
     def batch(self, batch_size: TensorLike, drop_remainder: BoolLike = False) -> Dataset:
-        """Elements of so many below each other; the last may have fewer, unless it is dropped."""
+        """Stack `batch_size` consecutive elements; the last batch may be smaller, or be dropped."""
         return batches.batch(self, batch_size, drop_remainder)
 
     def padded_batch(self, batch_size: Any, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: BoolLike = False) -> Dataset:
-        """Batches of elements padded to `padded_shapes`, nested as the element.
+        """Stack elements, padded to `padded_shapes`, which are nested as the element.
 
         These are the shapes of the element if they are not given. A dimension of None or -1 is
         that of the largest element of the batch. `padding_values` are zeros and empty strings by
@@ -231,7 +232,7 @@ class Dataset(AnyDataset):
     # ------------------------------------------------------------ functions
 
     def map(self, map_func: Callable, num_parallel_calls: TensorLike | None = None) -> Dataset:
-        """What `map_func` makes of each element; several at a time with `num_parallel_calls`."""
+        """Return the data set of ``map_func(element)``; `num_parallel_calls` run at a time."""
         function = ElementFunction(map_func, [self._structure], "map")
         if num_parallel_calls is None:
             return self._derived("MapDataset", function.structure, **function.inputs())
@@ -281,8 +282,8 @@ class Dataset(AnyDataset):
                              other_arguments=function.captured)
 
     def reduce(self, initial_state: Nest, reduce_func: Callable) -> Any:
-        """What is left of ``state = reduce_func(state, element)`` after all elements: a nest of
-        tensors like `initial_state`. Raises ``TypeError`` if the state changes its types."""
+        """Return the state after ``state = reduce_func(state, element)`` for all elements: a nest
+        of tensors like `initial_state`. Raises ``TypeError`` if the state changes its types."""
         from hpcflow.data.scanning import reduce
 
         return reduce(self, initial_state, reduce_func)
@@ -300,7 +301,7 @@ def _int64(value: TensorLike, name: str) -> Tensor:
 
 
 def _inner(function: ElementFunction) -> Structure:
-    """The structure of the elements of the data sets that a function returns."""
+    """Return the element structure of the data sets that a function returns."""
     tree: Any = function.structure.tree
     return tree.structure
 

@@ -116,7 +116,7 @@ class _Tree:
 
 
 def _unwrapped(tree: Any) -> Any:
-    """The nest in which nests take the place of the leaves that hold them."""
+    """Replace each leaf that holds a nest by that nest."""
     if isinstance(tree, _Tree):
         return tree.tree
     if isinstance(tree, dict):
@@ -129,7 +129,7 @@ def _unwrapped(tree: Any) -> Any:
 
 
 class _Generators:
-    """The iterators of one generator that are under way, by number."""
+    """The running iterators of one generator, by number."""
 
     def __init__(self, generator: Callable) -> None:
         self._generator = generator
@@ -138,7 +138,7 @@ class _Generators:
         self._next = 0
 
     def begin(self, *args: Any) -> np.int64:
-        """Begin another one."""
+        """Start a new iterator and return its number."""
         iterator = iter(self._generator(*args))
         with self._lock:
             self._next += 1
@@ -146,11 +146,11 @@ class _Generators:
             return np.int64(self._next)
 
     def advance(self, number: Any) -> Any:
-        """What the iterator gives next; ``StopIteration`` at its end."""
+        """Return the next value of an open generator; raise ``StopIteration`` at its end."""
         return next(self._open[int(number)])
 
     def end(self, number: Any) -> np.int64:
-        """Forget it."""
+        """Drop an iterator."""
         with self._lock:
             self._open.pop(int(number), None)
         return np.int64(0)
@@ -191,7 +191,7 @@ def from_generator(generator: Callable, output_types: Any, output_shapes: ShapeL
 
 
 def _converted(values: int | str | Sequence[Any], structure: Structure) -> list:
-    """What a generator gave, as arrays of the types of `structure`.
+    """Convert a value that a generator yielded to arrays of the types of `structure`.
 
     Raises ``TypeError`` and ``ValueError``, which become an ``InvalidArgumentError``.
     """

@@ -1,4 +1,4 @@
-"""What the elements of a data set are: a structure of tensors, sparse tensors and data sets.
+"""The structure of a data set's elements: nests of tensors, sparse tensors and data sets.
 
 In the graph an element is a list of tensors: a sparse tensor is three strings, and a data set
 within an element a variant.
@@ -67,20 +67,20 @@ class SparseLeaf(Leaf):
 
     @property
     def graph_type(self) -> DType:
-        """Strings."""
+        """The type of the tensor in the graph: strings."""
         return dtypes.string
 
     @property
     def graph_dims(self) -> Dims:
-        """Three for each sparse tensor; several of a batch lie below each other."""
+        """The dims in the graph, unknown: three strings for a sparse tensor, or rows of three."""
         return None
 
     def to_tensor(self, value: Any) -> Tensor:
-        """The strings."""
+        """Serialize a sparse tensor to strings."""
         return raw_ops.SerializeSparse(value.indices, value.values, value.dense_shape)
 
     def from_tensor(self, tensor: Tensor) -> SparseTensor:
-        """The sparse tensor of the strings."""
+        """Deserialize a sparse tensor from strings."""
         parts = raw_ops.DeserializeSparse(serialized_sparse=tensor, dtype=self.dtype)
         rank = self.shape.ndims
         result = SparseTensor(*parts)
@@ -103,7 +103,7 @@ class DatasetLeaf(Leaf):
 
     @property
     def kind(self) -> Any:  # type: ignore[override]
-        """Data sets of these elements."""
+        """The class of the component: a data set of elements of this structure."""
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -113,7 +113,7 @@ class DatasetLeaf(Leaf):
         return hash(DatasetLeaf)
 
     def to_tensor(self, value: Any) -> Tensor:
-        """The variant."""
+        """Return the variant tensor of the data set."""
         return value._variant_tensor
 
     def from_tensor(self, tensor: Tensor) -> Any:
@@ -121,7 +121,7 @@ class DatasetLeaf(Leaf):
         return dataset_of(tensor, self.structure)
 
     def with_shape(self, shape: TensorShape) -> Leaf:
-        """Data sets have no shapes."""
+        """Return the leaf itself: data sets have no shapes."""
         raise TypeError("Elements that are datasets cannot be batched")
 
 
@@ -134,7 +134,7 @@ class Structure:
 
     @classmethod
     def of_parts(cls, types: Any, shapes: Any = None, classes: Any = None) -> Structure:
-        """From nests of types, shapes (None for any) and classes (None for tensors).
+        """Build a structure from nested types, shapes (None: any) and classes (None: tensors).
 
         Raises ``TypeError`` or ``ValueError`` where they are not nested alike.
         """
@@ -150,7 +150,7 @@ class Structure:
 
     @classmethod
     def of_values(cls, values: Any) -> Structure:
-        """That of a nest of tensors, sparse tensors and data sets."""
+        """Return the structure of a nest of tensors, sparse tensors and data sets."""
         return cls(nest.map_structure(_leaf_of, values))
 
     # ------------------------------------------------------------ as the user sees it
@@ -184,7 +184,7 @@ class Structure:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The attributes that say so."""
+        """The attributes of an operation that describe its output types and shapes."""
         return {"output_types": self.graph_types,
                 "output_shapes": [TensorShape(d) for d in self.graph_dims]}
 
@@ -203,24 +203,24 @@ class Structure:
         return nest.pack_as(self.tree, values)
 
     def like(self, other: Structure) -> bool:
-        """Whether both have the same containers with the same types, shapes and classes."""
+        """True if both have the same containers with the same types, shapes and classes."""
         if self.types != other.types or self.classes != other.classes:
             return False
         return all(a.shape._dims == b.shape._dims
                    for a, b in zip(self.leaves, other.leaves, strict=True))
 
     def map_shapes(self, change: Callable[..., Any]) -> Structure:
-        """The same with other shapes: `change` makes one of the shape before."""
+        """Return the structure with each shape replaced by ``change(shape)``."""
         return Structure(nest.map_structure(lambda leaf: leaf.with_shape(change(leaf.shape)),
                                             self.tree))
 
     def batched(self, size: int | None) -> Structure:
-        """Elements with so many of these below each other."""
+        """Return the structure of batches of `size` elements."""
         return self.map_shapes(TensorShape([size]).concatenate)
 
 
 class Structured:
-    """What has elements of one structure."""
+    """A mixin for objects whose elements have one structure: their types, shapes and classes."""
 
     _structure: Structure
 
@@ -274,7 +274,7 @@ def as_tensors(values: Any, what: str = "component") -> Any:
 
 
 def merged(first: Structure, second: Structure, what: str) -> Structure:
-    """What elements of both are.
+    """Return the most specific structure that fits the elements of both.
 
     Raises ``TypeError`` unless types and classes are the same.
     """

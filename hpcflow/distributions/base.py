@@ -1,4 +1,4 @@
-"""Distribution: what all distributions have, on what a class of them computes."""
+"""The base class of all distributions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ divergence_of = Hook("the divergence of two distributions")
 
 
 class ReparameterizationType:
-    """Whether samples are functions of the parameters that have gradients, or are drawn."""
+    """A kind of distribution: samples are differentiable functions of the parameters, or not."""
 
     def __init__(self, rep_type: str) -> None:
         self._rep_type = rep_type
@@ -83,17 +83,17 @@ class Distribution:
 
     @property
     def reparameterization_type(self) -> ReparameterizationType:
-        """Whether samples have gradients by the parameters."""
+        """The kind of sampling: FULLY_REPARAMETERIZED if samples have gradients for parameters."""
         return self._reparameterization_type
 
     @property
     def allow_nan_stats(self) -> bool:
-        """Whether what is not defined is NaN, rather than an error."""
+        """True if undefined statistics are NaN, False if they raise an error."""
         return self._allow_nan_stats
 
     @property
     def validate_args(self) -> bool:
-        """Whether parameters and values are checked when run."""
+        """True if parameters and values are checked when the graph runs."""
         return self._validate_args
 
     def copy(self, **override: Any) -> Distribution:
@@ -279,7 +279,7 @@ class Distribution:
         raise NotImplementedError(f"sample is not implemented: {type(self).__name__}")
 
     def _where_defined(self, defined: Tensor, value: Tensor, message: str) -> Any:
-        """`value` where it is defined; elsewhere NaN, or an error when run."""
+        """Return `value` where it is defined; elsewhere NaN, or raise an error at run time."""
         if self._allow_nan_stats:
             nan = hf.fill(hf.shape(value), np.array(np.nan, self.dtype.as_numpy_dtype))
             return hf.where(hf.broadcast_to(defined, hf.shape(value)), value, nan)
@@ -307,11 +307,11 @@ class OfParameters(Distribution):
         return shape
 
     def _drawn_shape(self, n: TensorLike) -> Any:
-        """The shape of `n` samples of the whole batch."""
+        """Return the shape of `n` samples of the whole batch."""
         return hf.concat([[n], self.batch_shape_tensor()], 0)
 
     def _whole(self, value: Tensor) -> Any:
-        """`value` for every distribution of the batch."""
+        """Broadcast `value` to the shape of the batch."""
         return value + hf.zeros(self.batch_shape_tensor(), self.dtype)
 
 
@@ -336,7 +336,7 @@ def floats(validate: bool, positive: dict, others: dict) -> list:
 
 def logits_and_probs(logits: TensorLike | None, probs: Any, validate: bool,
                      multiclass: bool) -> tuple:
-    """Both, made of the one that is given; ``ValueError`` for none or both."""
+    """Compute the logits from the probs or the reverse; ``ValueError`` unless one is given."""
     if (logits is None) == (probs is None):
         raise ValueError("Must pass probs or logits, but not both.")
     if probs is None:

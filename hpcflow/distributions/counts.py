@@ -1,4 +1,4 @@
-"""How often each of K classes is drawn: Multinomial and DirichletMultinomial."""
+"""Distributions of the counts of K classes: Multinomial and DirichletMultinomial."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class _Counts(Distribution):
         return hf.shape(self._classes)[-1:]
 
     def _whole(self, classes: Tensor) -> Any:
-        """`classes` for every distribution of the batch."""
+        """Broadcast `classes` to the shape of the batch."""
         return classes + hf.zeros(hf.concat([self.batch_shape_tensor(), [1]], 0), self.dtype)
 
     def _counted(self, logits: Tensor, seed: int | None) -> Any:
-        """Counts of draws by `logits`, of shape [n] + batch + [K]."""
+        """Draw counts of the classes from `logits`, of shape [n] + batch + [K]."""
         draws = hf.cast(hf.reduce_max(self._total), hf.int32)
         classes = hf.shape(logits)[-1]
         drawn = hf.multinomial(hf.reshape(logits, hf.stack([-1, classes])), draws, seed=seed)
@@ -72,7 +72,7 @@ class _Counts(Distribution):
             return hf.identity(counts)
 
     def _spread(self, probs: TensorLike, scale: TensorLike) -> Any:
-        """The covariance of draws by `probs`, times `scale`."""
+        """Return the covariance of one draw from `probs`, times `scale`."""
         outer = hf.expand_dims(probs, -1) * hf.expand_dims(probs, -2)
         return (hf.matrix_diag(probs) - outer) * hf.expand_dims(hf.expand_dims(scale, -1), -1)
 

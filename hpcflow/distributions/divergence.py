@@ -33,7 +33,7 @@ class RegisterKL:
 
 
 def _registered(a: type, b: type) -> Callable | None:
-    """What is registered for the classes, or the nearest ones that they derive from."""
+    """Return the function registered for the classes, or else for their nearest base classes."""
     best, found = math.inf, None
     for i, above_a in enumerate(a.__mro__):
         for j, above_b in enumerate(b.__mro__):

@@ -118,12 +118,12 @@ class Beta(OfParameters):
 
     @property
     def concentration1(self) -> Any:
-        """How much lies near 1."""
+        """The concentration parameter (alpha) that weights values near 1."""
         return self._c1
 
     @property
     def concentration0(self) -> Any:
-        """How much lies near 0."""
+        """The concentration parameter (beta) that weights values near 0."""
         return self._c0
 
     @property

@@ -60,13 +60,13 @@ class Estimator:
 
     @property
     def model_dir(self) -> str:
-        """Where checkpoints and summaries go."""
+        """The directory of checkpoints and summaries."""
         assert self._config.model_dir is not None
         return self._config.model_dir
 
     @property
     def config(self) -> RunConfig:
-        """How the estimator runs."""
+        """The run configuration of the estimator."""
         return self._config
 
     @property
@@ -195,14 +195,14 @@ class Estimator:
                                 ModeKeys.PREDICT, strip_default_attrs)
 
     def eval_dir(self, name: str | None = None) -> str:
-        """Where the summaries of evaluations of this name go."""
+        """Return the directory of the summaries of evaluations with this name."""
         return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
 
     # ------------------------------------------------- used by the modules of the modes
 
     @property
     def warm_start_settings(self) -> WarmStartSettings | None:
-        """What the variables begin with."""
+        """The warm start's settings: which variables begin with a checkpoint's values; or None."""
         return self._warm_start
 
     def build_with(self, input_fn: Callable, mode: str) -> tuple[EstimatorSpec, list]:
@@ -231,11 +231,11 @@ class Estimator:
         return spec
 
     def _params_of(self, mode: str) -> Any:
-        """What the functions are given in a mode."""
+        """Return the params for the functions of a mode."""
         return self.params
 
     def run_as(self, config: RunConfig) -> None:
-        """Go on with other settings of the same task."""
+        """Replace the run configuration by another one of the same task."""
         self._config = config
 
     def _reader(self) -> Any:

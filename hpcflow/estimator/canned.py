@@ -36,7 +36,7 @@ _DEEP_RATE, _LINEAR_RATE, _LINEAR_RATE_BESIDE_DEEP = 0.05, 0.2, 0.005
 
 
 class _Part:
-    """One of the models whose outputs are added up."""
+    """A part of a model, a linear or a deep one; the outputs of the parts are added up."""
 
     scope: str
     columns: list
@@ -46,7 +46,7 @@ class _Part:
         raise NotImplementedError
 
     def optimizer(self, beside_deep: bool) -> Any:
-        """What trains it."""
+        """Return the optimizer of this part of the model."""
         raise NotImplementedError
 
 
@@ -269,7 +269,7 @@ def _both(linear_columns: Iterable | None, linear_optimizer: Any, combiner: str,
 
 
 def _train_op(loss: Tensor, parts: list[_Part]) -> Any:
-    """Each part is trained by its own optimizer; then the step is counted."""
+    """Return the training op: each part's optimizer minimizes the loss, then the step counts up."""
     updates = [part.optimizer(len(parts) > 1).minimize(loss, var_list=get_collection(
         GraphKeys.TRAINABLE_VARIABLES, f"{part.scope}/")) for part in parts]
     with control_dependencies([group(*updates, *get_collection(GraphKeys.UPDATE_OPS))]):

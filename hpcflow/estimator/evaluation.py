@@ -51,7 +51,7 @@ def evaluate(estimator: Estimator, input_fn: Callable, steps: int | None, hooks:
 
 
 def _metrics(spec: EstimatorSpec) -> tuple[dict[str, Any], Any]:
-    """What is fetched at the end, and the op of a step."""
+    """Return the tensors to fetch after the last step, and the op that updates the metrics."""
     metrics = dict(spec.eval_metric_ops)
     if GLOBAL_STEP in metrics:
         raise ValueError("Metric with name `global_step` is not allowed, because Estimator "

@@ -1,4 +1,4 @@
-"""``hpcflow.estimator.export``: what exported models take in and give out."""
+"""``hpcflow.estimator.export``: the inputs and outputs of exported models."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Receiver(NamedTuple):
 
 
 class ServingInputReceiver(_Receiver):
-    """What the model is given, and what is fed for it.
+    """The inputs of an exported model: the tensors that are fed, and the features made of them.
 
     Args:
         features: name -> tensor, or a tensor.
@@ -157,7 +157,7 @@ def build_raw_serving_input_receiver_fn(
 
 
 def with_default(outputs: Any) -> dict[str, Any]:
-    """`outputs` with one that is the default."""
+    """Return `outputs` with the default signature added."""
     if not isinstance(outputs, Mapping):
         raise TypeError(f"export_outputs must be dict, given: {outputs}")
     outputs = dict(outputs)

@@ -1,4 +1,4 @@
-"""What is exported after evaluations; see ``train_and_evaluate``."""
+"""Exporters, which write models after evaluations; see ``train_and_evaluate``."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Exporter:
 
     @property
     def name(self) -> str:
-        """Of its directory below ``export``."""
+        """The name of its directory below ``export``."""
         raise NotImplementedError(f"{type(self).__name__} has no name")
 
     def export(self, estimator: object, export_path: str, checkpoint_path: str | None,
                eval_result: dict, is_the_final_export: bool) -> bytes | None:
-        """Export what was evaluated; returns the path, or None if it was not exported."""
+        """Export the evaluated model; return the path, or None if it was not exported."""
         raise NotImplementedError(f"{type(self).__name__} does not export")
 
 
@@ -42,7 +42,7 @@ class _SavedModelExporter(Exporter):
 
     @property
     def name(self) -> str:
-        """Of its directory below ``export``."""
+        """The name of its directory below ``export``."""
         return self._name
 
     def export(self, estimator: Any, export_path: str, checkpoint_path: str | None,

@@ -1,4 +1,4 @@
-"""What input functions return."""
+"""The features and labels that input functions return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models with one output make of it: losses, predictions, metrics, and what is exported."""
+"""Heads of models with one output: their losses, predictions, metrics and export outputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from hpcflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_DE
 
 
 class Head:
-    """The end of a model.
+    """A head: it makes the loss, predictions and metrics from a model's logits.
 
     Args:
         logits: numbers of the model's output.
@@ -56,7 +56,7 @@ class Head:
 
     def spec(self, features: Any, mode: str, logits: Tensor, labels: Tensor,
              train: Callable[[Tensor], Any]) -> EstimatorSpec:
-        """The model's spec; ``train(loss)`` makes the op of a training step."""
+        """Return the EstimatorSpec of a model; ``train(loss)`` makes the training op."""
         with name_scope("head"):
             predictions = self._predictions(logits)
             if mode == ModeKeys.PREDICT:
@@ -87,11 +87,11 @@ class Head:
         raise NotImplementedError
 
     def _labels(self, labels: TensorLike) -> Tensor:
-        """As the loss needs them, with the dimension of the logits."""
+        """Return the labels in the form that the loss needs, with the dimension of the logits."""
         raise NotImplementedError
 
     def _losses(self, labels: Tensor, logits: Tensor) -> Tensor:
-        """Of each example."""
+        """Return the loss of each example."""
         raise NotImplementedError
 
     def _metrics(self, labels: Tensor, predictions: dict, weights: TensorLike) -> dict[str, tuple]:
@@ -104,7 +104,7 @@ class Head:
 
 
 class _Classes(Head):
-    """Classification: what both numbers of classes share."""
+    """The base of the classification heads, for two classes and for more."""
 
     def __init__(self, logits: int, classes: int, weight_column: Any,
                  vocabulary: Sequence | None, loss_reduction: str) -> None:
@@ -114,7 +114,7 @@ class _Classes(Head):
         self._count, self._vocabulary = classes, vocabulary
 
     def _ids(self, labels: Any) -> Tensor:
-        """The numbers of the classes, ``[batch, 1]``."""
+        """Return the class ids of the labels, ``[batch, 1]``."""
         labels = _column(_dense(labels))
         if self._vocabulary is not None:
             if labels.dtype != dtypes.string:
@@ -154,7 +154,7 @@ class _Classes(Head):
 
 
 class BinaryHead(_Classes):
-    """Two classes, told apart by one number, the logarithm of their odds."""
+    """A head for two classes, with one logit: the logarithm of the odds."""
 
     def __init__(self, weight_column: Any, vocabulary: Sequence | None,
                  loss_reduction: str) -> None:
@@ -194,7 +194,7 @@ class BinaryHead(_Classes):
 
 
 class ClassesHead(_Classes):
-    """Three classes or more."""
+    """A head for three classes or more."""
 
     def __init__(self, classes: int, weight_column: Any, vocabulary: Sequence | None,
                  loss_reduction: str) -> None:
@@ -217,7 +217,7 @@ class ClassesHead(_Classes):
 
 
 class RegressionHead(Head):
-    """Numbers, by their squared errors."""
+    """A head for real numbers, trained by squared errors."""
 
     def __init__(self, dimension: int, weight_column: Any, loss_reduction: str) -> None:
         if dimension < 1:
@@ -250,7 +250,7 @@ class RegressionHead(Head):
 
 def classification(classes: int, weight_column: Any, vocabulary: Sequence | None,
                    loss_reduction: str) -> Head:
-    """The head of so many classes; ``ValueError`` for less than two."""
+    """Return a head for this number of classes; ``ValueError`` for less than two."""
     if classes < 2:
         raise ValueError(f"n_classes must be >= 2: {classes}")
     if classes == 2:
@@ -268,5 +268,5 @@ def _dense(labels: TensorLike) -> Tensor:
 
 
 def _column(x: Tensor) -> Tensor:
-    """``[batch]`` as ``[batch, 1]``."""
+    """Reshape ``[batch]`` to ``[batch, 1]``."""
     return expand_dims(x, -1) if x.shape.ndims == 1 else x

@@ -1,4 +1,4 @@
-"""How the canned estimators name their predictions and metrics."""
+"""The names of the predictions and metrics of canned estimators."""
 
 
 class PredictionKeys:

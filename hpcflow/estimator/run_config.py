@@ -1,4 +1,4 @@
-"""How an estimator runs, and as which task of which cluster."""
+"""The run configuration of an estimator, and its task in the cluster."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class RunConfig:
 
 
 class _Task:
-    """What ``TF_CONFIG`` says."""
+    """The cluster and this process's task in it, as ``TF_CONFIG`` describes them."""
 
     def __init__(self, found: dict) -> None:
         self.cluster = ClusterSpec(found.get("cluster") or {})

@@ -1,4 +1,4 @@
-"""What a model function is asked for, and what it returns."""
+"""Model functions: the modes that they are called in, and the EstimatorSpec that they return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hpcflow.train.scaffold import Scaffold
 
 
 class ModeKeys:
-    """What a model is built for."""
+    """The modes that a model is built for."""
 
     TRAIN = "train"
     EVAL = "eval"

@@ -25,7 +25,7 @@ class _TrainFields(NamedTuple):
 
 
 class TrainSpec(_TrainFields):
-    """How to train: arguments as of ``Estimator.train``."""
+    """The settings of training: arguments as of ``Estimator.train``."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class _EvalFields(NamedTuple):
 
 
 class EvalSpec(_EvalFields):
-    """How to evaluate.
+    """The settings of evaluation.
 
     Args:
         input_fn, steps, name, hooks: as of ``Estimator.evaluate``.
@@ -115,7 +115,7 @@ class _Evaluator:
         self._was_final = False
 
     def evaluate(self, is_final: bool) -> bool:
-        """Evaluate the latest checkpoint if it is new; whether it was."""
+        """Evaluate the latest checkpoint if it is new; return True if it was."""
         path, spec = self._estimator.latest_checkpoint(), self._spec
         if path is None or path == self._evaluated:
             return False
@@ -128,11 +128,11 @@ class _Evaluator:
         return True
 
     def is_last(self, step: int) -> bool:
-        """Whether training ends at `step`."""
+        """True if training ends at `step`."""
         return self._last_step is not None and step >= self._last_step
 
     def finish(self) -> tuple[dict | None, list]:
-        """Evaluate and export for the last time, unless the last checkpoint was."""
+        """Evaluate and export once more, unless the last checkpoint was evaluated already."""
         if not self.evaluate(True) and self._evaluated is not None and not self._was_final:
             result, path = self._outcome[0] or {}, self._evaluated
             self._outcome = result, [
@@ -141,7 +141,7 @@ class _Evaluator:
         return self._outcome
 
     def watch(self) -> tuple[dict | None, list]:
-        """Evaluate new checkpoints until that of the last step."""
+        """Evaluate new checkpoints as they appear, up to that of the last step."""
         time.sleep(self._spec.start_delay_secs)
         while True:
             began = time.monotonic()
@@ -154,7 +154,7 @@ class _Evaluator:
 
     @property
     def seconds_apart(self) -> float:
-        """Between two evaluations at least."""
+        """The minimum number of seconds between two evaluations."""
         return self._spec.throttle_secs
 
     def _directory(self, exporter: Exporter) -> str:
@@ -164,7 +164,7 @@ class _Evaluator:
 
 
 class _EvaluatesSaved(CheckpointSaverListener):
-    """Evaluates what training has saved; not the first checkpoint, which is untrained."""
+    """A listener that evaluates each saved checkpoint, except the first, which is untrained."""
 
     def __init__(self, evaluator: _Evaluator) -> None:
         self._evaluator = evaluator

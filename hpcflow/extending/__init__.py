@@ -1,4 +1,4 @@
-"""What a program needs to add ops, kernels, gradients, shape functions and device types.
+"""The public interface for adding ops, kernels, gradients, shape functions and device types.
 
 ``docs/extending.md`` explains it, with an example of each in ``examples/extending``.
 """

@@ -47,16 +47,16 @@ class _KeyColumn(CategoricalColumn):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """That of its feature."""
+        """The name of its feature."""
         return self.key
 
     @property
     def parse_spec(self) -> dict[str, Any]:
-        """Any number of values."""
+        """The parsing configuration: any number of values for the feature."""
         return {self.key: VarLenFeature(self.dtype)}
 
     def transform(self, features: Features) -> SparseTensor:
-        """The ids of the values."""
+        """Return the ids of the feature's values."""
         given = features.sparse(self.key)
         kind = given.values.dtype.base_dtype
         if (kind is dtypes.string) != (self.dtype is dtypes.string) or (
@@ -290,7 +290,7 @@ class _Crossed(CategoricalColumn):
         return sparse_cross_hashed(parts, self.buckets, self.hash_key)
 
     def _leaves(self) -> list:
-        """What is crossed: a crossed column stands for what it crosses."""
+        """Return the keys to cross; a crossed column among them is replaced by its own keys."""
         found: list[Any] = []
         for key in self.keys:
             found.extend(key._leaves() if isinstance(key, _Crossed) else [key])

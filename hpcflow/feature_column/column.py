@@ -1,4 +1,4 @@
-"""What all columns have, and the features of one layer that they read."""
+"""The base classes of feature columns, and the features that the columns of a layer read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Features:
         self._made: dict[Any, Any] = {}
 
     def of(self, column: Column) -> Any:
-        """What `column` makes of its features; built once."""
+        """Return the tensor that `column` makes of its features; built once."""
         return self._once(column, lambda: column.transform(self))
 
     def raw(self, key: str) -> Any:
@@ -91,11 +91,11 @@ class Column:
 
     @property
     def parse_spec(self) -> dict[str, Any]:
-        """How ``hf.parse_example`` reads what it needs."""
+        """The configuration with which ``hf.parse_example`` reads the features of the column."""
         raise NotImplementedError
 
     def transform(self, features: Features) -> Any:
-        """What the features are for it, before any variables."""
+        """Return the column's form of the features, before any variables apply."""
         raise NotImplementedError
 
 

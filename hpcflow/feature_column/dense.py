@@ -133,7 +133,7 @@ class _Bucketized(CategoricalColumn, DenseColumn):
         return reshape(one_hot(features.of(self), len(self.boundaries) + 1), [-1, self.size])
 
     def ids(self, features: Features) -> Ids:
-        """One id for each number, with ids of its own for each place."""
+        """Return an id for each number; each position in the vector has ids of its own."""
         places = self.source.size
         own = np.arange(places, dtype=np.int32) * (len(self.boundaries) + 1)
         ids = raw_ops.Add(features.of(self), own)
@@ -148,7 +148,7 @@ class _Bucketized(CategoricalColumn, DenseColumn):
 
 
 def bucketized_column(source_column: Column, boundaries: Sequence[float]) -> Column:
-    """Which of the ranges between `boundaries` a number is in; it belongs to the one it begins.
+    """Return a column of bucket numbers: the ranges between `boundaries`, lower bounds included.
 
     Raises ``ValueError`` for another source than a numeric column of a vector, or boundaries that
     do not ascend.
@@ -187,7 +187,7 @@ class _Indicator(DenseColumn):
 
 
 def indicator_column(categorical_column: CategoricalColumn) -> Column:
-    """How often (or with which weight) each id occurs."""
+    """Return a dense column that counts each id (or sums its weights): a multi-hot vector."""
     check_is(CategoricalColumn, categorical_column, "categorical_column must be a categorical "
              "column")
     return _Indicator(source=categorical_column, size=categorical_column.buckets)

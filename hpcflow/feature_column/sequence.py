@@ -33,7 +33,7 @@ from hpcflow.ops.state.variable_scope import variable_scope
 
 
 class _Steps(NamedTuple):
-    """What a column has for sequences: ``[batch, time, size]``, and how long they are."""
+    """A sequence column's values ``[batch, time, size]`` and the lengths of the sequences."""
 
     values: Tensor
     lengths: Tensor
@@ -46,12 +46,12 @@ class SequenceCategoricalColumn(CategoricalColumn):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """That of the column of ids."""
+        """The name of the column of ids."""
         return self.source.name
 
     @property
     def parse_spec(self) -> dict[str, Any]:
-        """That of the column of ids."""
+        """The parsing configuration of the column of ids."""
         return self.source.parse_spec
 
     def transform(self, features: Features) -> Any:
@@ -59,7 +59,7 @@ class SequenceCategoricalColumn(CategoricalColumn):
         return self.source.ids(features).ids
 
     def ids(self, features: Features) -> Ids:
-        """``ValueError``: layers that do not read sequences would add up the steps."""
+        """Raise ``ValueError``: layers that do not read sequences would add up the steps."""
         raise ValueError(f"{self.name} is a column of sequences: read it by sequence_input_layer, "
                          "in an embedding_column or indicator_column")
 

@@ -1,5 +1,5 @@
-"""What the 1.x API keeps under ``python.framework``: functions, nests, cluster specifications,
-hooks of sessions.
+"""Counterparts of ``python.framework`` of 1.x: functions, nests, cluster specifications, hooks of
+sessions.
 
 May use the graph and ops. Begin reading with `function`.
 """

@@ -82,7 +82,7 @@ class Defun:
 
 
 def _parameters(func: Callable) -> tuple[list[str], bool]:
-    """Names of the arguments, and whether there may be any number of them."""
+    """Return the names of the arguments, and True if there may be any number of them."""
     names, any_number = [], False
     for parameter in inspect.signature(func).parameters.values():
         if parameter.default is not parameter.empty or parameter.kind in (
@@ -211,7 +211,7 @@ class DefinedFunction:
 
     def _results(self, graph: FunctionGraph,
                  result: Tensor | Sequence[Tensor]) -> tuple[list[Tensor], list[Operation]]:
-        """What the function returned, and what has to run besides."""
+        """Return the function's results as tensors, and the operations that have to run besides."""
         if result is None or isinstance(result, Operation):
             values = []
         else:
@@ -249,7 +249,7 @@ class DefinedFunction:
 
 
     def _gradient_label(self) -> str:
-        """What tells functions apart that differ only in their gradients."""
+        """Return a label that distinguishes functions which differ only in their gradients."""
         gradient = self._python_grad_func
         if gradient is None:
             return self.grad_func_name or ""
@@ -279,7 +279,7 @@ def _output_names(outputs: list[Tensor]) -> list[str]:
 
 
 def _distinct(names: list[str], ops: list[Operation]) -> list[str]:
-    """Names of inputs that are those of no operation of the body."""
+    """Rename inputs whose names collide with operations of the body."""
     return _numbered(names, {op.name for op in ops})
 
 
@@ -312,7 +312,7 @@ class OverloadedFunction:
         self._made: dict[tuple, DefinedFunction] = {}
 
     def instantiate(self, input_types: list) -> DefinedFunction:
-        """The function for such types."""
+        """Return the function for arguments of these types, made on first use."""
         types = [as_dtype(t).base_dtype for t in input_types]
         if len(types) != len(self._names):
             raise ValueError(f"Expected {len(self._names)} arguments: {', '.join(self._names)}, "
@@ -389,7 +389,7 @@ def get_extra_vars() -> list:
 
 
 def get_extra_inputs() -> list[Tensor]:
-    """What the function that is being built has captured so far; empty outside of one."""
+    """Return the tensors captured so far by the function being built; empty outside of one."""
     graph = function_graph()
     return [] if graph is None else list(graph.captured)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SessionRunArgs(NamedTuple):
-    """What a step is to do: `fetches`, a `feed_dict`, and ``RunOptions``."""
+    """A hook's request for a step: `fetches`, a `feed_dict`, and ``RunOptions``."""
 
     fetches: Any
     feed_dict: Any = None
@@ -18,7 +18,7 @@ class SessionRunArgs(NamedTuple):
 
 
 class SessionRunValues(NamedTuple):
-    """What a step did: the `results` of the hook's fetches, the options and the metadata."""
+    """The outcome of a step: the `results` of the hook's fetches, the options and the metadata."""
 
     results: Any
     options: Any

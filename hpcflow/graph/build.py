@@ -278,7 +278,8 @@ def _convert_list(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[T
 
 
 def result_of(op: Operation) -> Any:
-    """What a builder returns for `op`: the op, its only output, or a namedtuple of its outputs."""
+    """Return the result of a builder for `op`: the op, its only output, or a namedtuple of its
+    outputs."""
     outputs = op._outputs
     args = op.op_def.outputs
     if not args:

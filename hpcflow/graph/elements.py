@@ -1,4 +1,4 @@
-"""What a graph finds by names: operations, tensors and collections."""
+"""Tables of what a graph finds by names: operations, tensors and collections."""
 
 from __future__ import annotations
 

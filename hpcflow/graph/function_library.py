@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """What hpcflow.ops fills in: how a function is made from a ``FunctionDef`` and the name of its
-    gradient function."""
+    """The functions that hpcflow.ops fills in: how a function is made from a ``FunctionDef`` and
+    the name of its gradient function."""
 
     make_function: Callable[[Any, str | None], Any]
 

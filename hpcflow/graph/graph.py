@@ -40,7 +40,7 @@ class Parting(NamedTuple):
 
 
 class DeviceSeen:
-    """What device functions look at in place of an operation that nobody makes."""
+    """A stand-in that device functions look at in place of an operation that nobody makes."""
 
     type, name, node_def = "", "", None
 
@@ -98,7 +98,8 @@ class Graph(Elements, Collections, ScopedGraph):
         return versions_pb2.VersionDef(producer=producer, min_consumer=min_consumer)
 
     def _take_versions(self, versions: Message, alone: bool) -> None:
-        """What was imported is in the graph, `alone` or besides what was there."""
+        """Take over the versions of what was imported into the graph, `alone` or besides what was
+        there."""
         producer, consumer = versions.producer, versions.min_consumer
         if not alone:
             producer = min(producer, self._version_info[0])

@@ -439,7 +439,7 @@ def _naming(node: Message) -> Iterator[None]:
 
 
 def _is_handle(tensor: Tensor) -> bool:
-    """Whether a tensor stands for a resource: by a handle, or by the older pair of strings."""
+    """True if a tensor stands for a resource: by a handle, or by the older pair of strings."""
     return tensor.dtype.base_dtype is dtypes.resource or (
         tensor.dtype._is_ref_dtype and tensor.dtype.base_dtype is dtypes.string)
 

@@ -1,4 +1,4 @@
-"""How graphs and tensors show themselves in notebooks: small tables in HTML."""
+"""The forms of graphs and tensors in notebooks: small tables in HTML."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def _without_slices(element: Any) -> Any:
 
 
 class _Scopes(threading.local):
-    """What is open in each thread that builds a graph. A scope that opens makes new lists, so lists
-    may be shared."""
+    """The scopes that are open in each thread that builds a graph. A scope that opens makes new
+    lists, so lists may be shared."""
 
     def __init__(self, inherited: list[tuple[list, list, list]]) -> None:
         self.names = ""

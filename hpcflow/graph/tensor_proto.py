@@ -136,7 +136,7 @@ def _entries(values: Any) -> Iterator[Any]:
 
 
 def _holds_text(values: Any) -> bool:
-    """Whether the first value is a text; then all must be."""
+    """True if the first value is a text; then all must be."""
     return isinstance(_first(values), (str, bytes))
 
 

@@ -9,7 +9,7 @@ from hpcflow.shapes import TensorShape
 
 
 class TensorSpec:
-    """What is known about a tensor.
+    """A specification of a tensor: its shape, element type and name.
 
     Attributes:
         shape: a ``TensorShape``.
@@ -33,7 +33,7 @@ class TensorSpec:
         return cls(spec.shape, spec.dtype, name or spec.name)
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether a tensor, or what another one specifies, may be as specified here."""
+        """True if a tensor, or what another one specifies, may be as specified here."""
         return (self.dtype.is_compatible_with(other.dtype)
                 and self.shape.is_compatible_with(other.shape))
 

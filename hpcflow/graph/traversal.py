@@ -1,4 +1,4 @@
-"""What can be reached from operations of a graph."""
+"""Traversal of graphs: what can be reached from operations."""
 
 from __future__ import annotations
 

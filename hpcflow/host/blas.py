@@ -1,4 +1,4 @@
-"""How many threads NumPy's BLAS uses for a product.
+"""The number of threads that NumPy's BLAS uses for a product.
 
 OpenBLAS gives every product of more than about 64x64x64 all its threads, and these wait for each
 other busily. For small products that gains little on an idle machine; where the cores have other
@@ -139,7 +139,7 @@ _NEVER = float("inf")
 
 
 class _Shape:
-    """How the products of one shape are computed.
+    """A record of how the products of one shape are computed.
 
     Threads that have been used wait busily for more, and are in the way of whatever else a step
     computes at the same time. So all are used only while little else is done: as long as no more
@@ -194,7 +194,7 @@ class _Shape:
         return self.all
 
     def _judge(self, seconds: float, is_late: bool) -> None:
-        """All threads took so long, for a product that came late or not."""
+        """Judge a trial: all threads took `seconds`, for a product that came late or not."""
         if seconds < tuning.BLAS_GAIN * self._alone and not is_late:
             self._faults = max(0.0, self._faults - tuning.BLAS_FORGIVEN)
             self._good += 1
@@ -230,7 +230,8 @@ def may_try() -> bool:
 
 
 def _shape_of(a: np.ndarray, b: np.ndarray) -> _Shape | None:
-    """What is known of products like that of `a` and `b`; None if all threads are not tried."""
+    """Return what is known of products like that of `a` and `b`; None if all threads are not
+    tried."""
     if not may_try():
         return None
     shape, columns, kind = a.shape, b.shape[1], a.dtype.char

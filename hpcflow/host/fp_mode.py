@@ -44,7 +44,8 @@ def _functions() -> tuple[Callable, Callable] | None:
 
 
 def _flushing(read: Callable) -> ctypes.Array:
-    """This thread's environment, but that it flushes."""
+    """Return this thread's floating-point environment, changed so that denormal numbers are flushed
+    to zero."""
     offset, bits = _CONTROLS[platform.machine()]
     found = ctypes.create_string_buffer(_BYTES)
     read(found)
@@ -54,7 +55,8 @@ def _flushing(read: Callable) -> ctypes.Array:
 
 
 class _Environment(threading.local):
-    """How many steps are open in this thread, and its environment before the first."""
+    """The floating-point environment that this thread had before its first open step, and how many
+    steps are open."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -115,7 +117,8 @@ for _type in (np.float16, np.float32, np.float64):
 
 
 class _Thread(threading.local):
-    """What ends the silence of this thread, None if it is not silent; whether it is for good."""
+    """The state of ``silence()`` in this thread: the token that ends it, None if it is not silent;
+    whether it is for good."""
 
     token: Any = None
     for_good = False

@@ -1,4 +1,4 @@
-"""How much freed memory the process keeps for its next arrays.
+"""The amount of freed memory that the process keeps for its next arrays.
 
 The C library hands freed arrays back to the system once more than some megabytes are free. The
 arrays of a step are freed at its end, so every step would get new pages, which the system clears:

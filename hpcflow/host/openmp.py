@@ -34,7 +34,7 @@ def short_spins() -> Iterator[None]:
 
 
 class Team(NamedTuple):
-    """What runs a function in several threads at once.
+    """A means to run a function in several threads at once.
 
     Attributes:
         address: of ``GOMP_parallel(function, data, threads, flags)``.

@@ -109,7 +109,7 @@ class Pool:
         return self._busy.acquire(blocking=False)
 
     def give_back(self) -> None:
-        """After ``take()``."""
+        """Give back the right that ``take()`` got."""
         self._busy.release()
 
     def start(self, function: Callable[[int], None], count: int) -> Job:
@@ -165,7 +165,8 @@ def limited_to_one() -> bool:
 
 
 def at_once() -> int:
-    """How many kernels with threads of their own (of BLAS, of oneDNN) fill the cores.
+    """Return the number of kernels with threads of their own (of BLAS, of oneDNN) that fill the
+    cores.
 
     One, unless OMP_NUM_THREADS gives them fewer threads than there are cores; in a job of several
     ranks, which share the cores; or if HPCFLOW_THREADS or a session says so.

@@ -265,7 +265,7 @@ def per_image_standardization(image: TensorLike) -> Tensor:
 
 
 def _batch(x: Tensor) -> Any:
-    """How many images there are, as float32."""
+    """Return the number of images, as float32."""
     if len(x.shape) == 3:
         return np.float32(1)
     return cast(raw_ops.StridedSlice(raw_ops.Shape(x), [0], [1], [1], shrink_axis_mask=1),

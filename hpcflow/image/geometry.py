@@ -1,4 +1,4 @@
-"""Parts and positions: flips, turns, crops and paddings of images."""
+"""Geometric transformations of images: flips, rotations, crops and paddings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def flip_up_down(image: TensorLike) -> Tensor:
 
 
 def _reversed(image: Tensor, *axes: int) -> Tensor:
-    """With the order along axes, counted from the last, reversed."""
+    """Reverse the image along axes, which are counted from the last."""
     return raw_ops.ReverseV2(image, np.array(axes, np.int32) + len(image.shape))
 
 
@@ -69,7 +69,7 @@ def _random_flip(image: TensorLike, axis: int, seed: int | None) -> Tensor:
 
 
 def _some_flipped(images: Tensor, axis: int, seed: int | None) -> Tensor:
-    """Images of a batch, each as it is or flipped."""
+    """Flip each image of a batch with probability one half."""
     count = raw_ops.StridedSlice(raw_ops.Shape(images), [0], [1], [1])
     coins = raw_ops.Less(random_uniform(count, 0, 1.0, seed=seed), np.float32(0.5))
     return raw_ops.Select(coins, _reversed(images, axis), images)
@@ -148,7 +148,7 @@ def crop_to_bounding_box(image: TensorLike, offset_height: Any, offset_width: An
 
 
 def _sized(result: Tensor, images: Tensor, rows: Tensor | int, columns: Tensor | int) -> Tensor:
-    """`result`, known to have the batch and the channels of `images`, and sides if those are."""
+    """Set the static shape of `result`: batch and channels of `images`, and the known sides."""
     *batch, _, _, channels = images.shape.as_list()
     sides = [None if isinstance(n, Tensor) else n for n in (rows, columns)]
     result.set_shape([*batch, *sides, channels])
@@ -262,7 +262,7 @@ def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
 
 
 def _edge(size: Tensor | int, fraction: float) -> Any:
-    """How much to cut off at either end."""
+    """Return the number of pixels to cut off at either end."""
     if isinstance(size, int):
         return int((size - size * fraction) / 2)
     exact = raw_ops.Cast(size, DstT=dtypes.float64)

@@ -1,4 +1,4 @@
-"""How near images are to others: signal to noise, structural similarity."""
+"""Image quality metrics: peak signal-to-noise ratio (PSNR) and structural similarity (SSIM)."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _window(size: int, sigma: float) -> np.ndarray:
 
 def _similarity(a: Tensor, b: Tensor, top: Tensor, window: np.ndarray,
                 constants: tuple[float, float], everywhere: bool) -> tuple[Tensor, Tensor]:
-    """For each channel the similarity, and its part of contrast and structure alone."""
+    """Return the structural similarity of each channel, and its contrast-structure term alone."""
     c1, c2 = (raw_ops.Square(raw_ops.Mul(top, np.float32(k))) for k in constants)
     mean = _blurred(a, window), _blurred(b, window)
     product = raw_ops.Mul(np.float32(2), raw_ops.Mul(*mean))
@@ -153,7 +153,7 @@ def _similarity(a: Tensor, b: Tensor, top: Tensor, window: np.ndarray,
 
 
 def _blurred(x: Tensor, window: np.ndarray) -> Tensor:
-    """The images filtered channel by channel, where the window fits."""
+    """Filter the images channel by channel, where the window fits."""
     shape: Any = raw_ops.Shape(x)
     flat = raw_ops.Reshape(x, raw_ops.ConcatV2([np.array([-1], np.int32), shape[-3:]],
                                                np.int32(0)))
@@ -168,7 +168,7 @@ def _blurred(x: Tensor, window: np.ndarray) -> Tensor:
 
 
 def _halved(x: Tensor) -> Tensor:
-    """Images of half the size: means of squares, where odd sizes repeat the last pixels."""
+    """Halve the images' size by averaging 2 x 2 squares; odd sizes repeat the last pixels."""
     shape: Any = raw_ops.Shape(x)
     flat = raw_ops.Reshape(x, raw_ops.ConcatV2([np.array([-1], np.int32), shape[-3:]],
                                                np.int32(0)))

@@ -1,4 +1,4 @@
-"""What the functions on images share: checks of shapes, sizes that may be unknown, and copies."""
+"""Helpers of the image functions: checks of shapes, sizes that may be unknown, and copies."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def ones_like(x: TensorLike, dtype: DTypeLike | None = None, name: str | None = 
 
 
 def is_keras_tensor(x: TensorLike) -> bool:
-    """Whether `x` is the result of a layer. ``ValueError`` for what is no tensor."""
+    """True if `x` is the output of a layer. ``ValueError`` if it is not a tensor."""
     if not isinstance(x, (hf.Tensor, hf.Variable, hf.SparseTensor)):
         raise ValueError(f"Unexpectedly found an instance of type `{type(x)}`. Expected a symbolic "
                          "tensor instance.")
@@ -189,7 +189,7 @@ def cast(x: TensorLike, dtype: DTypeLike) -> Any:
 
 
 def is_sparse(tensor: TensorLike) -> bool:
-    """Whether `tensor` is sparse."""
+    """True if `tensor` is sparse."""
     return isinstance(tensor, hf.SparseTensor)
 
 
@@ -330,7 +330,7 @@ def dropout(x: TensorLike, level: float, noise_shape: ShapeLike | None = None,
 
 
 def in_top_k(predictions: TensorLike, targets: TensorLike, k: int) -> Any:
-    """Whether targets are among the k largest predictions."""
+    """Return a boolean for each target: it is among the k largest predictions."""
     return hf.nn.in_top_k(predictions, targets, k)
 
 

@@ -75,7 +75,7 @@ class CallbackList:
 
     @classmethod
     def of(cls, model: Any, told: Training, samples: int | None, validates: bool) -> CallbackList:
-        """The callbacks that ``fit`` was given, and those of every training."""
+        """Return the callbacks given to ``fit``, and those that every training has."""
         history = model.history = History()
         shown = [Progress()] if told.verbose else []
         own = cls([*shown, *(told.callbacks or []), history])
@@ -143,7 +143,7 @@ ProgbarLogger = Progress
 
 
 class BaseLogger(Callback):
-    """Kept for programs that name it: the numbers of an epoch are means already."""
+    """A callback that does nothing, for programs that name it: epoch values are means already."""
 
     def __init__(self, stateful_metrics: Any = None) -> None:
         super().__init__()
@@ -173,7 +173,7 @@ class LambdaCallback(Callback):
 
 
 def _improves(mode: str, monitor: str) -> Callable:
-    """Whether a number is better than another, which way `mode` or the name says."""
+    """Return the comparison by which a number is better, from `mode` or else the monitor's name."""
     up = mode == "max" or (mode != "min" and ("acc" in monitor or monitor.startswith("fmeasure")))
     return np.greater if up else np.less
 

@@ -1,4 +1,4 @@
-"""Things that programs give by name, as an object with a configuration, or as a function."""
+"""Objects given by name, by configuration, or as functions; the registry of custom ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def get_custom_objects() -> dict[str, Any]:
 
 @contextmanager
 def custom_object_scope(*objects: dict[str, Any]) -> Any:
-    """Let names stand for the program's own objects meanwhile."""
+    """Context manager that registers the program's own objects under names."""
     before = dict(_CUSTOM)
     for own in objects:
         _CUSTOM.update(own)
@@ -29,7 +29,7 @@ def custom_object_scope(*objects: dict[str, Any]) -> Any:
 
 
 def named(table: Mapping[str, Any], name: str, what: str) -> Any:
-    """What `name` stands for. ``ValueError`` for a name that is not known."""
+    """Return the object called `name`. ``ValueError`` if there is none."""
     found = _CUSTOM.get(name, table.get(name))
     if found is None:
         raise ValueError(f"Unknown {what}: {name}")
@@ -56,7 +56,7 @@ def instance(table: Mapping[str, Any], identifier: Any, what: str) -> Any:
 
 
 def serialized(value: Any) -> Any:
-    """What a configuration keeps of an object: a name, or its class and configuration."""
+    """Return an object's entry in a configuration: a name, or its class and configuration."""
     if hasattr(value, "get_config") and not inspect.isclass(value):
         return {"class_name": type(value).__name__, "config": value.get_config()}
     return getattr(value, "__name__", value) if callable(value) else value

@@ -1,4 +1,4 @@
-"""Metrics of models: functions of examples, and objects that gather them over batches."""
+"""Metrics of models: functions of examples, and objects that accumulate over batches."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def accuracy(y_true: TensorLike, y_pred: TensorLike) -> Any:
 
 
 def binary_accuracy(y_true: TensorLike, y_pred: Any, threshold: float = 0.5) -> Any:
-    """Mean over the last dimension of whether the prediction is on the side of the label."""
+    """Return the fraction, along the last dimension, of predictions on the label's side."""
     y_pred = hf.convert_to_tensor(y_pred)
     side = hf.cast(y_pred > threshold, y_pred.dtype.base_dtype)
     return hf.reduce_mean(_floats(hf.equal(hf.cast(y_true, y_pred.dtype.base_dtype), side)), -1)
 
 
 def categorical_accuracy(y_true: TensorLike, y_pred: TensorLike) -> Any:
-    """Whether the largest prediction is that of the class."""
+    """Return 1.0 for each example whose largest prediction is at its one-hot label, else 0.0."""
     return _floats(hf.equal(hf.argmax(y_true, -1), hf.argmax(y_pred, -1)))
 
 
 def _numbers(y_true: Any, y_pred: TensorLike) -> Any:
-    """The numbers of the classes, without a last dimension of size 1."""
+    """Return class indices, without a last dimension of size 1."""
     y_true = hf.cast(y_true, hf.int64)
     if y_true.shape.ndims is not None and y_true.shape.ndims == hf.convert_to_tensor(
             y_pred).shape.ndims:
@@ -71,22 +71,22 @@ def _numbers(y_true: Any, y_pred: TensorLike) -> Any:
 
 
 def sparse_categorical_accuracy(y_true: TensorLike, y_pred: TensorLike) -> Any:
-    """Whether the largest prediction is that of the class with the number given."""
+    """Return 1.0 for each example whose largest prediction is at its integer label, else 0.0."""
     return _floats(hf.equal(_numbers(y_true, y_pred), hf.argmax(y_pred, -1)))
 
 
 def top_k_categorical_accuracy(y_true: TensorLike, y_pred: TensorLike, k: int = 5) -> Any:
-    """Whether the class is among the k largest predictions."""
+    """Return 1.0 for each example with its one-hot label among the k largest predictions, or 0."""
     return _floats(hf.nn.in_top_k(y_pred, hf.argmax(y_true, -1), k))
 
 
 def sparse_top_k_categorical_accuracy(y_true: TensorLike, y_pred: TensorLike, k: int = 5) -> Any:
-    """Whether the class with the number given is among the k largest predictions."""
+    """Return 1.0 for each example with its integer label among the k largest predictions, or 0."""
     return _floats(hf.nn.in_top_k(y_pred, _numbers(y_true, y_pred), k))
 
 
 class Metric:
-    """Base of the metrics: variables that follow what the batches say.
+    """A metric that accumulates over batches in variables: the base class.
 
     A derived class makes variables by :meth:`add_weight`, and defines :meth:`update_state` and
     :meth:`result`.
@@ -198,12 +198,12 @@ class Sum(Metric):
 
 
 def _spread(weights: TensorLike, values: Sequence[TensorLike]) -> Any:
-    """Weights for each of the values, from those of the examples."""
+    """Broadcast the weights of examples to the values."""
     return losses.fitted(weights, values) * hf.ones_like(values)
 
 
 class MeanMetricWrapper(Mean):
-    """The mean of what a function says of each example."""
+    """A metric: the mean of a function of each example."""
 
     def __init__(self, fn: Callable, name: str | None = None, dtype: DTypeLike | None = None,
                  **options: Any) -> None:
@@ -331,25 +331,25 @@ class _Counts(Metric):
 
 
 class TruePositives(_Counts):
-    """How often a prediction above the threshold is right."""
+    """A count of true positives: predictions above the threshold whose label is true."""
 
     kinds = ("true_positives",)
 
 
 class FalsePositives(_Counts):
-    """How often a prediction above the threshold is wrong."""
+    """A count of false positives: predictions above the threshold whose label is false."""
 
     kinds = ("false_positives",)
 
 
 class TrueNegatives(_Counts):
-    """How often a prediction below the threshold is right."""
+    """A count of true negatives: predictions below the threshold whose label is false."""
 
     kinds = ("true_negatives",)
 
 
 class FalseNegatives(_Counts):
-    """How often a prediction below the threshold is wrong."""
+    """A count of false negatives: predictions below the threshold whose label is true."""
 
     kinds = ("false_negatives",)
 

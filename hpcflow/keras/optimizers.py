@@ -149,7 +149,7 @@ class Optimizer:
         return made
 
     def _first(self, kind: str) -> float:
-        """What the elements of a slot begin with."""
+        """Return the initial value of a slot's elements."""
         return 0.0
 
     def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
@@ -279,7 +279,7 @@ class Adadelta(Optimizer):
 
 
 class _Moments(Optimizer):
-    """What Adam and its kin have in common: the numbers, and the means of gradients."""
+    """The base of Adam and its variants: hyperparameters, and the moving averages of gradients."""
 
     slots: tuple[str, ...] = ("m", "v")
 

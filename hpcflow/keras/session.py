@@ -64,7 +64,7 @@ def set_learning_phase(value: int) -> None:
 
 
 def phase_feed(value: bool) -> dict:
-    """What feeds the learning phase, if layers have read it."""
+    """Return the feed dictionary of the learning phase; empty if no layer has read it."""
     kept = hf.get_collection_ref(_PHASE)
     return {kept[0]: value} if kept else {}
 

@@ -1,4 +1,4 @@
-"""What the inputs of kernels must be like, where the graph could not tell.
+"""Checks of input shapes that are only known when a kernel runs.
 
 Shape functions check all that is known when the graph is built. A kernel that would take other
 shapes as well, and compute something of them, is listed here: what was not known is checked when it
@@ -63,7 +63,7 @@ _SAME: dict[str, tuple[int, int]] = {
 
 
 def checked(node: KernelNode, kernel: Kernel, function: Callable) -> Callable:
-    """`function`, with a look at the shapes that were not known before."""
+    """Wrap `function` with a check of the shapes that are not known statically."""
     if kernel.mode != SYNC:
         return function
     ranks = [(i, rank) for i, rank in enumerate(_RANKS.get(node.op_type, ()))

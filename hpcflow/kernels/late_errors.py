@@ -1,4 +1,4 @@
-"""Errors that a device finds and the host hears of later.
+"""Deferred errors: a device finds them, and the host reads them later.
 
 To ask a device whether an index is in range would make the host wait for it. So a kernel leaves a
 flag on the device, and the next value that is brought to the host brings the flags along; a step
@@ -29,7 +29,7 @@ class Check:
         self.explain: Callable[[BaseException], BaseException] | None = None
 
     def fail(self) -> BaseException:
-        """The error, as one of the op that noted it."""
+        """Return the error to raise, explained as one of the op that noted it."""
         error = self.error()
         return error if self.explain is None else self.explain(error)
 
@@ -52,12 +52,12 @@ def note(xp: Any, flag: Any, error: Callable[[], BaseException]) -> None:
 
 
 def count() -> int:
-    """How many flags nobody has looked at yet."""
+    """Return the number of flags that have not been examined yet."""
     return len(_pending)
 
 
 def explain_from(start: int, explain: Callable[[BaseException], BaseException]) -> None:
-    """Let the errors noted since there were `start` of them be explained as those of an op."""
+    """Attribute the errors noted after the first `start` to an op."""
     for check in _pending[start:]:
         check.explain = explain
 
@@ -68,7 +68,7 @@ def discard() -> None:
 
 
 def raise_any() -> None:
-    """Look at all flags, and raise the first error; nothing is asked if there are none."""
+    """Read all flags and raise the first error; do not ask the device if there are none."""
     for xp in {id(c.xp): c.xp for c in list(_pending)}.values():
         checks = _taken(xp)
         _raise_first(checks, xp.asnumpy(_stacked(xp, checks)))

@@ -81,7 +81,7 @@ class Kernel(NamedTuple):
 
 
 class KernelNode:
-    """What a kernel factory may look at: the parts of an op that are the same in every step."""
+    """An op as a kernel factory sees it: the parts that are the same in every step."""
 
     __slots__ = ("name", "op_type", "attrs", "device", "input_dtypes", "output_dtypes",
                  "input_dims", "output_dims", "constants", "context", "op")  # fmt: skip
@@ -207,7 +207,7 @@ def ufunc(op_type: str, name: str, **options: Any) -> None:
 
 
 def kernel_key(op_type: str, attrs: dict[str, Any]) -> tuple:
-    """What decides which kernels serve an op: equal keys are served alike on every device."""
+    """Return the key by which kernels are selected: ops with equal keys have the same kernels."""
     return (op_type, _holds_strings(attrs),
             *[attrs.get(name) for name in _TYPE_ATTRS.get(op_type, ())])
 

@@ -1,4 +1,4 @@
-"""What all layers share: the scope of their variables, biases and activations, arguments."""
+"""Shared parts of all layers: the scope of their variables, biases and activations, arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hpcflow.shapes import Dimension, TensorShape, as_shape
 
 
 class OpenScope(str):
-    """The name of a layer whose scopes are open: the name scope, with a slash at the end."""
+    """A name scope (with a slash at its end) that is open already, given as a layer's name."""
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def known_size(inputs: Tensor, axis: int, layer: str, rank: int | None = None) -
 
 
 class Bias(NamedTuple):
-    """Whether a layer has biases, and how they begin."""
+    """The settings of a layer's bias: its presence, initializer, regularizer and constraint."""
 
     use: bool
     initializer: Any
@@ -101,7 +101,7 @@ def numbers(value: Any, count: int, what: str) -> list[int]:
 
 
 def is_channels_first(data_format: str) -> bool:
-    """Whether channels come before space; ``ValueError`` for another format."""
+    """True if channels come before space; ``ValueError`` for an unknown format."""
     if data_format not in ("channels_last", "channels_first"):
         raise ValueError("data_format must be channels_last or channels_first, got "
                          f"{data_format!r}")

@@ -9,7 +9,7 @@ from hpcflow.graph.operation import Tensor
 
 
 class InputSpec(NamedTuple):
-    """What is known about an input; None for what may be anything.
+    """The constraints on an input of a layer; None means that anything is allowed.
 
     Attributes:
         dtype: element type.

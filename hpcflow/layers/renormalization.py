@@ -26,7 +26,7 @@ _CLIPPED = ("rmax", "rmin", "dmax")
 
 
 class Renormalization(NamedTuple):
-    """How normalized values x become x r + d, as if normalized by what earlier batches had.
+    """A correction of normalized values x to x r + d, as if normalized by the earlier batches.
 
     arXiv:1702.03275: r is the deviation of the batch over that of training so far, and d the
     difference of their means over the latter; no gradient flows through them.
@@ -65,7 +65,7 @@ def check_virtual_batches(size: int, axes: Sequence[int], adjustment: Any,
 
 
 class Layout(NamedTuple):
-    """Where the statistics of inputs lie."""
+    """The layout of the statistics of a normalization, relative to the inputs."""
 
     reduced: list[int]  # the axes that moments are taken over
     kept: list[int]  # the shape of the variables
@@ -138,7 +138,7 @@ def normalize(inputs: Tensor, layout: Layout, moving: tuple, beta: Any, gamma: A
 
 
 def _then(scale: Tensor, offset: Tensor, then_scale: TensorLike, then_offset: TensorLike) -> tuple:
-    """One transformation for two, one after the other."""
+    """Compose two affine transformations: scale and offset, then another scale and offset."""
     if then_scale is not None:
         scale, offset = raw_ops.Mul(scale, then_scale), raw_ops.Mul(offset, then_scale)
     return scale, offset if then_offset is None else raw_ops.Add(offset, then_offset)
@@ -197,7 +197,7 @@ def _update(moving: tuple, renorm: Renormalization | None, mean: Tensor, varianc
 
 
 def follow(kept: Variable, new: Tensor, momentum: float) -> Any:
-    """``kept = momentum kept + (1 - momentum) new``."""
+    """Return the operation ``kept = momentum kept + (1 - momentum) new``."""
     rate = kept.dtype.base_dtype.np.type(1 - momentum)
     return assign_sub(kept, raw_ops.Mul(raw_ops.Sub(convert_to_tensor(kept), new), rate),
                       name="AssignMovingAvg")

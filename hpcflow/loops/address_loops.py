@@ -36,11 +36,11 @@ class AddressLoop:
         self.builder = ir.IRBuilder(self.function.append_basic_block())
 
     def array(self, builder: IRBuilder, index: int, address: Value, dims: Sequence) -> Any:
-        """The address and the dims."""
+        """Return the address and the dims of an array."""
         return address, dims
 
     def several(self, builder: IRBuilder, kind: object, parts: Sequence) -> Any:
-        """There are none."""
+        """Refuse tuples: such a loop takes none."""
         raise NotImplementedError
 
     def call(self, builder: IRBuilder, values: Sequence) -> Any:
@@ -49,7 +49,7 @@ class AddressLoop:
         return self.ir.IntType(1)(0), None
 
     def arguments(self, values: Sequence) -> list:
-        """What the function is given, of the arguments of the loop."""
+        """Return the arguments of the function, made of those of the loop."""
         raise NotImplementedError
 
     def write(self) -> None:
@@ -105,6 +105,6 @@ class AddressLoop:
 
 
 def written(body: AddressLoop) -> AddressLoop:
-    """`body` with its loop."""
+    """Write the loop of `body`, and return `body`."""
     body.write()
     return body

@@ -214,7 +214,8 @@ class _Runner(compiling.Loop):
 
 
 def runner() -> compiling.Compiled | None:
-    """What runs lists, once it is compiled; None where nothing could be called."""
+    """Return the function that runs lists, once it is compiled; None where nothing could be
+    called."""
     found = _products() if compiling.enabled() else None
     return None if found is None else compiling.compiled(_Runner(found.has_wide_integers))
 

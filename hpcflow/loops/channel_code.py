@@ -55,7 +55,7 @@ class _Images(AddressLoop):
             self.prefetch(self.builder.add(start, self.word(_AHEAD)), offset, writes)
 
     def store(self, value: Any, start: Any, offset: Any, kind: Any) -> None:
-        """Put `value` there."""
+        """Store `value` at `offset` bytes after `start`."""
         self.builder.store(value, self.place(start, offset, kind), align=self.item)
 
     def along_channels(self, row_bytes: Any, visit: Callable[[Any, Any], None]) -> None:
@@ -64,8 +64,8 @@ class _Images(AddressLoop):
 
 
 class _Sums(_Images):
-    """Of the addresses of dy, x, mean and sums, the numbers of the first row and the last, the rows
-    of a part, and the channels."""
+    """The loop of the sums: it takes the addresses of dy, x, mean and sums, the numbers of the
+    first row and the last, the rows of a part, and the channels."""
 
     def __init__(self, module: Module, dtype: str) -> None:
         others: list[Kind] = [Array(dtype, 1, False), Array(dtype, 2, True)]
@@ -112,15 +112,17 @@ class _Sums(_Images):
             self.store(total, sums, offset, kind)
 
     def _sum(self, terms: list) -> Any:
-        """In pairs, so that errors stay small and additions need not wait for each other."""
+        """Return the sum of the terms, added in pairs, so that errors stay small and additions need
+        not wait for each other."""
         while len(terms) > 1:
             terms = [self.builder.fadd(*terms[i : i + 2]) for i in range(0, len(terms), 2)]
         return terms[0]
 
 
 class _Gradient(_Images):
-    """Of the addresses of dy, x, the numbers of the channels and dx, the numbers of the first row
-    and the last, counted from the end, how many rows there are, and the channels."""
+    """The loop of the gradient: it takes the addresses of dy, x, the numbers of the channels and
+    dx, the numbers of the first row and the last, counted from the end, how many rows there are,
+    and the channels."""
 
     def __init__(self, module: Module, dtype: str) -> None:
         others: list[Kind] = [Array(dtype, 2, False), Array(dtype, FLAT, True)]

@@ -95,7 +95,7 @@ def _made(request: dict[str, Any]) -> programs.Loop:
 
 
 def _tuples(given: Any) -> Any:
-    """JSON has lists where there were tuples."""
+    """Return tuples for the lists that JSON makes of them."""
     return tuple([_tuples(g) for g in given]) if isinstance(given, list) else given
 
 

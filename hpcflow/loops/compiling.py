@@ -64,7 +64,7 @@ class Compiled:
         self.is_sought = self.is_wanted = not enabled()
 
     def spent(self, seconds: float) -> None:
-        """The program ran without being compiled."""
+        """Note the time of a run without compiled code; ask for the code once it is worth it."""
         self.seconds += seconds
         worth = tuning.COMPILE_WORTH_SECONDS / (5 if self.program.is_quick else 1)
         if self.seconds > worth and not self.is_wanted:
@@ -135,7 +135,8 @@ _lock = threading.Lock()
 
 
 def _service(is_quick: bool) -> Any:
-    """What looks for files and compiles what is quick, or compiles the rest."""
+    """Return the service that looks for files and compiles what is quick, or the one that compiles
+    the rest."""
     with _lock:
         if is_quick not in _services:
             from hpcflow.loops.service import Service
@@ -145,7 +146,8 @@ def _service(is_quick: bool) -> Any:
 
 
 def _after_fork() -> None:
-    """The threads are not there, nor one that may have held the lock."""
+    """Forget in a forked child the services, whose threads are not there, and the lock, which may
+    be held."""
     global _lock
     _lock = threading.Lock()
     _services.clear()

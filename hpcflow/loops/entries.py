@@ -64,7 +64,7 @@ class Array(NamedTuple):
 
     @property
     def dims(self) -> int:
-        """How many dims the loop is given."""
+        """The number of dimensions that the loop is given."""
         return 1 if self.rank == FLAT else self.rank
 
     @property
@@ -99,7 +99,7 @@ class Body(Protocol):
 
     @property
     def kinds(self) -> Sequence[Kind]:
-        """What the arguments are."""
+        """The kinds of the arguments."""
 
     def array(self, builder: IRBuilder, index: int, address: object, dims: Sequence) -> Any:
         """An array, given as words, as the value of an argument."""
@@ -187,7 +187,8 @@ class Writer:
                      f"a compiled loop takes {expected} arguments")
 
     def _without_interpreter(self, work: Callable[[], Any]) -> Any:
-        """What the work returns, which it does without the interpreter's lock."""
+        """Generate the code of the work between releasing and taking the interpreter's lock; return
+        its result."""
         state = self.builder.call(self._c_function("PyEval_SaveThread", self.pointer), [])
         result = work()
         restore = self._c_function("PyEval_RestoreThread", self.ir.VoidType(), self.pointer)
@@ -240,8 +241,8 @@ class Writer:
     # ------------------------------------------------------------ from objects to values
 
     def _values(self, before: int, as_words: bool = False) -> list:
-        """What the loop is given, of the objects after the first ones: values of Numba's, or lists
-        of words of a table."""
+        """Return the arguments of the loop, of the objects after the first ones: values of Numba's,
+        or lists of words of a table."""
         return [self._value(kind, self._object(before + i), i, as_words)
                 for i, kind in enumerate(self.kinds)]
 

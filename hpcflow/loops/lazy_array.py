@@ -27,7 +27,7 @@ class Steps(NamedTuple):
 
 
 class Source(Protocol):
-    """What can compute a deferred array."""
+    """An object that can compute a deferred array."""
 
     dtype: np.dtype
     #: None if it has no form as a loop.
@@ -69,5 +69,5 @@ class Deferred:
         return any(a is array for a in self.arrays)
 
     def flat(self) -> list:
-        """What it is made of, as vectors; empty if it is computed already."""
+        """Return the arrays that it is made of, as vectors; empty if it is computed already."""
         return [a.reshape(-1) for a in self.arrays]

@@ -80,7 +80,8 @@ def _generator() -> Any:
 
 
 def _check_symbols(text: str) -> None:
-    """Numba's own functions are not there where the code is loaded."""
+    """Raise ValueError for a loop that calls Numba's own functions, which do not exist where the
+    code is loaded."""
     for name in re.findall(r'^declare [^@]*@"?((?:NRT|numba)_\w+)', text, re.MULTILINE):
         if name not in entries.NEVER_CALLED:
             raise ValueError(f"the loop calls {name}")

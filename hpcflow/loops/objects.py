@@ -19,7 +19,7 @@ from hpcflow.loops import entries
 
 
 class Functions(NamedTuple):
-    """What a loop has become.
+    """The functions that a loop is compiled to.
 
     Attributes:
         call: ``call(*arguments)`` of the loop.
@@ -39,7 +39,7 @@ def can_load() -> bool:
 
 
 def _array_is_known() -> bool:
-    """Whether the fields of an array are where `entries` reads them."""
+    """True if the fields of an array are where `entries` reads them."""
     array = np.arange(24, dtype=np.float64).reshape(2, 3, 4)
     start, head = id(array), entries.HEAD
 
@@ -109,8 +109,8 @@ def _engine() -> Any:
 
 @functools.lru_cache(maxsize=1)
 def processor() -> str:
-    """What machine code depends on: the kind of machine and system, with the width of addresses,
-    and the processor and its features."""
+    """Return the text that machine code depends on: the kind of machine and system, with the width
+    of addresses, and the processor and its features."""
     binding = importlib.import_module("llvmlite.binding")
     return (f"{binding.get_process_triple()} {binding.get_host_cpu_name()} "
             f"{binding.get_host_cpu_features().flatten()}")

@@ -32,7 +32,7 @@ _ARGUMENTS = 13
 
 
 class Tile(NamedTuple):
-    """What a processor computes at a time in its registers.
+    """The tile of a product that a processor computes at a time in its registers.
 
     Attributes:
         lanes: elements of a register.
@@ -45,7 +45,8 @@ class Tile(NamedTuple):
     widths: tuple[int, ...]
 
     def vectors_of(self, columns: int) -> int:
-        """How many registers wide the panels of a matrix are, so that the last lacks few."""
+        """Return the width of a matrix's panels, in registers, so that the last lacks few
+        columns."""
         return min(self.widths, key=lambda width: -columns % (width * self.lanes))
 
 
@@ -55,7 +56,7 @@ _TILES = {"avx512f": Tile(16, 6, (4, 2)), "fma": Tile(8, 6, (2,)), "neon": Tile(
 
 @functools.lru_cache(maxsize=1)
 def tile() -> Tile | None:
-    """That of this processor; None if products are better left to a BLAS."""
+    """Return the tile of this processor; None if products are better left to a BLAS."""
     features = importlib.import_module("llvmlite.binding").get_host_cpu_features()
     return next((form for name, form in _TILES.items() if features.get(name)), None)
 

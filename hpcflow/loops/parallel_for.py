@@ -24,7 +24,8 @@ ROWS, WHOLE, START, STOP = "rwst"
 
 
 def block_rows(rows: int, row_bytes: int) -> int:
-    """How many rows a block should have, of which each takes `row_bytes`: all if they are few."""
+    """Return the number of rows of a block, each of which takes `row_bytes`: all if they are
+    few."""
     total = rows * row_bytes
     if total < tuning.PARALLEL_LARGE_BYTES or threads.pool().size == 1:
         return rows

@@ -27,7 +27,8 @@ def code_of(name: str, dtype: str, m: int, k: int, n: int, flip_a: bool, flip_b:
 
 
 class _Products(AddressLoop):
-    """Of the addresses of a, b and their products, and how many of these there are."""
+    """The loop over products: it takes the addresses of a, b and their products, and how many of
+    these there are."""
 
     def __init__(self, module: Module, dtype: str, sizes: tuple[int, int, int], flip_a: bool,
                  flip_b: bool) -> None:

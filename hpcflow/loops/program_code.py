@@ -34,8 +34,8 @@ def number_type(dtype: str) -> Any:
 
 
 def calculation(dtype: str) -> Callable:
-    """What computes ufuncs of the elements: to be called with a builder and the type of numbers,
-    or of vectors of them."""
+    """Return the generator of the code for ufuncs of the elements: to be called with a builder and
+    the type of numbers, or of vectors of them."""
     return _Reals if dtype.startswith("float") else _Integers
 
 
@@ -62,7 +62,7 @@ class _Body:
         return builder.inttoptr(address, self.number.as_pointer()), dims[0]
 
     def several(self, builder: IRBuilder, kind: object, parts: Sequence) -> Any:
-        """There are none."""
+        """Refuse tuples: such a loop takes none."""
         raise NotImplementedError
 
     def call(self, builder: IRBuilder, values: Sequence) -> Any:
@@ -102,7 +102,7 @@ class _Body:
 
 
 class _Numbers:
-    """What NumPy's ufuncs of these names do, to the last bit."""
+    """A generator of code that does what NumPy's ufuncs of these names do, to the last bit."""
 
     def __init__(self, builder: IRBuilder, number: Type) -> None:
         """`number` is the type of what is computed with: a number, or a vector of them."""

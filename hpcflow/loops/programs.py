@@ -1,4 +1,4 @@
-"""What can be compiled: texts of loops over arrays, with the types of their arguments."""
+"""Loops that can be compiled: texts of loops over arrays, with the types of their arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def supports(name: str, dtype: str) -> bool:
 
 
 class Loop:
-    """What can be compiled: one function for all of the same key.
+    """A loop that can be compiled: one function for all of the same key.
 
     Another process makes the loop again from its class and its arguments: these are numbers,
     strings, None, and tuples of such. Machine code is kept by them, by the text of all modules that

@@ -61,8 +61,8 @@ class _Rows(AddressLoop):
 
 
 class _Copies(_Rows):
-    """Of the addresses of the target, the source and the row numbers, how many of these there are,
-    and the words of a row."""
+    """The loop of copies: it takes the addresses of the target, the source and the row numbers, how
+    many of these there are, and the words of a row."""
 
     def __init__(self, module: Module, row_dtype: str) -> None:
         kinds: list[Kind] = [Array("uint64", 2, True), Array("uint64", 2, False),
@@ -97,8 +97,9 @@ class _Copies(_Rows):
 
 
 class _Updates(_Rows):
-    """Of the addresses of the states, the row numbers and the updates, how many rows these are, the
-    elements of one, the part and the number of parts; and the scalars."""
+    """The loop of updates: it takes the addresses of the states, the row numbers and the updates,
+    how many rows these are, the elements of one, the part and the number of parts; and the
+    scalars."""
 
     def __init__(self, module: Module, dtype: str, row_dtype: str, states: int, scalars: int,
                  steps: Sequence, stores: Sequence) -> None:
@@ -145,8 +146,9 @@ class _Updates(_Rows):
         builder.ret_void()
 
     def _is_ours(self, row: Value, part: Value, parts: Value) -> Any:
-        """Whether a row falls to the part. The product spreads rows over the parts even if their
-        numbers have a common factor; what follows is a remainder without a division."""
+        """Generate the test that a row falls to the part. The product spreads rows over the parts
+        even if their numbers have a common factor; what follows is a remainder without a
+        division."""
         builder, word = self.builder, self.word
         mixed = builder.lshr(builder.mul(row, word(_HASH)), word(_HASH_SHIFT))
         mixed = builder.and_(mixed, word((1 << _HASH_BITS) - 1))

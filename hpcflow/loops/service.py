@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Service:
-    """Takes loops; files are looked at first, and then that is compiled which took the longest."""
+    """A queue of loops to compile: files are looked at first, and then that is compiled which took
+    the longest."""
 
     def __init__(self) -> None:
         self._asked: queue.SimpleQueue[Compiled | threading.Event] = queue.SimpleQueue()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Format(NamedTuple):
-    """What depends on the format of a number.
+    """The constants of the format of a number.
 
     Attributes:
         terms: of the series of exp() that count for arguments up to log(2) / 2.

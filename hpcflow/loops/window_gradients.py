@@ -175,7 +175,7 @@ def _windows(item: int, count: int, shape: tuple[int, ...] | None) -> Callable:
 
 def _write_out_pixels(builder: Any, counts: Any, sizes: Sequence[int], steps: Sequence,
                       visit: Callable) -> None:
-    """``visit(offset, count)`` of every pixel of a window, one after the other."""
+    """Call ``visit(offset, count)`` for every pixel of a window, one after the other."""
     for count, index in enumerate(itertools.product(*map(range, sizes))):
         terms = [builder.mul(step, step.type(i)) for step, i in zip(steps, index)]
         visit(functools.reduce(builder.add, terms), counts([count] * counts.count))
@@ -183,7 +183,7 @@ def _write_out_pixels(builder: Any, counts: Any, sizes: Sequence[int], steps: Se
 
 def _count_pixels(builder: Any, counts: Any, sizes: Sequence, steps: Sequence,
                   visit: Callable) -> None:
-    """``visit(offset, count)`` of every pixel of a window, in a loop."""
+    """Generate a loop that does ``visit(offset, count)`` for every pixel of a window."""
     tools = importlib.import_module("numba.core.cgutils")
     next_count = tools.alloca_once_value(builder, counts([0] * counts.count))
     one = counts([1] * counts.count)

@@ -15,7 +15,7 @@ from hpcflow.ops.math.sums import add_n
 
 
 class Reduction:
-    """What becomes of the weighted losses: they stay (NONE), or become a scalar.
+    """The reductions of weighted losses: they stay (NONE), or become a scalar.
 
     SUM: their sum. MEAN: the sum over that of the weights. SUM_OVER_BATCH_SIZE: over the number of
     losses. SUM_BY_NONZERO_WEIGHTS (also SUM_OVER_NONZERO_WEIGHTS): over the number of weights that
@@ -30,7 +30,7 @@ class Reduction:
 
     @classmethod
     def all(cls) -> tuple[str, ...]:
-        """All of them."""
+        """Return all reductions."""
         return (cls.NONE, cls.SUM, cls.MEAN, cls.SUM_OVER_BATCH_SIZE, cls.SUM_BY_NONZERO_WEIGHTS)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""How the items of graph collections become protobufs and come back."""
+"""Conversion of the items of graph collections to protobufs and back."""
 
 from __future__ import annotations
 

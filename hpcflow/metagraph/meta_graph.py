@@ -1,4 +1,4 @@
-"""MetaGraphs: a GraphDef with what belongs to it, the collections and the saver."""
+"""MetaGraphs: a GraphDef with its collections and its saver."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def export_meta_graph(filename: str | None = None, meta_info_def: Any = None,
 
 
 def _describe(meta: Message) -> None:
-    """What a reader may want to know before it reads the graph."""
+    """Fill in the meta information of a MetaGraph: versions, and the list of its op types."""
     from hpcflow.graph.opdef import get_op_def, has_op
     from hpcflow.version import __version__
 
@@ -278,7 +278,7 @@ def _check_bound(meta: Message, collection: str, input_map: dict | None) -> None
 
 @contextlib.contextmanager
 def _naming(key: str) -> Iterator[None]:
-    """Let what is wrong with the items of a collection be a ``ValueError`` that names it."""
+    """Context manager that turns errors about a collection's items into a ``ValueError``."""
     from google.protobuf.message import DecodeError
 
     try:

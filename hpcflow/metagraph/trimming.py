@@ -1,4 +1,4 @@
-"""What a MetaGraph can go without: attributes with default values, the operations of savers."""
+"""Removal of needless parts of a MetaGraph: attributes with default values, ops of savers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all metrics share: local variables, and the collections of their results."""
+"""Shared parts of all metrics: local variables, and the collections of their results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sum:
 
 
 def apply_weights(values: Tensor, weights: TensorLike | None) -> tuple[Tensor, Tensor]:
-    """``weights values`` and the weights themselves, repeated to the values' shape."""
+    """Return the weighted values, and the weights broadcast to their shape."""
     if weights is None:
         return values, raw_ops.OnesLike(values)
     weights = broadcast_weights(squeeze_weights(weights, values), values)
@@ -42,7 +42,7 @@ def apply_weights(values: Tensor, weights: TensorLike | None) -> tuple[Tensor, T
 
 def finish(compute: Callable, sums: list[Sum], metrics_collections: Collections | None,
            updates_collections: Collections | None) -> tuple[Tensor, Tensor]:
-    """``compute(name, *values)`` of the sums before and after the step, added to collections."""
+    """Compute a metric from its sums before and after the step; add both results to collections."""
     value = compute("value", *[s.value for s in sums])
     update = compute("update_op", *[s.updated for s in sums])
     return collect(value, update, metrics_collections, updates_collections)
@@ -50,7 +50,7 @@ def finish(compute: Callable, sums: list[Sum], metrics_collections: Collections 
 
 def collect(value: Tensor, update: Tensor, metrics_collections: Collections | None,
             updates_collections: Collections | None) -> tuple[Tensor, Tensor]:
-    """The pair, each added to the collections that are named (one name or a list)."""
+    """Add a value and its update op to collections (one name or a list), and return both."""
     for tensor, names in ((value, metrics_collections), (update, updates_collections)):
         for name in [names] if isinstance(names, str) else names or ():
             add_to_collection(name, tensor)

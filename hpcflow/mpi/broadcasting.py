@@ -1,4 +1,4 @@
-"""All ranks begin with the variables of one of them."""
+"""Broadcast of initial values: all ranks begin with the variables of one rank."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class BroadcastVariablesHook(SessionRunHook):
         session.run(self._op)
 
     def is_root(self, master: str) -> bool:
-        """Whether this rank's values count, in a session with the target `master`."""
+        """True if this rank is the broadcast's source, in a session with the target `master`."""
         if not master:
             return cluster.rank() == self.root
         from hpcflow.runtime.cluster.server import task_of

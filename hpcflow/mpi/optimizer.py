@@ -144,7 +144,7 @@ class DistributedOptimizer(Optimizer):
             return self._joined(found, index * count)
 
     def _joined(self, found: list[list[tuple[Any, Any]]], first: int) -> list[tuple[Any, Any]]:
-        """The gradients of the slices here, from number `first` on, joined with the others'."""
+        """Join the gradients of the local slices, from number `first` on, with other ranks'."""
         results = []
         for of_slices in zip(*found, strict=True):
             grads, var = [g for g, _ in of_slices], of_slices[0][1]
@@ -179,7 +179,7 @@ class DistributedOptimizer(Optimizer):
 
 
 def buckets(grads: Sequence[Any], bucket_bytes: int) -> list[list[int]]:
-    """Which of the gradients (tensors) travel together: positions, the earliest bucket first.
+    """Group the gradients into buckets that are reduced together: positions, earliest first.
 
     Gradients are taken in the order in which the backward pass makes them. A large one, or one of
     unknown size, is a bucket of its own.
@@ -204,7 +204,7 @@ def buckets(grads: Sequence[Any], bucket_bytes: int) -> list[list[int]]:
 
 
 def _ungated(grad: Tensor) -> tuple[Tensor, list[Operation]]:
-    """`grad` as its operation makes it, and what it has to wait for before anybody uses it.
+    """Return `grad` without the gate on it, and the operations that its users have to wait for.
 
     The gradients of one operation are gated: each comes when all of them are there, so that no
     update changes what another still reads. A reduction changes nothing and need not wait.
@@ -247,13 +247,13 @@ def _losses(loss: Callable[..., Tensor], inputs: Sequence[Any], first: int,
 
 
 def _key_of(names: Sequence[str]) -> bytes:
-    """What tells a bucket from others of the same shapes: the names of its variables."""
+    """Return a key that distinguishes buckets of the same shapes: the names of their variables."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{names[0]}{more}, {zlib.crc32(chr(0).join(names).encode()):08x}".encode()
 
 
 def _task_of(tensor: Tensor) -> str:
-    """The task of a gradient: reductions are work of the host."""
+    """Return the task of a gradient, without its device: reductions run on the host."""
     spec = DeviceSpec.from_string(tensor.device or "")
     return DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string()
 

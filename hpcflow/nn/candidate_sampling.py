@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Candidates(NamedTuple):
-    """What a sampler returns: the classes, and expected counts of labels and of the classes."""
+    """The result of a sampler: the classes, and expected counts of labels and of the classes."""
 
     sampled_candidates: Tensor
     true_expected_count: Tensor

@@ -234,7 +234,7 @@ def _as_tensors(structure: Tensor) -> Any:
 
 
 class _Emission:
-    """What a raw_rnn emits: the structure, zeros for rows that have finished, the arrays."""
+    """The outputs of a raw_rnn: their structure, zeros for finished rows, and the arrays."""
 
     def __init__(self, cell: RNNCell, example: Any, dtype: DTypeLike,
                  batch_size: TensorLike) -> None:
@@ -251,7 +251,7 @@ class _Emission:
                        for z, k in zip(self.zeros, kinds, strict=True)]
 
     def write(self, arrays: list, time: Tensor, ended: Tensor, emit: TensorLike) -> list:
-        """The arrays after a step that emits `emit`."""
+        """Write the output `emit` of a step, zeros for ended rows, and return the new arrays."""
         nest.check_same(self.structure, emit, "What loop_fn emits first and later")
         rows = select_rows(ended, self.zeros, [convert_to_tensor(x) for x in nest.flatten(emit)])
         return [a.write(time, r) for a, r in zip(arrays, rows, strict=True)]

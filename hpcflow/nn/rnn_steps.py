@@ -1,4 +1,4 @@
-"""What all unrolled recurrent networks share: initial states, and rows that have ended."""
+"""Shared parts of all unrolled recurrent networks: initial states, and rows that have ended."""
 
 from __future__ import annotations
 

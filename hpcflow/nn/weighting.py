@@ -70,7 +70,7 @@ def _broadcast_check(weights: Tensor, values: Tensor) -> Operation | None:
 
 
 def _fits(weights: Dims, values: Dims) -> bool | None:
-    """Whether the shapes fit; None if it is not known."""
+    """True if the weights' shape broadcasts to that of the values; None if that is unknown."""
     if weights == ():
         return True
     if weights is None or values is None:

@@ -1,4 +1,4 @@
-"""What convolutions and poolings share: lists per dimension, and holes through batches."""
+"""Helpers of convolutions and poolings: one number per dimension, and dilation through batches."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def format_with_default(data_format: str | None, allowed: Sequence[str]) -> str:
 
 
 def format_1d(data_format: str | None) -> str:
-    """The format of images one row high for one of rows."""
+    """Return the 2-D format of 1-D data, which is treated as images one row high."""
     named = {"NWC": "NHWC", "NCW": "NCHW"}.get(data_format or "", data_format)
     return format_with_default(named, ("NHWC", "NCHW"))
 
 
 def of_rows(numbers: Any, data_format: str, what: str) -> list[int]:
-    """The numbers of a convolution of rows for one of images one row high."""
+    """Convert the strides or rates of a 1-D convolution to those of a 2-D one, one row high."""
     every = numbers_per_dimension(numbers, 1, data_format, what)
     axis = 1 if data_format == "NHWC" else 2
     return [*every[:axis], 1, *every[axis:]]

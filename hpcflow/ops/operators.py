@@ -41,8 +41,8 @@ def _defers(other: TensorLike) -> bool:
 
 
 def _knows_better(other: TensorLike, reflected: str) -> bool:
-    """Whether the operator of `other`'s own class is to be tried: it is not of Python or NumPy,
-    and no tensor can be made of it."""
+    """True if the operator of `other`'s own class is to be tried: it is not of Python or NumPy, and
+    no tensor can be made of it."""
     if type(other).__module__ in ("builtins", "numpy") or not hasattr(other, reflected):
         return False
     try:

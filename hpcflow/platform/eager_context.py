@@ -1,4 +1,4 @@
-"""How a program is run (``python.eager.context``, ``contrib.eager``): by graphs, always."""
+"""The execution mode of a program (``python.eager.context``, ``contrib.eager``): always graphs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRAPH_MODE, EAGER_MODE = 0, 1
 
 
 class Context:
-    """What is the same everywhere in a program: it builds graphs."""
+    """The execution context of a program, the same everywhere: it builds graphs."""
 
     def executing_eagerly(self) -> bool:
         """Return False: there are graphs only."""

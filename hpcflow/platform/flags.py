@@ -57,7 +57,7 @@ class _Flags:
         return rest
 
     def _add_check(self, check: Callable[[dict], str | None]) -> None:
-        """Let `check`, of the values by name, give a message where the program must not go on."""
+        """Add a check of the flags' values by name, which returns an error message or None."""
         self._checks.append(check)
         self.__dict__["_parsed"] = False
 
@@ -74,7 +74,7 @@ class _Flags:
         return [argv[0], *rest]
 
     def is_parsed(self) -> bool:
-        """Whether the command line has been read."""
+        """True if the command line has been read."""
         return self._parsed
 
     def mark_as_parsed(self) -> None:
@@ -195,7 +195,7 @@ DEFINE_bool = DEFINE_boolean
 
 
 def _items(separator: str | None) -> Callable[[Any], list[str]]:
-    """What parses a list whose entries are separated so, by whitespace for None."""
+    """Return a parser of lists whose entries this separator divides, whitespace for None."""
 
     def parse(text: Any) -> list[str]:
         return [item.strip() for item in text.split(separator)] if text else []

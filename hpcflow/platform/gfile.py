@@ -63,7 +63,7 @@ class GFile:
 
     @property
     def mode(self) -> str:
-        """How the file is opened."""
+        """The mode in which the file is opened."""
         return self._mode
 
     def _reader(self) -> BinaryIO:

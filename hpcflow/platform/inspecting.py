@@ -1,5 +1,5 @@
-"""What functions are called with (``python.util.tf_inspect``, ``function_utils``), and decorators
-that say what they decorate (``tf_decorator``)."""
+"""Inspection of functions' arguments (``python.util.tf_inspect``, ``function_utils``), and
+decorators that record the decorated function (``tf_decorator``)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def getfullargspec(function: Callable) -> inspect.FullArgSpec:
 
 
 def _called(function: Callable[..., Any]) -> Any:
-    """The function that is run by a call of a class or function."""
+    """Return the function that a call runs: the ``__init__`` of a class."""
     return function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
 
 

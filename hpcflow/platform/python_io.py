@@ -16,7 +16,7 @@ __all__ = ["TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_r
 
 
 class TFRecordCompressionType:
-    """How the records of a file are compressed."""
+    """The compression types of a file's records."""
 
     NONE = 0
     ZLIB = 1
@@ -52,7 +52,7 @@ class TFRecordOptions:
         self._window_bits = window_bits or zlib.MAX_WBITS
 
     def compressor(self) -> Any:
-        """What compresses a file; None if it is not compressed."""
+        """Return a compressor object for a file; None if it is not compressed."""
         kind = self.get_compression_type_string(self)
         if not kind:
             return None

@@ -1,4 +1,4 @@
-"""What a profile counts, which nodes it shows, and in which order."""
+"""Options of a profile: the quantities counted, the nodes shown, and their order."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ProfileOptionBuilder:
     def with_node_names(self, start_name_regexes: Any = None, show_name_regexes: Any = None,
                         hide_name_regexes: Any = None,
                         trim_name_regexes: Any = None) -> ProfileOptionBuilder:
-        """Begin with, show, hide, and leave out what is below, nodes by their names."""
+        """Select nodes by name: to begin with, to show, to hide, and to trim what is below."""
         given = {"start_name_regexes": start_name_regexes, "show_name_regexes": show_name_regexes,
                  "hide_name_regexes": hide_name_regexes, "trim_name_regexes": trim_name_regexes}
         return self._with(**{k: list(v) for k, v in given.items() if v is not None})

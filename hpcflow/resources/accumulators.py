@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Accumulator(WaitingLine):
-    """What dense and sparse accumulators share: counting, step numbers, waiting.
+    """A base of dense and sparse accumulators: counting, step numbers, waiting.
 
     Args:
         name: for messages.
@@ -102,8 +102,8 @@ class Accumulator(WaitingLine):
         return attempt
 
     def effect(self, attempt: Attempt) -> Effect:
-        """What a take does, for a step that may end without its results: the average of what is
-        added later cannot be told from it, so a take that is over stays."""
+        """Return the effect of a take, for a step that may end without its results: the average of
+        what is added later cannot be told from it, so a take that is over stays."""
         def describe() -> str:
             count = attempt.count()
             return f"the average of {count} gradients of {self.kind} '{self.name}'" * (count > 0)

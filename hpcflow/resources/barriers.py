@@ -123,7 +123,7 @@ class Barrier(SharedHandle):
                 f"expected {format_shape(self.shapes[component])}, got {format_shape(dims[1:])}")
 
     def _insert(self, key: bytes, component: int, value: Any) -> tuple | None:
-        """The element, if it is complete now."""
+        """Add a component; return the element if it is complete now, else None."""
         found = self._incomplete.get(key)
         if found is None:
             if self._closed:
@@ -153,7 +153,7 @@ class Barrier(SharedHandle):
         return self._complete.dequeue_many(count, done, allow_small_batch)
 
     def _obtainable(self, count: int, allow_small_batch: bool) -> int:
-        """How many elements to wait for once the barrier is closed."""
+        """Return the number of elements to wait for once the barrier is closed."""
         total = len(self._complete._elements)
         if allow_small_batch:
             count = min(count, total)
@@ -170,7 +170,7 @@ class Barrier(SharedHandle):
         self._complete.cancel(attempt)
 
     def effect(self, attempt: Attempt) -> Effect:
-        """What a take does, for a step that may end without its results."""
+        """Return the effect of a take, for a step that may end without its results."""
         return self._complete.effect(attempt)
 
     def close(self, cancel_pending: bool = False) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Effect:
-    """What one operation of a step has done to a resource.
+    """The effect of one operation of a step on a resource.
 
     Args:
         undo: takes it back as far as that is possible, and says in words what could not be taken
@@ -25,14 +25,15 @@ class Effect:
         self.passed = False
 
     def pass_on(self, may_go_back: bool) -> None:
-        """The outcome goes to the operations that read it; unless the elements `may_go_back`, no
-        reference to them is kept."""
+        """Note that the outcome goes to the operations that read it; unless the elements
+        `may_go_back`, no reference to them is kept."""
         self.passed = True
         if not may_go_back:
             done = self.describe()
             self.undo = self.describe = lambda: done
 
     def withdraw(self, nobody_acts: bool) -> str:
-        """Take it back where no one can have acted on the outcome: it was not passed on, or
-        (`nobody_acts`) no operation that follows from it changes anything. Says what stays."""
+        """Undo the effect where no one can have acted on the outcome: it was not passed on, or
+        (`nobody_acts`) no operation that follows from it changes anything. Returns what stays, in
+        words."""
         return self.undo() if nobody_acts or not self.passed else self.describe()

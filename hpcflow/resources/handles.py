@@ -1,4 +1,4 @@
-"""What handles refer to."""
+"""Resources that handles refer to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Handle:
 
     @property
     def value(self) -> Handle:
-        """What a handle by reference reads as."""
+        """The value that a handle by reference reads as."""
         return self
 
     def strings(self) -> np.ndarray:
@@ -50,8 +50,8 @@ class SharedHandle(Handle):
         return np.array([self.container.encode(), self.name.encode()], object)
 
     def properties(self) -> dict[str, Any]:
-        """What all ops that share the resource must agree on, by what it is called in messages;
-        None for what an op leaves open."""
+        """Return the properties that all ops that share the resource must agree on, by their names
+        in messages; None for what an op leaves open."""
         return {}
 
 

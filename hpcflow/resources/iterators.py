@@ -34,7 +34,7 @@ class Request:
 
 
 class State(NamedTuple):
-    """How far a pass has come: how many elements were handed out (errors count), and what it draws
+    """The position of a pass: how many elements were handed out (errors count), and what it draws
     from where there is no seed."""
 
     given: int
@@ -92,7 +92,8 @@ class IteratorResource(SharedHandle):
             before.cancel()
 
     def state(self) -> State:
-        """How far the pass has come; ``FailedPreconditionError`` if there is none."""
+        """Return the position of the pass; raises ``FailedPreconditionError`` if there is no
+        pass."""
         with self._lock:
             if self._run is None and self._first is None:
                 raise _uninitialized("save")
@@ -142,7 +143,8 @@ class IteratorResource(SharedHandle):
         request.done(CancelledError(None, None, "The request for an element was cancelled"))
 
     def effect(self, request: Request) -> Effect:
-        """What `request` does to the pass, for a step that may end without its results."""
+        """Return the effect of `request` on the pass, for a step that may end without its
+        results."""
         def undo() -> str:
             self.cancel(request)
             with self._lock:

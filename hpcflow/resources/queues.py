@@ -110,7 +110,7 @@ class Queue(SharedHandle):
         return True
 
     def _available(self) -> int:
-        """How many elements may be taken now."""
+        """Return the number of elements that may be taken now."""
         return len(self._elements)
 
     def size(self) -> int:
@@ -224,7 +224,8 @@ class Queue(SharedHandle):
         self._serve()
 
     def effect(self, attempt: Attempt) -> Effect:
-        """What `attempt` does to the queue, for a step that may end without its results."""
+        """Return the effect of `attempt` on the queue, for a step that may end without its
+        results."""
         def words(count: int) -> str:
             return f"{count} element{'s' if count != 1 else ''} of {self.kind} '{self.name}'" * (
                 count > 0)
@@ -280,13 +281,13 @@ class Queue(SharedHandle):
             attempt.done(() if outcome is FINISHED else outcome)
 
     def _front(self, waiting: deque[Attempt], over: list) -> bool:
-        """Let the first go on; whether that has changed anything."""
+        """Let the first attempt go on; True if that has changed anything."""
         before = len(self._elements)
         return bool(waiting) and (
             self._try(waiting[0], waiting, over) or len(self._elements) != before)
 
     def _try(self, attempt: Attempt, waiting: Any, over: list) -> bool:
-        """Whether an attempt is over now; it is then no longer among those that wait."""
+        """Advance an attempt; True if it is over now, and then no longer among those that wait."""
         outcome = attempt.advance()
         if outcome is None:
             return False
@@ -437,7 +438,7 @@ class PriorityQueue(Queue):
 
 
 def component_properties(types: list[DType], shapes: list[TensorShape]) -> dict[str, Any]:
-    """What ops that share tuples of these components must agree on."""
+    """Return the properties that ops that share tuples of these components must agree on."""
     return {"component types": [t.name for t in types],
             "component shapes": ", ".join(map(str, shapes)) or "unspecified"}
 

@@ -23,7 +23,7 @@ Background = Callable[[Callable[[], None]], Any]
 
 
 class RecordFormat:
-    """How to get records out of a file; subclasses say it.
+    """A way to get records out of a file; subclasses implement it.
 
     Attributes:
         needs_file: False where the name of the file is all there is to read.
@@ -119,7 +119,8 @@ class Reader(SharedHandle):
         self._go_on()
 
     def effect(self, read: Read) -> Effect:
-        """What `read` does to the reader, for a step that may end without its results."""
+        """Return the effect of `read` on the reader, for a step that may end without its
+        results."""
         epoch = self._epoch
 
         def undo() -> str:
@@ -172,7 +173,7 @@ class Reader(SharedHandle):
                 return
 
     def _serve(self, read: Read) -> Any:
-        """What there is for `read` without waiting: its outcome, or None."""
+        """Return the outcome of `read` if there is one without waiting, or None."""
         while True:
             while self._ahead and len(read.keys) < read.count:
                 key, value = self._ahead.popleft()
@@ -192,7 +193,7 @@ class Reader(SharedHandle):
                 return read.keys, read.values
 
     def _take_error(self, read: Read) -> Any:
-        """Records that came before the error are delivered first."""
+        """Return the error of the current file, after the records that came before it."""
         if read.keys:
             return read.keys, read.values
         error = self._error

@@ -1,4 +1,4 @@
-"""What lives as long as a step: kept with the running step, emptied when it ends."""
+"""State that lives as long as a step: kept with the running step, emptied when it ends."""
 
 from __future__ import annotations
 

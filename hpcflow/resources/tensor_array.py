@@ -132,7 +132,7 @@ class TensorArray(StepHandle):
         self.states[index] = state | _WRITTEN
 
     def _next_value(self, index: int, state: int, value: TensorLike, shape: tuple) -> Any:
-        """The sum where gradients are added up; an error elsewhere."""
+        """Return the sum where gradients are added up; raise an error elsewhere."""
         if state & _READ:
             raise _invalid(f"TensorArray {self.name}: Could not write to TensorArray index {index} "
                            "because it has already been read.")

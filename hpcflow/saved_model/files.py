@@ -13,7 +13,7 @@ from hpcflow.storage.whole_files import write_atomically
 
 
 def maybe_saved_model_directory(export_dir: str) -> bool:
-    """Whether a directory holds the file of a SavedModel, which may still be damaged."""
+    """True if a directory holds the file of a SavedModel, which may still be damaged."""
     return any(os.path.exists(path) for path in _paths(export_dir))
 
 

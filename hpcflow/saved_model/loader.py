@@ -95,7 +95,7 @@ class SavedModelLoader:
 
 
 def _main_op(meta: Message, graph: Graph, import_scope: str | None) -> Any:
-    """What is to run once the variables are restored, or None."""
+    """Return the operation to run once the variables are restored, or None."""
     if constants.INIT_OP_SIGNATURE_KEY in meta.signature_def:
         outputs = meta.signature_def[constants.INIT_OP_SIGNATURE_KEY].outputs
         name = outputs[constants.INIT_OP_SIGNATURE_KEY].name

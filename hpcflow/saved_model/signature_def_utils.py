@@ -75,7 +75,7 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
 
 
 def is_valid_signature(signature_def: Message) -> bool:
-    """Whether a signature has the inputs and outputs that its method name promises."""
+    """True if a signature has the inputs and outputs that its method name promises."""
     check = _CHECKS.get(signature_def.method_name)
     return check is not None and check(signature_def)
 

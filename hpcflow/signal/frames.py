@@ -59,7 +59,7 @@ def frame(signal: TensorLike, frame_length: TensorLike, frame_step: TensorLike,
 
 
 def _known_count(size: int | None, length: Tensor, step: Tensor, pad_end: bool) -> int | None:
-    """How many frames a signal of `size` samples has, where constants tell."""
+    """Return the number of frames in a signal of `size` samples; None if it is not constant."""
     each, every = constant_value(length), constant_value(step)
     if size is None or each is None or every is None:
         return None

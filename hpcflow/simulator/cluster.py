@@ -20,7 +20,7 @@ class Link(NamedTuple):
     overhead: float = 2e-6
 
     def seconds(self, nbytes: float) -> float:
-        """How long the bytes of one message occupy the link."""
+        """Return the seconds that the bytes of one message occupy the link."""
         return nbytes / self.bandwidth
 
 

@@ -22,7 +22,7 @@ from hpcflow.simulator.program import Program, Work
 
 
 class Load(NamedTuple):
-    """What a rank did: the shares of the time that it computed, sent and received."""
+    """The load of a rank: the shares of the time that it computed, sent and received."""
 
     compute: float
     sending: float
@@ -30,7 +30,7 @@ class Load(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a simulation found.
+    """The result of a simulation.
 
     Attributes:
         step_times: seconds of every step of every master, after the warm-up.
@@ -63,7 +63,8 @@ class Result(NamedTuple):
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without looks for cycles: events are many, and there are none among them."""
+    """Switch the collection of cycles off meanwhile: events are many, and there are no cycles among
+    them."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -203,7 +204,7 @@ class Simulation:
             self._at(self.now + delay, self._begin, run, task)
 
     def _begin(self, run: _Run, task: str) -> None:
-        """The start message reached `task`."""
+        """Begin the work of `task`, which the start message has reached."""
         if not run.left[task]:
             self._task_done(run, task)
             return
@@ -211,7 +212,7 @@ class Simulation:
             self._ready(run, work)
 
     def _ready(self, run: _Run, work: Work) -> None:
-        """One thing less that `work` waits for."""
+        """Count down what `work` waits for; start it when nothing is left."""
         run.waits[work.index] -= 1
         if not run.waits[work.index]:
             self._go(run, work)
@@ -229,8 +230,8 @@ class Simulation:
             self._next(rank)
 
     def _meet(self, run: _Run, work: Work) -> None:
-        """When all masters have come, what they send each other takes its time; then each computes
-        its part."""
+        """Let the masters meet: when all have come, what they send each other takes its time; then
+        each computes its part."""
         come = self.meetings.setdefault((run.number, work.index), [])
         come.append(run)
         count = len(self.masters)
@@ -356,7 +357,7 @@ class Simulation:
         self.end = max(self.end, self.now)
 
     def _forget(self) -> None:
-        """Loads count from the end of the warm-up."""
+        """Set the loads back to zero: they count from the end of the warm-up."""
         for rank in self.ranks:
             rank.compute = rank.sent = rank.received = 0.0
 

@@ -53,7 +53,8 @@ def _matrix_flops(size: int = 768) -> float:
 
 
 def _vector_flops(size: int = 1 << 13) -> float:
-    """On arrays that stay in the cache, so that memory does not limit."""
+    """Measure the element-wise rate, on arrays that stay in the cache, so that memory does not
+    limit."""
     a = np.ones(size, np.float32)
     out = np.empty_like(a)
 

@@ -45,7 +45,7 @@ class ClusterCosts:
 
 def planned(fetches: list, feeds: list, cluster: Cluster, master: str,
             run_metadata: list[Any]) -> dict[str, str]:
-    """Op name -> device for the ops of a step."""
+    """Return the device of each op of a step, by name."""
     measured = MeasuredCosts([m.step_stats for m in run_metadata]) if run_metadata else None
     infos = cluster.infos()
     rank = cluster.rank_of(master)

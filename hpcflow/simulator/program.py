@@ -33,7 +33,7 @@ _COLLECTIVES: dict[str, Callable[[int], tuple[int, float]]] = {
 
 
 class Collective(NamedTuple):
-    """What the masters do together: its type, and the bytes that one of them gives."""
+    """A collective operation of the masters: its type, and the bytes that one of them gives."""
 
     op_type: str
     nbytes: int
@@ -56,7 +56,7 @@ class Message(NamedTuple):
 
 
 class Work:
-    """What a task does in one go: a region of the compiled step."""
+    """A piece of work that a task does in one go: a region of the compiled step."""
 
     __slots__ = ("index", "task", "seconds", "name", "waits", "readers", "messages", "receives",
                  "collective")  # fmt: skip

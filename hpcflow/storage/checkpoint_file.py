@@ -1,4 +1,4 @@
-"""What readers of checkpoints share, whichever format the file has."""
+"""The common parts of readers of checkpoints, whichever format the file has."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from hpcflow.storage.system_errors import op_error_of
 
 
 class Damage(ValueError):
-    """Something in a file is not what its index says."""
+    """The error of a file that is not what its index says."""
 
 
 class StoredVariable(Protocol):
-    """What every format knows of a variable."""
+    """A variable in a checkpoint, as every format describes it."""
 
     @property
     def dtype(self) -> DType:
@@ -73,7 +73,7 @@ class CheckpointFile(ABC):
         return sorted(self._variables)
 
     def has(self, name: str) -> bool:
-        """Whether there is a variable of this name."""
+        """True if there is a variable of this name."""
         return name in self._variables
 
     def shape(self, name: str) -> tuple[int, ...]:

@@ -59,8 +59,9 @@ def _bytewise(crc: int, data: memoryview) -> int:
 
 @cache
 def _tables() -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
-    """What each byte of a block adds to its checksum, by position and value; where the values of
-    each position start; and the same for the checksum of what came before the block."""
+    """Return the tables of checksums: what each byte of a block adds, by position and value; where
+    the values of each position start; and the same for the checksum of what came before the
+    block."""
     table = _byte_table()
     rows = [table]
     for _ in range(tuning.CRC_BLOCK_BYTES - 1):

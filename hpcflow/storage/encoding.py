@@ -1,4 +1,4 @@
-"""How values are stored: little-endian elements, in types that other HDF5 tools understand.
+"""The encoding of stored values: little-endian elements, in types that other HDF5 tools understand.
 
 | element type | stored as |
 |---|---|
@@ -29,7 +29,7 @@ _COMPLEX_PARTS = {"complex64": "<f4", "complex128": "<f8"}
 
 
 def is_storable(dtype: DType) -> bool:
-    """Whether values of the type can be stored."""
+    """True if values of the type can be stored."""
     return dtype.is_numpy_compatible
 
 

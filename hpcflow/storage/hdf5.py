@@ -40,7 +40,7 @@ _ALIGNMENT = {"alignment_threshold": 1 << 16, "alignment_interval": 1 << 12}
 
 
 def parallel_hdf5_available() -> bool:
-    """Whether h5py was built with MPI. (Importing such an h5py starts MPI.)"""
+    """True if h5py was built with MPI. (Importing such an h5py starts MPI.)"""
     return bool(load_h5py().get_config().mpi)
 
 

@@ -104,7 +104,7 @@ def optimizer_values(path: str) -> list[np.ndarray] | None:
 
 
 def is_layer_file(path: str) -> bool:
-    """Whether there is an HDF5 file of layers at `path`."""
+    """True if there is an HDF5 file of layers at `path`."""
     try:
         with plain_hdf5.open_plain(path) as file:
             return "layer_names" in file.attrs or "model_weights" in file

@@ -27,7 +27,7 @@ class Entry:
 
     @property
     def is_string(self) -> bool:
-        """Whether the elements are strings, which the coordinator stores."""
+        """True if the elements are strings, which the coordinator stores."""
         return self.dtype is dtypes.string
 
 

@@ -32,7 +32,7 @@ def open_checkpoint(prefix: str) -> CheckpointFile:
 
 
 def checkpoint_exists(prefix: str) -> bool:
-    """Whether there is a checkpoint of this prefix, whoever wrote it."""
+    """True if there is a checkpoint of this prefix, whoever wrote it."""
     return os.path.isfile(_main_file(prefix))
 
 

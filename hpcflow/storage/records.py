@@ -1,4 +1,4 @@
-"""What an owner wrote: per piece its region and the checksums of its blocks.
+"""Records of what an owner wrote: per piece its region and the checksums of its blocks.
 
 A piece is checksummed in blocks of whole rows of about 8 MiB, so that a reader of a part
 verifies what it reads without reading much more.
@@ -41,7 +41,8 @@ class PieceRecord:
 
 
 def rows_per_block(region: Region, itemsize: int) -> int:
-    """How many rows (indices of the first dimension) of a region make up a block."""
+    """Return the number of rows (indices of the first dimension) of a region that make up a
+    block."""
     row_bytes = max(prod(region.extent[1:]) * itemsize, 1)
     return max(tuning.RECORD_BLOCK_BYTES // row_bytes, 1)
 

@@ -1,5 +1,5 @@
-"""What the two forms of checkpoints of other 1.x runtimes share: variables stored slice by slice,
-and the keys of slices in a sorted table.
+"""The common parts of the two forms of checkpoints of other 1.x runtimes: variables stored slice by
+slice, and the keys of slices in a sorted table.
 
 Numbers and strings in a key have a form whose bytes sort as the values do. Source: the comments of
 `ordered_code.h` and `saved_tensor_slice_util.h` of the reference runtime.

@@ -26,7 +26,7 @@ class Region(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the region is the whole array."""
+        """True if the region is the whole array."""
         return self.extent == self.full
 
     def selector(self) -> tuple[Any, ...]:
@@ -39,14 +39,14 @@ class Region(NamedTuple):
         return (*[slice(o, o + e) for o, e in zip(offsets, self.extent)], ...)
 
     def contains(self, other: Region) -> bool:
-        """Whether `other` lies inside this region."""
+        """True if `other` lies inside this region."""
         return all(
             s <= t and t + f <= s + e
             for s, e, t, f in zip(self.start, self.extent, other.start, other.extent)
         )
 
     def overlaps(self, other: Region) -> bool:
-        """Whether the two regions of the same array share an element."""
+        """True if the two regions of the same array share an element."""
         return (
             self.size > 0
             and other.size > 0

@@ -25,7 +25,7 @@ _TRAILER = 5  # a byte for the compression, four for the checksum
 
 
 def ends_as_table(path: str) -> bool:
-    """Whether there is a file that ends as a table does."""
+    """True if there is a file at `path` that ends as a sorted table does."""
     try:
         with opened(path) as descriptor:
             os.lseek(descriptor, -_FOOTER.size, os.SEEK_END)

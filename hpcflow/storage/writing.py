@@ -35,7 +35,7 @@ class _Piece(NamedTuple):
 
 
 def use_collective_writes() -> bool:
-    """Whether owners should call `write_collective`: the flag HPCFLOW_CHECKPOINT_IO decides.
+    """True if owners should call `write_collective`: the flag HPCFLOW_CHECKPOINT_IO decides.
 
     `auto` means where h5py has MPI-IO. Raises FailedPreconditionError if `mpio` is asked for
     and h5py lacks it.

@@ -359,7 +359,7 @@ class TestCase(Assertions):
 
 
 def _array(value: TensorLike) -> np.ndarray:
-    """`value` as an array; texts as bytes, as they come from sessions."""
+    """Convert `value` to an array; strings become bytes, as sessions return them."""
     array = np.asarray(value)
     if array.dtype.kind == "U":
         array = np.char.encode(array, "utf-8")
@@ -367,12 +367,12 @@ def _array(value: TensorLike) -> np.ndarray:
 
 
 def _comparable(array: np.ndarray) -> np.ndarray:
-    """Types that NumPy does not compare by itself, in float32."""
+    """Convert bfloat16, which NumPy does not compare by itself, to float32."""
     return array.astype(np.float32) if array.dtype == dtypes.bfloat16.np else array
 
 
 def _is_ragged(value: TensorLike) -> bool:
-    """Whether `value` is a sequence of arrays that do not make one array, or of dicts."""
+    """True if `value` is a sequence of dicts, or of arrays that do not make one array."""
     if not isinstance(value, (list, tuple)) or not value:
         return False
     if any(isinstance(v, dict) or _is_ragged(v) for v in value):

@@ -1,4 +1,4 @@
-"""What tests of operations ask of ``python.framework.test_util`` of 1.x."""
+"""Queries and layouts of ``python.framework.test_util`` of 1.x, for tests of operations."""
 
 from __future__ import annotations
 

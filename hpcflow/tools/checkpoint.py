@@ -171,7 +171,7 @@ def _diff(options: argparse.Namespace) -> _Result:
 
 def _difference(first: CheckpointFile, second: CheckpointFile, name: str,
                 tolerance: float) -> dict[str, Any] | None:
-    """How a variable differs; None if it does not."""
+    """Describe the difference of a variable between two checkpoints; None if there is none."""
     if not (first.has(name) and second.has(name)):
         holder = first if first.has(name) else second
         return {"name": name, "difference": f"only in {holder.path}"}
@@ -190,7 +190,7 @@ def _difference(first: CheckpointFile, second: CheckpointFile, name: str,
 
 
 def _compared(before: np.ndarray, after: np.ndarray, tolerance: float) -> tuple[int, float | None]:
-    """How many elements differ, and by how much at most; NaN is equal to itself."""
+    """Return the number of elements that differ, and the largest difference; NaN equals itself."""
     if before.dtype == object or before.dtype == bool:
         return int(np.count_nonzero(before != after)), None
     wide = np.complex128 if before.dtype.kind == "c" else np.float64
@@ -246,7 +246,7 @@ def _prune(options: argparse.Namespace) -> _Result:
 
 
 def _forget(directory: str, state: Any, removed: list[str]) -> None:
-    """Let the state of a directory no longer name what is about to be removed."""
+    """Remove the checkpoints that are about to be deleted from the state of a directory."""
     gone = set(map(os.path.abspath, removed))
     kept = [p for p in state.all_model_checkpoint_paths if os.path.abspath(p) not in gone]
     update_checkpoint_state(directory, state.model_checkpoint_path, kept, save_relative_paths=True)

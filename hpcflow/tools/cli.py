@@ -44,7 +44,7 @@ EXIT_CODES = """exit status:
 
 
 class CommandError(Exception):
-    """What a command cannot do, in words for its user: printed without a traceback."""
+    """An error that a command reports to its user in plain words, without a traceback."""
 
 
 class CommandParser(argparse.ArgumentParser):

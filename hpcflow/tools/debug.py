@@ -1,4 +1,4 @@
-"""What programs take from the debugger of 1.x (``python.debug``).
+"""Counterparts of the debugger of 1.x (``python.debug``), for programs that use it.
 
 There is no debugger that stops in steps: tensors can be fetched by name, ``Print`` and ``Assert``
 are operations, and a ``Timeline`` shows what ran when. The filter that finds

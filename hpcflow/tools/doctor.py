@@ -26,7 +26,7 @@ WIDE_KERNELS = {"skylakex", "cooperlake", "sapphirerapids", "zen5"}
 
 
 def warnings(found: Sections) -> list[str]:
-    """What is wrong or slow, in plain words, from the collected facts."""
+    """Return the problems that the collected facts show (wrong or slow), in plain words."""
     judges = (
         warn_about_mpi,
         warn_about_launcher,
@@ -212,7 +212,7 @@ def render_value(value: Any) -> str:
 
 
 def render_launches(attempts: Sequence[dict[str, Any]]) -> str:
-    """What came of the jobs that were started, as text."""
+    """Return the outcome of the jobs that were started, as text."""
     lines = []
     for one in attempts:
         if one["troubles"]:

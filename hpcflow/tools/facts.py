@@ -1,4 +1,4 @@
-"""What `doctor` finds out: facts about the machine, the libraries and the settings.
+"""Collectors of `doctor`'s facts about the machine, the libraries and the settings.
 
 Each collector returns a flat dictionary that JSON can hold. What needs a library with effects on
 the process (MPI, HDF5, CUDA) is asked in a child process with a time limit and without the

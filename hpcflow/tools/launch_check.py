@@ -157,7 +157,7 @@ def _shared_folder(name: str) -> str | None:
 
 
 def troubles(attempt: Attempt, ranks: int) -> Iterator[str]:
-    """What is wrong with a job, in plain words."""
+    """Return in plain words why a job failed."""
     seen = attempt.ranks
     alone = [r for r in seen if r["size"] == 1]
     if ranks > 1 and len(alone) == ranks:

@@ -124,7 +124,7 @@ def launcher_command(launcher: str, ranks: int) -> list[str]:
 
 
 def environment(options: argparse.Namespace, ranks: int) -> dict[str, str]:
-    """The environment of the ranks: threads, servers, and what a root user has to say."""
+    """Return the environment of the ranks: threads, servers, Open MPI's consent to run as root."""
     env = dict(os.environ)
     share = options.threads or max(1, (os.cpu_count() or 1) // ranks)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -185,8 +185,8 @@ class Job:
         return status
 
     def _forward(self, process: subprocess.Popen, number: int) -> None:
-        """Let the ranks have a signal. What ends mpirun ends them at once, so it does not get that
-        where the ranks are here."""
+        """Forward a signal to the ranks: directly if they run here, as the signals that end mpirun
+        make it kill them at once; else through the launcher."""
         here = self._local_ranks()
         if number in ENDING and here and Path(self.command[0]).name != "srun":
             for pid in here:
@@ -245,7 +245,7 @@ class Job:
         return status if 0 < status < 256 else 1
 
     def _silence(self, rank: int, found: dict[str, Any]) -> list[str]:
-        """What is known of a rank that left no word."""
+        """Describe a rank that left no note of its end: its host, and the end of its log."""
         if not found:
             return [f"  rank {rank}: never started"]
         log = self.folder / LOG.format(rank)
@@ -255,7 +255,7 @@ class Job:
         return [title, *(lines or ["      (nothing)"])]
 
     def _launcher_said(self) -> list[str]:
-        """The launcher's own words, without its rulers, in one line."""
+        """Return the last words of the launcher's log, without its rulers, as one line."""
         words = [line.strip() for line in _tail(self.folder / "launcher.log", 20)
                  if set(line.strip()) - set("-=*")]
         return [" ".join(words)[-400:]] if words else []
@@ -294,7 +294,7 @@ class _Follower:
 
 
 def _told(rank: int, found: dict[str, Any]) -> str:
-    """What a rank's own note says of its end."""
+    """Describe the end of a rank from its own note."""
     return (f"  rank {rank} on {found['host']}: "
             f"{found.get('error') or 'exit status ' + str(found['code'])}")
 

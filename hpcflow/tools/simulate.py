@@ -167,7 +167,7 @@ def _loads(result: Result, cluster: Cluster) -> dict[str, tuple[float, float, fl
 
 
 def bottleneck(loads: dict[str, tuple[float, float, float]], program: Program) -> str:
-    """What limits the step: the busiest resource, or the chain of waits if none is busy."""
+    """Name the limit of the step time: the busiest resource, or waiting if none is busy."""
     names = ("compute", "sending", "receiving")
     share, text = max((x, f"{job} {name}") for job, load in loads.items()
                       for name, x in zip(names, load, strict=True))

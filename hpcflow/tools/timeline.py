@@ -31,8 +31,8 @@ class ChromeTrace(NamedTuple):
 
 
 class StepStatsAnalysis(NamedTuple):
-    """What :meth:`Timeline.analyze_step_stats` finds: the trace, and by the name of each allocator
-    when it held most."""
+    """The result of :meth:`Timeline.analyze_step_stats`: the trace, and the time and size of each
+    allocator's maximum, by its name."""
 
     chrome_trace: ChromeTrace
     allocator_maximums: dict[str, AllocationMaximum]
@@ -73,7 +73,7 @@ class Timeline:
 
 
 def _maximum(changes: list[tuple[int, int, str]]) -> AllocationMaximum:
-    """When most is held; what is given at a time comes before what is freed then."""
+    """Return the maximum of held memory; at equal times allocations come before releases."""
     held, size = set(), 0
     most = AllocationMaximum(0, 0, set())
     for time, change, name in sorted(changes, key=lambda c: (c[0], c[1] < 0)):

@@ -185,14 +185,14 @@ def _sparse_kinds(lists: list[list], enqueue_many: bool) -> dict[int, tuple]:
 
 
 def _as_strings(tensor: Any, enqueue_many: bool) -> Any:
-    """What goes through the queue for a component: of a sparse one, strings."""
+    """Return a component as it goes through the queue: sparse tensors as strings."""
     if not is_sparse(tensor):
         return tensor
     return serialize_many_sparse(tensor) if enqueue_many else serialize_sparse(tensor)
 
 
 def _with_sparse(dequeued: Any, sparse: dict[int, tuple]) -> Any:
-    """The batch, its sparse components made of their strings."""
+    """Restore the sparse components of a batch from their strings."""
     if not sparse:
         return dequeued
     values = dequeued if isinstance(dequeued, list) else [dequeued]
@@ -245,7 +245,7 @@ def _common_types(lists: list[list[Tensor]]) -> list:
 
 
 def _common_shapes(lists: list[list[Tensor]], shapes: Any, enqueue_many: bool) -> list:
-    """What is known of the shape of each component of an example."""
+    """Return the known part of the shape of each component of an example."""
     if shapes is not None:
         return [as_shape(s) for s in shapes]
     common = []
@@ -267,7 +267,7 @@ def _loosest(shapes: list[TensorShape]) -> TensorShape:
 
 
 def _checked_keep(keep_input: BoolLike, enqueue_many: bool) -> Any:
-    """True where all examples are kept, else the tensor that says which."""
+    """Return True if all examples are kept, else the checked tensor that selects them."""
     keep = convert_to_tensor(keep_input, dtypes.bool)
     rank = keep.get_shape().ndims
     if rank is None:

@@ -104,7 +104,7 @@ class NanLossDuringTrainingError(RuntimeError):
 
     @property
     def message(self) -> str:
-        """What happened."""
+        """The text of the error."""
         return str(self)
 
     def __str__(self) -> str:

@@ -120,14 +120,14 @@ def _given(value: Any, default: int | None) -> Any:
 
 
 def _follows(hooks: list, master: str) -> bool | None:
-    """Whether this rank takes its variables from another by a hook, and so initializes its own,
-    but saves nothing; None where no hook does that."""
+    """True if a hook copies this rank's variables from another rank, so that it initializes its own
+    but saves nothing; False if this rank is the source, None where no hook copies."""
     found = [h for h in hooks if hasattr(h, "is_root")]
     return None if not found else not any(h.is_root(master) for h in found)
 
 
 class _Monitored:
-    """What the two kinds of monitored session share; see :class:`MonitoredSession`."""
+    """The base of both kinds of monitored session; see :class:`MonitoredSession`."""
 
     def __init__(self, session_creator: SessionCreator, hooks: list[SessionRunHook] | None,
                  recovers: bool, stop_grace_period_secs: float) -> None:
@@ -335,7 +335,7 @@ class _Hooked:
 
 
 def _overrides(hook: SessionRunHook, *methods: str) -> bool:
-    """Whether `hook` has a method of its own in the place of one of these of the base class."""
+    """True if `hook` overrides at least one of these methods of the base class."""
     return any(getattr(getattr(hook, method), "__func__", None) is not getattr(
         SessionRunHook, method) for method in methods)
 
@@ -420,7 +420,7 @@ class _Coordinated:
 
 
 class _Once:
-    """One session, which ends with the first failure."""
+    """A session without recovery: the first failure ends it."""
 
     def __init__(self, creator: _CoordinatedCreator) -> None:
         self._current: _Coordinated | None = creator.create()
@@ -465,7 +465,7 @@ class _Recovering(_Once):
             self._was_there = True
 
     def _attempt(self, action: Callable[..., Any]) -> Any:
-        """``action()``, with a new session after each failure that allows it."""
+        """Return ``action()``, run again with a new session after each recoverable failure."""
         for attempt in range(tuning.SESSION_ATTEMPTS):
             try:
                 self._create()

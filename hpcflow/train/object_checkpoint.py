@@ -206,7 +206,7 @@ class CheckpointManager:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """What is saved."""
+        """The checkpoint object that is saved."""
         return self._checkpoint
 
     @property
@@ -241,7 +241,7 @@ class CheckpointManager:
         return self._checkpoint.write(f"{self._prefix}-{number}", session)
 
     def _no_longer_kept(self) -> list[str]:
-        """Forget the oldest paths beyond those to keep; those of them to delete."""
+        """Forget the oldest checkpoints beyond the maximum, and return those to delete."""
         old = []
         while self._max is not None and len(self._kept) > self._max:
             path, made = next(iter(self._kept.items()))
@@ -303,13 +303,13 @@ def _escaped(name: str) -> str:
 
 
 def _is_followed(value: TensorLike) -> bool:
-    """Whether something may lead to variables."""
+    """True if something may lead to variables."""
     return (isinstance(value, (Variable, Layer, Optimizer, Checkpoint, list, tuple, dict))
             or hasattr(value, "_checkpoint_slots") or hasattr(value, "_checkpoint_dependencies"))
 
 
 def _is_object(value: TensorLike) -> bool:
-    """Whether something is an object of the program's own, whose attributes are looked at."""
+    """True if something is an object of the program's own, whose attributes are examined."""
     return hasattr(value, "__dict__") and not callable(value) and not isinstance(value, Tensor)
 
 

@@ -93,7 +93,7 @@ class QueueRunner:
 
     @property
     def exceptions_raised(self) -> list[BaseException]:
-        """What the threads raised where no coordinator takes it."""
+        """The exceptions of the threads that no coordinator received."""
         return self._raised
 
     @property

@@ -1,4 +1,4 @@
-"""What a Saver saves: variables and other state as named tensors, whole or as slices."""
+"""Saveable objects: variables and other state as named tensors, whole or as slices."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class VariableSaveable(SaveableObject):
 
 
 class BaseSaverBuilder:
-    """The classes above, by the names under which programs derive saveables of their own."""
+    """A namespace of the classes above, under the names by which programs derive saveables."""
 
     SaveSpec = SaveSpec
     SaveableObject = SaveableObject
@@ -120,7 +120,7 @@ def reference_of(variable: Variable) -> Tensor:
 
 
 def saveable_objects(var_list: Any = None) -> list[SaveableObject]:
-    """What a Saver with this `var_list` saves, sorted by name.
+    """Return the objects that a Saver with this `var_list` saves, sorted by name.
 
     `var_list` is a list of variables, partitioned variables and saveables, a dict from names to
     these, or None: all global variables and what is in the collection SAVEABLE_OBJECTS.
@@ -182,7 +182,7 @@ def _slice_info(variable: Variable) -> Any:
 
 
 def _parts(item: Any) -> list | None:
-    """The variables that make up a partitioned one, else None."""
+    """Return the variables of a partitioned one, or None."""
     if isinstance(item, (list, tuple)):
         return list(item)
     if hasattr(item, "_get_variable_list"):  # PartitionedVariable

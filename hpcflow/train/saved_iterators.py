@@ -11,7 +11,7 @@ from hpcflow.train.saveable import SaveableObject, SaveSpec
 
 
 class IteratorSaveable(SaveableObject):
-    """How far an iterator has come.
+    """A saveable position of an iterator in its data set.
 
     A restored iterator goes over its data set again, from the beginning, and leaves out what was
     handed out before: elements, and errors. What data sets draw without a seed is drawn the same

@@ -39,7 +39,7 @@ V1, V2 = 1, 2
 
 
 class _Target(NamedTuple):
-    """Where one save goes, and what is written beside it."""
+    """The destination of one save, and the files written beside it."""
 
     save_path: str
     latest_filename: str
@@ -191,7 +191,7 @@ class Saver:
         return path
 
     def _background_ops(self, sess: Any) -> BackgroundOps | None:
-        """What saves in the background; None where only saving at once is possible."""
+        """Return the operations that save in the background; None where this is not possible."""
         if self._is_empty or not hasattr(sess, "_unfinished"):
             return None
         return background_ops(sess.graph, self.saver_def)
@@ -276,7 +276,7 @@ class Saver:
             raise
 
     def _sweep(self, save_path: str) -> None:
-        """Once per path, remove what crashed runs have left unfinished."""
+        """Remove unfinished files of crashed runs, once per path."""
         if save_path in self._swept:
             return
         self._swept.add(save_path)
@@ -407,13 +407,13 @@ def in_background(saver: Saver) -> Iterator[None]:
 
 
 def join(saver: Saver) -> None:
-    """:meth:`Saver.join`; what is no Saver has nothing to wait for."""
+    """Call :meth:`Saver.join` if `saver` is a Saver."""
     if isinstance(saver, Saver):
         saver.join()
 
 
 def check(saver: Saver) -> None:
-    """:meth:`Saver.check`; what is no Saver has failed already."""
+    """Call :meth:`Saver.check` if `saver` is a Saver."""
     if isinstance(saver, Saver):
         saver.check()
 

@@ -99,7 +99,8 @@ def _add_commit(filename: Tensor, layout: Tensor, records: list[Tensor], name: s
 
 
 class BackgroundOps(NamedTuple):
-    """What saves in the background: `hold` takes a snapshot, `save` writes it, `release` drops it.
+    """The operations that save in the background: `hold` takes a snapshot, `save` writes it,
+    `release` drops it.
 
     `shapes` are tensors to be fetched with `hold` and fed to `save`.
     """
@@ -111,7 +112,7 @@ class BackgroundOps(NamedTuple):
 
 
 def background_ops(graph: Graph, saver_def: Message) -> BackgroundOps | None:
-    """What belongs to the operations of a ``SaverDef``; None if another runtime made these."""
+    """Return the background operations of a ``SaverDef``; None if another runtime made it."""
     scope = saver_def.save_tensor_name.rpartition("/")[0]
     try:
         hold, save, release, create = [graph.get_operation_by_name(f"{scope}/{name}")

@@ -51,7 +51,7 @@ class Server:
 
     @property
     def target(self) -> str:
-        """What to give to ``hf.Session``."""
+        """The target to give to ``hf.Session``."""
         self.start()
         assert self._server is not None
         return self._server.target

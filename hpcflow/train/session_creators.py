@@ -1,4 +1,4 @@
-"""How MonitoredSession makes its sessions: as the chief, or as a worker that waits for it."""
+"""Session creators of MonitoredSession: for the chief, and for workers that wait for it."""
 
 from __future__ import annotations
 

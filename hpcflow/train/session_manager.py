@@ -183,7 +183,7 @@ class SessionManager:
 
 
 def missing_by(ready_op: Any, session: SessionLike) -> str | None:
-    """What `ready_op` says is not initialized; None when all is."""
+    """Return what `ready_op` reports as uninitialized, as a message; None when nothing is."""
     if ready_op is None:
         return None
     try:

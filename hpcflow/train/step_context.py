@@ -1,4 +1,4 @@
-"""What a function that runs a step of a monitored session by itself is given."""
+"""The argument of step functions, which run a step of a monitored session by themselves."""
 
 from __future__ import annotations
 

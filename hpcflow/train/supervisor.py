@@ -140,7 +140,7 @@ class Supervisor:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this replica initializes, restores and saves."""
+        """True if this replica initializes, restores and saves."""
         return self._is_chief
 
     @property
@@ -331,8 +331,8 @@ class Supervisor:
             exit_preempted()
 
     def _leave(self) -> bool:
-        """What waits for this task's steps must not wait for good; the chief of a job that is
-        preempted saves when all have stopped. Returns whether it is."""
+        """End this task's steps, so that no other task waits for them forever; in a job that is
+        preempted the chief saves when all have stopped. Return True if the job is preempted."""
         sessions, self._sessions = self._sessions, []
         for session in sessions:
             session._take_leave()
@@ -406,7 +406,7 @@ class Supervisor:
 
 
 def _default_global_step() -> Any:
-    """The tensor of that name, of any shape, if there is one."""
+    """Return the tensor ``global_step:0``, or None."""
     try:
         return get_default_graph().get_tensor_by_name("global_step:0")
     except KeyError:
@@ -414,7 +414,7 @@ def _default_global_step() -> Any:
 
 
 def _choose(given: Any, key: str, make: Callable[[], Any]) -> Any:
-    """What was given, or the first of the collection, or a new one, which joins the collection."""
+    """Return the given value, or the first of the collection, or a new one, which joins it."""
     if given is not Supervisor.USE_DEFAULT:
         return given
     graph = get_default_graph()

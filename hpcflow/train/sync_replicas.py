@@ -145,7 +145,7 @@ class SyncReplicasOptimizer(Optimizer):
         return train_op
 
     def _step_of_group(self, global_step: TensorHandle) -> Any:
-        """What tells stale gradients: the global step, or that of this replica's group."""
+        """Return the step that stale gradients are told by: the global step, or the group's own."""
         if self._group is None:
             return global_step
         index, count = self._group

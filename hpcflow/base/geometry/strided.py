@@ -29,7 +29,7 @@ class Masks(NamedTuple):
         return cls(*(attrs[f"{name}_mask"] for name in cls._fields))
 
     def kinds(self, length: int) -> list[str]:
-        """What each of `length` positions stands for.
+        """Return the meaning of each of `length` positions.
 
         Raises ``ValueError`` for more than one ellipsis.
         """

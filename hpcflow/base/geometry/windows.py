@@ -54,7 +54,7 @@ class Span(NamedTuple):
 
 
 def extent(window: int, rate: int) -> int:
-    """How far a window reaches whose elements are `rate` apart."""
+    """Return the number of positions that a window spans whose elements are `rate` apart."""
     return (window - 1) * rate + 1
 
 

@@ -1,4 +1,4 @@
-"""follow: in a loop, what only passes values on goes to the task of these values.
+"""colocate_loop_variables: nodes of a loop that only pass values on go to the task of these values.
 
 The primitives of a loop, and the copies inside it, are made in the device scope around the loop,
 or in none, wherever the operations of its body are. Without this pass a variable that is computed
@@ -50,7 +50,7 @@ def follow_loop_values(graph: StepGraph, groups: dict[Node, Any],
 
 
 class _Tasks:
-    """What is known before placement of the tasks of nodes."""
+    """The tasks of nodes, as far as they are known before placement."""
 
     def __init__(self, groups: dict[Node, Any], remembered: dict[str, str]) -> None:
         self.groups = groups
@@ -98,8 +98,8 @@ class _Tasks:
 
 
 def _move_variables(graph: StepGraph, tasks: _Tasks, merges: dict[Node, Node]) -> None:
-    """The variables of a loop go round on the task where the body computes their next values,
-    also where the whole loop was built in the scope of another."""
+    """Move each variable of a loop to the task where the body computes its next value, also where
+    the whole loop was built in the scope of another task."""
     variables = [n for n in graph.nodes if n.type in MERGE_TYPES and tasks.of(n)
                  and any(s.type in BACK_EDGE_TYPES for s, _ in n.inputs)]
     moved: dict[Node, str] = {}
@@ -120,7 +120,7 @@ def _move_variables(graph: StepGraph, tasks: _Tasks, merges: dict[Node, Node]) -
 
 def _carry_on(graph: StepGraph, tasks: _Tasks, moved: dict[Node, str],
               merges: dict[Node, Node]) -> None:
-    """What passes on the value of a moved variable moves too."""
+    """Move the nodes that pass on the value of a moved variable to its task."""
     if not moved:
         return
     follows = dict(moved)
@@ -140,7 +140,7 @@ def _carry_on(graph: StepGraph, tasks: _Tasks, moved: dict[Node, str],
 
 
 def _merges_after(graph: StepGraph) -> dict[Node, Node]:
-    """Enter -> the Merge of its variable."""
+    """Return a map from each Enter to the Merge of its variable."""
     return {s: n for n in graph.nodes if n.type in MERGE_TYPES
             for s, _ in n.inputs if s.type in ENTER_TYPES}
 

@@ -1,4 +1,4 @@
-"""compress: which edges between tasks carry half of the bits of their values."""
+"""compress: marks the edges between tasks that carry only half of the bits of their values."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from hpcflow.compiler.ir.step_graph import BACK_EDGE_TYPES, Node
 
 
 class CostModel(Protocol):
-    """What the placer asks of a description of a cluster."""
+    """A model of a cluster that the placer asks for rates and for the times of messages."""
 
     measured: MeasuredCosts | None
 
@@ -79,7 +79,7 @@ class _Chooser:
         return missing, after
 
     def _arrival(self, node: Node) -> float:
-        """When the inputs exist, wherever they are."""
+        """Return the time at which the inputs of `node` exist, wherever they are."""
         return max([self.finish[s] for s, _ in node.inputs if s in self.finish], default=0.0)
 
     def _run(self, node: Node) -> None:

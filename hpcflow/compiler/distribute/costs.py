@@ -17,7 +17,7 @@ from hpcflow.host.tuning import compiler as tuning
 
 
 class Cost(NamedTuple):
-    """What running a node takes.
+    """The cost of running a node once.
 
     Attributes:
         flops: arithmetic operations.
@@ -31,7 +31,7 @@ class Cost(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """How fast a device is: operations and bytes a second, seconds per op, bytes of memory."""
+    """The speed of a device: operations and bytes a second, seconds per op, bytes of memory."""
 
     matrix_flops: float = 5e10
     vector_flops: float = 2e9
@@ -108,7 +108,8 @@ _OPERATIONS = {"Exp": 10, "Log": 10, "Tanh": 12, "Sigmoid": 12, "Pow": 20, "Sqrt
 
 
 def _cost_of_rows(node: Node) -> Cost:
-    """What is as large as the table, its slots included, has as many rows moved as the rest has."""
+    """Return the cost of an op on some rows of a table. Of the inputs that are as large as the
+    table (its slots, too) only as many rows count as the other inputs and the outputs have."""
     table = elements_of(node.inputs[0])
     outputs = [(node, i) for i in range(len(node.dtypes))]
     rest = [p for p in [*node.inputs[1:], *outputs] if elements_of(p) != table]

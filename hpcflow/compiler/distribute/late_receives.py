@@ -34,7 +34,7 @@ class Change(NamedTuple):
     late: int
 
     def report(self, task: str) -> None:
-        """Print both on standard error."""
+        """Print the two peaks on standard error."""
         print(f"# {task}: about {self.at_once:,d} bytes of values at the peak if all were received "
               f"at once, {self.late:,d} as they are", file=sys.stderr, flush=True)
 
@@ -132,7 +132,8 @@ class _Part:
             self.bits[key] = 1 << len(self.bits)
 
     def triggers(self, receives: list[Node]) -> dict[Node, Node]:
-        """What each of `receives` may wait for; nothing for those that are needed too early."""
+        """Return, for each of `receives`, the node that it may wait for; those that are needed too
+        early are left out."""
         needed = [(min([self.begins[r] for r in self.readers[n]]), n) for n in receives
                   if self.readers.get(n)]
         found = {}

@@ -58,8 +58,9 @@ def is_loop_merge(node: Node) -> bool:
 
 
 def _keep_variables_together(graph: StepGraph) -> None:
-    """Enter and NextIteration where their Merge is: only one of them gives it a value in an
-    iteration. Exit where its Switch is: it gives a value once, not in every iteration."""
+    """Place Enter and NextIteration where their Merge is, since only one of them gives it a value
+    in an iteration, and Exit where its Switch is, since it gives a value once, not in every
+    iteration."""
     for node in graph.nodes:
         if is_loop_merge(node):
             for source, _ in node.inputs:
@@ -70,7 +71,7 @@ def _keep_variables_together(graph: StepGraph) -> None:
 
 
 def _enter_where_read(graph: StepGraph) -> None:
-    """One Enter for each device that reads an invariant of a loop."""
+    """Copy the Enter of an invariant of a loop to each device that reads it."""
     copies: dict[tuple[Node, str], Node] = {}
     waiting = list(graph.nodes)
     while waiting:  # a copy reads invariants of the loop around, which are copied then
@@ -260,8 +261,8 @@ class _Spreader:
         self.new.append(node)
 
     def _join_waits(self, trigger: Node) -> None:
-        """What waits for all pushes onto stacks in an iteration gets one message from each task,
-        not one for each push."""
+        """Let a node that waits for all pushes onto stacks in an iteration get one message from
+        each task, not one for each push."""
         by_device: dict[str, list[Node]] = {}
         for source in trigger.controls:
             by_device.setdefault(source.device, []).append(source)
@@ -276,8 +277,9 @@ class _Spreader:
     # ------------------------------------------------------------ constants
 
     def _anchor(self, const: Node, frame: _Spread) -> None:
-        """A constant waits for the value of a variable, which says that there is an iteration, or
-        in the body another. On other tasks the token and the predicate say so too."""
+        """Let a constant in a loop wait for something on its own task. It waits for the value of a
+        variable, which says that there is an iteration, or in the body another; on other tasks the
+        token and the predicate say so too."""
         task = task_of(const.device)
         for i, source in enumerate(const.controls):
             if task_of(source.device) == task:

@@ -1,4 +1,5 @@
-"""places: what only a reduction over ranks reads is made in the memory that the reduction reads.
+"""output_aliasing: a value that only a reduction over ranks reads is made in the memory that the
+reduction reads.
 
 A gradient need not be copied into memory that ranks share, nor into a bucket with others, if the
 kernel that makes it writes there.
@@ -19,8 +20,8 @@ _PASSING = frozenset({"Identity", "StopGradient", "PreventGradient"})
 
 
 def places_of(nodes: Sequence[Node]) -> dict[Node, tuple[str, int]]:
-    """The nodes whose only output is read by one input of one reduction and nothing else: the name
-    of that, and which input."""
+    """Return the nodes whose only output is read by one input of one reduction and nothing else,
+    each with the name of the reduction and the number of the input."""
     reductions = [node for node in nodes if node.type == _REDUCTION]
     if not reductions:
         return {}
@@ -37,7 +38,8 @@ def places_of(nodes: Sequence[Node]) -> dict[Node, tuple[str, int]]:
 
 
 def made_in_place(function: Callable, kernel: Kernel, place: Callable[[], Any]) -> Callable:
-    """`function` of a kernel, whose result goes to what `place` gives, if that is an array."""
+    """Return `function` of a kernel, writing its result to the array that `place` gives, if it
+    gives one."""
     if not kernel.accepts_out:
         return function
 

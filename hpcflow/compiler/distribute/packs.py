@@ -46,12 +46,13 @@ class Packs:
         self._of: dict[Crossing, Pack | None] = {}
 
     def ran(self, node: Node) -> None:
-        """`node` has its region, and comes after those of its region that came before."""
+        """Note when `node`, which now has its region, has run in it: after the nodes that the
+        region had before."""
         seconds = self._spent.get(node.region, 0.0) + _RATES.seconds(cost_of(node))
         self._spent[node.region] = self._made[node] = seconds
 
     def event(self, source: Node, index: int, device: str) -> object:
-        """What stands for the arrival of an output of `source` at `device`, or (with -1) for
+        """Return the key of the arrival of an output of `source` at `device`, or (with -1) of
         knowing there that it has run: its only value says so, where that is read."""
         if (index < 0 and len(source.dtypes) == 1 and source.type not in CONTROL_FLOW_TYPES
                 and bytes_of((source, 0)) <= tuning.EDGE_SHORT_BYTES):
@@ -89,7 +90,8 @@ class Packs:
         return pack
 
     def numbers(self) -> dict[Crossing, int]:
-        """Value -> the number of its pack; nothing of those that would be alone."""
+        """Return the number of the pack of each value; values that would be alone in a pack are
+        left out."""
         packs = dict.fromkeys(p for p in self._of.values() if p is not None and len(p.values) > 1)
         return {value: number for number, pack in enumerate(packs) for value in pack.values}
 

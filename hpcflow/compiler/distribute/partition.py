@@ -68,8 +68,8 @@ class _Partitioner:
         return self.received[key], 0
 
     def _read_elsewhere(self) -> dict[tuple[Node, str], int]:
-        """(node, another device) -> the shortest of the node's values that are read there, of those
-        whose arrival says that the node has run."""
+        """Return, for each node and other device that reads it, the shortest of the values read
+        there whose arrival says that the node has run."""
         found: dict[tuple[Node, str], int] = {}
         for node in self.graph.nodes:
             for source, index in node.inputs:
@@ -150,7 +150,8 @@ class _Partitioner:
         return recv
 
     def _tag(self, send: Node, recv: Node, frame: FrameInfo) -> None:
-        """Inside a loop the values that go over an edge are told apart by their iteration."""
+        """Mark the ends of an edge inside a loop, whose values are told apart by their
+        iteration."""
         if frame is self.root:
             return
         for node in (send, recv):

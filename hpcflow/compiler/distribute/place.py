@@ -41,7 +41,7 @@ _SHOWN = 5  # members of a group that a message lists
 
 
 class DeviceInfo(NamedTuple):
-    """What the placer knows of a device."""
+    """The facts about a device that the placer uses."""
 
     name: str  # canonical: /job:worker/replica:0/task:0/device:CPU:0
     type: str
@@ -55,7 +55,7 @@ class DeviceInfo(NamedTuple):
 
     @property
     def memory_limit_bytes(self) -> int:
-        """Of devices with memory of their own, its size."""
+        """The size of the device's own memory in bytes, 0 if it has none."""
         return self.memory
 
 
@@ -326,7 +326,8 @@ class Placer:
             raise _no_kernel(device, nodes, where)
 
     def _preference(self, device: DeviceInfo) -> tuple:
-        """The master's own task first, then accelerators, then the order of the list."""
+        """Return the rank of a device: those of the master's own task first, then accelerators,
+        then the order of the list."""
         return (_matches(self.default, device.name), device.priority, -self.devices.index(device))
 
     def _unknown_device(self, wanted: str, nodes: list[Node], owner: Node) -> Exception:
@@ -357,8 +358,8 @@ def _serves(kind: str, nodes: list[Node]) -> bool:
 
 
 def _serves_users(kind: str, nodes: list[Node]) -> bool:
-    """True if the device has kernels for all ops of the graph that will want to be with the
-    variables among `nodes`, whether they are part of this step or not."""
+    """True if the device has kernels for all ops of the graph that have to be with the variables
+    among `nodes`, whether they are part of this step or not."""
     users = {c for n in nodes if n.op is not None for t in n.op.outputs if t.dtype._is_ref_dtype
              for c in t._consumers if takes_references(c.op_def)}
     return all(c.type in _EXECUTOR_TYPES
@@ -371,7 +372,8 @@ def _has_kernel(node: Node, kind: str) -> bool:
 
 
 def _no_kernel(wanted: str, nodes: list[Node], candidates: list[DeviceInfo]) -> Exception:
-    """No candidate serves all: name the first node that none serves, or whom each fails."""
+    """Return the error that no candidate has kernels for all `nodes`: it names the first node that
+    none has one for, or the nodes that each lacks."""
     types = sorted({d.type for d in candidates})
     node = next((n for n in nodes if not any(_has_kernel(n, t) for t in types)), None)
     asked = f" that its constraint '{wanted}' allows" if wanted else ""

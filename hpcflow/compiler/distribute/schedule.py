@@ -58,7 +58,8 @@ def schedule(nodes: list[Node]) -> PeakMemory:
     ordered = topological(nodes)
     plan = _Schedule(ordered)
     order = plan.run()
-    if plan.peak.nbytes >= tuning.SCHEDULE_LARGE_BYTES and not any([_keeps_order(n) for n in ordered]):
+    is_large = plan.peak.nbytes >= tuning.SCHEDULE_LARGE_BYTES
+    if is_large and not any([_keeps_order(n) for n in ordered]):
         deep = _Schedule(ordered, depth_first=True)
         deep_order = deep.run()
         if deep.peak.nbytes < plan.peak.nbytes * (1 - tuning.SCHEDULE_LEAST_GAIN):
@@ -91,9 +92,9 @@ def peak_of(nodes: list[Node]) -> PeakMemory:
 
 
 def leading_to_others(order: list[Node]) -> set[Node]:
-    """What ops that are to start early need, and messages to other tasks; nothing without such
-    ops. The updates of the first gradients that are reduced can wait until the last is on its way:
-    there is time then."""
+    """Return the nodes that messages to other tasks and ops that are to start early depend on,
+    these included; none if no op is to start early. The updates of the first gradients that are
+    reduced can wait until the last is on its way: there is time then."""
     found: set[Node] = set()
     if any(is_early(node.type) for node in order):
         for node in reversed(order):
@@ -209,7 +210,8 @@ class _Schedule:
     # ------------------------------------------------------------ memory
 
     def _values(self) -> tuple[dict[Port, Port], dict[Port, int], dict[Port, list[int]]]:
-        """Port -> the value it is a view of; value -> bytes; value -> its readers."""
+        """Return three maps: from a port to the value that it is a view of, from a value to its
+        bytes, and from a value to its readers."""
         roots: dict[Port, Port] = {}
         sizes: dict[Port, int] = {}
         readers: dict[Port, list[int]] = {}
@@ -279,7 +281,7 @@ class _Schedule:
         return [found[i] for i in range(len(self.nodes))]
 
     def _keys(self, places: Iterable[int]) -> list[tuple]:
-        """What is taken first of what is ready, of nodes that should have these places."""
+        """Return the priorities of nodes that are ready, of nodes that should have these places."""
         count = len(self.nodes)
         when = [float(place) for place in places]
         urgent = [False] * count

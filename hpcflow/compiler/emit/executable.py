@@ -322,7 +322,7 @@ class Executable:
     # ------------------------------------------------------------ direct form
 
     def _direct_form(self) -> Any:
-        """(function, feed order) when one call is the whole step, else None; no function if
+        """Return (function, feed order) when one call is the whole step, else None; no function if
         there is nothing to call. The function returns the fetched values in their order."""
         calls = [i for i in self.items if i.kind != SOURCE]
         if not calls:
@@ -335,7 +335,8 @@ class Executable:
 
 
 def _check_no_fetch(item: Item, info: FrameInfo) -> None:
-    """A value inside a loop is many values, or none: it cannot be fetched."""
+    """Raise InvalidArgumentError for a fetch inside a loop: such a value is many values, or
+    none."""
     for node in item.nodes:
         if node.type in (FETCH, "_FetchOp"):
             name = node.name.partition("/")[2]
@@ -344,7 +345,8 @@ def _check_no_fetch(item: Item, info: FrameInfo) -> None:
 
 
 def _check_not_collective(item: Item, info: FrameInfo) -> None:
-    """How often a loop runs is not known beforehand, nor that it is the same on all ranks."""
+    """Raise InvalidArgumentError for a collective operation inside a loop: how often a loop runs is
+    not known beforehand, nor that it is the same on all ranks."""
     node = item.nodes[0]
     if is_early(node.type):
         raise node_error(InvalidArgumentError, f"'{node.name}' is a collective operation inside "
@@ -352,7 +354,8 @@ def _check_not_collective(item: Item, info: FrameInfo) -> None:
 
 
 def _control_sources(item: Item, by_node: dict[Node, Item]) -> list[Item]:
-    """The items that `item` waits for without reading them (all at once, or by a data edge)."""
+    """Return the items that `item` waits for without reading them (all at once, or by a data
+    edge)."""
     inside = set(item.nodes)
     found: dict[Item, bool] = {}
     for node in item.nodes:
@@ -366,7 +369,7 @@ def _control_sources(item: Item, by_node: dict[Node, Item]) -> list[Item]:
 
 
 def _pass_on_controls(order: list[Node], bound: dict[Node, Bound]) -> None:
-    """What is the same in every step never runs; its readers wait for what it waited for."""
+    """Let the readers of constants, which never run, wait for what the constants waited for."""
     for node in order:
         sources = [s for s, _ in node.inputs] + node.controls
         extra = [c for s in sources if bound[s].is_constant for c in s.controls]

@@ -1,4 +1,4 @@
-"""What an executable is made of: items, the layouts of frames, and edges to other tasks."""
+"""The parts of an executable: items, the layouts of frames, and edges to other tasks."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Item:
 
 
 class Layout:
-    """What an iteration of a frame holds: a count per item, a slot per input that arrives.
+    """The layout of an iteration of a frame: a count per item, a slot per input that arrives.
 
     ``initial`` are the counts at the start; ``sources`` the items that wait for nothing;
     ``enters`` the number of Enter items that lead into the frame. Where the loop is spread over
@@ -111,14 +111,14 @@ class Layout:
         self.slot_count += item.count
 
     def close(self, item: Item) -> None:
-        """Take down what `item` waits for."""
+        """Note how many things `item` waits for; one that waits for none is a source."""
         self.initial[item.cell] = item.pending
         if item.pending == 0 and item.kind not in (SOURCE, RECEIVE):
             self.sources.append(item)
 
 
 class Gate:
-    """With whom a task runs a loop that is spread over tasks.
+    """The tasks with which a task runs a loop that is spread over tasks, and how they keep in step.
 
     ``loop`` numbers the loop in its step. The owner of the predicate is ahead of its ``followers``
     by ``window`` iterations at most: each tells it after every ``stride`` iterations. A follower
@@ -193,7 +193,8 @@ class Edge:
         return part
 
     def close(self) -> None:
-        """All parts are known: give them their places, in the same order at both ends."""
+        """Give the parts, of which all are known now, their places, in the same order at both
+        ends."""
         self.parts.sort(key=lambda part: part.node.attrs["tensor_name"])
         end = 0
         for position, part in enumerate(self.parts):

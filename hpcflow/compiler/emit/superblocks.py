@@ -1,4 +1,5 @@
-"""pieces: what always runs behind one event of a step, as one generated function.
+"""superblocks: the regions that always run behind one event of a step become one generated
+function.
 
 A step goes on when it starts, and when a value comes from another task. Regions that wait for one
 such event alone, perhaps by way of others that do, run behind it in the same order in every step.
@@ -70,7 +71,7 @@ def _order(begins: list[Item], sources: list[Item], items: Sequence[Item]) -> li
 
 def _is_whole(begins: list[Item], order: list[Item], sources: list[Item],
               items: Sequence[Item]) -> bool:
-    """True if whatever else the event may let run comes after the regions of `order`."""
+    """True if everything else that the event may make ready comes after the regions of `order`."""
     if any(i.merges or i.control_merges for i in [*begins, *order]):
         return False
     regions, last = set(order), max(i.index for i in order)
@@ -107,7 +108,7 @@ def _generate(event: Item | None, begins: list[Item], order: list[Item],
 
 
 def _compile(body: list[str], names: dict[str, Any]) -> Piece:
-    """The function with the lines `body`, in which ``item`` is what runs."""
+    """Return the function with the lines `body`, in which ``item`` is the item that is running."""
     text = ["def piece(step, value):"]
     if any("pending[" in line for line in body):
         text += ["    root = step._root",

@@ -89,7 +89,8 @@ class Lives:
                 self.dropped.setdefault(i, []).append(name)
 
     def _end_of_use(self, name: str, index: int, loops_only: bool) -> int:
-        """`index`, or the end of the outermost block around it that did not make the value.
+        """Return the line after which a value may be dropped: `index`, or the end of the outermost
+        block around it that did not make the value.
 
         What was made in another branch (of the same predicate) does not exist at the end of this.
         """
@@ -136,7 +137,8 @@ class _Writer:
             self._drop(index, line.node)
 
     def _drop(self, index: int, node: Node) -> None:
-        """Memory is freed, and variables become exclusive."""
+        """Delete the names that are used last in this line: memory is freed, and variables become
+        exclusive."""
         names = self.lives.dropped.get(index)
         if names:
             self._put(node, f"del {', '.join(dict.fromkeys(names))}")
@@ -251,7 +253,7 @@ def _assignment(line: Line) -> str:
 
 
 def _look(step: DirectRun | Step, count: int, since: float) -> tuple[int, float]:
-    """Raise what stops a step; returns how many iterations to run until the next look."""
+    """Raise the error that stops a step; return how many iterations to run until the next look."""
     if step is None:
         return tuning.LOOP_MOST_ITERATIONS, since
     step.check()

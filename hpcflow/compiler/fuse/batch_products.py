@@ -66,8 +66,8 @@ def _may_join(node: Node) -> bool:
 
 
 class _Changes:
-    """New nodes before those of the graph, inputs that are read elsewhere, and for nodes that go,
-    what to wait for instead."""
+    """The changes to a graph: new nodes before those of the graph, inputs that are read elsewhere,
+    and for nodes that go, what to wait for instead."""
 
     def __init__(self, graph: StepGraph) -> None:
         self.graph = graph
@@ -110,7 +110,7 @@ class _Changes:
                          T=like.dtypes[0], transpose_a=False, transpose_b=flip), 0
 
     def dealt(self, like: Node, before: Node, whole: Port, count: int) -> Node:
-        """The rows of `whole` in `count` equal parts."""
+        """Add a Split of the rows of `whole` into `count` equal parts."""
         rows, columns = whole[0].dims[whole[1]]
         return self.make(like, before, "Split", [self.const(like, before, 0), whole],
                          [(rows // count, columns)] * count, T=like.dtypes[0], num_split=count)
@@ -151,8 +151,8 @@ class _Changes:
 
 
 class _Factors(NamedTuple):
-    """What a product takes side by side: the values, their widths, and which of them are parts of
-    what is there at once (by the node that has them)."""
+    """The operands that a product takes side by side: the values, their widths, and which of them
+    are parts of what is there at once (by the node that has them)."""
 
     ports: list[Port]
     widths: tuple[int, ...]
@@ -160,7 +160,7 @@ class _Factors(NamedTuple):
 
 
 def _ahead(terms: list[Node], changes: _Changes) -> bool:
-    """Multiply what all steps have before the first of them; True if there is such a thing."""
+    """Multiply the values that are there before all steps in one product; True if there are any."""
     alike: dict[Any, list[tuple[Node, _Factors]]] = {}
     for term in terms:
         found = _factors(term)
@@ -235,8 +235,8 @@ def _multiply_ahead(terms: list[Node], values: list[list[Port]], widths: tuple[i
 
 
 def _with_bias(terms: list[Node], readers: Readers) -> tuple[list[Node], Port | None]:
-    """The nodes that add the same bias to each product, which nothing else reads, and the bias; or
-    the products."""
+    """Return the nodes that add the same bias to each product, if nothing else reads the products,
+    and the bias; else the products and None."""
     ends = []
     for term in terms:
         found = readers.get((term, 0), [])
@@ -267,13 +267,13 @@ class _Step(NamedTuple):
 
     @property
     def controls(self) -> list[Node]:
-        """What the halves wait for besides."""
+        """The nodes that the halves wait for besides their inputs."""
         nodes = (*self.chain, self.split)
         return list(dict.fromkeys(c for n in nodes for c in n.controls))
 
     @property
     def waits(self) -> dict[Node, list[Node]]:
-        """What to wait for instead of each of the nodes."""
+        """The nodes to wait for instead of each of the nodes."""
         found = sources_of(self.chain[::-1]) | {self.split: [self.chain[-1], *self.split.controls]}
         for before, node in zip([self.split, *self.half], self.half, strict=False):
             found[node] = [before, *node.controls]

@@ -60,7 +60,8 @@ def _is_layer(node: Node, view: Node | None = None) -> bool:
 
 
 def _adds_vector(node: Node, layer: int) -> bool:
-    """True if what is added to input `layer` has one element for each of the last dimension."""
+    """True if the other operand of an addition to input `layer` has one element for each of the
+    last dimension."""
     dims, other = (source.dims[index] for source, index in (node.inputs[layer],
                                                             node.inputs[1 - layer]))
     return bool(dims and other and len(dims) > 1 and len(other) == 1 and other[0] is not None
@@ -114,7 +115,7 @@ def _fuse_with_bias(graph: StepGraph) -> None:
 
 
 def _in_order(nodes: list[Node], moved: dict[Node, Node]) -> list[Node]:
-    """`nodes`, some of them moved behind others, or left where they are."""
+    """Return `nodes`, each of those in `moved` behind the node that it is mapped to there."""
     behind: dict[Node, list[Node]] = {}
     for node, anchor in moved.items():
         behind.setdefault(anchor, []).append(node)
@@ -135,13 +136,14 @@ def _keeps_channels(view: Node, bias: Node) -> bool:
 
 
 def _reads_shape(node: Node, source: Node) -> bool:
-    """True for what knows no more of `source` than its shape, as gradients of views do."""
+    """True if `node` uses only the shape of `source`, as gradients of views do."""
     return node.type == "Shape" and source not in node.controls
 
 
 def _change_places(view: Node, last: Node, readers: list[Node]) -> None:
-    """Let `last` be the view of what `view` then computes, in the shape of its input, which some
-    of the `readers` of that input ask for."""
+    """Swap a view and the node after it: `view` becomes the computation, and `last` the view of its
+    result. Those of the `readers` that only ask for the shape of the input read that of the
+    result."""
     source, index = view.inputs[0]
     last.inputs = [(view, 0), *view.inputs[1:]]
     for reader in readers:
@@ -193,7 +195,7 @@ _FUSED = {"Conv2D": ("_ConvBias", ("T", "strides", "padding", "data_format", "di
 
 
 def _become_layer(last: Node, first: Node, bias: Port, relu: bool) -> None:
-    """`last` takes the place of all; messages name the first, which may find bad input."""
+    """Turn `last` into the fused layer; messages name `first`, the op that may find bad input."""
     op_type, kept = _FUSED[first.type]
     attrs = {name: first.attrs[name] for name in kept if name in first.attrs}
     _become(last, op_type, attrs | {"relu": relu})
@@ -208,7 +210,7 @@ _POOL_ATTRS = ("T", "ksize", "strides", "padding", "data_format")
 
 
 def _share_places(gradient: Node) -> None:
-    """Let `gradient` read where the maxima are, if it has the pooling of its own input."""
+    """Let `gradient` read where the maxima are, if it reads the pooling of its own input."""
     pool, index = gradient.inputs[1]
     attrs = {name: pool.attrs.get(name) for name in _POOL_ATTRS}
     if not (pool.type in ("MaxPool", "_MaxPool") and index == 0 and pool.dtypes[0] is float32
@@ -254,7 +256,8 @@ _RESPONSE_ATTRS = ("T", "depth_radius", "bias", "alpha", "beta")
 
 
 def _recognize_response(gradient: Node) -> None:
-    """Let `gradient` compute from the input alone, if what it gets beside is its LRN."""
+    """Let `gradient` compute from its input alone, if its third operand is the LRN of that
+    input."""
     response, _ = gradient.inputs[2]
     attrs = {name: response.attrs.get(name) for name in _RESPONSE_ATTRS}
     if (response.type == "LRN" and response.dtypes[0] is float32

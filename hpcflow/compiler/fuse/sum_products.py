@@ -46,7 +46,8 @@ def _may_join(node: Node) -> bool:
 
 
 def _groups(total: Node, readers: Readers) -> list[list[list[Node]]]:
-    """The chains of nodes back to products that can be joined, by what they transpose."""
+    """Return the chains of nodes back to products that can be joined, grouped by which factors they
+    transpose."""
     groups: dict[tuple[bool, bool], list[list[Node]]] = {}
     for port in total.inputs:
         chain = product_for(total, port, readers)

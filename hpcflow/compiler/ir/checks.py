@@ -1,4 +1,4 @@
-"""What must hold between passes, and what kernels promise (HPCFLOW_CHECK_STAGES=1).
+"""Checks of what must hold between passes, and of what kernels promise (HPCFLOW_CHECK_STAGES=1).
 
 A broken pass is found where it breaks, a kernel that is not what it is registered as when it runs.
 """

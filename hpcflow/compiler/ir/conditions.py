@@ -50,8 +50,8 @@ class Conditions:
         return found | {(node.inputs[1], index)} if node.type in SWITCH_TYPES else found
 
     def _derive(self, node: Node) -> frozenset[Condition]:
-        """From the inputs; of a Merge what all have in common, those of later iterations
-        excepted: without the first there are none."""
+        """Return the conditions that follow from the inputs; of a Merge those that all have in
+        common, later iterations excepted: without the first there are none."""
         assert self._found is not None
         if node.type == "ControlTrigger":
             return _NONE

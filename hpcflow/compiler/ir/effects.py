@@ -36,7 +36,7 @@ def is_state(port: Port) -> bool:
 
 
 def state_of(port: Port) -> Any:
-    """What stands for the state behind a reference or a handle."""
+    """Return a key that identifies the state behind a reference or a handle."""
     node, index = port
     while node.inputs and node.type != RECV:
         source, k = node.inputs[0]

@@ -78,7 +78,8 @@ def _with_shapes(text: str) -> str:
 
 
 def summary(value: Any) -> Any:
-    """What a message says about a value, without a reference to it: (dtype, shape), or text."""
+    """Return a description of a value for messages, without a reference to it: (dtype, shape), or
+    text."""
     if hasattr(value, "initialized"):  # a variable
         if not value.initialized:
             return f"{value.dtype.name} variable (uninitialized)"

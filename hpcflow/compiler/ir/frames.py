@@ -81,7 +81,8 @@ def frame_after(source: Node, frame: FrameInfo) -> FrameInfo:
 
 
 def same_everywhere(node: Node) -> bool:
-    """True for constants and for handles of state."""
+    """True if the value of `node` is the same in all iterations: for constants and for handles of
+    state."""
     if node.inputs or node.controls:
         return False
     return node.is_const or any(t._is_ref_dtype or t.name == "resource" for t in node.dtypes)

@@ -1,4 +1,4 @@
-"""only_reader: values that one node alone reads, and taking what makes them out of the graph."""
+"""single_use: values that only one node reads, and the removal of the nodes that make them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def chain_to(op_type: str, reader: Node, port: Port, readers: Readers) -> list[N
 
 
 def sources_of(chain: list[Node]) -> dict[Node, list[Node]]:
-    """For each node of a chain, the nodes that whoever waits for it may wait for instead."""
+    """Return, for each node of a chain, the nodes that its readers may wait for in its place."""
     product = chain[-1]
     sources = [s for s, _ in product.inputs if not s.is_const] + product.controls
     return {node: list(dict.fromkeys([*sources, *node.controls])) for node in chain}

@@ -1,4 +1,5 @@
-"""withdrawable: finds what a step takes from queues and can put back as long as it has not ended.
+"""withdrawable: marks the elements taken from queues that a step can put back as long as it has not
+ended.
 
 An element that was taken in a step whose client gets an error instead of the results may go back
 to its queue if nothing that follows from it changes anything: then nobody has seen it. Operations
@@ -29,8 +30,8 @@ def acts_on_queues(node: Node) -> bool:
 
 
 def mark_withdrawable(graph: StepGraph) -> None:
-    """Mark what takes elements on which nothing in the step acts. In partial runs the client may
-    have got an element already, so there is none."""
+    """Mark operations that take elements, if nothing in the step acts on the elements. In partial
+    runs none are marked, since the client may have got an element already."""
     takes = [n for n in graph.nodes if _TAKES.fullmatch(n.type)]
     if not takes or graph.incremental:
         return

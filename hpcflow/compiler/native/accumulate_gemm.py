@@ -1,4 +1,4 @@
-"""running_sums: what the iterations of a loop add up is computed for blocks of iterations.
+"""accumulate_gemm: sums over the iterations of a loop are computed for blocks of iterations.
 
 The gradient of a weight in a loop is the sum over time of products ``A_t^T B_t``. The factors of
 some iterations are put below each other, and the sum of their products is one larger product,
@@ -24,8 +24,8 @@ from hpcflow.loops import compiling
 
 
 class Term(NamedTuple):
-    """What an iteration adds: ``left^T right`` of two of the operands, or, without `left`, the sum
-    of the rows of `right`. `function` computes it alone, of its operands, for its error."""
+    """A summand of each iteration: ``left^T right`` of two of the operands, or, without `left`, the
+    sum of the rows of `right`. `function` computes it alone, of its operands, for its error."""
 
     node: Node
     function: Callable
@@ -90,8 +90,8 @@ class _Block:
         self._lock = threading.Lock()
 
     def add(self, operands: Sequence) -> int:
-        """Take the operands of an iteration; returns how many more there is room for, or -1 if
-        they do not have the shapes of the others."""
+        """Take the operands of an iteration; return how many more there is room for, or -1 if they
+        do not have the shapes of the others."""
         for form, value in zip(self.forms, operands):
             if value.shape != form:
                 return -1
@@ -114,8 +114,9 @@ class _Block:
         return len(self.given if self.rows is None else self.rows[0]) >= self.most
 
     def _stacked(self, operand: int) -> Any:
-        """The rows of an operand of all iterations, those of the last first: a backward loop takes
-        what the forward loop left in the opposite order, so that it may lie like this already."""
+        """Return the rows of an operand of all iterations, those of the last first: a backward loop
+        takes what the forward loop left in the opposite order, so that it may lie like this
+        already."""
         with self._lock:
             found = self.stacks[operand]
             if found is None:
@@ -126,7 +127,7 @@ class _Block:
         return found
 
     def compute(self, k: int, multiply: Callable[[Any, Any], Any] = np.dot) -> None:
-        """What the iterations add to product `k`."""
+        """Compute the sum that the iterations add to product `k`."""
         left, right = self.plan.factors[k]
         self.parts[k] = multiply(self._stacked(left).T, self._stacked(right))
 
@@ -135,8 +136,8 @@ class _Block:
         self.compute(k, blas.dot_alone)
 
     def compute_together(self) -> bool:
-        """All products, each by all threads; false if that cannot be, or if bits are to be kept:
-        the lines of a loop do without."""
+        """Compute all products, each by all threads; return False if that cannot be, or if bits are
+        to be kept: the lines of a loop do without."""
         if compiling.keeps_bits():
             return False
         for k in range(len(self.parts)):
@@ -146,7 +147,7 @@ class _Block:
         return True
 
     def forget(self) -> None:
-        """The operands are not needed any more."""
+        """Drop the operands, which are not needed any more."""
         self.given.clear()
         self.rows = None
         self.stacks.clear()

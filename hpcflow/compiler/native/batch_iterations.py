@@ -1,4 +1,5 @@
-"""over_time: products of a loop that are not on its way are computed for many iterations at once.
+"""batch_iterations: products of a loop that need not be computed step by step are computed for many
+iterations at once.
 
 What an iteration needs of the one before has to be computed step by step. Three things that the
 loops of recurrent networks also hold need not be:
@@ -135,7 +136,7 @@ class _Loop:
         return name
 
     def _object(self, make: Callable, *arguments: str) -> str:
-        """The name of what ``make(*arguments)`` returns whenever the loop begins."""
+        """Call ``make(*arguments)`` whenever the loop begins; return the name of the result."""
         function = self._name(make)
         name = f"v_{function}"
         self._before(Line(self.program.lines[self.start].node, [name], function, [*arguments]))
@@ -144,14 +145,15 @@ class _Loop:
     # ------------------------------------------------------------ sums
 
     def _sums(self) -> list[_Sum]:
-        """The sums that are worth it, those of products first."""
+        """Return the sums over iterations of the loop that can be accumulated, those of products
+        first."""
         following = dict(zip(*_assigned(self.own)))
         found = [s for name in self.program.lines[self.start].targets
                  if (s := self._sum(name, following.get(name))) is not None]
         return sorted(found, key=lambda s: not _is_product(s.made))
 
     def _sum(self, variable: str, following: str | None) -> _Sum | None:
-        """How a loop variable adds up values of the iterations, if it does nothing else."""
+        """Return the sum over iterations that a loop variable is; None if it is anything else."""
         add = self.maker.get(following or "")
         if add is None or self.uses[variable] != 1 or self.uses[add.targets[0]] != 1 or (
                 variable not in add.arguments or not is_call(add, _ADDS)):
@@ -199,7 +201,8 @@ class _Loop:
                          [name, *(entering[v] for v in variables)]))
 
     def _drop_lines(self, sums: list[_Sum], add: Line) -> None:
-        """Put `add` in the place of the last of the lines that make the terms."""
+        """Put `add` in the place of the last of the lines that make the terms, and drop the
+        others."""
         made, dropped = [s.made for s in sums], [s.add for s in sums]
         last = [line for line in self.own if line in made][-1]
         lines: list[Line] = []
@@ -322,15 +325,15 @@ def _assigned(own: list[Line]) -> tuple[list[str], list[str]]:
 
 
 class _Columns:
-    """``f(factor)``: what gives the columns from `start` to `stop` of a product by a matrix, or by
-    its transpose."""
+    """The part of a factor, ``f(factor)``, that makes the columns from `start` to `stop` of a
+    product by a matrix, or by its transpose."""
 
     def __init__(self, start: int, stop: int, is_flipped: bool) -> None:
         self.part = slice(start, stop)
         self.is_flipped = is_flipped
 
     def __call__(self, factor: Any) -> Any:
-        """See the class."""
+        """Return the columns of `factor`; see the class."""
         return factor[self.part] if self.is_flipped else np.ascontiguousarray(factor[:, self.part])
 
 
@@ -348,7 +351,7 @@ def _may_be_long(line: Line) -> bool:
 
 
 def _beside(function: Callable, node: Node) -> Callable:
-    """The product `function` of `node`, by one thread while another computes sums."""
+    """Return the product `function` of `node`, by one thread while another computes sums."""
     flip_a, flip_b = node.attrs.get("transpose_a"), node.attrs.get("transpose_b")
 
     def product(a: Any, b: Any) -> Any:

@@ -1,4 +1,4 @@
-"""together: large products that need nothing of each other are computed at the same time.
+"""concurrent_gemm: large products that do not depend on each other are computed at the same time.
 
 This is for processes whose products have fewer threads each than there are cores (`OMP_NUM_THREADS`
 says so). The lines of a section without control flow run one after the other; where one of them is

@@ -184,7 +184,7 @@ def _is_deferred(name: str, following: Iterable[Line]) -> bool:
 
 
 def _seconds(lines: int, size: int) -> float:
-    """What the lines take, about, over arrays of `size` elements."""
+    """Estimate the seconds that the lines take over arrays of `size` elements."""
     return lines * (tuning.FUSION_CALL_SECONDS + size * tuning.FUSION_ELEMENT_SECONDS)
 
 

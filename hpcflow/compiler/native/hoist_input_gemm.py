@@ -1,4 +1,5 @@
-"""products_ahead: products of the elements of a TensorArray that a loop is going to read.
+"""hoist_input_gemm: products of the elements of a TensorArray are computed before a loop reads
+them.
 
 A recurrent network multiplies the input of every time step by a matrix that is the same for all.
 The products of some steps are one larger product, and another core computes those of the next
@@ -57,7 +58,7 @@ class _Block:
         return self.products[k * rows : (k + 1) * rows]
 
     def drop(self) -> None:
-        """Nobody wants the products."""
+        """Cancel the computation of the products, which nobody wants any more."""
         if self.job is not None:
             self.job.cancel()
 
@@ -106,8 +107,8 @@ class Ahead:
         return self._begin(value, matrix, array, number)
 
     def _begin(self, value: Any, matrix: Any, array: Any, number: int) -> Any:
-        """The product of `value`, and what comes after it; a few steps here, so that the others
-        have time for theirs."""
+        """Return the product of `value`, and begin to compute those after it; a few steps here, so
+        that the others have time for theirs."""
         self.close()
         if self.pool is None:
             return self._alone(value, matrix)
@@ -134,11 +135,11 @@ class Ahead:
             self.blocks.append(block)
 
     def _alone(self, value: Any, matrix: Any) -> Any:
-        """One product."""
+        """Return the product of one value, with the bias."""
         return _with(self.bias, self.function(value, matrix))
 
     def close(self) -> None:
-        """The loop is done."""
+        """End the use of the products: the loop is done."""
         for block in self.blocks:
             block.drop()
         self.blocks.clear()

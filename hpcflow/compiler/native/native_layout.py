@@ -1,4 +1,4 @@
-"""native_layout: where the values of a loop lie, and the calls that make them, for given shapes.
+"""native_layout: the places of a loop's values, and the calls that make them, for given shapes.
 
 A value in rows is a matrix for each iteration; see ``native_memory`` for where it lies.
 """
@@ -30,7 +30,7 @@ from hpcflow.loops.call_list import Call, Operand
 
 
 def key_of(values: list) -> tuple:
-    """What a layout depends on."""
+    """Return the key of a layout: the shapes, strides and dtypes of the values."""
     arrays = [getattr(v, "bias", v) for v in values]
     return tuple([(v.shape, v.strides, v.dtype.char) if isinstance(v, (np.ndarray, np.generic))
                   else None for v in arrays])
@@ -94,7 +94,7 @@ class Layout(Multiplications):
             self.values[variable] = self.add_rows(VARIABLE, variable, value.shape, value.dtype)
 
     def _finish(self, target: str, made: Value) -> None:
-        """`made` is the value of `target`."""
+        """Let `made` be the value of `target`; raises Unfit if it cannot be kept where it lies."""
         loop = self.loop
         if made.strides == (0, 0) and (target in loop.kept or target in loop.following.values()):
             made = self.call(np.positive, [made])
@@ -144,7 +144,7 @@ class Layout(Multiplications):
             self._add_rows_up(step)
 
     def _given(self, name: str, first: Any) -> Value:
-        """A matrix in rows, or a flag for each row."""
+        """Add a value that is read or popped: a matrix in rows, or a flag for each row."""
         if first.dtype == np.bool_:
             return self.add(Slot(GIVEN, name), first.shape, first.dtype, (1,))
         return self.add_rows(GIVEN, name, first.shape, first.dtype)._replace(
@@ -194,7 +194,8 @@ class Layout(Multiplications):
             self.fixed.append(name)
 
     def _keep_less(self) -> None:
-        """What is only kept for products that are added up at once need not be."""
+        """Do not keep the values of all iterations where they were only kept for products that are
+        added up at once."""
         loop = self.loop
         for name in loop.summed - loop.summed_by(
                 [s for s in loop.steps if s.kind == "sum" and s.arguments[0] not in self.added]):
@@ -258,8 +259,8 @@ class Layout(Multiplications):
     # ------------------------------------------------------------ memory
 
     def chunk(self, nbytes: int, seconds: float, most: int) -> int:
-        """How many iterations run together, so that what they keep takes about `nbytes` and their
-        products take about `seconds`."""
+        """Return the number of iterations that run together, so that what they keep takes about
+        `nbytes` and their products take about `seconds`."""
         kept = sum(s.nbytes() for s in self.slots if s.kind == KEPT)
         return max(1, min(nbytes // max(1, kept), int(seconds / self.seconds), most))
 
@@ -269,7 +270,7 @@ class Layout(Multiplications):
         return Memory(self, count, fixed, given, variables)
 
     def plan(self, count: int) -> Plan:
-        """That for so many iterations."""
+        """Return the plan for `count` iterations."""
         found = self._plans.get(count)
         if found is None:
             if len(self._plans) >= tuning.LAYOUT_MOST_PLANS:
@@ -278,7 +279,7 @@ class Layout(Multiplications):
         return found
 
     def take_arena(self) -> Arena:
-        """One that no other run uses."""
+        """Return an arena that no other run uses."""
         try:
             return self.arenas.pop()
         except IndexError:

@@ -68,10 +68,10 @@ class NativeLoop:
         self.counted: tuple[list, Any] | None = None  # the scalars, and what they gave
 
     def reuse(self, dead: set[str]) -> None:
-        """Nothing that comes from outside is written to."""
+        """Do nothing: no value from outside is written to."""
 
     def ran_without(self) -> None:
-        """The lines have run instead."""
+        """Note the time of the lines, which have run instead."""
         if self.runner is not None and self.runner.function is None:
             self.runner.spent(time.perf_counter() - self.began)
 
@@ -95,7 +95,8 @@ class NativeLoop:
         return tuple([scalars[v] if v in scalars else found[v] for v in self.loop.variables])
 
     def _count(self, outside: tuple) -> Any:
-        """How often the loop runs, and so on; the same as before for the same scalars."""
+        """Return the iterations, as counted by the scalars of the loop alone; the same as before
+        for the same scalars."""
         places = self.loop.counted_by
         if places is None:
             return self.loop.count(*outside)
@@ -108,7 +109,7 @@ class NativeLoop:
         return before[1]
 
     def layout(self, run: _Run) -> Layout | None:
-        """How the calls are for values of these shapes."""
+        """Return the layout of the calls for values of these shapes; None if there is none."""
         count = threads.pool().size if threads.has_idle_cores() else 1
         key = count, compiling.keeps_bits(), *key_of([*run.outside.values(), *run.first.values()])
         if key not in self.layouts:
@@ -157,7 +158,7 @@ class _Run:
             for s in self.loop.steps if s.kind == "write"])
 
     def value(self, name: str) -> Any:
-        """What a name from outside stands for."""
+        """Return the value of a name from outside of the loop."""
         return self.outside[name] if name in self.outside else self.native.constants[name]
 
     def _find_given(self) -> bool:
@@ -200,7 +201,7 @@ class _Run:
         return True
 
     def _compared(self, step: Step) -> np.ndarray | None:
-        """The flags of all iterations, if there is a vector of them in each."""
+        """Return the flags of all iterations; None unless there is a vector of them in each."""
         given = [np.array(self.indices[a])[:, np.newaxis] if a in self.indices
                  else self.given[a] if a in self.given else self.value(a) for a in step.arguments]
         try:
@@ -282,7 +283,7 @@ def _are_consecutive(indices: list[int]) -> bool:
 
 
 def _elements(array: Any, indices: list[int]) -> Any:
-    """The elements that can be read: a list, or the rows of an array."""
+    """Return the elements that can be read: a list, or the rows of an array."""
     if _are_consecutive(indices):
         return array.peek_rows(indices[0], len(indices)) if indices[0] >= 0 else []
     if array.clear_after_read and len(set(indices)) < len(indices):

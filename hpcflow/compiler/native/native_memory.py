@@ -1,4 +1,4 @@
-"""native_memory: where the values of a loop lie while it runs outside of the interpreter.
+"""native_memory: the places of a loop's values while it runs outside of the interpreter.
 
 What outlives its iteration lies in one array for all iterations, a variable's next value beside the
 one before, everything else in one place that the next iteration uses again.
@@ -28,8 +28,8 @@ KINDS = 7
 
 
 class Packed(NamedTuple):
-    """What a FIXED slot has instead of a name: the panels of the matrix of that name, or of its
-    transpose, so many registers wide."""
+    """The packed matrix in a FIXED slot: the name of the matrix, whether its transpose is meant,
+    and the width of its panels in registers."""
 
     name: str
     is_flipped: bool
@@ -49,7 +49,7 @@ class Slot:
         self.dtype = dtype
 
     def nbytes(self) -> int:
-        """Of the value in an iteration."""
+        """Return the bytes of the value in an iteration."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
@@ -76,7 +76,7 @@ class Arena:
 
 
 class Plan:
-    """How the places of values in `count` iterations follow from where their arrays begin.
+    """The places of values in `count` iterations, relative to where their arrays begin.
 
     Attributes:
         steps: per slot and iteration, the bytes from there.
@@ -177,7 +177,8 @@ class Memory:
         return address
 
     def each(self, name: str) -> Any:
-        """What a value that is kept was in each iteration: a list, or the rows of an array."""
+        """Return the values that a kept value had in the iterations: a list, or the rows of an
+        array."""
         if name in self.given:
             return self.given[name]
         loop = self.layout.loop
@@ -188,7 +189,7 @@ class Memory:
         return self.arrays[name][1:]
 
     def following(self) -> dict[str, Any]:
-        """The variables after the iterations."""
+        """Return the variables after the iterations."""
         found = dict(self.variables)
         for variable, name in self.layout.loop.following.items():
             array = self.arrays[name]
@@ -196,6 +197,6 @@ class Memory:
         return found
 
     def give_back(self) -> None:
-        """What is not kept may be overwritten."""
+        """Hand the memory back for later runs, which may overwrite what is not kept."""
         if self.arena.nbytes <= tuning.MEMORY_MOST_HELD_BYTES:
             self.layout.arenas.append(self.arena)

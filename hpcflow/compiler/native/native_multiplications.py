@@ -21,7 +21,7 @@ from hpcflow.loops.call_list import Call, Operand
 
 
 class Multiplications(Values):
-    """Values some of which are products.
+    """The values of a loop, some of which are products.
 
     Attributes:
         parts: the rows that each thread computes.
@@ -38,7 +38,7 @@ class Multiplications(Values):
         self._slots_of_panels: dict[Packed, int] = {}
 
     def product(self, step: Any) -> Value:
-        """That of a value in rows and a matrix from outside, perhaps with a bias."""
+        """Add the product of a value in rows and a matrix from outside, perhaps with a bias."""
         name, matrix_name = step.arguments[:2]
         value, factor, form = self.value(name), self._factor(step), packed_gemm.tile()
         inner, columns = factor.shape
@@ -60,7 +60,7 @@ class Multiplications(Values):
         return made
 
     def _factor(self, step: Any) -> np.ndarray:
-        """The matrix that a value is multiplied by, as a view if its transpose is meant."""
+        """Return the matrix that a value is multiplied by, as a view if its transpose is meant."""
         name, matrix_name = step.arguments[:2]
         value, factor = self.value(name), self.value_outside(matrix_name)
         same = self.values.get(matrix_name)
@@ -112,7 +112,7 @@ class Multiplications(Values):
         return Call(*found, 0, columns, inner, rows, Operand(slot, *factor.strides), made)
 
     def _bias(self, step: Any) -> Value | None:
-        """What is added to a product, if anything."""
+        """Return the value that is added to a product; None if there is none."""
         for name in step.arguments[2:]:
             bias = self.value_outside(name).bias
             if bias is not None:

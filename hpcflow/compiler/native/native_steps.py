@@ -1,4 +1,4 @@
-"""native_steps: what the lines of a loop do, as it has to be known to make calls of them.
+"""native_steps: the lines of a loop as steps, in the form that native calls are made from.
 
 See ``native_loops``.
 """
@@ -25,9 +25,10 @@ _OF_ARRAYS = {"TensorArrayGradV3": "gradient", "TensorArrayReadV3": "read",
 
 
 class Step(NamedTuple):
-    """What a line does: `kind` is "product", "join", "split", "map", "choose", "zeros", "shape" or
-    "sum" of values; "compare" or "draw" of what depends on none, but for the shape of one; "read"
-    or "write" of an element, "gradient" of a TensorArray; "pop", "push" or these of a "scalar"."""
+    """A line of a loop as one step. `kind` is "product", "join", "split", "map", "choose", "zeros",
+    "shape" or "sum" of values; "compare" or "draw" of what depends on none, but for the shape of
+    one; "read" or "write" of an element, "gradient" of a TensorArray; "pop", "push" or these of a
+    "scalar"."""
 
     kind: str
     target: str
@@ -36,7 +37,7 @@ class Step(NamedTuple):
 
 
 class LoopSteps:
-    """What is known of a loop when it is compiled; raises Unfit if it cannot be called.
+    """The steps of a loop, found when it is compiled; raises Unfit if it cannot be called.
 
     Attributes:
         steps: what the lines do that are not about scalars alone.
@@ -108,7 +109,8 @@ class LoopSteps:
         self.scalar_lines.append(line)
 
     def _take_flow(self, line: Line, target: str, flow: str) -> None:
-        """A flow, which only orders what is done with an array, is that of before."""
+        """Note that the flow `target`, which only orders the accesses to an array, equals
+        `flow`."""
         _check(flow in self.scalars or flow not in self.made)
         self._take_scalar(Line(line.node, [target], COPY, [flow]))
 
@@ -123,7 +125,7 @@ class LoopSteps:
         return all([a in self.scalars or a not in self.made for a in line.arguments])
 
     def _step(self, line: Line) -> Step:
-        """What a line does with values in rows."""
+        """Return the step of a line that computes with values in rows."""
         function, given = self.program.globals.get(line.function), tuple(line.arguments)
         if function is Sums.add:
             return Step("sum", "", given, line)
@@ -181,7 +183,7 @@ class LoopSteps:
             [a in self.scalars or a in self.flags or a not in self.made for a in line.arguments])
 
     def _step_of_array(self, line: Line) -> Step:
-        """What a line does with a TensorArray."""
+        """Return the step of a line that uses a TensorArray."""
         given, kind = tuple(line.arguments), _OF_ARRAYS[line.node.type]
         _check(given[0] not in self.made or given[0] in self.arrays)
         if kind == "gradient":
@@ -199,7 +201,7 @@ class LoopSteps:
         return any(name in line.arguments for line in self.program.lines)
 
     def _check_outside(self, end: int) -> None:
-        """After the loop only its variables are read."""
+        """Raise Unfit if a value of the loop other than its variables is read after it."""
         inner = self.made - {*self.variables}
         for line in self.program.lines[end + 1 :]:
             _check(inner.isdisjoint(line.arguments))
@@ -218,11 +220,11 @@ class LoopSteps:
         return found | self._next_of(found)
 
     def _plan(self, step: Step) -> Plan:
-        """Which sums a step adds to."""
+        """Return the plan of the sums that a step adds to."""
         return self.program.globals[self._maker(step.arguments[0]).function].__self__
 
     def _maker(self, name: str) -> Line:
-        """The line that makes what is called so."""
+        """Return the line that makes the value called `name`."""
         return next(line for line in self.program.lines if name in line.targets)
 
     def _next_of(self, names: set[str]) -> set[str]:

@@ -23,7 +23,7 @@ class Unfit(Exception):
 
 
 class Value(NamedTuple):
-    """A value in rows, or one that is the same for all rows."""
+    """A value in memory: in rows, or the same for all rows."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -32,12 +32,12 @@ class Value(NamedTuple):
     offset: int = 0
 
     def part(self, start: int, columns: int) -> Value:
-        """Some columns of a matrix."""
+        """Return some columns of a matrix, as a view."""
         return self._replace(shape=(self.shape[0], columns),
                              offset=self.offset + start * self.strides[1])
 
     def over(self, rows: int, columns: int) -> Operand:
-        """The value, broadcast."""
+        """Return the operand that is the value, broadcast to `rows` and `columns`."""
         shape, strides = (1, 1, *self.shape)[-2:], (0, 0, *self.strides)[-2:]
         if shape[0] not in (1, rows) or shape[1] not in (1, columns) or len(self.shape) > 2:
             raise Unfit
@@ -71,7 +71,8 @@ class Values:
         self._constants = loop.program.globals
 
     def value_outside(self, name: str) -> Any:
-        """What a name stands for before the loop."""
+        """Return the value that a name has before the loop; raises Unfit for a scalar of the
+        loop."""
         if name in self._outside:
             return self._outside[name]
         if name in self.loop.made:  # by a scalar of the loop
@@ -79,7 +80,7 @@ class Values:
         return self._constants[name]
 
     def value(self, name: str) -> Value:
-        """A value in rows, or from outside."""
+        """Return the value of a name, in rows or from outside."""
         found = self.values.get(name)
         if found is None:
             value = self.value_outside(name)
@@ -91,18 +92,18 @@ class Values:
         return found
 
     def new_rows(self, shape: tuple, dtype: np.dtype) -> Value:
-        """One that lives for an iteration."""
+        """Add a matrix in rows that lives for an iteration."""
         return self.add_rows(SCRATCH, None, shape, dtype)
 
     def add(self, slot: Slot, shape: tuple, dtype: np.dtype, strides: tuple) -> Value:
-        """One with a place of its own."""
+        """Add a value with a slot of its own."""
         if dtype.name not in _DTYPES and (dtype != np.bool_ or shape != (self.rows,)):
             raise Unfit
         self.slots.append(slot)
         return Value(shape, dtype, len(self.slots) - 1, strides)
 
     def add_rows(self, kind: int, source: Any, shape: tuple, dtype: np.dtype) -> Value:
-        """A contiguous matrix in rows."""
+        """Add a contiguous matrix in rows, in a slot of this kind."""
         if len(shape) != 2 or shape[0] != self.rows or not shape[1]:
             raise Unfit
         return self.add(Slot(kind, source, shape, dtype), shape, dtype,
@@ -127,7 +128,7 @@ class Values:
         return made
 
     def constant(self, value: Any, dtype: np.dtype) -> Value:
-        """One that is known when the calls are made."""
+        """Add a constant that is known when the calls are made."""
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype != dtype or (
                 not isinstance(value, (np.ndarray, np.generic, float, int))):
             raise Unfit

@@ -26,7 +26,7 @@ END_UFUNCS = {"Sum": np.add, "Mean": np.add, "Prod": np.multiply, "Max": np.maxi
 
 
 def seconds(lines: int, size: int) -> float:
-    """What so many lines take one by one, about, over values of `size` elements."""
+    """Estimate the seconds that `lines` lines take one by one, over values of `size` elements."""
     return lines * (tuning.ROWS_CALL_SECONDS + size * tuning.ROWS_ELEMENT_SECONDS)
 
 
@@ -186,7 +186,7 @@ class RowFused:
                 [t.reshape(-1, *t.shape[count:]) for t in targets], count - 1)
 
     def _run(self, arrays: list, targets: list, less: int, whole: Sequence) -> list[tuple]:
-        """All blocks; what each gives for the ends."""
+        """Run all blocks; return what each gives for the reductions."""
         rows = arrays[0].shape[0]
         pieces = math.prod(self._first_row[:less])  # of a row whose axes were taken as one
         count = max(-(-rows * self._row_bytes // (tuning.ROWS_BLOCK_BYTES * pieces)),

@@ -51,7 +51,7 @@ class RowGroup:
         self.before: list[Line] = []
 
     def take(self, line: Line) -> bool:
-        """Add `line` if it belongs to the group."""
+        """Add `line` if it belongs to the group; True if it was added."""
         if len(self.lines) >= tuning.ROWS_MOST_LINES or not _is_plain(line):
             return False
         uses = self._uses(line)
@@ -191,7 +191,7 @@ def reduced_axes(node: Node) -> tuple[int, ...] | None:
 
 
 def _end(node: Node) -> End | None:
-    """What `node` does if it is a reduction over axis 0 (among others)."""
+    """Return the reduction that `node` does over axis 0 (among others); None if it does none."""
     axes = reduced_axes(node) if node.type in END_UFUNCS else None
     if axes is None or 0 not in axes:
         return None
@@ -199,7 +199,7 @@ def _end(node: Node) -> End | None:
 
 
 def operands(line: Line) -> list[str]:
-    """What a line computes with: neither axes nor shapes."""
+    """Return the operands that a line computes with: neither axes nor shapes."""
     has_one = line.node.type in END_UFUNCS or line.node.type == "BroadcastTo"
     return line.arguments[:1] if has_one else line.arguments
 
@@ -231,7 +231,8 @@ def _is_small(node: Node) -> bool:
 
 
 def common_axes(group: RowGroup) -> int:
-    """How many leading axes all values in rows have in common, and nothing else has."""
+    """Return the number of leading axes that all values in rows have in common, and nothing else
+    has."""
     if any(line.node.type in END_UFUNCS for line in group.lines):
         return 1
     dims = [*group.rowed.values(), *(line.node.dims[0] for line in group.lines)]

@@ -28,7 +28,7 @@ _TYPES = ("float32", "float64")
 
 
 class _Form(NamedTuple):
-    """How a loop runs over arrays of one shape.
+    """The sizes of a loop's run over arrays of one shape.
 
     Attributes:
         shape: of FULL values.
@@ -85,7 +85,8 @@ class RowLoop:
         return found
 
     def run(self, found: compiling.Compiled, inputs: tuple) -> list | None:
-        """What the loop makes of the inputs of the group; None if it does not take them.
+        """Return the results of the loop for the inputs of the group; None if it does not take
+        them.
 
         There is little here, since the caches hold what the lines before have computed.
         """
@@ -117,7 +118,7 @@ class RowLoop:
         return form
 
     def _form(self, count: int) -> _Form:
-        """How the loop runs over `count` indices of axis 0."""
+        """Return the sizes of the loop's run over `count` indices of axis 0."""
         shape = (count, *self.dims[1:])
         size = math.prod(shape)
         columns = tuning.ROWS_PIECE if self.program.flat else shape[-1]
@@ -196,7 +197,7 @@ class _Fitting:
         return COLUMN
 
     def loop(self) -> RowLoop:
-        """See `loop_of`."""
+        """Return the loop of the group; see `loop_of`."""
         steps = [self._step(line) for line in self.group.lines]
         names = [n for n in self.given if n in self.kinds]
         _demand(FULL in [self.kinds[n] for n in names])

@@ -97,7 +97,8 @@ class Binder:
         return self._compute(node, device)
 
     def _read_by_executor(self, bound: Bound, device: Any) -> Bound:
-        """`bound`, its value brought to the host if that is a predicate: once for all readers."""
+        """Return `bound`, its value moved to the host, once for all readers, if it is a
+        predicate."""
         node, port = bound.node, (bound.node, 0)
         if port not in self._predicates or bound.is_constant or len(node.dtypes) != 1 or (
                 node.dtypes[0]._is_ref_dtype or self._where.get(port) == HOST):
@@ -113,7 +114,8 @@ class Binder:
         return Bound(node, bound.kernel, run, moves=bound.moves, fresh=bound.fresh)
 
     def follow(self, node: Node) -> None:
-        """Take down where the outputs of a node are that the executor itself runs."""
+        """Note on which side (host or device) the outputs are of a node that the executor itself
+        runs."""
         device = self.devices[node.device]
         if node.type == RECV:  # an edge from another task
             self._place(node, 0, device, DEVICE)
@@ -189,7 +191,8 @@ class Binder:
             self._where[(node, 1)] = HOST  # which input came
 
     def _side_of(self, source: Node, index: int) -> str | None:
-        """Where a value is once it is read; None if that may differ from step to step."""
+        """Return the side, host or device, on which a value is once it is read; None if that may
+        differ from step to step."""
         if source.dtypes[index]._is_ref_dtype:
             return HOST if source.dtypes[index].base_dtype.name in _HOST_TYPES else DEVICE
         return self._where.get((source, index))

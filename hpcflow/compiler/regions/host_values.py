@@ -1,4 +1,4 @@
-"""host values: what of the nodes on a device with memory of its own is kept in host memory.
+"""host_values: the nodes on a device with memory of its own whose values are kept in host memory.
 
 Counters, shapes, axes and predicates are a few numbers that the host needs: to pick a branch, to
 end a loop, to know how large a result is. They are computed on the host, as int32 values are in

@@ -1,4 +1,4 @@
-"""translate: the program of a region as a flat list of lines over local names."""
+"""lower: the program of a region as a flat list of lines over local names."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Line:
 
 
 class Translation:
-    """The lines of one region.
+    """The lines of one region, as a program over local names.
 
     Names: ``a`` the region's inputs, ``v`` values, ``r`` values of variables, ``m`` moved values,
     ``x`` variables of loops and values of Merges (all local); ``c`` what is the same in every step,
@@ -149,7 +149,7 @@ class Translation:
                 self._translate(*self._places[entry])
 
     def _alias(self, node: Node) -> None:
-        """Control flow that is a matter of names."""
+        """Give the outputs of a control-flow node the name of its input."""
         if node.type in SWITCH_TYPES:
             self.names[(node, 0)] = self.names[(node, 1)] = self.name(node.inputs[0])
         elif node.type in _ABSORBED_ALIASES and node.inputs:
@@ -224,7 +224,8 @@ class Translation:
             self._alias(node)
 
     def _count_position(self, merge: Node, entering: Port, start: Line) -> tuple:
-        """Which input of the Merge came: that of the Enter first, then the other."""
+        """Give output 1 of a Merge its values, the number of the input that came: that of the Enter
+        first, then that of the other."""
         name = self.names[(merge, 1)] = f"{self.names[(merge, 0)]}_1"
         first = next(i for i, p in enumerate(merge.inputs) if p == entering)
         start.targets.append(name)
@@ -315,7 +316,7 @@ class Translation:
         return shared
 
     def _drop_copies(self) -> None:
-        """A value that nobody else holds is fetched as it is."""
+        """Fetch a value that nobody else holds as it is, without a copy."""
         wanted = [self.name(p) for p in self.outputs if p is not None]
         kept = []
         for line in self.lines:
@@ -347,7 +348,8 @@ def _keeps_nothing(b: Bound) -> bool:
 
 
 def _copied_if_view(copied: Callable) -> Callable:
-    """A result for the client: ``copied(value)`` of a view, of what other results may be too."""
+    """Return the function that makes a result for the client: it copies views, which other results
+    may share."""
 
     def give(value: np.ndarray | np.generic | bytes) -> Any:
         is_whole = type(value) is np.ndarray and value.ndim and memory.owns_memory(value)

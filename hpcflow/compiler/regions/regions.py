@@ -107,7 +107,8 @@ class _Regions:
         return misfits or self._misfits(inputs)
 
     def _sets(self, node: Node) -> tuple[int, int]:
-        """What `node` waits for, and what it dies with, by the nodes seen so far."""
+        """Return two bit sets, what `node` waits for and what it is dead with, by the nodes seen so
+        far."""
         waits = dead = 0
         for source, index in node.inputs:
             if source.type not in BACK_EDGE_TYPES and source in self.waits:
@@ -148,7 +149,8 @@ class _Regions:
         return self.dead[source]
 
     def _misfits(self, inputs: dict[FrameInfo, list[tuple[int, int]]]) -> list[FrameInfo]:
-        """Loops that are entered partly, or part of which something waits for that they wait for.
+        """Return the loops that do not fit one unit: they are entered partly, or something waits
+        for part of one that the loop waits for.
 
         The latter may be behind a queue: a loop that waits for an asynchronous kernel with one
         input only, and on which some asynchronous kernel depends. Or behind the client, who feeds
@@ -182,7 +184,8 @@ class _Regions:
 
 def _contracted(nodes: list[Node], units: dict[Node, FrameInfo | None],
                 ) -> tuple[list[list[Node]], list[FrameInfo]]:
-    """The nodes in order with those of a unit together; and the units for which there is none."""
+    """Return the nodes in order, with those of a unit together, and the units for which there is no
+    such order."""
     if not any(units.values()):
         return [[n] for n in nodes], []
     members: dict[Any, list[Node]] = {}

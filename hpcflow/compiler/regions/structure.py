@@ -117,13 +117,13 @@ class Conditions:
             self.of[node] = self._condition(node)
 
     def reject(self, node: Node, reason: str) -> None:
-        """Raise, or note the node."""
+        """Raise Unstructured, or note the node where problems are collected."""
         if self._problems is None:
             raise Unstructured(node, reason)
         self._problems.append(node)
 
     def at(self, port: Port) -> Condition:
-        """The condition of one output, for its readers."""
+        """Return the condition under which one output is alive, for its readers."""
         node, index = port
         if node not in self.of or not node.absorbed:
             return self.of.get(node, ALWAYS)
@@ -137,7 +137,7 @@ class Conditions:
         return self.of[node]
 
     def predicate(self, switch: Node) -> Port:
-        """What decides a Switch."""
+        """Return the value that decides a Switch."""
         return root_of(switch.inputs[1])
 
     def is_loop_merge(self, node: Node) -> bool:
@@ -185,7 +185,7 @@ class Conditions:
         return one & other
 
     def _check(self, node: Node, condition: Condition) -> None:
-        """What makes a loop a ``while``."""
+        """Reject a loop that has not the form of a ``while``, as far as `node` shows."""
         frame = self.frames[node]
         if node.type in SWITCH_TYPES:
             self.switches.setdefault(self.predicate(node), []).append(node)
@@ -258,7 +258,7 @@ class _Arranger:
                 self._push(member)
 
     def _behind(self, found: Iterable[Node], nodes: set[Node]) -> set:
-        """The members that stand for nodes: an Exit for its whole loop."""
+        """Return the members of this frame that stand for nodes: an Exit for its whole loop."""
         result: set = set()
         for node in found:
             frame = self.conditions.frames.get(node)
@@ -305,7 +305,7 @@ class _Arranger:
     # ------------------------------------------------------------ blocks
 
     def block(self, path: tuple = ()) -> Block:
-        """What is to run below the branches of `path`, once that is reached."""
+        """Return the block that runs below the branches of `path`, once that is reached."""
         result: Block = []
         level = self.level + len(path)
         if level > _MOST_LEVELS:
@@ -440,7 +440,8 @@ def arrange(nodes: list[Node]) -> Block:
 
 
 def _check_readers(nodes: list[Node]) -> None:
-    """What enters once only may only be a variable's first value."""
+    """Raise Unstructured for reads that a ``while`` has no place for: a variable reads what enters
+    the loop once as its first value, and a NextIteration; all other nodes read invariants."""
     for node in nodes:
         for source, _ in node.inputs:
             if not source.absorbed or source.type not in ENTER_TYPES | BACK_EDGE_TYPES:

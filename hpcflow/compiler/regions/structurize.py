@@ -1,4 +1,4 @@
-"""absorb: which conditionals and loops become part of a region.
+"""structurize: finds the conditionals and loops that become part of a region.
 
 One is *absorbed* when all of it can be generated code: its nodes are synchronous kernels of one
 CPU device, nothing in it is fetched, and it has the form of a program (``structure``). The others
@@ -72,7 +72,8 @@ class Absorption:
         return self.frames[node] is not self.root and not same_everywhere(node)
 
     def _drop_around_port(self, port: Port) -> bool:
-        """A value leaves its device: what decides whether it exists must be the executor."""
+        """Take back the control flow around a value that leaves its device: the executor must
+        decide whether it exists."""
         node, index = port
         condition = self.conditions.of[node] if index < 0 else self.conditions.at(port)
         dropped = [self._drop_predicate(p) for p, _ in condition]
@@ -83,7 +84,7 @@ class Absorption:
         return any([*dropped, self._drop_frame(frame.parent if is_exit else frame)])  # type: ignore[arg-type]
 
     def _drop_around(self, node: Node) -> bool:
-        """Take back `node`, and all that it is part of."""
+        """Take back `node` and all that it is part of; True if any of it was absorbed."""
         dropped = [node.absorbed]
         if node.absorbed:
             node.absorbed = False
@@ -102,7 +103,7 @@ class Absorption:
         return any([bool(switches), *[self._drop_around(n) for n in switches[:1]]])
 
     def _drop_frame(self, frame: FrameInfo) -> bool:
-        """Take back a loop, and all that it is part of."""
+        """Take back a loop and all that it is part of; True if any of it was absorbed."""
         if frame is self.root or frame not in self.conditions.enters:
             return False
         enters = self.conditions.enters[frame]
@@ -151,7 +152,7 @@ class Absorption:
         return dropped
 
     def _drop_torn(self) -> bool:
-        """A conditional lies in one region, or in none."""
+        """Take back conditionals that lie in several regions; True if there were any."""
         regions: dict[Port, set] = {}
         for node in self.graph.nodes:
             for port, _ in self.conditions.of[node]:

@@ -108,7 +108,8 @@ def _taken(node: Node) -> int:
 
 
 def _output_of_identity(port: Port) -> Port:
-    """What was an output of a decided Switch is the output of an Identity."""
+    """Return the output to read in place of `port`: that of an Identity if its Switch was
+    decided."""
     return (port[0], 0) if _is_decided(port[0]) else port
 
 

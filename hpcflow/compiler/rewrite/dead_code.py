@@ -1,4 +1,4 @@
-"""unused: values that nobody reads are not computed, even where something waits for them."""
+"""dead_code: drops values that nobody reads, even where something waits for them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _CHECKS = frozenset({"CheckNumerics", "PreventGradient"})
 
 
 def _is_pivot(node: Node) -> bool:
-    """True if waiting for `node` says more than waiting for its inputs: that one branch of a
-    Switch was taken, or that a variable has a value."""
+    """True if waiting for `node` says more than waiting for its inputs: that one branch of a Switch
+    was taken, or that a variable has a value."""
     return any(s.type in SWITCH_TYPES or s.dtypes[i]._is_ref_dtype for s, i in node.inputs)
 
 

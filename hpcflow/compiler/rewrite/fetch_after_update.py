@@ -1,4 +1,4 @@
-"""last reads: a fetched variable has the value that the step leaves in it.
+"""fetch_after_update: a fetched variable has the value that the step leaves in it.
 
 What fetches a variable, or an Identity of one, sees its memory, which updates change in place:
 ``session.run([train_op, global_step])`` gives the new count. So the read for the client waits for
@@ -71,8 +71,8 @@ def _reference(fetch: Node) -> Port | None:
 
 
 def _needed(reads: list[Operation], updates: list[Node]) -> bool:
-    """True if an update depends on one of the operations `reads`: it has its turn. The copy of its
-    value that every variable has (``NAME/read``) stands for the variable itself."""
+    """True if an update depends on one of the operations `reads`, which then must come before it.
+    The copy of its value that every variable has (``NAME/read``) stands for the variable itself."""
     chosen = {op for op in reads if op.inputs and op.name != f"{op.inputs[0].op.name}/read"}
     return bool(chosen) and any(
         chosen & ancestors(_sources(n.op)) for n in updates if n.op is not None)
@@ -93,7 +93,8 @@ def _updates(nodes: Iterable[Node], states: set[Any]) -> dict[Any, list[Node]]:
 
 
 class _Ends:
-    """What is alive in every step when an update, perhaps in a branch or in a loop, is done."""
+    """A search for the nodes that are alive in every step when an update, perhaps in a branch or in
+    a loop, is done."""
 
     def __init__(self, graph: StepGraph) -> None:
         self._alive = always_alive(graph)

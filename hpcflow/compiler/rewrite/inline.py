@@ -166,7 +166,7 @@ class _Inliner:
 
 
 def _name(call: Node) -> str:
-    """What is called."""
+    """Return the name of the function that is called."""
     if call.type == GRADIENT_TYPE:
         return f"the gradient of {call.attrs['f'].name}"
     return call.attrs["f"].name if call.type in CALL_TYPES else call.type
@@ -212,7 +212,8 @@ class _Expansion:
         self._leave(outputs, [self.made[e][0] for e in effects], span)
 
     def _enter(self, inputs: list[Tensor]) -> None:
-        """What reads and waits inside for what the call does."""
+        """Connect the function's arguments with the inputs of the call; if it is anchored, by nodes
+        that wait for what the call waits for."""
         ports = list(self.call.inputs)
         for i, (source, index) in enumerate(ports):
             if self.anchored or source.dtypes[index]._is_ref_dtype:
@@ -223,7 +224,7 @@ class _Expansion:
             self.entry = self._no_op("_entry", waits)
 
     def _leave(self, outputs: list[Tensor], effects: list[Node], span: float) -> None:
-        """Let the readers of the call read the outputs; these come after the effects."""
+        """Let the readers of the call read the outputs, which come after the effects."""
         call, made = self.call, len(self.extra)
         waits = list(effects) if self.entry is None else [self.entry, *effects]
         for i, tensor in enumerate(outputs):
@@ -259,7 +260,8 @@ class _Expansion:
         return device_spec.merge_names(self.call.device, op.device)
 
     def _attrs(self, op: Operation) -> dict[str, Any]:
-        """Names of frames and of colocated operations are those of this call."""
+        """Return the attributes of `op`, with the names of frames and of colocated operations made
+        those of this call."""
         attrs = op._attrs
         frame, groups = attrs.get("frame_name"), attrs.get(COLOCATION_ATTR)
         prefix = self.prefix.encode() + b"/"
@@ -290,7 +292,8 @@ class _Expansion:
 
 
 def _needed(roots: list[Operation], known: dict[Operation, Any]) -> list[Operation]:
-    """What `roots` depend on, arguments and what is `known` excepted, in the order of the graph."""
+    """Return the operations that `roots` depend on, arguments and what is `known` excepted, in the
+    order of the graph."""
     seen: set[Operation] = set()
     stack = list(roots)
     while stack:

@@ -73,7 +73,8 @@ def _is_fed(op: Operation, fed: dict) -> bool:
 
 def _controls(op: Operation, fed: dict, nodes: dict[Operation, Node],
               incremental: bool) -> list[Node]:
-    """What `op` waits for; feeds are there from the start, unless they come one by one."""
+    """Return the nodes that `op` waits for; feeds are there from the start, unless they come one by
+    one."""
     return [fed[c, 0] if _is_fed(c, fed) else nodes[c] for c in op._control_inputs
             if incremental or not _is_fed(c, fed)]
 
@@ -119,7 +120,7 @@ def _keep(node: Node) -> Node:
 
 
 def _marker(op: Operation, nodes: dict, device: str) -> Node:
-    """A value that is there when `op` has run."""
+    """Return a constant that exists once `op` has run."""
     attrs = {"dtype": hpcflow_bool, "value": np.False_}
     node = new_node("Const", f"_done/{op.name}", attrs, [], [nodes[op]], device, [()],
                     float("inf"))

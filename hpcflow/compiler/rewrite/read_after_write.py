@@ -1,4 +1,4 @@
-"""later reads: what follows an update of a variable sees what the update left.
+"""read_after_write: a reader that follows an update of a variable sees the updated value.
 
 A variable stands for its value by an Identity that is made with it (``NAME/read``), before any
 update and outside every loop. A reader of that copy which an update comes before, by any path,
@@ -73,13 +73,15 @@ def _descendants(nodes: list[Node], consumers: dict[Node, list[Node]]) -> set[No
 
 
 def _passes_on(node: Node, position: int) -> bool:
-    """True for a Switch or a constant Enter: by these a branch or a loop reads what is outside."""
+    """True for a Switch or a constant Enter, by which a branch or a loop reads a value from
+    outside."""
     return position == 0 and (node.type in SWITCH_TYPES or (
         node.type in ENTER_TYPES and bool(node.attrs.get("is_constant"))))
 
 
 def _readers(copy: Node, consumers: dict[Node, list[Node]]) -> Iterator[tuple[Node, int]]:
-    """What reads the value, in branches and loops too, and by which of its inputs."""
+    """Yield the nodes that read the value, in branches and loops too, each with the input that
+    does."""
     for reader in dict.fromkeys(consumers[copy]):
         for position, (source, _) in enumerate(reader.inputs):
             if source is copy:
@@ -98,7 +100,7 @@ class _Routes:
         self._reads: dict[Node, list[Node]] = {}  # reader -> reads that come before it
 
     def read(self, reader: Node, position: int) -> None:
-        """Let `reader` take this input from a read after everything else that it waits for."""
+        """Let `reader` take this input from a new read, after everything else that it waits for."""
         port = self._reference(reader.inputs[position])
         others = [] if reader.type in MERGE_TYPES else [
             s for s, _ in reader.inputs if s is not reader.inputs[position][0]]

@@ -39,7 +39,7 @@ def _split(node: Node, reads: dict[Any, Node], nodes: list[Node]) -> None:
 
 
 def _read(source: Node, index: int, reader: Node, position: int) -> Node:
-    """The name is the reader's: edges between devices are told apart by names."""
+    """Return a new read, named after its reader: edges between devices are told apart by names."""
     attrs = {"T": source.dtypes[index].base_dtype}
     read = new_node("Identity", f"{reader.name}/_read_{position}", attrs, [(source, index)],
                     list(reader.controls), source.device, [source.dims[index]], reader.order - 0.5)

@@ -65,7 +65,8 @@ class _Recomputer:
         self.graph.sweep()
 
     def _settle(self) -> None:
-        """Leave in ``again`` what follows from values that are there in the backward pass.
+        """Leave in ``again`` the nodes that can be computed from values that exist in the backward
+        pass.
 
         The first node of a chain starts from a value that is kept: one that the backward pass
         reads and that is not computed again itself, a variable, a feed or a constant. Or one that

@@ -98,7 +98,8 @@ class _Inference:
         self.writers: dict[Any, int] = {}
 
     def run(self) -> None:
-        """Until the bodies of all loops give back what is assumed."""
+        """Infer the shapes, until the bodies of all loops give back what is assumed of their
+        variables."""
         for node in self.graph.nodes:
             key = self._written(node)
             if key is not None:
@@ -168,7 +169,7 @@ class _Inference:
     # ------------------------------------------------------------ stacks and TensorArrays
 
     def _origin(self, port: Port) -> Any:
-        """What tells the stack or TensorArray of a handle from others."""
+        """Return a key that identifies the stack or TensorArray of a handle."""
         node, _ = port
         while node.type in _HANDED_ON:
             node, _ = node.inputs[0]
@@ -177,7 +178,7 @@ class _Inference:
         return node
 
     def _written(self, node: Node) -> Any:
-        """What `node` puts elements into, or None."""
+        """Return the key of the stack or TensorArray that `node` puts elements into, or None."""
         writes = node.type in _PUSHES | _WRITES | _SCATTERS | _OTHER_WRITES
         return self._origin(node.inputs[0]) if writes else None
 
@@ -197,12 +198,14 @@ class _Inference:
         self.elements.setdefault(key, []).append((dims, value))
 
     def _put(self, key: Node) -> list[tuple[Dims, np.ndarray | None]]:
-        """All that goes in, or nothing while something is not known yet."""
+        """Return the shapes and values of all writes to an array; none while one of them is not
+        known yet."""
         found = self.elements.get(key, [])
         return found if found and len(found) == self.writers[key] else []
 
     def _element(self, key: Node) -> Dims:
-        """The shape of what comes out: that of all that goes in."""
+        """Return the shape of the elements that come out: what the shapes of all that go in have in
+        common."""
         found = self._put(key)
         return _common([dims for dims, _ in found]) if found else None
 
@@ -231,7 +234,8 @@ class _Inference:
                 self._note_value((node, i), value)
 
     def _size(self, array: Node) -> np.ndarray | None:
-        """How many elements a TensorArray has that does not grow."""
+        """Return the number of elements of a TensorArray that does not grow; None if it is not
+        known."""
         if array.attrs.get("dynamic_size") or not array.type.startswith("TensorArray"):
             return None
         return self.value(array.inputs[0])
@@ -285,7 +289,7 @@ def _operation(node: Node, inputs: list[Tensor]) -> Operation:
 
 
 def _common(shapes: list[Dims]) -> Dims:
-    """What holds for all of the shapes."""
+    """Return the most specific shape that all of the shapes are compatible with."""
     first, *others = shapes
     for dims in others:
         if first is None or dims is None or len(first) != len(dims):

@@ -64,12 +64,13 @@ class _Simplifier:
             self.graph.sweep()
 
     def _redirect_back_edges(self) -> None:
-        """The Merge of a loop comes before what it reads."""
+        """Let back edges read the source instead of a node that is passed by: a Merge comes before
+        its inputs."""
         for node in self.graph.nodes:
             node.inputs = [self.same.get(p, p) for p in node.inputs]
 
     def _controls(self, node: Node) -> list[Node]:
-        """Wait for the source instead of a node that is passed by."""
+        """Return the control inputs, with the source instead of a node that is passed by."""
         found: dict[Node, None] = {}
         for control in node.controls:
             source = self.same.get((control, 0), (control, 0))[0]
@@ -103,7 +104,8 @@ class _Simplifier:
         return self._reshaped(node) if node.type in _RESHAPES else _equal_input(node)
 
     def _reshaped(self, node: Node) -> Port | None:
-        """What reshapes that end with the shape they begin with are made of."""
+        """Return the value that a chain of reshapes begins with, if the last gives its shape back;
+        else None."""
         dims = node.dims[0]
         if dims is None or None in dims:
             return None

@@ -1,4 +1,4 @@
-"""What the layers share: their variables, biases, normalizers, activations and collections."""
+"""Shared parts of the layers: variables, biases, normalizers, activations and collections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def layer_variable(name: str, shape: ShapeLike, dtype: DTypeLike, initializer: I
                    regularizer: TensorFunction | None,
                    collections: Mapping[str, Any] | Collections | None,
                    trainable: bool = True) -> Tensor:
-    """The value of a model variable of a layer.
+    """Make a model variable of a layer, and return its value as a tensor.
 
     `collections`: names for all variables, or a dict of such by the variable's name.
     """
@@ -32,7 +32,7 @@ def layer_variable(name: str, shape: ShapeLike, dtype: DTypeLike, initializer: I
 
 
 def names_of(given: Any, variable: str) -> list:
-    """The names of collections for a variable, from one name, a list, or a dict of these."""
+    """Return a variable's collections, given as one name, a list, or a dict by variable name."""
     if isinstance(given, dict):
         given = given.get(variable)
     return [given] if isinstance(given, str) else list(given or ())
@@ -44,7 +44,7 @@ def bias_normalize_activate(outputs: Tensor, activation_fn: Callable | None,
                             biases_regularizer: TensorFunction | None,
                             collections: Mapping[str, Any] | Collections | None, trainable: bool,
                             data_format: str = "NHWC") -> Tensor:
-    """`outputs` normalized, or with biases along the channels, then activated."""
+    """Return `outputs`, normalized or with biases along the channels, and then activated."""
     if normalizer_fn is not None:
         outputs = normalizer_fn(outputs, **(normalizer_params or {}))
     elif biases_initializer is not None:
@@ -68,7 +68,7 @@ def collect_named_outputs(collections: Collections | None, alias: str, outputs: 
 
 
 def collect(collections: Collections | None, scope: VariableScope | str, outputs: Tensor) -> Tensor:
-    """:func:`collect_named_outputs`, named as the scope of the layer."""
+    """Add `outputs` to collections by :func:`collect_named_outputs`, named as the layer's scope."""
     name = scope if isinstance(scope, str) else scope.original_name_scope
     return collect_named_outputs(collections, name.rstrip("/"), outputs)
 
@@ -106,7 +106,7 @@ _OLDER_NAMES = {"kernel": "weights", "bias": "biases", "depthwise_kernel": "dept
 
 @contextmanager
 def older_variables(collections: Mapping[str, Any] | Collections | None) -> Iterator[OpenScope]:
-    """Context manager in which ``hpcflow.layers`` make the variables of these layers.
+    """Context manager that names the variables of ``hpcflow.layers`` as the layers of contrib do.
 
     They are model variables, in `collections` too, and named ``weights`` and ``biases``. Yields the
     name to give to the layer, whose scope is open already.

@@ -1,4 +1,4 @@
-"""What decoders share: feeding their own outputs back, and choosing to do so when a step runs."""
+"""Shared parts of decoders: feedback of their own outputs, and the choice of it at run time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hpcflow.ops.state.variable_scope import get_variable_scope, variable_scope
 
 def embed_previous(embedding: TensorLike, output_projection: Any,
                    update_embedding: bool) -> Callable:
-    """The loop function that embeds the most likely symbol of the output before."""
+    """Return a loop function that embeds the most likely symbol of the previous output."""
 
     def loop_function(previous: TensorLike, _: int) -> Tensor:
         if output_projection is not None:
@@ -32,7 +32,7 @@ def embed_previous(embedding: TensorLike, output_projection: Any,
 
 def next_input(loop_function: Callable | None, previous: TensorLike | None, step: int,
                given: TensorLike) -> Any:
-    """The input of a step: the one given, or what `loop_function` makes of the last output."""
+    """Return the input of a step: the given one, or `loop_function` applied to the last output."""
     if loop_function is None or previous is None:
         return given
     with variable_scope("loop_function", reuse=True):
@@ -41,7 +41,7 @@ def next_input(loop_function: Callable | None, previous: TensorLike | None, step
 
 def check_projection(output_projection: Sequence[Tensor] | None, num_symbols: int,
                      dtype: DTypeLike) -> None:
-    """``ValueError`` unless `output_projection` is None or (W [?, symbols], B [symbols])."""
+    """Raise ``ValueError`` unless `output_projection` is None or (W [?, symbols], B [symbols])."""
     if output_projection is None:
         return
     weights, biases = (convert_to_tensor(v, dtype) for v in output_projection)
@@ -51,7 +51,7 @@ def check_projection(output_projection: Sequence[Tensor] | None, num_symbols: in
 
 def with_feed_previous(feed_previous: TensorLike, decode: Callable[[bool], tuple[list, Any]],
                        count: int) -> tuple[list, Any]:
-    """``decode(feed_previous)``, or both forms and a conditional if it is a tensor.
+    """Call ``decode(feed_previous)``; for a tensor build both forms, and choose by a conditional.
 
     `decode` gives (outputs, state), `count` outputs. The second form reuses the first's variables.
     """

@@ -79,7 +79,7 @@ class KeyValueTensorInitializer:
 
 
 class TextFileIndex:
-    """What of a line is a key or value, besides the number of a column."""
+    """Special column numbers of a TextFileInitializer: the whole line, or its line number."""
 
     WHOLE_LINE = -2
     LINE_NUMBER = -1

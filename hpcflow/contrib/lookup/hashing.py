@@ -1,4 +1,4 @@
-"""Ids of keys that a table does not have, by their hashes."""
+"""Ids for keys that a table does not have, chosen by hashing the keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
 
 
 class HasherSpec(NamedTuple):
-    """How keys without an entry are hashed: the name of a hash function, and its key."""
+    """A hash function for keys without an entry: its name, and its key if it is a keyed one."""
 
     hasher: str
     key: tuple[int, int] | None
@@ -28,8 +28,8 @@ FastHashSpec = HasherSpec("fasthash", None)
 
 
 def StrongHashSpec(key: Sequence[int]) -> HasherSpec:
-    """The keyed hash function with `key`, two numbers. Raises ``ValueError`` for another number of
-    them, ``TypeError`` unless they are integers."""
+    """The specification of a keyed hash function; `key` is a pair of integers. Raises
+    ``ValueError`` for another number of them, ``TypeError`` unless they are integers."""
     if len(key) != 2:
         raise ValueError(f"key must have size 2, got {key!r}")
     if not all(isinstance(k, (int, np.integer)) for k in key):
@@ -38,8 +38,8 @@ def StrongHashSpec(key: Sequence[int]) -> HasherSpec:
 
 
 class IdTableWithHashBuckets(KeyValueTypes):
-    """The ids of a table, and for keys that it does not have one of `num_oov_buckets` more ids,
-    chosen by a hash of the key.
+    """A table of ids that gives each missing key one of `num_oov_buckets` further ids, chosen by a
+    hash of the key.
 
     Args:
         table: a table with int64 values, or None: all keys are hashed.
@@ -73,7 +73,7 @@ class IdTableWithHashBuckets(KeyValueTypes):
 
     @property
     def name(self) -> str:
-        """What the names of the ops begin with."""
+        """The prefix of the names of the ops."""
         return self._name
 
     @property

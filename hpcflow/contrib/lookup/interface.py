@@ -1,4 +1,4 @@
-"""What all lookup tables share."""
+"""The interface of all lookup tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpcflow.shapes import as_shape
 
 
 class KeyValueTypes:
-    """The dtypes of what maps keys to values."""
+    """A base class with the dtypes of the keys and the values of a table."""
 
     def __init__(self, key_dtype: DTypeLike, value_dtype: DTypeLike) -> None:
         self._key_dtype = dtypes_lib.as_dtype(key_dtype)
@@ -34,7 +34,7 @@ class KeyValueTypes:
 
 
 class LookupInterface(KeyValueTypes):
-    """What all tables share: a handle, the dtypes, ``size`` and ``lookup``."""
+    """A lookup table: the base class with a handle, the dtypes, ``size`` and ``lookup``."""
 
     def __init__(self, key_dtype: DType, value_dtype: DTypeLike, default_value: TensorLike,
                  table_ref: Tensor, value_shape: Any = ()) -> None:

@@ -1,4 +1,4 @@
-"""How much of the sign AddSign and PowerSign use, as functions of the global step."""
+"""Decay schedules for the sign term of AddSign and PowerSign, functions of the global step."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _check_steps(decay_steps: int) -> None:
 
 
 def _progress(global_step: TensorLike, decay_steps: int) -> Any:
-    """The part of the steps that is done."""
+    """Return the fraction of the decay steps that is done."""
     if global_step is None:
         raise ValueError("global_step is required for a decay function")
     step = cast(global_step, dtypes.int64)

@@ -1,4 +1,4 @@
-"""Weights that decay apart from the gradient (Loshchilov and Hutter, 2017)."""
+"""Optimizers with decoupled weight decay (Loshchilov and Hutter, 2017)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
 
 class DecoupledWeightDecayExtension(Optimizer):
-    """What a class derived from this one and from an optimizer does: before each update the
-    variable loses `weight_decay` times itself, which the optimizer's moments do not see.
+    """A mixin that adds decoupled weight decay to an optimizer, for classes that derive from both:
+    before each update the variable loses `weight_decay` times itself, which the optimizer's moments
+    do not see.
 
     Args:
         weight_decay: a number or a scalar tensor, or a function that returns one.
@@ -33,13 +34,13 @@ class DecoupledWeightDecayExtension(Optimizer):
 
     def minimize(self, loss: Tensor, *args: Any, decay_var_list: Sequence[Variable] | None = None,
                  **kwargs: Any) -> Operation:
-        """As of the optimizer; only the variables of `decay_var_list` decay, if it is given."""
+        """Minimize `loss` as the optimizer does; only `decay_var_list`, if given, decays."""
         self._decay_only(decay_var_list)
         return super().minimize(loss, *args, **kwargs)
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None,
                         name: str | None = None, decay_var_list: Any = None) -> Operation:
-        """As of the optimizer; only the variables of `decay_var_list` decay, if it is given."""
+        """Apply gradients as the optimizer does; only `decay_var_list`, if given, decays."""
         if decay_var_list is not None:
             self._decay_only(decay_var_list)
         return super().apply_gradients(grads_and_vars, global_step, name)

@@ -92,8 +92,8 @@ class RNNCell(Layer):
     @contextmanager
     def _step_scope(self, scope: str | VariableScope | None, default: str,
                     reuse: bool | None = None, **options: Any) -> Iterator[Any]:
-        """The variable scope of a step: `scope`, the name given to the cell, or `default`. Where
-        the cell has made a step before it has its variables, and shares them."""
+        """Open the variable scope of a step: `scope`, the name given to the cell, or `default`. A
+        cell that has made a step there before reuses the variables."""
         before = self._scopes.setdefault(get_default_graph(), set())
         name = scope or self._scope_here(self._given_name or default, before, reuse)
         if not self.trainable:
@@ -109,7 +109,7 @@ class RNNCell(Layer):
                 self._note_variable(variable, existing, self.trainable)
 
     def _scope_here(self, name: str, before: set[str], reuse: bool | None) -> str:
-        """`name`, or the next free one if only other cells have made steps there."""
+        """Return `name`, or the next free name if other cells have made steps in that scope."""
         outer = get_variable_scope()
         if not self._takes_free_names or reuse or outer.reuse:
             return name
@@ -120,7 +120,7 @@ class RNNCell(Layer):
 
     def _affine(self, values: Sequence[Any], output_size: int, bias: bool = True,
                 **options: Any) -> Tensor:
-        """:func:`affine` with the names of this cell's variables."""
+        """Apply :func:`affine` with the names of this cell's variables."""
         return affine(values, output_size, bias, names=self._variable_names, **options)
 
     def __deepcopy__(self, memo: dict) -> RNNCell:
@@ -142,7 +142,7 @@ def _untrained(getter: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
 
 
 def _agreed(what: str, given: Any, found: int | DType) -> Any:
-    """What the inputs say, unless something else is given that may be the same."""
+    """Return the value `found` in the inputs; ``ValueError`` if `given` is a different constant."""
     if given is None or isinstance(given, Tensor):
         return found if given is None else given
     if not isinstance(found, Tensor) and given != found:

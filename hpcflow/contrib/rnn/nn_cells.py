@@ -1,4 +1,4 @@
-"""``hpcflow.nn.rnn_cell``: the cells whose home this became after 1.0.
+"""``hpcflow.nn.rnn_cell``: cells that moved here from ``contrib.rnn`` after 1.0.
 
 Their variables have been called ``kernel`` and ``bias`` since, as checkpoints of later releases
 have them, and two cells in one scope have variables of their own, the second's in a scope with a
@@ -54,7 +54,7 @@ __all__ = ["BasicLSTMCell", "BasicRNNCell", "DeviceWrapper", "DropoutWrapper", "
 
 
 def __getattr__(name: str) -> object:
-    """What stood here before 1.0 and is in ``contrib.rnn`` alone."""
+    """Return a name that older programs expect here, from ``contrib.rnn``."""
     if name.startswith("_"):
         raise AttributeError(name)
     return getattr(_rnn, name)

@@ -115,7 +115,7 @@ class DropoutWrapper(_Wrapper):
         return kept
 
     def _make_noise(self, input_size: ShapeLike, dtype: Any) -> dict[str, list[Tensor]]:
-        """What decides in all steps which units are dropped."""
+        """Return the random tensors that decide, for all steps alike, which units are dropped."""
         if dtype is None:
             raise ValueError("When variational_recurrent=True, dtype must be provided")
         sizes = {"output": self.output_size, "state": self.state_size}
@@ -340,7 +340,7 @@ class MultiRNNCell(RNNCell):
         return inputs, tuple(states) if self._state_is_tuple else raw_ops.ConcatV2(states, 1)
 
     def _split(self, state: Any) -> list:
-        """The state of each cell."""
+        """Split the state of the stack into those of the cells."""
         if self._state_is_tuple:
             if not isinstance(state, (tuple, list)) or len(state) != len(self._cells):
                 raise ValueError(f"Expected state to be a tuple of length {len(self._cells)}, but "

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Decoder:
-    """The interface of what :func:`dynamic_decode` runs.
+    """The interface of the decoders that :func:`dynamic_decode` runs.
 
     ``batch_size``, ``output_size`` (a nest of sizes of one row) and ``output_dtype`` describe the
     outputs; ``initialize()`` returns (finished, first inputs, first state); ``step(time, inputs,
@@ -38,7 +38,7 @@ class Decoder:
 
     def finalize(self, outputs: Any, final_state: Any,
                  sequence_lengths: TensorLike) -> tuple[Any, Any]:
-        """What to make of the outputs of all steps."""
+        """Return the final outputs and state, made from the outputs of all steps."""
         raise NotImplementedError
 
 
@@ -71,7 +71,7 @@ class BasicDecoder(Decoder):
 
     @property
     def output_size(self) -> BasicDecoderOutput:
-        """Sizes of one row."""
+        """The sizes of the outputs of one sequence in one step."""
         size = self._cell.output_size
         if self._output_layer is not None:
             given = TensorShape([None, *TensorShape(size).as_list()]) if isinstance(
@@ -86,7 +86,7 @@ class BasicDecoder(Decoder):
         return BasicDecoderOutput(kind, self._helper.sample_ids_dtype)
 
     def initialize(self, name: str | None = None) -> tuple[Any, Any, Any]:
-        """What the first step reads."""
+        """Return the initial ``(finished, inputs, state)`` of the loop."""
         return *self._helper.initialize(), self._initial_state
 
     def step(self, time: TensorLike, inputs: TensorLike, state: Nest,
@@ -178,7 +178,7 @@ class _Loop:
 
 
 def _kept(ended: TensorLike, old: Tensor, new: Tensor) -> Any:
-    """The old rows of a state where sequences have ended; what has no rows is new."""
+    """Keep the old rows of a state where sequences have ended; take states without rows as new."""
     if isinstance(old, TensorArray) or new.shape.ndims == 0:
         return new
     rows = raw_ops.Select(ended, old, new)

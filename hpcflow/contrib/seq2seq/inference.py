@@ -1,4 +1,4 @@
-"""A decoder's own outputs as its next inputs, whatever they are; the hard form of softmax."""
+"""Inference with arbitrary outputs as the next inputs, and the one-hot argmax of scores."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class InferenceHelper(Helper):
 
     def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
                name: str | None = None) -> Any:
-        """What `sample_fn` makes of the outputs."""
+        """Return the samples that `sample_fn` draws from the outputs."""
         return self._sample_fn(outputs)
 
     def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Nest,
                     sample_ids: TensorLike, name: str | None = None) -> tuple[Any, Any, Any]:
-        """The samples, or what `next_inputs_fn` makes of them."""
+        """Return the next inputs: the samples, or `next_inputs_fn` applied to them."""
         following = sample_ids if self._next_fn is None else self._next_fn(sample_ids)
         return self._end_fn(sample_ids), following, state
 

@@ -1,4 +1,4 @@
-"""Training on sequences that are now and then replaced by a decoder's own (arXiv:1506.03099)."""
+"""Scheduled sampling: inputs replaced at random by a decoder's own outputs (arXiv:1506.03099)."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class _ScheduledHelper(TrainingHelper):
         self._choice_seed = seed
 
     def _choices(self) -> Tensor:
-        """Which sequences sample in a step, a bool vector."""
+        """Draw a bool vector: the sequences that sample in this step."""
         drawn = random_uniform([self.batch_size], seed=self._choice_seed)
         return raw_ops.Less(drawn, self._probability)
 
     def _unless_over(self, finished: Tensor, chosen: Tensor, given: Any, sampled: Callable) -> Any:
-        """`given`, or what ``sampled()`` returns if there is a choice and another step."""
+        """Return `given`, or ``sampled()`` if some sequence was chosen and not all are finished."""
         plain = raw_ops.LogicalOr(reduce_all(finished), raw_ops.LogicalNot(reduce_any(chosen)))
         leaves = nest.flatten(given)
         out = cond(plain, lambda: [raw_ops.Identity(x) for x in leaves],
@@ -49,18 +49,18 @@ class _ScheduledHelper(TrainingHelper):
 
 
 def _rows(mask: Tensor) -> Tensor:
-    """The numbers of the rows that a bool vector is true for, int32."""
+    """Return the indices of the true elements of a bool vector, int32."""
     return raw_ops.Cast(raw_ops.Squeeze(raw_ops.Where(mask), squeeze_dims=[1]), DstT="int32")
 
 
 def _mixed(chosen: Tensor, given: Tensor, make: Callable) -> Tensor:
-    """`given`, with the rows ``make(numbers)`` where `chosen`; no other rows are made."""
+    """Replace the rows of `given` where `chosen` by ``make(indices)``, which makes only these."""
     new, old = _rows(chosen), _rows(raw_ops.LogicalNot(chosen))
     return raw_ops.DynamicStitch([old, new], [raw_ops.Gather(given, old), make(new)])
 
 
 class ScheduledEmbeddingTrainingHelper(_ScheduledHelper):
-    """As ``TrainingHelper``, a symbol being drawn and embedded now and then instead.
+    """A ``TrainingHelper`` that now and then draws a symbol and embeds it as the next input.
 
     A step's samples are the symbols drawn by their scores, and -1 where none was drawn.
 
@@ -108,7 +108,7 @@ class ScheduledEmbeddingTrainingHelper(_ScheduledHelper):
 
 
 class ScheduledOutputTrainingHelper(_ScheduledHelper):
-    """As ``TrainingHelper``, a step's own output being the next input now and then instead.
+    """A ``TrainingHelper`` that now and then uses a step's own output as the next input.
 
     A step's samples are 1 where its output is used, else 0.
 
@@ -142,7 +142,7 @@ class ScheduledOutputTrainingHelper(_ScheduledHelper):
 
     def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
                name: str | None = None) -> Any:
-        """Whether to use each output."""
+        """Return 1 for each output that becomes the next input, 0 for each that does not."""
         return raw_ops.Cast(self._choices(), DstT="int32")
 
     def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Any, sample_ids: TensorLike,
@@ -162,7 +162,7 @@ class ScheduledOutputTrainingHelper(_ScheduledHelper):
         return finished, self._unless_over(finished, chosen, given, sampled), state
 
     def _used(self, outputs: Any, rows: Tensor, time: TensorLike) -> Any:
-        """The next inputs that come of some rows of the outputs."""
+        """Return the next inputs that are made from the given rows of the outputs."""
         used = _gathered(outputs, rows)
         used = used if self._next_fn is None else self._next_fn(used)
         if self._auxiliary is None:

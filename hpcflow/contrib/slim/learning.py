@@ -149,7 +149,7 @@ def train(train_op: OperationLike, logdir: str | None, train_step_fn: Callable =
 
 
 def _local_init_of_replica(optimizer: Any, is_chief: bool, local_init_op: Any) -> Any:
-    """What begins a synchronous replica, besides what would be initialized without it."""
+    """Return the op that initializes a replica's local state, with that of synchronous training."""
     if local_init_op == _USE_DEFAULT:
         local_init_op = group(local_variables_initializer(), tables_initializer())
     own = optimizer.chief_init_op if is_chief else optimizer.local_step_init_op
@@ -180,7 +180,7 @@ def _train_until_stopped(supervisor: Supervisor, run_step: Callable) -> Any:
 
 def _step_arguments(given: Any, step: Any, number_of_steps: int | None, log_every_n_steps: int,
                     logdir: str | None) -> dict:
-    """The last argument of the function of a step: what was given, or when to stop and to log."""
+    """Return the keywords of the step function: those given, or when to stop and when to log."""
     if given != _USE_DEFAULT:
         return given or {}
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""How a TPUEstimator runs."""
+"""Run configurations of TPUEstimator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hpcflow.estimator import run_config
 
 
 class InputPipelineConfig:
-    """Where input functions run on a TPU; here they run in the process that trains."""
+    """Placements of input functions on a TPU; here they run in the process that trains."""
 
     PER_SHARD_V1 = 1
     PER_HOST_V1 = 2
@@ -18,7 +18,7 @@ class InputPipelineConfig:
 
 
 class TPUConfig(NamedTuple):
-    """What a TPU would be told; nothing of it changes what is computed here."""
+    """The settings of a TPU, accepted for compatibility; they change no computation."""
 
     iterations_per_loop: int = 2
     num_shards: int | None = None

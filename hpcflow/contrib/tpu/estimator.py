@@ -48,8 +48,7 @@ class TPUEstimator(Estimator):
         super().__init__(model_fn, model_dir, config or RunConfig(), params, warm_start_from)
 
     def _params_of(self, mode: str) -> Any:
-        """What the functions of a mode are given: the params, and the batch size if there is one.
-        """
+        """Return the params for the functions of a mode, with the batch size if there is one."""
         params, size = self.params, self._sizes.get(mode)
         if size is not None:
             if hasattr(params, "add_hparam"):

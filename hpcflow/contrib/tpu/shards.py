@@ -1,4 +1,4 @@
-"""What is done on the cores of a TPU, done in the graph as it is."""
+"""The TPU functions of 1.x, which build ordinary operations of the graph."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def bfloat16_scope() -> Iterator[VariableScope]:
 
 
 class TPUContext(NamedTuple):
-    """What is known of the cores that a graph is built for."""
+    """A description of the cores that a graph is built for."""
 
     number_of_shards: int | None = None
 

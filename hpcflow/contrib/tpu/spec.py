@@ -1,4 +1,4 @@
-"""What the model functions of a TPUEstimator return."""
+"""Return values of the model functions of a TPUEstimator."""
 
 from __future__ import annotations
 

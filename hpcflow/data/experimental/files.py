@@ -1,4 +1,4 @@
-"""Data sets of batches out of files: tables, and examples in records."""
+"""Data sets read from files in batches: CSV tables, and records of examples."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class CsvDataset(Dataset):
 
 
 def _default(value: TensorLike) -> Tensor:
-    """What stands for a missing value; a vector of none for a type."""
+    """Return a column's default as a tensor; an empty vector for a type: values are required."""
     if isinstance(value, (dtypes.DType, type, np.dtype)):
         dtype = dtypes.as_dtype(value)
         return convert_to_tensor(np.zeros(0, dtype.np), dtype)
@@ -187,7 +187,7 @@ def _rows(name: str, text: dict[str, Any], compression: str | None) -> Any:
 
 
 def _column_names(names: list[str], text: dict[str, Any], compression: str | None) -> list[str]:
-    """Those of the first file's header, which the others share."""
+    """Return the column names in the first file's header; other files must have the same ones."""
     headers: list[list[str]] = [next(_rows(name, text, compression), []) for name in names]
     if any(header != headers[0] for header in headers):
         raise ValueError("All input CSV files must have the same column names in the header row. "
@@ -237,7 +237,7 @@ _DEFAULTS = (np.zeros(1, np.int32), np.zeros(1, np.int64), np.zeros(1, np.float3
 
 
 def _kind(text: str, missing: str) -> int:
-    """The number in `_DEFAULTS` of the narrowest type that holds a value."""
+    """Return the index in `_DEFAULTS` of the narrowest type that holds a value."""
     if text in ("", missing):
         return 0
     for kind, limits in ((0, np.iinfo(np.int32)), (1, np.iinfo(np.int64))):

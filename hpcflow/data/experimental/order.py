@@ -1,4 +1,4 @@
-"""Data sets of numbers, in other orders, with a state, or without what fails."""
+"""Transformations of data sets: random numbers, shuffling, interleaving, scans, error handling."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def enumerate_dataset(start: int = 0) -> Transformation:
 
 
 def ignore_errors() -> Transformation:
-    """Leave out the elements that cannot be had because of errors."""
+    """Leave out the elements whose computation raises an error."""
     return lambda dataset: dataset._derived("IgnoreErrorsDataset")
 
 
@@ -97,7 +97,8 @@ def copy_to_device(target_device: object, source_device: str = "/cpu:0") -> Tran
 
 
 def scan(initial_state: Nest, scan_func: Callable) -> Transformation:
-    """What ``scan_func(state, element)`` returns besides the next state: it returns both."""
+    """Return a transformation that carries a state from element to element: ``scan_func(state,
+    element)`` returns the next state and the new element."""
     values = as_tensors(initial_state, "initial_state")
 
     def change(dataset: Dataset) -> Dataset:

@@ -1,1 +1,1 @@
-"""What layers and models of ``hpcflow.keras`` are made of."""
+"""The building blocks of layers and models of ``hpcflow.keras``."""

@@ -268,7 +268,7 @@ class Layer(base.Layer):
     def _own_variable(self, getter: Callable, name: str, shape: Any = None, dtype: Any = None,
                       initializer: Any = None, regularizer: Any = None, trainable: bool = True,
                       constraint: Any = None, **others: Any) -> Any:
-        """What ``get_variable`` returns inside of the layer: a variable of its own."""
+        """Replace ``get_variable`` inside of the layer: return a variable that the layer owns."""
         if name not in self._by_name:
             local = name.rsplit("/", 1)[-1]
             own_name = f"{self._scope.original_name_scope}{local}" if self._scope else name
@@ -309,7 +309,7 @@ class Layer(base.Layer):
         return hf.convert_to_tensor(value)
 
     def _told(self, keywords: dict, masks: Any) -> dict:
-        """The keywords of a call, with the mask and the phase where ``call`` takes them."""
+        """Return the keywords of a call, with `mask` and `training` if ``call`` takes them."""
         names = _parameters(type(self).call)
         passed = dict(keywords)
         if "mask" in names and passed.get("mask") is None and any(
@@ -322,7 +322,7 @@ class Layer(base.Layer):
         return passed
 
     def _distinct(self, outputs: Any, inputs: Any) -> Any:
-        """`outputs`, none of which is one of the inputs: it would have two histories."""
+        """Return `outputs` with an identity in the place of each that is one of the inputs."""
         before = {id(t) for t in nest.flatten(inputs)}
         parts = [hf.identity(t) if isinstance(t, hf.Tensor) and id(t) in before else t
                  for t in nest.flatten(outputs)]
@@ -441,7 +441,7 @@ _HIDDEN = {"_variables", "_by_name", "inbound_nodes", "_losses", "_updates", "_n
 
 
 class _Training(threading.local):
-    """What the calls around say about training."""
+    """The `training` argument of the enclosing call, one value for each thread."""
 
     current: Any = None
 
@@ -460,7 +460,7 @@ _training = _Training()
 
 @contextmanager
 def _taking(collection: str) -> Iterator[list]:
-    """Move what joins the collection meanwhile into a list."""
+    """Context manager that moves items added to the collection meanwhile to a list."""
     kept = hf.get_collection_ref(collection)
     before = len(kept)
     taken: list = []
@@ -493,7 +493,7 @@ def _declared_shape(keywords: dict) -> tuple | None:
 
 
 def _shapes(shape: ShapeLike) -> list:
-    """One shape, or several."""
+    """Return a list of shapes, from one shape or a list of several."""
     if isinstance(shape, list) and shape and isinstance(shape[0], (list, tuple, hf.TensorShape)):
         return [hf.TensorShape(s) for s in shape]
     return [hf.TensorShape(shape)]

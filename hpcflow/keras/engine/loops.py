@@ -1,4 +1,4 @@
-"""Epochs of batches: training, evaluation and prediction over arrays and what gives batches."""
+"""Training, evaluation and prediction loops, over arrays and sources of batches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Training(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """What is gone over once: arrays, or a source of batches."""
+    """The data of one epoch: arrays, or a source of batches."""
 
     x: Any
     y: Any
@@ -64,7 +64,7 @@ def arrays_of(value: TensorLike, names: list[str] | None) -> list:
 
 
 def weights_of_classes(labels: np.ndarray, weights: Tensor, by_class: dict) -> np.ndarray:
-    """Weights of examples by their classes, given as numbers, or as rows with one 1."""
+    """Return the weights of examples from their classes, given as integers or one-hot rows."""
     numbers = labels.argmax(-1) if labels.ndim > 1 and labels.shape[-1] > 1 else labels.ravel()
     own = np.array([by_class.get(int(n), 1.0) for n in numbers], np.float32)
     return own if weights is None else own * weights
@@ -74,7 +74,7 @@ def weights_of_classes(labels: np.ndarray, weights: Tensor, by_class: dict) -> n
 
 
 def is_source(x: Any) -> bool:
-    """Whether `x` gives batches, instead of being arrays."""
+    """True if `x` is a source of batches (a data set, an iterator, a sequence), not arrays."""
     return isinstance(x, (hf.data.Dataset, hf.data.Iterator)) or hasattr(x, "__next__") or (
         hasattr(x, "__getitem__") and hasattr(x, "__len__")
         and not isinstance(x, (np.ndarray, list, tuple, dict, str)))
@@ -100,7 +100,7 @@ def _batches_of(x: Any) -> Iterator:
 
 
 class _Source:
-    """Batches for epoch after epoch: a data set or a sequence begins anew, others go on."""
+    """A source of batches for several epochs: data sets and sequences restart, iterators go on."""
 
     def __init__(self, x: Any) -> None:
         self.x = x
@@ -194,8 +194,7 @@ def predict(model: Any, data: Batches) -> Any:
 
 
 class _Means:
-    """The loss by the sizes of batches, those of outputs by batch; metrics gather by
-    themselves."""
+    """Running means: losses weighted by batch size, output losses by batch, metrics as they are."""
 
     def __init__(self) -> None:
         self.total: Any = 0.0
@@ -291,7 +290,7 @@ def _is_due(frequency: int, epoch: int) -> bool:
 
 
 def _parts(model: Any, told: Training) -> tuple[Batches, Batches | None]:
-    """What is trained on, and what is evaluated."""
+    """Return the data to train on, and the data to evaluate on, or None."""
     data = Batches(told.x, told.y, told.sample_weight, told.batch_size, told.steps_per_epoch)
     given = told.validation_data
     if given is not None:

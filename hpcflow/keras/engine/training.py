@@ -1,4 +1,4 @@
-"""Model: a network that is trained, evaluated and asked for predictions, over arrays."""
+"""Model: a network that trains, evaluates and predicts over arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Target(NamedTuple):
-    """What one output is compared with."""
+    """The labels, weights, loss and metrics of one output of a model."""
 
     name: str
     labels: Any  # placeholder

@@ -62,7 +62,8 @@ class FunctionLayer(Layer):
 
 
 def understood(key: str, value: Any) -> Any:
-    """What an argument of a layer stands for, by how it is called."""
+    """Return the object that a layer's argument stands for (an activation, an initializer, ...),
+    told by the argument's name."""
     if key.endswith("activation"):
         return activations.get(value)
     for ending, module in (("_initializer", initializers), ("_regularizer", regularizers),

@@ -40,7 +40,7 @@ def _transpose(x: Any, perm: Any) -> Any:
 
 
 def _no_permutation(perm: list[int], rank: int) -> str:
-    """What is wrong with `perm` for a tensor of `rank`."""
+    """Return an error message that says why `perm` is no permutation of `rank` dimensions."""
     if len(perm) != rank:
         return (f"transpose expects a vector of size {rank}. But input(1) is a vector of size "
                 f"{len(perm)}")
@@ -57,7 +57,7 @@ def _no_permutation(perm: list[int], rank: int) -> str:
 @kernel("Tile", fresh=True, host_inputs=(1,))
 @also_strings("Tile")
 def tile(node: KernelNode) -> Callable:
-    """Copies along each dimension in turn."""
+    """Kernel of Tile: copy along each dimension in turn."""
     multiples = node.constant(1)
     if multiples is None:
         return lambda x, multiples: _tile(x, multiples.tolist())
@@ -86,7 +86,7 @@ def _tile(x: Any, counts: list) -> Any:
 
 
 def _tile_large(x: np.ndarray, counts: list) -> np.ndarray:
-    """One copy from an array in which each dimension has a repeated one before it."""
+    """Tile by one broadcast copy, in which each dimension is preceded by a repeated one."""
     out = memory.empty([n * count for n, count in zip(x.shape, counts)], x.dtype)
     pairs = [n for count, size in zip(counts, x.shape) for n in (count, size)]
     strided_copy.assign(out.reshape(pairs), x[(None, slice(None)) * x.ndim])
@@ -105,7 +105,7 @@ def _repeat_block(x: Any, axis: int, count: int, counts: list) -> Any:
 
 @kernel("TileGrad", fresh=True, host_inputs=(1,))
 def tile_grad(node: KernelNode) -> Callable:
-    """The sum over the copies."""
+    """Kernel of TileGrad: sum over the copies."""
     dtype = node.np_dtype()
 
     def run(x: Any, multiples: Any) -> Any:
@@ -122,13 +122,13 @@ def tile_grad(node: KernelNode) -> Callable:
 
 @kernel("Pad", fresh=True, host_inputs=(1,))
 def pad(node: KernelNode) -> Callable:
-    """Zeros around the input."""
+    """Kernel of padding with zeros."""
     return _padder(node, node.np_dtype().type(0))
 
 
 @also_strings("Pad")
 def pad_strings(node: KernelNode) -> Callable:
-    """Empty strings around the input."""
+    """Kernel of padding with empty strings."""
     return _padder(node, b"")
 
 
@@ -173,14 +173,14 @@ def _pad(xp: Any, x: Any, shape: tuple, inner: tuple, value: Any) -> Any:
 
 
 def _pairs(paddings: Any) -> list:
-    """The numbers before and after each dimension."""
+    """Return the (before, after) pairs of the paddings, checked."""
     if paddings.ndim != 2 or paddings.shape[1] != 2:
         raise invalid(f"paddings must be a matrix with 2 columns: {shown(paddings)}")
     return paddings.tolist()
 
 
 def _frame(dims: tuple, rows: list) -> tuple[tuple, tuple]:
-    """The shape with the paddings, and the index of the content in it."""
+    """Return the padded shape, and the slices of the content in it."""
     if len(rows) != len(dims):
         raise invalid(f"The first dimension of paddings must be the rank of inputs [{len(dims)},2]"
                       f", got {rows}")
@@ -197,7 +197,7 @@ def _frame(dims: tuple, rows: list) -> tuple[tuple, tuple]:
 @kernel("MirrorPad", fresh=True, host_inputs=(1,))
 @also_strings("MirrorPad")
 def mirror_pad(node: KernelNode) -> Callable:
-    """The content continued by its mirror image, with or without the border element."""
+    """Kernel of MirrorPad: mirror the content, with or without the border element."""
     mode, xp = node.attr("mode").decode().lower(), node.xp
     offset = 1 if mode == "reflect" else 0
 
@@ -215,7 +215,7 @@ def mirror_pad(node: KernelNode) -> Callable:
 
 @kernel("MirrorPadGrad", fresh=True, host_inputs=(1,))
 def mirror_pad_grad(node: KernelNode) -> Callable:
-    """The content plus what its mirror images received."""
+    """Kernel of MirrorPadGrad: add the gradients of the mirror images to those of the content."""
     offset = 1 if node.attr("mode") == b"REFLECT" else 0
 
     def run(grad: Any, paddings: Any) -> Any:

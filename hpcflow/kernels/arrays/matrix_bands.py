@@ -12,7 +12,7 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 def _checked(function: Callable, *args: Any) -> Any:
-    """What a function of the sizes gives; what it refuses is an error of the step."""
+    """Call a function of the sizes, and turn its ``ValueError`` into an error of the step."""
     try:
         return function(*args)
     except ValueError as e:
@@ -20,7 +20,7 @@ def _checked(function: Callable, *args: Any) -> Any:
 
 
 def _places(xp: Any, size: tuple[int, int], band: tuple[int, int], align: bytes) -> tuple:
-    """Of all elements of a band: diagonal and place in it as stored, row and column."""
+    """Return each element's stored diagonal and position, row and column, for a whole band."""
     low, high = band
     rows, columns = size
     length = longest_diagonal(rows, columns, low, high)

@@ -1,4 +1,5 @@
-"""What kernels share: blocks of rows on all cores, indices, strings, windows, named resources.
+"""Helpers that kernels share: blocks of rows on all cores, indices, strings, windows, named
+resources.
 
 May use the registry, `host`, `loops` and `resources`. Begin reading with `parallel`.
 """

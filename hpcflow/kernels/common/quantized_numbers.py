@@ -1,4 +1,4 @@
-"""How quantized integers stand for real numbers: the arithmetic that all quantized kernels share.
+"""Conversions between quantized integers and real numbers, shared by all quantized kernels.
 
 A tensor of a quantized type comes with the range [low, high] of the floats that its integers stand
 for. Two schemes exist: *linear* steps between the lowest and the highest integer, as the quantized
@@ -22,7 +22,7 @@ class Bounds(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """How many integers there are."""
+        """The number of integers in the range."""
         return self.highest - self.lowest + 1
 
 
@@ -41,7 +41,7 @@ def number(value: Any, what: str) -> float:
 
 
 def one_level(bounds: Bounds, low: float, high: float) -> np.float32:
-    """The difference that one step of the integers makes.
+    """Return the float difference between two adjacent integers of the scheme.
 
     In float32, as the ranges of products are in other runtimes: those are millions of times the
     values that are there, so a last bit of them is seen in what is requantized.
@@ -50,13 +50,13 @@ def one_level(bounds: Bounds, low: float, high: float) -> np.float32:
 
 
 def _scale(bounds: Bounds, low: float, high: float) -> float:
-    """Integers per unit."""
+    """Return the number of integers per unit."""
     steps = bounds.steps
     return steps / ((high - low) * (steps / (steps - 1.0)))
 
 
 def _round(x: Any) -> Any:
-    """To the nearest integer, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     return np.trunc(x + np.copysign(0.5, x))
 
 

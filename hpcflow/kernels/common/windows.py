@@ -1,4 +1,4 @@
-"""What the kernels of sliding windows share: geometry at run time, views, columns, folds.
+"""Sliding windows of kernels: geometry at run time, views, im2col matrices and col2im folds.
 
 Bodies work on arrays whose channels come last; other data formats are transposed views.
 """
@@ -43,7 +43,7 @@ class Window(NamedTuple):
 
 
 def window_of(node: KernelNode, ksize: str = "ksize") -> Window:
-    """The window of an op, from its attributes; without `ksize` the filter says how large."""
+    """Return the window of an op, from its attributes; without `ksize` its size is the filter's."""
     strides = node.attr("strides")
     where = axes_of(node.attr("data_format") or b"NHWC", len(strides))
 
@@ -64,7 +64,7 @@ def last(x: Any, first: bool) -> Any:
 
 
 def restored(x: Any, first: bool) -> Any:
-    """The inverse of :func:`last`, as an array of its own."""
+    """Move the channels back: the inverse of :func:`last`, as a new array."""
     return x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1)).copy() if first else x
 
 
@@ -75,7 +75,7 @@ def check_rank(what: str, x: Any, rank: int) -> None:
 
 
 def in_float32(node: KernelNode, run: Callable) -> Callable:
-    """`run` in single precision, for an op on halves."""
+    """Run an op on half precision in single precision."""
 
     def wide(*arrays: Any, out: Any = None) -> Any:  # no half can be computed in place
         return run(*[x.astype(np.float32) if x.dtype == np.float16 else x

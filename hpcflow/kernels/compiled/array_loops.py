@@ -1,4 +1,4 @@
-"""Loops that kernels state as text, compiled by Numba where that is installed.
+"""Loops given as source text, compiled by Numba where that is installed.
 
 They do in one pass what NumPy does in several, with the same results. A text defines
 ``loop(*given, *made, *numbers)`` over arrays in C order, and serves all their dtypes.
@@ -23,7 +23,7 @@ _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tuple, Any]],
              compute: Callable[[], Any], whole: Sequence[np.ndarray] = (),
              numbers: Sequence[int] = ()) -> Any:
-    """What the loop makes of blocks of rows, on all cores; ``compute()`` while there is no loop.
+    """Run a compiled loop over blocks of rows on all cores; call ``compute()`` while there is none.
 
     Args:
         source: the text.
@@ -70,7 +70,7 @@ def find(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[int, Any
 
 
 def timed(found: compiling.Compiled | None, compute: Callable[[], Any]) -> Any:
-    """``compute()``, instead of a loop that there is not yet."""
+    """Return ``compute()``, and add its time to that spent while the loop is not compiled."""
     began = time.perf_counter()
     result = compute()
     if found is not None:
@@ -79,7 +79,7 @@ def timed(found: compiling.Compiled | None, compute: Callable[[], Any]) -> Any:
 
 
 def words(x: np.ndarray) -> np.ndarray:
-    """The bits of `x` as unsigned numbers."""
+    """Return a view of the bits of `x` as unsigned integers."""
     return x.view(_UNSIGNED[x.itemsize])
 
 

@@ -54,7 +54,7 @@ def gradient(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
 
 
 def _fit(arrays: tuple) -> bool:
-    """Whether all are arrays in order, of one type that there are loops for."""
+    """True if all are contiguous arrays of one floating-point type that loops exist for."""
     dtype = arrays[0].dtype
     return dtype.isnative and dtype.char in "fd" and all(
         [type(a) is np.ndarray and a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned

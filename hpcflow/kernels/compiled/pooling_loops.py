@@ -61,8 +61,9 @@ def _fit(x: Any, dy: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _axes(over: tuple[Span, ...]) -> tuple[int, tuple[Span, ...], int] | None:
-    """How many planes an element of the batch has, `RANK` spans of the windows in them, and how
-    many channels lie side by side; None for windows that move along more dimensions, or none."""
+    """Return the number of planes in an element of the batch, `RANK` spans of the windows in a
+    plane, and the number of channels side by side; None if windows move along more dimensions, or
+    none."""
     moving = [i for i, s in enumerate(over) if moves(s)]
     if not moving or moving[-1] - moving[0] >= RANK or any(s.rate != 1 for s in over):
         return None
@@ -73,7 +74,7 @@ def _axes(over: tuple[Span, ...]) -> tuple[int, tuple[Span, ...], int] | None:
 
 
 def _run(loop: Callable, arrays: list, planes: int, moving: Sequence[Span], channels: int) -> None:
-    """Let all cores do planes; of fewer planes than cores, each does some of the channels."""
+    """Run the loop on all cores: over planes, and over groups of channels if the planes are few."""
     x = arrays[0]
     cores = threads.pool().size if x.nbytes >= loops_tuning.PARALLEL_LARGE_BYTES else 1
     lanes = window_gradients.lanes(x.itemsize)

@@ -44,7 +44,7 @@ def gradient(dy: Any, x: Any, y: Any, radius: int, bias: float, alpha: float, be
 
 def _run(form: str, images: Sequence, radius: int, beta: float, numbers: tuple,
          compute: Callable[[], Any]) -> Any:
-    """What the loop makes of rows of `images`, or ``compute()``."""
+    """Run the compiled loop over the rows of `images`, or ``compute()`` where there is none."""
     fits = beta in _POWERS and 0 <= 2 * radius < tuning.RESPONSE_MOST_CHANNELS
     if not compiling.approximates() or not fits or any(
             [type(a) is not np.ndarray or a.dtype != np.float32 for a in images]):

@@ -129,7 +129,7 @@ class Library:
         return found
 
     def best(self, name: str, *descriptors: Any) -> AlgorithmFound:
-        """What the heuristics put first; in the deterministic mode, of the deterministic."""
+        """Return the best algorithm by the heuristics (deterministic, if that mode is on)."""
         found, count = (AlgorithmFound * 8)(), c_int()
         self.call(f"Get{name}Algorithm_v7", self.handle(), *descriptors, 8, byref(count), found)
         for one in found[: count.value]:
@@ -139,7 +139,7 @@ class Library:
 
 
 class Descriptor:
-    """What the library knows of an array or an operation; destroyed with this object."""
+    """A cuDNN descriptor of an array or an operation; destroyed with this object."""
 
     def __init__(self, lib: Library, kind: str, pointer: c_void_p) -> None:
         self.pointer = pointer
@@ -156,7 +156,7 @@ def _plain(value: Any) -> Any:
 
 
 def scales(dtype: np.dtype) -> tuple[Any, Any]:
-    """Pointers to one and zero, by which results and what was there are multiplied."""
+    """Return pointers to 1 and 0: the factors of the result and of the output's old contents."""
     kind = c_double if dtype == np.float64 else c_float
     return byref(kind(1)), byref(kind(0))
 

@@ -46,7 +46,7 @@ def py_func(node: KernelNode) -> Callable:
 
 @kernel("_PyFuncInThread", device="CPU", mode=ASYNC, fresh=True)
 def py_func_in_thread(node: KernelNode) -> Callable:
-    """The same, in a thread of its own."""
+    """Kernel of Python functions that runs each call in a thread of its own."""
     return in_own_thread(py_func(node))
 
 
@@ -64,14 +64,14 @@ def _call(function: Callable, arguments: list) -> Any:
 
 
 def _inside(trace: TracebackType | None) -> TracebackType | None:
-    """What follows the two entries of the call itself."""
+    """Return the traceback without its first two entries, those of the call itself."""
     for _ in range(2):
         trace = trace.tb_next if trace is not None else None
     return trace
 
 
 def _outputs(result: Any, token: str, types: list[DType]) -> Any:
-    """What the function returned, checked, as the executor wants it."""
+    """Check the function's return value, and convert it to the outputs of the op."""
     if isinstance(result, (list, tuple)):
         values = list(result)
     else:

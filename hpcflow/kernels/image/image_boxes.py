@@ -25,7 +25,7 @@ _PALETTE = np.array([
 
 @kernel("DrawBoundingBoxes", "DrawBoundingBoxesV2", fresh=True, host_inputs=(1, 2))
 def _draw(node: KernelNode) -> Callable:
-    """Outlines one pixel wide; what lies outside of the image is not drawn."""
+    """Draw outlines one pixel wide, clipped to the image."""
     xp = node.xp
 
     def run(images: Any, boxes: Any, colors: Any = _PALETTE) -> Any:
@@ -70,7 +70,7 @@ def _outline(image: Any, box: np.ndarray, color: Any) -> None:
 
 @kernel("ExtractGlimpse", fresh=True, host_inputs=(1, 2))
 def _glimpse(node: KernelNode) -> Callable:
-    """Windows around points; noise where a window leaves the image."""
+    """Extract windows around points; pixels outside of the image are noise."""
     xp, to_device = node.xp, node.device.to_device
     centered, normalized = node.attr("centered"), node.attr("normalized")
     uniform = node.attr("uniform_noise")
@@ -112,7 +112,7 @@ def _start(offset: float, size: int, window: int, centered: bool, normalized: bo
 
 
 def _noise(rng: np.random.Generator, image: Any, shape: tuple, uniform: bool) -> np.ndarray:
-    """Numbers within the range of the image: uniform, or with its mean and deviation."""
+    """Return noise in the range of the image: uniform, or with its mean and deviation."""
     low, high = float(image.min()), float(image.max())
     if uniform:
         return rng.uniform(low, high, shape).astype(_F)
@@ -219,7 +219,7 @@ def _random_window(rng: np.random.Generator, height: int, width: int, ratio: flo
 
 
 def _covers(window: tuple[int, int, int, int], objects: np.ndarray, covered: float) -> bool:
-    """Whether the window contains at least this part of some object of a pixel or more."""
+    """True if the window covers the fraction `covered` of some object that is a pixel or more."""
     sides = np.minimum(objects[:, 2:], window[2:]) - np.maximum(objects[:, :2], window[:2])
     both = np.maximum(sides, 0).prod(1)
     extents = objects[:, 2:] - objects[:, :2]

@@ -20,7 +20,7 @@ _CUBIC, _CENTRED_CUBIC = -0.75, -0.5  # the free parameter of the cubic convolut
 
 
 class Tap(NamedTuple):
-    """One summand of every output along an axis: which input, and its weight."""
+    """A tap of a filter: for every output along an axis, the input that it reads and its weight."""
 
     source: np.ndarray
     weight: np.ndarray
@@ -30,15 +30,15 @@ class Tap(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Where the pixels lie: with `align` the corners of both images fall on each other, with
-    `half` the values belong to the centres of pixels and the edges fall on each other."""
+    """The alignment of pixel grids: with `align` the corner pixels of both images coincide; with
+    `half` values belong to pixel centres, and the edges coincide."""
 
     align: bool
     half: bool = False
 
     @classmethod
     def of(cls, node: KernelNode) -> Grid:
-        """What the attributes of an op say."""
+        """Return the grid that the attributes of an op describe."""
         grid = cls(node.attr("align_corners"), bool(node.attr("half_pixel_centers")))
         if grid.align and grid.half:
             raise invalid("If half_pixel_centers is True, align_corners must be False.")
@@ -58,7 +58,7 @@ def _positions(size: int, new: int, grid: Grid) -> np.ndarray:
 
 
 def bilinear_taps(size: int, new: int, grid: Grid) -> list[Tap]:
-    """The two neighbours, weighted by nearness."""
+    """Return the taps of linear interpolation: the two neighbours."""
     at = _positions(size, new, grid)
     low = np.minimum(np.floor(at).astype(np.int64), size - 1)
     part = at - low.astype(_F)
@@ -66,7 +66,7 @@ def bilinear_taps(size: int, new: int, grid: Grid) -> list[Tap]:
 
 
 def cubic_taps(size: int, new: int, grid: Grid) -> list[Tap]:
-    """Four neighbours by cubic convolution (Keys 1981).
+    """Return the taps of cubic convolution (Keys 1981): four neighbours.
 
     The edge is repeated; with centres half a pixel inside, there is nothing beyond it, and the
     weights of what there is are divided by their sum.
@@ -93,7 +93,7 @@ def _cubic_table(parameter: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def area_taps(size: int, new: int, grid: Grid) -> list[Tap]:
-    """All inputs that an output pixel covers, weighted by how much of them."""
+    """Return the taps of area interpolation: all inputs that an output covers, by their share."""
     scale = scale_of(size, new, grid.align)
     start = _positions(size, new, grid)
     end = np.arange(1, new + 1, dtype=_F) * scale
@@ -121,7 +121,7 @@ def nearest_index(size: int, new: int, grid: Grid) -> np.ndarray:
 
 
 def combined(xp: Any, x: Any, taps: list[Tap], axis: int) -> Any:
-    """The weighted sums along an axis of [batch, height, width, channels]."""
+    """Apply the taps along an axis of [batch, height, width, channels]."""
     shape = (1, -1, 1, 1) if axis == 1 else (1, 1, -1, 1)
     total: Any = None
     for index, weight in taps:
@@ -147,7 +147,7 @@ def blended(xp: Any, x: Any, taps: list[Tap], axis: int) -> Any:
 
 
 def groups(index: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Split positions so that in each part ``index[positions]`` are different: (there, positions).
+    """Split positions into parts in which ``index[positions]`` are distinct: (targets, positions).
 
     Adding to an array at indices that repeat needs this.
     """
@@ -160,7 +160,7 @@ def groups(index: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _spread(xp: Any, grad: Any, taps: list[Tap], axis: int, size: int) -> Any:
-    """The transpose of :func:`combined`.
+    """Apply the transpose of :func:`combined`: the gradient of resizing along an axis.
 
     With the axis in front, what belongs to one position is contiguous.
     """

@@ -85,7 +85,7 @@ _HELD = "held checkpoint"
 
 
 def _held_name(node: KernelNode, path: str) -> str:
-    """The values that one saver holds on this task for the checkpoint `path`."""
+    """Return the name of the snapshot that a saver holds on this task for the checkpoint `path`."""
     return f"{node.name.rpartition('/')[0]}\n{path}"
 
 
@@ -130,7 +130,7 @@ def _release(node: KernelNode) -> Callable:
 
 
 def _can_meet(node: KernelNode) -> bool:
-    """Whether the owners of the step can write together through MPI-IO."""
+    """True if the owners of the step can write together through MPI-IO."""
     group_of = getattr(node.context, "group_of", None)
     return group_of is not None and bool(group_of(_WRITE))
 

@@ -19,17 +19,17 @@ def keys_of(values: Any) -> list[str]:
 
 
 def transposed(sparse: Sequence[tuple]) -> list[np.ndarray]:
-    """All indices, then all values, then all shapes."""
+    """Return all indices, then all values, then all shapes of sparse features."""
     return [part for parts in zip(*sparse, strict=True) for part in parts]
 
 
 def outputs(values: list) -> Any:
-    """`values` as a kernel returns them: the only one as it is."""
+    """Return `values` in the form of kernel results: a single one is not put in a tuple."""
     return values[0] if len(values) == 1 else tuple(values)
 
 
 class _Features:
-    """What the attributes of a node say of the features that it parses.
+    """The features that a parsing node reads, from its attributes.
 
     Sparse, dense and ragged features come in this order.
     """
@@ -145,7 +145,7 @@ def _parse_single_example(node: KernelNode) -> Callable:
 
 
 def _of_one(sparse: list, dense: list) -> tuple[list, list]:
-    """The results of the only example, without the dimension of examples."""
+    """Return the features of the only example, without the batch dimension."""
     vectors = [(indices[:, 1:], values, shape[1:]) for indices, values, shape in sparse]
     return vectors, [rows[0] for rows in dense]
 

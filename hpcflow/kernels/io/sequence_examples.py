@@ -83,7 +83,7 @@ class _Example:
         self._may_miss = set(keys_of(flat(may_miss)))
 
     def name_of(self, row: int) -> str:
-        """What errors call the example."""
+        """Return the name of the example in error messages."""
         return self.name
 
     def context(self, key: str, dtype: Any) -> Column:

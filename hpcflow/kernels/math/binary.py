@@ -116,7 +116,7 @@ def _floor_divide_floats(node: KernelNode) -> Any:
 
 @kernel("FloorMod", types={"T": _FLOATS}, **_ELEMENTWISE)
 def _floor_mod_floats(node: KernelNode) -> Any:
-    """What truncation leaves, moved by one divisor where the signs differ.
+    """The remainder of truncation, moved by one divisor where the signs differ.
 
     A rest of zero keeps the sign of the dividend, and so does one that is too small to count
     (NumPy's remainder would give it the sign of the divisor).

@@ -47,7 +47,7 @@ def _by_rows(vector: Any, like: Any) -> Any:
 
 
 def _row_counts(xp: Any, ids: Any, like: Any) -> Any:
-    """How many rows each segment has, one if none, in a shape that divides `like`."""
+    """Return the number of rows in each segment, at least 1, in a shape that divides `like`."""
     counts = xp.zeros(len(like), np.int32)
     repeated_rows.combine(xp, "add", counts, ids, xp.ones(len(ids), np.int32))
     return _by_rows(xp.maximum(counts, 1).astype(like.dtype), like)
@@ -116,7 +116,7 @@ for _op_type, _run in (("SparseSegmentSum", _sums), ("SparseSegmentMean", _means
 
 
 def _scaled(xp: Any, kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> Any:
-    """For each index its row of `grad`, divided as the kind of sum says."""
+    """Gather the rows of `grad` by `ids`, divided by the count or its root for means."""
     _check_same(indices, ids)
     check_rows(xp, indices, rows)
     check_rows(xp, ids, grad.shape[0])
@@ -127,7 +127,7 @@ def _scaled(xp: Any, kind: str, grad: Any, indices: Any, ids: Any, rows: int) ->
 
 
 def _spread(node: KernelNode, kind: str) -> Callable:
-    """The transpose of a sum of gathered rows, or of a mean."""
+    """Kernel factory of the gradient of sums or means of gathered rows."""
     xp = node.xp
 
     def run(grad: Any, indices: Any, ids: Any, dim0: Any) -> Any:
@@ -138,7 +138,7 @@ def _spread(node: KernelNode, kind: str) -> Callable:
 
 
 def _spread_to_unique(node: KernelNode, kind: str) -> Callable:
-    """The rows of the same that are not zero for sure, in order, and their numbers."""
+    """Kernel factory of the same gradient in sparse form: the unique rows, and their numbers."""
     xp = node.xp
 
     def run(grad: Any, indices: Any, ids: Any, dim0: Any) -> tuple:

@@ -69,7 +69,7 @@ def _reduction(node: KernelNode, reduce: Callable[[Any, Any, bool], Any]) -> Cal
 
 
 def _ufunc_reduce(node: KernelNode, name: str, dtype: Any) -> Callable[[Any, Any, bool], Any]:
-    """Reduce with a ufunc of the array module in `dtype`."""
+    """Return a function that reduces with a ufunc of the array module, in `dtype`."""
     ufunc = getattr(node.xp, name)
 
     def run(x: Any, axis: Any, keep: bool) -> Any:
@@ -85,7 +85,7 @@ def _dtype_argument(node: KernelNode) -> Any:
 
 
 def _back_to(dtype: np.dtype, reduce: Callable) -> Callable:
-    """`reduce` computed in a wider type, its result in `dtype`."""
+    """Return `reduce` with its result cast to `dtype`, as it computes in a wider type."""
     return lambda x, axis, keep: reduce(x, axis, keep).astype(dtype)
 
 
@@ -152,7 +152,7 @@ def _prod(node: KernelNode) -> Any:
 
 
 def _count(x: Any, reduced: Any) -> int:
-    """How many elements of `x` make one of the sums `reduced`."""
+    """Return the number of elements of `x` that are summed into each element of `reduced`."""
     return x.size // (reduced.size or 1)
 
 
@@ -183,7 +183,7 @@ def _total_of_floats(xp: Any) -> Callable:
 
 
 def _integer_mean(node: KernelNode) -> Callable[[Any, Any, bool], Any]:
-    """Summed in 64 bits, and rounded towards zero as integers divide in C."""
+    """Return the mean of integers: summed in 64 bits, divided with truncation as in C."""
     xp, dtype = node.xp, node.np_dtype()
     wide = np.uint64 if dtype.kind == "u" else np.int64
 
@@ -196,21 +196,21 @@ def _integer_mean(node: KernelNode) -> Callable[[Any, Any, bool], Any]:
 
 
 def lowest(dtype: np.dtype) -> Any:
-    """What the maximum of nothing is."""
+    """Return the maximum of an empty array: the lowest value of the type."""
     if dtype.kind in "iu":
         return dtype.type(np.iinfo(dtype).min)
     return dtype.type(-np.inf)
 
 
 def highest(dtype: np.dtype) -> Any:
-    """What the minimum of nothing is."""
+    """Return the minimum of an empty array: the highest value of the type."""
     if dtype.kind in "iu":
         return dtype.type(np.iinfo(dtype).max)
     return dtype.type(np.inf)
 
 
 def _extremum(node: KernelNode, name: str, initial: Any) -> Callable[[Any, Any, bool], Any]:
-    """Reduce by maximum or minimum; of nothing the value that any other would replace."""
+    """Return a maximum or minimum reduction, whose value for no elements is its neutral element."""
     if node.xp is np:
         reduce: Callable = functools.partial(large_reductions.reduce, getattr(np, name))
     else:

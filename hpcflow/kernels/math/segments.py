@@ -90,7 +90,7 @@ _segment_sums = _segments("add", lambda _: 0, 0)
 
 
 def _row_counts(ids: Any, like: Any, dtype: Any) -> Any:
-    """How many rows each segment has (one if none), in a shape that divides `like` by rows."""
+    """Return the number of rows in each segment, at least 1, in a shape that divides `like`."""
     counts = np.maximum(np.bincount(ids, minlength=like.shape[0]), 1).astype(dtype)
     return counts.reshape((-1,) + (1,) * (like.ndim - 1))
 
@@ -154,7 +154,7 @@ def _unsorted(node: KernelNode, name: str, initial: Any) -> Callable:
 
 
 def _reduced_on_device(xp: Any, name: str, out: Any, ids: Any, rows: Any, initial: Any) -> Any:
-    """`out` with the rows of ids that are not negative: those of the others go to one row more."""
+    """Combine the rows of non-negative ids into `out`; a spare row takes those of negative ids."""
     check_rows(xp, xp.maximum(ids, 0), len(out))
     more = xp.full((1, out.shape[1]), initial, out.dtype)
     target = xp.concatenate([out, more])
@@ -243,7 +243,7 @@ for _op_type, _run in (("SparseSegmentSum", _segment_sums),
 
 
 def _scaled_rows(kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> Any:
-    """For each index its row of `grad`, divided as the kind of sum says."""
+    """Gather the rows of `grad` by `ids`, divided by the count or its root for means."""
     if indices.shape != ids.shape:
         raise invalid(f"segment_ids and indices must have the same size: {shown(ids)}, "
                       f"{shown(indices)}")
@@ -256,7 +256,7 @@ def _scaled_rows(kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> Any
 
 
 def _add_up(rows: Any, places: Any, count: int, rest: tuple) -> Any:
-    """`count` rows of shape `rest`, to which `rows` are added at `places`."""
+    """Return `count` rows of shape `rest`: zeros with `rows` added at `places`."""
     out = np.zeros((count, math.prod(rest)), rows.dtype)
     if rows.size:
         add_rows(np, "add", out, places, rows)
@@ -274,7 +274,7 @@ def _spread(kind: str) -> Callable:
 
 
 def _spread_to_unique(kind: str) -> Callable:
-    """The rows of the same that are not zero for sure, in order, and their numbers."""
+    """Kernel factory of the same gradient in sparse form: the unique rows, and their numbers."""
 
     def run(grad: Any, indices: Any, ids: Any, dim0: Any) -> tuple:
         rows = _scaled_rows(kind, grad, indices, ids, int(dim0))

@@ -50,19 +50,19 @@ def checked_spans(window: Window, x_dims: Sequence[int], w_dims: Sequence[int],
 
 
 def check_same_depth(x_dims: Sequence[int], w_dims: Sequence[int]) -> None:
-    """InvalidArgumentError if the channels would fall into groups."""
+    """Raise InvalidArgumentError if the channels would fall into groups."""
     if x_dims[-1] != w_dims[-2]:
         raise invalid(f"depth of the input {shown(x_dims)} and of the filter {shown(w_dims)} must "
                       "be equal")
 
 
 def groups_of(depth: int, w_dims: Sequence[int]) -> int:
-    """How many groups of an input's channels have filters of their own."""
+    """Return the number of channel groups of a convolution, each with filters of its own."""
     return max(depth // max(w_dims[-2], 1), 1)
 
 
 def _split(x: Any, groups: int) -> list[Any]:
-    """Views of as many channels each, where the channels come last."""
+    """Split an array into `groups` views, groups of its channels, which come last."""
     size = x.shape[-1] // groups
     return [x[..., k * size : (k + 1) * size] for k in range(groups)]
 
@@ -133,7 +133,7 @@ def described(sizes: Any, what: str, rank: int) -> tuple[int, ...]:
 
 
 def channels_last(dims: Sequence[int], first: bool) -> tuple[int, ...]:
-    """The shape of :func:`~hpcflow.kernels.common.windows.last`."""
+    """Return dims with the channels last, as :func:`~hpcflow.kernels.common.windows.last` does."""
     return (dims[0], *dims[2:], dims[1]) if first else tuple(dims)
 
 

@@ -59,7 +59,7 @@ def _lowest(dtype: np.dtype) -> Any:
 
 
 def _along(xp: Any, x: Any, axis: int, s: Span, combine: Callable, start: Any) -> Any:
-    """`x` with the elements of each window along one axis combined into one."""
+    """Reduce each window of `x` along one axis."""
     before = (_EVERY,) * axis
     y = xp.full((*x.shape[:axis], s.out, *x.shape[axis + 1 :]), start, x.dtype)
     for k in range(s.window):
@@ -71,7 +71,7 @@ def _along(xp: Any, x: Any, axis: int, s: Span, combine: Callable, start: Any) -
 
 
 def _reduced(xp: Any, x: Any, over: Sequence[Span], combine: Callable, start: Any) -> Any:
-    """All windows combined, axis by axis."""
+    """Reduce all windows, axis by axis."""
     for axis, s in enumerate(over, 1):
         if moves(s):
             x = _along(xp, x, axis, s, combine, start)
@@ -124,7 +124,7 @@ def max_pool_grad(node: KernelNode) -> Callable:
 
 
 def _by_elements(xp: Any, x: Any, y: Any, dy: Any, over: Sequence[Span]) -> Any:
-    """The gradient of maxima, one element of the window after the other."""
+    """Return the gradient of max pooling, computed for one window element after the other."""
     dx, zero = xp.zeros(x.shape, dy.dtype), dy.dtype.type(0)
     for here, there, hit in _matches(xp, x, y, over):
         dx[here] += xp.where(hit, dy[there], zero)
@@ -133,7 +133,7 @@ def _by_elements(xp: Any, x: Any, y: Any, dy: Any, over: Sequence[Span]) -> Any:
 
 @kernel("MaxPoolGradGrad", "MaxPool3DGradGrad", types={"T": _REAL}, fresh=True)
 def _max_pool_grad_grad(node: KernelNode) -> Callable:
-    """What stands in the place of each window's largest element."""
+    """Return the second gradient of max pooling: `ddx` at the position of each window's maximum."""
     xp, geometry = node.xp, _geometry(node)
 
     def run(x: Any, y: Any, ddx: Any) -> Any:
@@ -170,7 +170,7 @@ def _max_pool_with_argmax(node: KernelNode) -> Callable:
 
 
 def _flat(xp: Any, argmax: Any, images: int, size: int, in_batch: bool) -> Any:
-    """Indices into all images as one vector, given so (`in_batch`) or within each; checked."""
+    """Return checked indices into the flattened batch, from such (`in_batch`) or ones per image."""
     if in_batch:
         return _flat(xp, argmax, 1, images * size, False).reshape(images, -1)
     if xp is not np:
@@ -223,7 +223,7 @@ def _argmax_grad_grad(node: KernelNode) -> Callable:
 
 
 def _counts(xp: Any, over: Sequence[Span], dtype: np.dtype) -> Any:
-    """How many inputs each output sees: broadcasts to the output."""
+    """Return the number of inputs that each output's window covers; it broadcasts to the output."""
     counts = np.ones((1,) * (len(over) + 1), dtype)
     for axis, s in enumerate(over, 1):
         seen = np.zeros(s.out, dtype)
@@ -276,7 +276,7 @@ def avg_pool_grad(node: KernelNode) -> Callable:
 
 
 def _spread(xp: Any, y: Any, axis: int, s: Span) -> Any:
-    """The transpose of a sum along one axis."""
+    """Apply the transpose of a sum over windows along one axis."""
     before = (_EVERY,) * axis
     x = xp.zeros((*y.shape[:axis], s.size, *y.shape[axis + 1 :]), y.dtype)
     for k in range(s.window):

@@ -123,7 +123,7 @@ _GIVEN = ("i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad")
 
 
 def _steps_of(length: Any, x: Any) -> int:
-    """How many steps are computed."""
+    """Return the number of time steps to compute."""
     steps = int(number(length, "seq_len_max"))
     if not 0 <= steps <= x.shape[0]:
         raise invalid(f"seq_len_max must be in [0, {x.shape[0]}] but is {steps}")
@@ -200,7 +200,7 @@ def lstm_sequence_gradient(node: KernelNode, multiply: Multiply) -> Callable:
 
 def _by_factors(xp: Any, multiply: Multiply, x: Any, h: Any, outputs: Any, w: Any,
                 by_sums: Any) -> tuple:
-    """The gradients by the inputs and the weights of all steps."""
+    """Return the gradients of the inputs and the weights of all steps."""
     steps, size = len(x), x.shape[2]
     by_x, by_w = xp.empty_like(x), xp.zeros_like(w)
     if steps:

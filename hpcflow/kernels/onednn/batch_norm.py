@@ -67,7 +67,7 @@ def _primitive(lib: Library, dims: tuple, first: bool, epsilon: float, training:
 
 
 def _fits(x: Any, first: bool, *vectors: Any) -> bool:
-    """Whether the shapes are right and not empty; else the kernel of NumPy says what is wrong."""
+    """True if the shapes are valid and not empty; otherwise NumPy's kernel reports the error."""
     return bool(x.ndim == 4 and x.size) and all(
         v.shape == (x.shape[1 if first else 3],) for v in vectors)
 

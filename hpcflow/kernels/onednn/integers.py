@@ -1,4 +1,4 @@
-"""Products and convolutions of 8-bit integers by oneDNN: the very integers of NumPy's kernels.
+"""Matrix products and convolutions of 8-bit integers by oneDNN, equal to NumPy's bit by bit.
 
 The library multiplies unsigned by signed bytes into 32 bits. Bytes of the other kind are moved by
 half of their range, and so are the integers that stand for 0; what these add to the products
@@ -30,7 +30,7 @@ _BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
 
 
 def _moved(values: Any, zero: int, kind: Any) -> tuple[Any, int]:
-    """Bytes of the other kind as those of `kind`, in C order, and the zero that fits them."""
+    """Convert bytes between signed and unsigned, in C order, and shift the zero point likewise."""
     values = np.ascontiguousarray(values)
     if values.dtype == kind:
         return values, zero
@@ -39,7 +39,7 @@ def _moved(values: Any, zero: int, kind: Any) -> tuple[Any, int]:
 
 
 def _take(target: Any, amounts: Any, factor: int) -> None:
-    """``target -= factor * amounts``, modulo 2**32, broadcast."""
+    """Compute ``target -= factor * amounts`` in place, modulo 2**32, with broadcasting."""
     np.subtract(target, amounts * _low_bits(factor), out=target)
 
 
@@ -125,7 +125,7 @@ def _convolution(lib: Library, x_dims: tuple, w_dims: tuple,
 
 
 def _padded(x: Any, zero: int, over: Sequence[Span]) -> tuple[Any, tuple[Span, ...]] | None:
-    """`x` with what stands for 0 around it, and the spans over that; None if no byte does."""
+    """Pad `x` with its zero point; return it and its spans, or None if no byte represents that."""
     if not any(s.before or s.after for s in over):
         return x, tuple(over)
     if not 0 <= zero < 2 * _HALF:
@@ -138,7 +138,7 @@ def _padded(x: Any, zero: int, over: Sequence[Span]) -> tuple[Any, tuple[Span, .
 
 
 def _window_sums(x: Any, over: Sequence[Span]) -> Any:
-    """The sum of what each output position sees."""
+    """Return the sum of the inputs in the window of each output position."""
     by_position = x.sum(-1, dtype=np.int32)
     total = np.zeros((x.shape[0], *(s.out for s in over)), np.int32)
     for _, inside, outside in taps(over):
@@ -171,7 +171,7 @@ def _convolve(lib: Library, x: Any, w: Any, zeros: tuple[int, int], over: Sequen
 
 @functools.lru_cache(maxsize=8)
 def _is_exact(lib: Library) -> bool:
-    """Whether nothing is lost where bytes are largest.
+    """True if sums of products of the largest 8-bit values are exact.
 
     Processors without an instruction for such sums add pairs of products in 16 bits, which hold
     fewer than they need.

@@ -139,7 +139,7 @@ class Library:
             raise OneDNNError(f"dnnl_{name} failed with status {status}")
 
     def create(self, name: str, *args: Any) -> c_void_p:
-        """What ``dnnl_<name>`` stores through its first argument."""
+        """Call ``dnnl_<name>`` and return the handle that it stores through its first argument."""
         made = c_void_p()
         self.call(name, byref(made), *args)
         return made

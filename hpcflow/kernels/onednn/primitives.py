@@ -48,7 +48,7 @@ def image_strides(dims: Sequence[int], channels_first: bool) -> tuple[int, ...]:
 
 
 class Description:
-    """How an array of a type lies in memory (or, without strides, may lie)."""
+    """A memory descriptor: dims, type and strides of an array, or a layout for oneDNN to choose."""
 
     def __init__(self, lib: Library, dims: Sequence[int], strides: Sequence[int] | None = None,
                  dtype: str = "float32") -> None:
@@ -63,7 +63,7 @@ class Description:
 
     @classmethod
     def chosen(cls, primitive_desc: Any, lib: Library, query: int) -> Description:
-        """What a primitive chose."""
+        """Return a descriptor of the layout that a primitive chose."""
         made = cls.__new__(cls)
         made.lib = lib
         made.handle = lib.create("memory_desc_clone", lib.desc_query(primitive_desc, query, 0))
@@ -71,7 +71,7 @@ class Description:
 
     @property
     def bytes(self) -> int:
-        """The size of such an array."""
+        """Return the size in bytes of an array with this layout."""
         return self.lib.desc_size(self.handle)
 
     def same_as(self, other: Description) -> bool:
@@ -168,7 +168,7 @@ class _Memories:
         self.addresses: tuple[int | None, ...] = (None,) * len(self.handles)
 
     def point_to(self, addresses: tuple[int, ...]) -> None:
-        """Let each be at its address; parameters are where they were in the step before."""
+        """Set the address of each memory object; skip those whose address is unchanged."""
         for memory, before, address in zip(self.handles, self.addresses, addresses):
             if before != address:
                 self.lib.set_handle(memory, address)

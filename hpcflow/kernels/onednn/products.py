@@ -35,7 +35,7 @@ def is_large(m: int, k: int, n: int) -> bool:
 
 
 def _operand(x: Any, flip: bool) -> _Operand:
-    """How sgemm reads `x` (its transpose with `flip`): views that lie in order are not copied."""
+    """Return `x` (its transpose with `flip`) as sgemm reads it; views in order are not copied."""
     rows, columns = x.strides
     if columns == 4 and rows >= 4 * x.shape[1] and rows % 4 == 0:
         return x, b"T" if flip else b"N", rows // 4
@@ -58,8 +58,8 @@ def multiply(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
 
 
 def _form(a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any, keep: float) -> tuple[tuple, tuple]:
-    """What a product depends on: the rows and columns of the result, the inner size, and how all
-    lie; and the arrays that are read."""
+    """Return the key of a product (rows and columns of the result, the inner size, the layouts),
+    and the arrays that are read."""
     m, n = out.shape
     k = a.shape[0] if flip_a else a.shape[1]
     a, form_a, step_a = _operand(a, flip_a)
@@ -68,7 +68,7 @@ def _form(a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any, keep: float) -> 
 
 
 def _sgemm(lib: Library, key: tuple, factor: float) -> Callable[[int, int, int], None]:
-    """What multiplies matrices at two addresses, the result at the third."""
+    """Return a function that multiplies the matrices at two addresses into a third."""
     m, n, k, form_a, form_b, step_a, step_b, keep = key
 
     def compute(a: int, b: int, out: int) -> None:
@@ -219,8 +219,9 @@ def _matmul(node: KernelNode) -> Callable:
 
 @kernel("BatchMatMul", "BatchMatMulV2", device="CPU", types={"T": TYPES}, priority=10, fresh=True)
 def _batch_matmul(node: KernelNode) -> Callable:
-    """The factors may be transposed views. The attribute ``_order`` is the permutation after which
-    the result lies in C order, since all that reads it is a transposition by that."""
+    """Kernel of BatchMatMul: the factors may be transposed views. The attribute ``_order`` is the
+    permutation after which the result lies in C order, since all that reads it is a transposition
+    by that."""
     lib, plain = load(), numpy_kernel(node)
     if lib is None:
         return plain
@@ -298,7 +299,7 @@ def product_of_views(lib: Library, *lying: tuple[int, ...]) -> _Product | None:
 
 @kernel("SparseMatMul", device="CPU", priority=10, fresh=True)
 def _sparse_matmul(node: KernelNode) -> Callable:
-    """Factors of bfloat16 are multiplied as they are: their products are exact in float32."""
+    """Kernel of SparseMatMul: bfloat16 is multiplied as it is, as products are exact in float32."""
     lib, plain = load(), numpy_kernel(node)
     if lib is None:
         return plain

@@ -1,4 +1,4 @@
-"""How many threads a product of middle size has: one, or all, whichever makes the program faster.
+"""The number of threads for matrix products of middle size: one or all, as timing decides.
 
 Two threads rarely halve the time of such a product (a tenth of a millisecond): one of them may have
 to be woken, what it reads and writes moves between the caches of the cores, and while it waits for
@@ -24,7 +24,7 @@ _NEVER = float("inf")
 
 
 class Trial:
-    """Which of two ways to do something that recurs makes the whole faster.
+    """A timing trial of two ways to do a recurring thing: the faster for the whole program wins.
 
     One trial runs at a time in a process, since each changes what the others would measure.
     """
@@ -50,17 +50,17 @@ class Trial:
                                       or now - other._last > tuning.TEAM_GIVEN_UP_SECONDS)
 
     def begin(self, now: float) -> None:
-        """Try both ways from now on."""
+        """Start a trial of both ways."""
         with Trial.lock:
             Trial.running = self
             self._turns, self._began, self._left = [], now, tuning.TEAM_PERIODS
 
     def refuse(self) -> None:
-        """The second way is none: there will be no trial."""
+        """Rule out the second way, so that there is no trial."""
         self._retry = _NEVER
 
     def is_second(self, now: float) -> bool:
-        """Which way to go this time."""
+        """Return True if the second way is to be taken this time."""
         if Trial.running is not self:
             return self.second
         with Trial.lock:
@@ -96,7 +96,7 @@ class Team:
 
     @classmethod
     def of(cls, path: str) -> Team | None:
-        """That of the OpenMP that the library at `path` was linked with; None if there is none."""
+        """Return the team of the OpenMP that the library at `path` is linked with, or None."""
         try:
             library = ctypes.PyDLL(path)  # the calls are too short to give up the interpreter for
             return cls(library.omp_get_max_threads, library.omp_set_num_threads)

@@ -82,7 +82,7 @@ def _levels(xp: Any, low: Any, high: Any, bits: int, signed: bool, narrow: bool)
 
 @kernel("QuantizeAndDequantizeV4Grad", fresh=True)
 def _gradient(node: KernelNode) -> Callable:
-    """What passes where the number is in the range; nothing goes to the range."""
+    """Return the gradient: `grad` where `x` is in the range, 0 elsewhere, and 0 for the range."""
     xp, axis = node.xp, node.attr("axis")
 
     def run(grad: Any, x: Any, low: Any, high: Any) -> tuple:

@@ -42,7 +42,7 @@ def _shown(array: np.ndarray, most: int) -> bytes:
 
 
 def _rows(array: np.ndarray, depth: int, limit: int) -> bytes:
-    """What is in the brackets of dimension `depth`: deeper ones stand in lines of their own."""
+    """Format the rows of dimension `depth`; those of deeper dimensions have lines of their own."""
     inner = array.ndim - 1
     gap = b"\n" * inner + b" " * (depth + 1) if inner else b" "
     count = len(array)

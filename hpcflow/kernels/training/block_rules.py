@@ -1,4 +1,4 @@
-"""How the rule of a training update runs: in blocks, on all cores, or compiled.
+"""Execution of the update rules of training: block by block, on all cores, or compiled.
 
 A rule is a sequence of ufuncs over whole arrays. Block by block its passes run in cache; where
 Numba is installed the sequence becomes one loop (`loops.compiling`), also for small arrays, whose
@@ -118,7 +118,7 @@ class _Work:
             self.rule(np, blocks, self.scalars, spare)
 
     def loop(self) -> tuple[compiling.Compiled, list] | None:
-        """The loop that does the same, and its scalars; None if there is none."""
+        """Return the compiled loop of the rule and its scalars; None if there is none."""
         dtype = self.arrays[0].dtype
         if not compiling.enabled() or any([a.dtype != dtype or not a.flags.c_contiguous
                                      or not a.flags.aligned for a in self.arrays]):
@@ -136,7 +136,7 @@ class _Work:
 
     def _traced_loop(self, steps: Steps | None,
                      numbers: tuple) -> tuple[compiling.Compiled, list] | None:
-        """As :meth:`loop`, where values of scalars decide."""
+        """Return the loop as :meth:`loop` does, if it depends on the scalars' values."""
         try:
             recorder, states = _traced(self.rule, self.arrays[0].dtype, self.states,
                                        self.scratch_count, self.scalars, steps, numbers)
@@ -202,8 +202,9 @@ def known_row_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: 
 
 def _traced(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, scalars: tuple,
             steps: Steps | None, numbers: tuple) -> tuple[_Recorder, list[_Traced]]:
-    """What `rule` does with `states` and a gradient, and what became of the states; the gradient is
-    the array after them, or what `steps` make of those after them and `numbers`."""
+    """Record the operations of `rule` on `states` and a gradient; return the record and the new
+    states. The gradient is the array after the states, or is computed by `steps` from the arrays
+    after them and `numbers`."""
     recorder, grad = _Recorder(dtype), f"a{states}"
     if steps is not None:
         grad = recorder.take(steps, states, numbers)
@@ -214,13 +215,13 @@ def _traced(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, sc
 
 
 def _program(recorder: _Recorder, states: list[_Traced], arrays: int) -> compiling.Program:
-    """What was taken down, as a loop over so many `arrays`."""
+    """Return the recorded operations as a loop over this number of `arrays`."""
     return _written(compiling.name_of(recorder.dtype), arrays, len(recorder.scalars),
                     tuple(recorder.steps), _stores(states))
 
 
 def _stores(states: list[_Traced]) -> tuple[tuple[str, str], ...]:
-    """The states that change, and the values that they get."""
+    """Return the states that change, and the names of their new values."""
     return tuple([(f"a{i}", t.name) for i, t in enumerate(states) if t.name != f"a{i}"])
 
 
@@ -228,11 +229,11 @@ _written = functools.lru_cache(maxsize=256)(compiling.Program)
 
 
 class _Untraceable(Exception):
-    """The rule does something that has no place in a loop."""
+    """An error: the rule does something that a loop cannot express."""
 
 
 class _Traced:
-    """Stands for an array: its present value has a name."""
+    """A stand-in for an array, which names its present value."""
 
     def __init__(self, name: str, dtype: np.dtype) -> None:
         self.name = name
@@ -240,7 +241,7 @@ class _Traced:
 
 
 class _Scalar:
-    """Stands for any number: good as an operand of a ufunc, and for arithmetic.
+    """A stand-in for any number: an operand of ufuncs and of arithmetic.
 
     ``of(scalars)`` is the number, once the scalars are known.
     """
@@ -290,14 +291,14 @@ class _Scalar:
 
 @functools.lru_cache(maxsize=256)
 def _inputs(name: str, dtype: np.dtype) -> int:
-    """How many arrays the ufunc takes."""
+    """Return the number of arrays that the ufunc takes."""
     if not compiling.supports(name, dtype.name):
         raise _Untraceable(name)
     return getattr(np, name).nin
 
 
 class _Recorder:
-    """Stands for the array module: its ufuncs take down what they are called with."""
+    """A stand-in for the array module, which records its ufuncs and their operands."""
 
     def __init__(self, dtype: np.dtype) -> None:
         self.dtype = dtype

@@ -1,4 +1,4 @@
-"""How the rule of a training update runs over some rows of its states, as one compiled loop.
+"""Compiled loops that apply the update rules of training to selected rows of their states.
 
 Without the loop the rows are copied, updated and put back, in rounds if some are repeated: a dozen
 calls of NumPy, which for the few rows that a step looks up take several times as long as the

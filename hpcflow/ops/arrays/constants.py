@@ -65,7 +65,7 @@ def _declared_shape(op: Operation) -> list[Dims]:
 
 
 def _default_shape(op: Operation) -> list[Dims]:
-    """What may be fed is the declared shape, which the default has to fit."""
+    """Return the declared shape, which a fed value has to fit, and so has the default."""
     declared = op._attrs["shape"]
     declared.assert_is_compatible_with(TensorShape(op.input_dims(0)))
     return [declared._dims]

@@ -136,7 +136,7 @@ register_op("TileGrad", "input: T; multiples: int32", "output: T", "T: type",
 
 @RegisterGradient("Tile")
 def _tile_grad(op: Operation, grad: Tensor) -> list:
-    """The sum over the copies: the gradient as [m0, d0, m1, d1, ...], summed over the m."""
+    """Gradient of Tile: reshaped to [m0, d0, m1, d1, ...] and summed over the copies, the m."""
     x, multiples = op.inputs
     known, dims = constant_value(multiples), x._dims
     if known is not None and dims is not None and sum(d is None for d in dims) <= 1:
@@ -197,7 +197,7 @@ def _padded_shape(op: Operation, sign: int = 1) -> list[Dims]:
 
 
 def _added(op: Operation, rank: int) -> list[int | None]:
-    """How much is added to each dimension, by paddings of which some are known."""
+    """Return the amount added to each dimension, None where the padding is unknown."""
     source = op.inputs[1].op
     if source.type != "Pack":
         return [None] * rank

@@ -104,7 +104,7 @@ def _slice_index(op: Operation) -> tuple | None:
 
 @RegisterGradient("Slice")
 def _slice_grad(op: Operation, grad: Tensor) -> list:
-    """The gradient surrounded by zeros."""
+    """Gradient of Slice: the gradient of the part, padded with zeros."""
     x, begin = op.inputs[:2]
     dims, part = known_dims(x), known_dims(op.outputs[0])
     start = constant_value(begin)
@@ -182,7 +182,7 @@ def _strided_dims(dims: tuple, kinds: list[str], entries: list) -> Dims:
 
 
 def _strided_dim(axis: int, dim: int | None, kind: str, entry: Any) -> list[int | None]:
-    """What is left of a dimension: nothing for a single element, else its new size."""
+    """Return a list with the size that is left of a dimension, empty for a single element."""
     if kind == SHRINK:
         if entry is not None and dim is not None and not -dim <= entry < dim:
             raise ValueError(f"slice index {entry} of dimension {axis} out of bounds. Its size is "
@@ -258,7 +258,7 @@ _INDEX_OF = {"Slice": _slice_index, "StridedSlice": _strided_slice_index}
 
 
 def _known_part(op: Operation) -> np.ndarray | None:
-    """The value of a slice: of a known value, or of the known dimensions of a shape."""
+    """Return the constant value of a slice of a constant, or of a partly known shape."""
     index = _INDEX_OF[op.type](op)
     if index is None:
         return None
@@ -440,7 +440,7 @@ def _bad_index(entry: Any) -> str:
 
 
 def _is_mask(index: Any) -> bool:
-    """Whether `index` is an array, a list or a tensor of booleans."""
+    """True if `index` is an array, a list or a tensor of booleans."""
     if hasattr(index, "graph"):
         return index.dtype.base_dtype.name == "bool"
     if isinstance(index, (list, tuple)):

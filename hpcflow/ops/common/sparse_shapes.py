@@ -1,4 +1,4 @@
-"""What shape functions and gradients of sparse ops share: checks of the three parts, and places."""
+"""Helpers of shape functions and gradients of sparse ops: checks of the three parts, positions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sparse_parts(op: Operation, first: int = 0) -> tuple[int | None, int | None]
 
 
 def new_sparse(rank: int | None) -> list[Dims]:
-    """The shapes of a result of which only the rank is known."""
+    """Return the shapes of the three parts of a sparse result, of which only the rank is known."""
     return [(None, rank), (None,), (rank,)]
 
 
@@ -35,7 +35,7 @@ def dense_dims(op: Operation, index: int) -> Dims:
 
 
 def column(places: TensorLike, index: int) -> Tensor:
-    """One column of a matrix of places."""
+    """Return one column of a matrix of indices."""
     return raw_ops.StridedSlice(places, [0, index], [0, index + 1], [1, 1], begin_mask=1,
                                 end_mask=1, shrink_axis_mask=2)
 
@@ -50,7 +50,7 @@ def int64(value: TensorLike) -> Any:
 
 
 def only_one(name: str, value: TensorLike, old_name: str, old_value: Any) -> Any:
-    """The argument that is given under its name or its older name.
+    """Return an argument that is given under its name or its deprecated name.
 
     Raises ``ValueError`` if both are, or none.
     """

@@ -1,4 +1,4 @@
-"""What shape and gradient functions ask about known shapes and values.
+"""Queries of shape and gradient functions about statically known shapes and values.
 
 What is known while the graph is built costs no nodes in a step.
 """

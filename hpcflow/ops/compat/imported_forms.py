@@ -55,7 +55,8 @@ def _is_main(k: Tensor) -> bool:
 
 
 def _align(attrs: dict[str, Any]) -> str:
-    """How the second version aligned the diagonals of a band, or what the third one says."""
+    """Return the alignment of the diagonals of a band: the third version's attribute, or the fixed
+    alignment of the second."""
     return attrs.get("align", b"LEFT_LEFT").decode()
 
 

@@ -90,7 +90,7 @@ def enable_resource_variables() -> None:
 
 
 def resource_variables_enabled() -> bool:
-    """Whether variables are resources where nobody says: see :func:`enable_resource_variables`."""
+    """True if variables are resources by default: see :func:`enable_resource_variables`."""
     return resources_by_default.enabled
 
 

@@ -46,7 +46,7 @@ class CondContext(ControlFlowContext):
         self._pivot = self._captured[pivot] = pivot
 
     def bring_control(self, op: Operation) -> Operation | None:
-        """What is in the same loop can be waited for as it is, also from inside a branch."""
+        """Return the operation to wait for instead of `op`: `op` itself within the same loop."""
         if loop_of(output_context(op)) is loop_of(self) or self.outer_context is None:
             return op
         return self.outer_context.bring_control(op)

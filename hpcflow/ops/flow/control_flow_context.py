@@ -51,12 +51,12 @@ class ControlFlowContext:
 
     @property
     def name(self) -> str:
-        """What messages call this context."""
+        """The name of this context in messages."""
         raise NotImplementedError
 
     @property
     def pivot(self) -> Tensor:
-        """What operations without inputs wait for."""
+        """The tensor that operations without inputs wait for."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ protobufs
@@ -123,7 +123,7 @@ class ControlFlowContext:
         raise NotImplementedError
 
     def _capture(self, tensor: Tensor) -> Tensor:
-        """Bring `tensor`, which is outside, inside."""
+        """Bring an outside `tensor` into this context."""
         raise NotImplementedError
 
     def _is_unanchored(self, op: Operation) -> bool:
@@ -160,12 +160,12 @@ def is_invariant(tensor: Tensor) -> bool:
 
 
 def is_loop_switch(op: Operation) -> bool:
-    """True for the Switch by which a loop variable goes on or leaves."""
+    """True if `op` is the Switch at which a loop variable enters the body or leaves the loop."""
     return op.type in SWITCH_TYPES and op.inputs[1].op.type == "LoopCond"
 
 
 def is_loop_merge(op: Operation) -> bool:
-    """True for the Merge at which a loop variable comes round."""
+    """True if `op` is the Merge of a loop variable: of its first and its next values."""
     return op.type in MERGE_TYPES and any(t.op.type in ENTER_TYPES for t in op.inputs)
 
 

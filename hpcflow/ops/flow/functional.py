@@ -202,7 +202,7 @@ class _Rows:
         return raw_ops.Sub(self.count, 1)
 
     def has(self, i: Tensor, reverse: bool) -> Tensor:
-        """Whether there is a row `i`, going forwards or backwards."""
+        """Return a boolean tensor: there is a row `i`, going forwards or backwards."""
         return raw_ops.GreaterEqual(i, 0) if reverse else raw_ops.Less(i, self.count)
 
     def read(self, i: TensorLike) -> Any:

@@ -1,4 +1,4 @@
-"""Functions: graphs of their own that operations call by name.
+"""Functions: graphs with arguments and results, which operations call by name.
 
 A function is kept as a ``FunctionDef``, the form in which graphs carry it. For the types and the
 static shapes of a call it becomes a :class:`Body`, a graph with inputs and outputs, from which the
@@ -108,7 +108,7 @@ def body_for(library: FunctionLibrary, function: Function, attrs: dict[str, Any]
 
 def cached(library: FunctionLibrary, key: tuple, attrs: dict[str, Any], dims: list[Dims],
            make: Callable[[], Any]) -> Any:
-    """What `make` returns, made once for the same key, attributes and shapes."""
+    """Return the result of `make`, called once for the same key, attributes and shapes."""
     values = tuple((k, to_proto(v).SerializeToString(deterministic=True))
                    for k, v in sorted(attrs.items()) if not k.startswith("_"))
     full = (*key, values, tuple(dims))
@@ -134,7 +134,7 @@ def body_graph(library: FunctionLibrary) -> Graph:
 
 
 def add_arguments(graph: Graph, dtypes: list, dims: list[Dims]) -> list[Tensor]:
-    """The inputs of a body."""
+    """Add the arguments of a body to its graph, and return their tensors."""
     inputs = []
     for i, (dtype, shape) in enumerate(zip(dtypes, dims, strict=True)):
         attrs = {"T": dtype.base_dtype, "index": i}
@@ -183,7 +183,7 @@ def _instantiate(graph: Graph, function: Function, attrs: dict[str, Any],
 
 
 def _input_map(function: Function, attrs: dict[str, Any], inputs: list[Tensor]) -> dict[str, Any]:
-    """By the names of the arguments, also to be waited for."""
+    """Map names of arguments, as inputs and as control inputs, to the tensors of a call."""
     found: dict[str, Any] = {}
     start = 0
     for arg in function.op_def.inputs:
@@ -216,8 +216,8 @@ class GradientBody(NamedTuple):
 
 
 class GradientHooks:
-    """What hpcflow.autodiff fills in: (outputs, inputs, gradients of the outputs) -> gradients of
-    the inputs, none of them None."""
+    """A hook that hpcflow.autodiff fills in: (outputs, inputs, gradients of the outputs) ->
+    gradients of the inputs, none of them None."""
 
     differentiate: Callable[[list[Tensor], list[Tensor], list[Tensor]], list[Tensor]]
 
@@ -267,7 +267,7 @@ def _gradient_body(library: FunctionLibrary, function: Function, attrs: dict[str
 
 
 def _call_shapes(op: Operation) -> list[Dims]:
-    """The shapes that the outputs of the body have."""
+    """Shape function of a call: return the shapes of the body's outputs."""
     found = callee(op.graph._library, op.type, op._attrs)
     if found is None:
         return [None] * len(op.outputs)
@@ -325,7 +325,7 @@ def call(function: Function, inputs: list[Tensor], name: str | None = None) -> O
 
 
 def as_func(op: Operation) -> Func:
-    """What the operation calls, as the value of an attribute."""
+    """Return the function that the operation calls, as the value of an attribute."""
     if op.type in CALL_TYPES:
         return op._attrs["f"]
     return Func(op.type, {k: v for k, v in op._attrs.items() if not k.startswith("_")})

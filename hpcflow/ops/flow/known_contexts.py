@@ -34,7 +34,7 @@ _TYPES = frozenset((*ENTER_TYPES, *EXIT_TYPES, *MERGE_TYPES, *SWITCH_TYPES, *_BA
 
 
 class Irregular(Exception):
-    """Operations that are no loop or conditional as they are built here."""
+    """An error: the operations do not form loops or conditionals of the known kind."""
 
 
 def recognize(graph: Graph, ops: list[Operation]) -> None:
@@ -47,7 +47,7 @@ importer.AFTERWARDS.append(recognize)
 
 
 class _Recognition:
-    """One import being looked at."""
+    """The recognition of the loops and conditionals of one import."""
 
     def __init__(self, graph: Graph, ops: list[Operation]) -> None:
         self.graph = graph
@@ -96,7 +96,7 @@ class _Recognition:
         return context
 
     def _around(self, op: Operation) -> ControlFlowContext | None:
-        """The innermost context of what `op` reads and waits for."""
+        """Return the innermost context among those of the inputs and control inputs of `op`."""
         found = self.base
         for tensor in op.inputs:
             if tensor.op.type not in _BACK_TYPES:
@@ -149,7 +149,7 @@ class _Recognition:
 
     def _switch_context(self, op: Operation,
                         around: ControlFlowContext | None) -> ControlFlowContext | None:
-        """What brings a value into one branch only is part of the branch."""
+        """Return the context of a Switch: the branch, if it brings a value into one branch only."""
         self.around[op] = around
         read = {t.value_index for t in op.outputs if t._consumers}
         if len(read) != 1 or _plain(op.inputs[0]) is _plain(op.inputs[1]):
@@ -167,7 +167,7 @@ class _Recognition:
         return self.branches[key]
 
     def _merged(self, op: Operation) -> ControlFlowContext | None:
-        """The context around the branches that meet."""
+        """Return the context of a Merge: that around the branches which it joins."""
         contexts = [self._tensor_context(t) for t in op.inputs]
         if len(contexts) == 2 and all(isinstance(c, CondContext) for c in contexts):
             a, b = contexts
@@ -181,8 +181,8 @@ class _Recognition:
         return shared
 
     def _set_pivots(self) -> None:
-        """The pivot of a branch is an operation that runs when it is taken: the first, or the
-        Identity of the predicate."""
+        """Set the pivots of branches: operations that run if a branch is taken, preferably the
+        Identity of its predicate."""
         first: dict[CondContext, Operation] = {}
         for op, context in self.found.items():
             if isinstance(context, CondContext) and op.outputs and op.type not in _TYPES:
@@ -195,7 +195,7 @@ class _Recognition:
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    """What `tensor` is a copy of."""
+    """Return the tensor that `tensor` is a copy of, through all identities."""
     while tensor.op.type in _IDENTITIES and not tensor.op.inputs[0].dtype._is_ref_dtype:
         tensor = tensor.op.inputs[0]
     return tensor
@@ -210,7 +210,7 @@ def _is_pivot(op: Operation) -> bool:
 
 
 def _protect(op: Operation, context: ControlFlowContext | None) -> None:
-    """What is inside a loop or a branch may have no value, or many, to fetch or to feed."""
+    """Forbid to fetch or feed `op` in a loop or a branch, where tensors have no value, or many."""
     if op.type in EXIT_TYPES and context is not None:
         context = context.outer_context
     if context is not None:
@@ -259,7 +259,7 @@ def _variable(loop: WhileContext, enter: Operation) -> LoopVariable:
 
 
 def _only(tensor: Tensor, types: tuple[str, ...]) -> Operation | None:
-    """The one reader of such a type, or None."""
+    """Return the only reader of this type, or None."""
     found = [op for op in tensor._consumers if op.type in types]
     return found[0] if len(found) == 1 else None
 

@@ -1,4 +1,4 @@
-"""What kind of control flow an operation is (``python.ops.control_flow_util``)."""
+"""Kinds of control flow operations (``python.ops.control_flow_util``)."""
 
 from __future__ import annotations
 

@@ -93,13 +93,13 @@ register_op("Abort", attrs='error_msg: string = ""; exit_without_error: bool = f
 
 @register_constant_value("Enter")
 def _enter_value(op: Operation) -> Any:
-    """What a loop reads from outside is the same in all iterations."""
+    """Return the constant value of a loop invariant, which is the same in all iterations."""
     return constant_value(op.inputs[0]) if op.attr("is_constant") else None
 
 
 @register_constant_value("Switch")
 def _switch_value(op: Operation) -> Any:
-    """On the side that is alive."""
+    """Return the constant value of a Switch: that of its input, on the side that is taken."""
     return constant_value(op.inputs[0])
 
 

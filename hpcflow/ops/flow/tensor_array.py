@@ -237,7 +237,7 @@ class TensorArray:
 
 
 class _Elements:
-    """What is known of the elements, shared by all objects that stand for one array."""
+    """The common shape of the elements, shared by all objects that stand for one array."""
 
     def __init__(self, infer: bool, shape: ShapeLike | None) -> None:
         self.infer = infer
@@ -262,7 +262,7 @@ def _check_handle(handle: Tensor | int, **others: Any) -> None:
 
 
 def _common(lengths: np.ndarray | None) -> int | None:
-    """The number that all lengths are, if they are known and equal."""
+    """Return the length that all elements have; None if lengths are unknown or differ."""
     if lengths is None or not lengths.size or (lengths != lengths[0]).any():
         return None
     return int(lengths[0])

@@ -42,7 +42,7 @@ class LoopVariable:
 
     @property
     def next(self) -> Tensor:
-        """What the body gives as the next value."""
+        """The next value of the variable, which the body computes."""
         return self.merge.op.inputs[1].op.inputs[0]
 
 
@@ -141,7 +141,7 @@ class WhileContext(ControlFlowContext):
             self.predicate = raw_ops.LoopCond(pred)
 
     def split(self, variable: LoopVariable) -> None:
-        """Let the variable go on into the body, or out of the loop."""
+        """Add the Switch by which the variable enters the body or leaves the loop."""
         first = self.variables and variable is self.variables[0]
         with current(self):
             variable.leaves, variable.stays = switch(variable.merge, self.predicate)
@@ -164,7 +164,7 @@ class WhileContext(ControlFlowContext):
     # ------------------------------------------------------------ from outside
 
     def _enter(self, tensor: Tensor, is_constant: bool) -> Tensor:
-        """Enter is built around the loop, so that its input is brought as far as there."""
+        """Build an Enter in the context around the loop, to which its input is brought first."""
         by_reference = tensor.dtype._is_ref_dtype and is_constant
         op_type = raw_ops.RefEnter if by_reference else raw_ops.Enter
         options = {"frame_name": self.name, "is_constant": is_constant,
@@ -206,7 +206,7 @@ class WhileContext(ControlFlowContext):
         return token
 
     def _is_unanchored(self, op: Operation) -> bool:
-        """Invariants are there in every iteration, also when there is no next one."""
+        """True if all sources of `op` are loop invariants, which outlast the last iteration."""
         sources = [t.op for t in op.inputs] + op.control_inputs
         return all(s.outputs and self._is_invariant(s.outputs[0]) for s in sources)
 

@@ -218,12 +218,12 @@ class _Loop:
 
 
 def _is_one_of_each(result: Tensor | Sequence[Any], structure: list) -> bool:
-    """Whether the body returned a container with an entry per loop variable."""
+    """True if the body returned a container with an entry per loop variable."""
     return isinstance(result, (list, tuple)) and _matches(structure, result)
 
 
 def _as_sequence(result: Tensor | Sequence[Any], structure: list) -> list:
-    """What the body returned as a list with one entry per loop variable."""
+    """Return the body's results as a list with one entry per loop variable."""
     if not isinstance(result, (list, tuple)):
         return [result]
     if len(structure) == 1 and nest.is_nested(structure[0]) and not _matches(structure, result):
@@ -272,7 +272,7 @@ def _check_invariant(enter: Tensor, dims: Dims, following: Tensor) -> None:
 
 def _limited(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: Any,
              limit: TensorLike, same_structure: bool, **options: Any) -> Any:
-    """The loop with a counter as one more variable."""
+    """Build the loop with a counter of iterations as a further variable."""
     limit = convert_to_tensor(limit, name="maximum_iterations")
     if limit.get_shape().ndims not in (None, 0):
         raise ValueError("while_loop: maximum_iterations must be a scalar, got shape "

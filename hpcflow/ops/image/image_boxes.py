@@ -43,7 +43,7 @@ def _selected_shape(op: Operation) -> list[Dims]:
 
 
 def _padded_shape(op: Operation) -> list[Dims]:
-    """What is selected, padded to the limit if that is asked for, and how many there are."""
+    """Return the shapes of the chosen boxes, padded to the limit if asked, and of their count."""
     chosen = _selected_shape(op)
     limit = known_number(op, 2)
     if op.attr("pad_to_max_output_size") and limit is not None:

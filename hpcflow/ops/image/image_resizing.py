@@ -46,7 +46,7 @@ def _like_original_shape(op: Operation) -> list[Dims]:
 
 
 def _boxes(op: Operation, first: int) -> int | None:
-    """How many boxes there are, by the inputs `first` (boxes) and the next one (their images)."""
+    """Return the number of boxes, from the inputs `first` (boxes) and the next (their images)."""
     boxes = with_rank(op.input_dims(first), 2, "boxes")
     merge_dims(boxes, (None, 4))
     images = with_rank(op.input_dims(first + 1), 1, "box_ind")
@@ -114,7 +114,7 @@ def _grid(op: Operation) -> dict[str, bool]:
 
 
 def _register_smooth(op_type: str) -> None:
-    """Resizing is linear; its gradient is its transpose, and has it as gradient."""
+    """Register the gradients of a linear resizing and of its gradient, each other's transposes."""
 
     @RegisterGradient(op_type)
     def _resize_grad(op: Operation, grad: Tensor) -> tuple:

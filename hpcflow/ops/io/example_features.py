@@ -73,7 +73,7 @@ class FixedLenSequenceFeature(NamedTuple):
 
 
 class _Plan:
-    """What to ask of a parsing op: keys, dtypes, shapes and defaults, in the order of keys."""
+    """The arguments of a parsing op: keys, dtypes, shapes and defaults, in the order of keys."""
 
     def __init__(self, features: dict[str, Any] | None, allowed: tuple[type, ...]) -> None:
         self.sparse: dict[str, Any] = {}  # key -> dtype

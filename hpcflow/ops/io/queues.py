@@ -279,7 +279,7 @@ def _selected(index: TensorLike, handles: list[Tensor]) -> Tensor:
 
 
 def _most_specific(shapes: tuple[TensorShape, ...]) -> TensorShape:
-    """What all `shapes` have in common."""
+    """Return the most specific shape that is compatible with all `shapes`."""
     known = [s._dims for s in shapes]
     ranks = {None if d is None else len(d) for d in known}
     if None in ranks or len(ranks) > 1:

@@ -105,7 +105,7 @@ class ReaderBase:
 
     @property
     def supports_serialize(self) -> bool:
-        """Whether :meth:`serialize_state` works."""
+        """True if :meth:`serialize_state` works."""
         return self._supports_serialize
 
     def read(self, queue: Any, name: str | None = None) -> ReaderRead:

@@ -76,12 +76,12 @@ class StagingArea:
 
     @property
     def capacity(self) -> int:
-        """How many elements fit; 0 stands for any number."""
+        """The largest number of elements; 0 means unlimited."""
         return self._capacity
 
     @property
     def memory_limit(self) -> int:
-        """How many bytes fit; 0 stands for any number."""
+        """The largest number of bytes; 0 means unlimited."""
         return self._memory_limit
 
     def put(self, values: TensorLike, name: str | None = None) -> Operation:

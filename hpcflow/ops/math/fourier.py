@@ -26,7 +26,7 @@ _SUFFIX = {1: "", 2: "2D", 3: "3D"}
 
 
 def transformed_axes(op: Operation) -> int:
-    """How many of the last dimensions an op transforms."""
+    """Return the number of last dimensions that an op transforms."""
     return int(op.type[-2]) if op.type[-1] == "D" else 1
 
 
@@ -135,7 +135,7 @@ def _resized(x: Tensor, sizes: TensorLike, rank: int) -> Tensor:
 
 
 def _register_real(rank: int) -> None:
-    """Half of a spectrum stands for all of it: the other half are the conjugates."""
+    """Register gradients of real transforms, whose half spectra stand for the conjugates too."""
     suffix = _SUFFIX[rank]
 
     @RegisterGradient(f"RFFT{suffix}")
@@ -160,8 +160,8 @@ def _shaped(grad: Tensor, like: Tensor) -> Tensor:
 
 
 def _multiplicity(lengths: TensorLike, like: Tensor) -> Tensor:
-    """How often each column of half a spectrum occurs in the whole: 1, 2, ..., 2 and, if the
-    length is even, 1."""
+    """Return the multiplicity of each column of half a spectrum in the whole: 1, 2, ..., 2 and, if
+    the length is even, 1."""
     backwards = raw_ops.ReverseV2(lengths, np.array([0], np.int32))
     last = raw_ops.Reshape(raw_ops.Slice(backwards, [0], [1]), np.array([], np.int32))
     count = raw_ops.Add(raw_ops.FloorDiv(last, np.int32(2)), np.int32(1))

@@ -191,7 +191,7 @@ RegisterGradient("SegmentMax")(_segment_extremum_grad)
 
 @RegisterGradient("SegmentProd")
 def _segment_prod_grad(op: Operation, grad: Tensor) -> tuple:
-    """By one element: the product of the others, found without dividing by zero.
+    """Gradient of SegmentProd: for each element the product of the others, without dividing by 0.
 
     It is the product of all elements that are not zero, divided by this one if it is not zero
     either; or zero if another element is.
@@ -280,7 +280,7 @@ def _sparse_segment_sqrt_n_grad(op: Operation, grad: Tensor) -> tuple:
 
 @RegisterGradient("SparseSegmentMeanGrad")
 def _sparse_segment_mean_grad_grad(op: Operation, grad: Tensor) -> tuple:
-    """The op is linear in the gradient it spreads; its transpose is the mean itself."""
+    """Gradient of SparseSegmentMeanGrad, which is linear: its transpose, the mean."""
     return raw_ops.SparseSegmentMean(grad, op.inputs[1], op.inputs[2]), None, None, None
 
 
@@ -299,7 +299,7 @@ def _sparse_segment_sqrt_n_grad_grad(op: Operation, grad: Tensor) -> tuple:
 
 def _dense(value: IndexedSlices, dtype: DType | None = None, name: str | None = None,
            as_ref: bool = False) -> Any:
-    """The conversion of IndexedSlices: the rows added up where they belong."""
+    """Convert IndexedSlices to a dense tensor: add the rows at their indices."""
     del as_ref
     if dtype is not None and not dtype.is_compatible_with(value.dtype):
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with "
@@ -426,7 +426,7 @@ def _divided(total: Tensor, divisor: Tensor, name: str) -> Tensor:
 
 
 def _segment_sizes(data: Tensor, ids: Tensor, num_segments: TensorLike) -> Tensor:
-    """How many elements each segment has, at least 1, in a shape that divides the segments."""
+    """Return the number of elements in each segment, at least 1, in a shape that divides sums."""
     dtype = data.dtype.base_dtype
     ones = raw_ops.Cast(raw_ops.OnesLike(ids), DstT=dtype)
     sizes = raw_ops.Maximum(raw_ops.UnsortedSegmentSum(ones, ids, num_segments),

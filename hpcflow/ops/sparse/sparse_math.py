@@ -55,7 +55,7 @@ def _add_grad_shape(op: Operation) -> list[Dims]:
 
 
 def _extremum_shape(op: Operation) -> list[Dims]:
-    """That shapes differ is an error of the step."""
+    """Return the shapes of an elementwise extremum; a step fails if the operands' shapes differ."""
     ranks = {sparse_parts(op, i)[1] for i in (0, 3)} - {None}
     return new_sparse(ranks.pop() if len(ranks) == 1 else None)[:2]
 
@@ -74,14 +74,14 @@ register_op("SparseSparseMinimum", _TWO, "output_indices: int64; output_values: 
 
 @RegisterGradient("SparseAdd")
 def _add_grad(op: Operation, _: object, grad: Tensor, __: object) -> tuple:
-    """What stands in the sum has the gradient there; what the threshold removed has none."""
+    """Return the gradient of a sparse sum: none for the entries that the threshold removed."""
     a, b = raw_ops.SparseAddGrad(grad, op.inputs[0], op.inputs[3], op.outputs[0])
     return None, a, None, None, b, None, None
 
 
 @RegisterGradient("SparseAddGrad")
 def _add_grad_grad(op: Operation, a_grad: Any, b_grad: Any) -> tuple:
-    """The op picks elements of the sum: its gradient puts them back, and adds up."""
+    """Gradient of SparseAddGrad, which picks elements of the sum: put them back, and add."""
     _, a_indices, b_indices, sum_indices = op.inputs
     back = None
     for indices, grad in ((a_indices, a_grad), (b_indices, b_grad)):
@@ -238,7 +238,8 @@ def _swapped(x: TensorLike) -> Tensor:
 
 @RegisterGradient("SparseTensorDenseMatMul")
 def _matmul_grad(op: Operation, grad: Tensor) -> tuple:
-    """b gets op(a)ᴴ grad; each element of a the product of the two rows that it joins."""
+    """Gradient of SparseTensorDenseMatMul: op(a)ᴴ grad for b; for each element of a the product of
+    the two rows that it joins."""
     indices, values, shape, b = op.inputs
     adjoint_a, adjoint_b = op.attr("adjoint_a"), op.attr("adjoint_b")
     b_grad = raw_ops.SparseTensorDenseMatMul(indices, values, shape, grad, adjoint_a=not adjoint_a)

@@ -29,7 +29,7 @@ def _one_shape(op: Operation) -> list[Dims]:
 
 
 def _rows(op: Operation) -> int | None:
-    """How many sparse tensors one stands for: the size of its first dimension."""
+    """Return the number of sparse tensors that one is split into: its first dimension's size."""
     rank = sparse_parts(op)[1]
     if rank is not None and rank < 2:
         raise ValueError(f"the rank of the sparse tensors must be at least 2, but is {rank}")

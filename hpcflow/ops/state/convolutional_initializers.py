@@ -1,4 +1,4 @@
-"""Initializers of convolutions that keep the lengths of what they are given (arXiv:1806.05393)."""
+"""Orthogonal initializers of convolutions, which preserve norms (arXiv:1806.05393)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ConvolutionDeltaOrthogonal", "ConvolutionOrthogonal1D", "Convolution
 
 
 class _Orthogonal(Initializer):
-    """What they share: orthogonal matrices, checks of shapes."""
+    """The base of the orthogonal initializers: orthogonal matrices, checks of shapes."""
 
     def __init__(self, gain: float = 1.0, seed: int | None = None,
                  dtype: Any = dtypes.float32) -> None:
@@ -88,7 +88,7 @@ class _ConvolutionOrthogonal(_Orthogonal):
         return raw_ops.Reshape(raw_ops.Pack(every), np.array(dims, np.int32))
 
     def _block(self, channels: int, dtype: DTypeLike) -> dict[tuple[int, ...], Any]:
-        """At each corner the product of a projection, or of what it leaves, per dimension."""
+        """Return a window of 2 in each dimension, of products of projections and complements."""
         unit = constant(np.eye(channels), dtype)
         pairs = []
         for _ in range(self.rank):
@@ -102,7 +102,7 @@ class _ConvolutionOrthogonal(_Orthogonal):
         return block
 
     def _projection(self, channels: int, dtype: DTypeLike) -> Tensor:
-        """Onto a random subspace: about half of the columns of an orthogonal matrix."""
+        """Return a projection onto about half of the columns of an orthogonal matrix, at random."""
         matrix = self._matrix(channels, dtype)
         drawn = random_ops.random_normal([channels], dtype=dtype, seed=self.seed)
         chosen = raw_ops.Cast(raw_ops.Greater(drawn, constant(0, dtype)), DstT=dtype)

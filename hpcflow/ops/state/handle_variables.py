@@ -68,7 +68,7 @@ class ResourceVariable(Variable):
         return value
 
     def _beside(self) -> Any:
-        """Place what is made by the variable; a function holds no operation to be placed by."""
+        """Context manager that colocates operations with the variable, except inside functions."""
         graph = get_default_graph()
         if graph is not self._variable.graph:
             return contextlib.nullcontext()
@@ -221,7 +221,7 @@ class ResourceVariable(Variable):
 
 
 class UnreadVariable(ResourceVariable):
-    """What a change of a variable gives: the variable, read or changed again after the change.
+    """The result of changing a variable: the variable, read or changed again after the change.
 
     Its ``op`` and ``name`` are those of the change.
     """
@@ -281,8 +281,8 @@ class UnreadVariable(ResourceVariable):
 
 
 def updated(op_type: str, states: list, *args: Any, **attrs: Any) -> Operation:
-    """The operation of `op_type`, a training update on references, or the one that does the same
-    by handles; `states` are the variables that it changes, all of one kind."""
+    """Return the training update of `op_type`, by references or by handles as `states` are;
+    `states` are the variables that it changes, all of one kind."""
     if getattr(states[0], "_is_by_handle", False):
         handles = [s.handle for s in states]
         made: Operation = getattr(raw_ops, f"Resource{op_type}")(*handles, *args, **attrs)

@@ -42,12 +42,12 @@ def reading_no_uninitialized(value: Tensor, name: str) -> Tensor:
 
 
 def _of(new: dict[Operation, Operation], tensor: Tensor) -> Tensor:
-    """What takes the place of `tensor`."""
+    """Return the replacement of `tensor`, or `tensor` itself."""
     return new[tensor.op].outputs[tensor.value_index] if tensor.op in new else tensor
 
 
 def _ancestors(last: Operation) -> list[Operation] | None:
-    """What `last` depends on, each operation after those before it; None if there are loops."""
+    """Return the operations that `last` depends on, in topological order; None if they loop."""
     ordered: list[Operation] = []
     seen = {last}
     stack = [(last, iter(_before(last)))]
@@ -66,7 +66,8 @@ def _ancestors(last: Operation) -> list[Operation] | None:
 
 
 def _before(op: Operation) -> list[Operation]:
-    """What may be replaced before `op`: nothing if it asks about, or changes, a variable itself."""
+    """Return the operations before `op` that may be replaced; none if `op` queries or changes a
+    variable itself."""
     if op.type in _ASKING or _reads_if_initialized(op):
         return []
     if op.type not in _OF_VALUES and any(arg.is_ref for arg in op.op_def.inputs):
@@ -92,7 +93,7 @@ def _known_variables() -> dict[Operation, Any]:
 
 
 def _again(op: Operation, new: dict[Operation, Operation], name: str) -> Operation:
-    """The operation, after others."""
+    """Copy an operation, with replaced control inputs and the given name."""
     waits = [new.get(c, c) for c in op.control_inputs]
     with name_scope(None), control_dependencies(waits), device(op.device or None):
         return op.graph.create_op(

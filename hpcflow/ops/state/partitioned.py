@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 
 class PartitionInfo(NamedTuple):
-    """What an initializer of a slice is told: the whole shape and where the slice begins."""
+    """The arguments of a slice's initializer: the whole shape, and the offset of the slice."""
 
     full_shape: list[int]
     var_offset: list[int]

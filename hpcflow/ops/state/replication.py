@@ -1,6 +1,6 @@
-"""How copies of a variable would be kept alike, where programs say so.
+"""Modes of synchronization and aggregation of variables, accepted for compatibility.
 
-There is one copy of every variable here, which its task keeps: these words are kept with the
+There is one copy of every variable here, which its task keeps: the modes are kept with the
 variable, and decide whether it is trained.
 """
 
@@ -12,7 +12,7 @@ __all__ = ["VariableAggregation", "VariableSynchronization"]
 
 
 class VariableSynchronization(enum.Enum):
-    """When copies of a variable are made alike."""
+    """The times at which copies of a variable are synchronized."""
 
     AUTO = 0
     NONE = 1
@@ -21,7 +21,7 @@ class VariableSynchronization(enum.Enum):
 
 
 class VariableAggregation(enum.Enum):
-    """How the values of copies are made one."""
+    """The methods of combining the values of a variable's copies."""
 
     NONE = 0
     SUM = 1

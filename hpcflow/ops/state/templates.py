@@ -40,7 +40,7 @@ def make_template(name_: str, func_: Callable, create_scope_now_: bool = False,
 
 
 class Template:
-    """What :func:`make_template` returns: call it like the function."""
+    """A function with shared variables, from :func:`make_template`: call it like the function."""
 
     def __init__(self, name: str, func: Callable, create_scope_now: bool = False,
                  unique_name: str | None = None, custom_getter: Callable | None = None) -> None:
@@ -129,7 +129,7 @@ class Template:
         return self._made(GraphKeys.LOCAL_VARIABLES)
 
     def _made(self, key: str) -> list:
-        """What is in a collection below the scope."""
+        """Return the items of a collection below the template's scope."""
         if self._variable_scope is None:
             return []
         return get_collection(key, re.escape(self._variable_scope.name) + "/")

@@ -1,4 +1,4 @@
-"""What counts as a tensor (``python.framework.ops``), for packages that ask with isinstance."""
+"""Types that count as tensors (``python.framework.ops``), for packages that ask with isinstance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What variables let read and change of their rows and elements."""
+"""Reading and updating rows and elements of variables."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class VariableScope:
 
     @property
     def reuse(self) -> Reuse:
-        """Whether variables are reused."""
+        """The reuse mode of variables: True, False or AUTO_REUSE."""
         return self._reuse
 
     @property

@@ -110,7 +110,7 @@ class VariableStore:
                   partitioner: Callable | None = None, validate_shape: bool = True,
                   use_resource: bool | None = None, constraint: Callable | None = None,
                   synchronization: Any = None, aggregation: Any = None) -> Any:
-        """What the innermost getter does."""
+        """Return the variable, found or made: the innermost getter."""
         reuse = None if reuse is AUTO_REUSE else reuse
         dtype = dtypes.as_dtype(dtype).base_dtype
         is_scalar = shape is not None and as_shape(shape).ndims == 0
@@ -239,7 +239,7 @@ class VariableStore:
 
 
 def _takes_nothing(initializer: InitializerLike) -> bool:
-    """Whether `initializer` is a function that gives a value without being told a shape."""
+    """True if `initializer` is a function that can be called without a shape."""
     if initializer is None or isinstance(initializer, type) or not callable(initializer):
         return False
     try:
@@ -292,7 +292,7 @@ def _add_regularization(regularizer: Callable, variable: Variable | PartitionedV
 
 
 def _takes_partition(initializer: Callable) -> bool:
-    """Whether an initializer wants to be told of partitions even where there are none."""
+    """True if an initializer requires the argument `partition_info`, even without partitions."""
     try:
         parameter = inspect.signature(initializer).parameters.get("partition_info")
     except (TypeError, ValueError):  # it does not say

@@ -200,7 +200,7 @@ class Variable(RowsOfVariable):
 
     @property
     def trainable(self) -> bool:
-        """Whether optimizers change the variable unless they are told which ones."""
+        """True if optimizers change the variable by default."""
         return any(v is self for v in self.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES))
 
     @property
@@ -210,12 +210,12 @@ class Variable(RowsOfVariable):
 
     @property
     def synchronization(self) -> VariableSynchronization:
-        """What was said when it was made."""
+        """The synchronization mode given when the variable was made."""
         return self._synchronization
 
     @property
     def aggregation(self) -> VariableAggregation:
-        """What was said when it was made."""
+        """The aggregation mode given when the variable was made."""
         return self._aggregation
 
     @property
@@ -410,7 +410,7 @@ _VARIABLE_DEF, _USE_RESOURCE = 6, 11  # places among the arguments of Variable
 
 
 def _is_by_handle(args: tuple, keywords: dict) -> bool:
-    """Whether the arguments of Variable ask for one that is kept by a resource handle."""
+    """True if the arguments of Variable ask for one that is kept by a resource handle."""
     definition = args[_VARIABLE_DEF] if len(args) > _VARIABLE_DEF else keywords.get("variable_def")
     if definition is not None:
         return getattr(definition, "is_resource", False)
@@ -422,7 +422,7 @@ def _is_by_handle(args: tuple, keywords: dict) -> bool:
 
 
 class _Default:
-    """What holds for variables of which nobody says whether they are resources."""
+    """The default kind of variables: resource variables if `enabled`."""
 
     enabled = False
 

@@ -44,7 +44,7 @@ def _sparse_shapes(op: Operation) -> list[Dims]:
 
 
 def _scalar_behind_handle(op: Operation) -> list[Dims]:
-    """No outputs; a step is one number."""
+    """Shape function: no outputs; the step number is a scalar."""
     with_rank(op.input_dims(1), 0, "the step")
     return []
 
@@ -74,7 +74,7 @@ not_differentiable(
 
 
 class ConditionalAccumulatorBase:
-    """What the accumulators share.
+    """The base class of gradient accumulators.
 
     A gradient is added with the number of the step it was computed in; one that is older than the
     accumulator's own step number is dropped. Taking the average waits until enough gradients have

@@ -1,4 +1,4 @@
-"""What all data sets have in common, and what the iterators of one pass over them share."""
+"""The base of all data sets, and the state that the iterators of one pass over them share."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Dataset:
         return self._pass(run)
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        """What ``iterate`` returns; subclasses say it."""
+        """Return the iterator of ``iterate``; subclasses implement it."""
         raise NotImplementedError
 
 
@@ -69,7 +69,7 @@ class Waiter(Protocol):
 
 
 class _Shared:
-    """What all parts of a pass have in common."""
+    """The state that all parts of a pass share."""
 
     def __init__(self) -> None:
         self.cancelled = False

@@ -27,7 +27,7 @@ def ending(function: Callable[..., tuple]) -> Callable[..., tuple]:
 
 
 class MapDataset(Derived):
-    """What a function returns for each element."""
+    """A data set of the results of a function of each element."""
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
                  function: Function) -> None:
@@ -158,7 +158,7 @@ class Interleaved:
 
 
 class ScanDataset(Derived):
-    """What a function of the state and the element returns besides the next state."""
+    """A data set of what a function of the state and the element returns besides the next state."""
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
                  function: Function, initial: tuple) -> None:

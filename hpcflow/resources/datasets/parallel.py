@@ -103,7 +103,8 @@ class Ahead:
 
 
 class ParallelMapDataset(Derived):
-    """What a function returns for each element, in their order; several calls at a time."""
+    """A data set of the results of a function of each element, in their order; several calls at a
+    time."""
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
                  function: Function, count: int) -> None:
@@ -230,7 +231,7 @@ class Abreast:
                 self._changed.notify_all()
 
     def _judge(self) -> None:
-        """After some calls in other threads: are these worth it?"""
+        """Decide, after some calls in other threads, whether these are worth it."""
         self._left -= 1
         if self._left == 0:
             are_short = self._seconds < tuning.CALL_SHORT_SECONDS * tuning.CALL_TRIALS

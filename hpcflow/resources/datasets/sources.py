@@ -101,7 +101,7 @@ class RandomDataset(Dataset):
 
 
 class GeneratorDataset(Dataset):
-    """What calls of ``next(state)`` return, until one is out of range.
+    """A data set of what calls of ``next(state)`` return, until one is out of range.
 
     Args:
         begin: makes the state of a pass.

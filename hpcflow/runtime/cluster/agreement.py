@@ -1,4 +1,4 @@
-"""What the tasks of a step have to agree on, checked before its first run."""
+"""Checks, before the first run of a step, that its tasks agree on their settings and edges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADVICE = {
 
 
 def settings() -> dict[str, Any]:
-    """What must be the same on all ranks."""
+    """Return the settings that must be the same on all ranks."""
     return {"version": __version__, "chunk_bytes": chunk_bytes(), "byte_order": sys.byteorder}
 
 
@@ -37,7 +37,8 @@ def check_settings(theirs: dict[str, Any], source: int, rank: int) -> None:
 
 
 def digests(executable: Executable) -> Digests:
-    """What this part of a step takes its edges to be."""
+    """Return digests of the edges of this part of a step, by peer: of those that arrive and of
+    those that leave."""
     incoming = _by_peer([*executable.recvs, *executable.loop_recvs])
     outgoing = _by_peer([*executable.sends, *executable.loop_sends])
     return {peer: [_digest(incoming.get(peer, [])), _digest(outgoing.get(peer, []))]

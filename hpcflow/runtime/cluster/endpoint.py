@@ -249,7 +249,7 @@ class Endpoint:
             take(step_id, source, payload)
 
     def _on_start(self, source: int, payload: bytes) -> None:
-        """The start of a step that has a time limit."""
+        """Start a step that has a time limit: the handler of its message."""
         deadline = time.monotonic() + wire.parts_of(payload)[0]["timeout"]
         _, _, plan, lane, step_id = wire.unpack(payload)
         self._start_soon(source, plan, lane, step_id, deadline)
@@ -499,8 +499,8 @@ def _gone(source: int, plan: int) -> CancelledError:
 
 
 def _notes(step: Step) -> dict[str, Any] | None:
-    """What a part of a step has to say besides that it is done: what it waited for when it was
-    stopped, and what it has done to queues, for the case that the step fails."""
+    """Return the notes that a part of a step adds when it is done, or None: what it waited for when
+    it was stopped, and what it has done to queues, for the case that the step fails."""
     notes: dict[str, Any] = {}
     if step.lane.stopped_at:
         notes["waits"] = [step.lane.stopped_at]

@@ -240,7 +240,7 @@ class Lane:
                 self._spare = self._make_step()
 
     def begin(self, step: Step) -> None:
-        """`step` uses this lane from now on."""
+        """Let `step` use this lane from now on."""
         self.step = step
         self.stopped_at = None
         if self.tagged is not None:
@@ -251,7 +251,7 @@ class Lane:
             self._inbox.begin()
 
     def end(self) -> None:
-        """The step is over: nothing of it is kept, but for what its master may not accept."""
+        """End the use by a step: nothing of it is kept, but for what its master may not accept."""
         if self.tagged is not None:
             self.tagged.end()
         self._over = self.step if self.step is not None and self.step.effects else None
@@ -272,7 +272,8 @@ class Lane:
             self.on_failure(step)
 
     def last_transfers(self, ranks: Iterable[int], tasks: Iterable[str]) -> list[str]:
-        """What has passed last between this rank and `ranks` and those of `tasks`."""
+        """Return descriptions of the last transfers between this rank and `ranks` and those of
+        `tasks`."""
         return self.transfers.describe([*ranks, *(self.ranks[task] for task in tasks)])
 
     # ------------------------------------------------------------ receiving
@@ -315,7 +316,7 @@ class Lane:
         return _Slot(slot, self._taker(index, item, buffer))
 
     def _taker(self, index: int, item: Item, buffer: np.ndarray) -> Any:
-        """What a message of edge `index` is given to."""
+        """Return the callback that takes the messages of edge `index`."""
         edge: Edge = self.executable.recvs[index]
         if edge.is_control:
             return partial(self._control_arrived, index, item)
@@ -352,7 +353,7 @@ class Lane:
         return arrived
 
     def _buffer_for(self, edge: Edge) -> np.ndarray:
-        """What the messages of `edge` are received into."""
+        """Return the buffer that the messages of `edge` are received into."""
         if not edge.nbytes:
             return np.empty(1 if edge.is_control else tuning.LANE_INLINE_BYTES, np.uint8)
         shared = self._inbox.buffer(edge) if self._inbox is not None else None

@@ -262,7 +262,7 @@ class DistributedStep:
         return run
 
     def give_back(self, lane: _OpenLane) -> None:
-        """Another run may use `lane`: nothing is under way on it."""
+        """Let another run use `lane`, on which nothing is under way."""
         lane.lane.end()
         lane.lane.on_failure = None  # it refers to the run
         self._free.append(lane)
@@ -284,8 +284,8 @@ class DistributedStep:
 
 
 class _OpenLane:
-    """A lane on all tasks of a step, by its number; what never changes between steps is made
-    once, and the next run while nobody waits for it."""
+    """A lane on all tasks of a step, by its number; what never changes between steps is made once,
+    and the next run is made while nobody waits for it."""
 
     __slots__ = ("number", "lane", "owner", "key", "spare", "_spare_maker", "_asked", "_closed",
                  "__weakref__")  # fmt: skip
@@ -376,7 +376,8 @@ class Execution:
                 self.rank_lost(rank, endpoint.lost_error(rank))
 
     def finished(self) -> bool:
-        """True when every part is done; of a failed step, or when some part cannot drain."""
+        """True when every part is done, or when the step has failed and the time to drain it is
+        over."""
         return self.remaining == 0 or (
             self.failed and time.monotonic() > self._failed_at + tuning.STEP_DRAIN_SECONDS)
 
@@ -464,7 +465,7 @@ class Execution:
         self.done(source)
 
     def done(self, source: int) -> None:
-        """The part at rank `source` is done, and there is nothing to say about it."""
+        """Note that the part at rank `source` is done, without anything to report."""
         self.done_ranks.append(source)
         self.remaining -= 1
         if not self.remaining:

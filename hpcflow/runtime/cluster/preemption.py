@@ -25,7 +25,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
 
 class Watch:
-    """What this process knows of its preemption: one object, ``watch``."""
+    """A record of what this process knows of its preemption: one object, ``watch``."""
 
     def __init__(self) -> None:
         self.noticed: str | None = None  # why, once it is
@@ -160,7 +160,8 @@ watch = Watch()
 
 
 class Steps:
-    """The steps of one training loop of this process: where it stops when it is preempted.
+    """The steps of one training loop of this process, and the step at which it stops when
+    preempted.
 
     Args:
         endpoint: the way to the other ranks; None if there are none.
@@ -184,7 +185,7 @@ class Steps:
             self.last = 0
 
     def promise(self) -> int:
-        """The number of steps after which the loop will wait for the decision."""
+        """Return the number of steps after which the loop will wait for the decision."""
         with self._lock:
             if self.promised is None:
                 self.promised = self.done + 1

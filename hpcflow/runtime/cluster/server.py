@@ -160,7 +160,7 @@ class ProcessNetwork:
         return endpoint
 
     def announce(self, endpoint: Endpoint, address: str) -> None:
-        """Addresses are known as soon as they are attached."""
+        """Do nothing: addresses are known as soon as they are attached."""
 
     def resolve(self, endpoint: Endpoint, address: str) -> int | None:
         """The rank that serves `address`, or None."""
@@ -216,7 +216,8 @@ class MpiNetwork:
             return self._endpoint.collectives
 
     def _end_without_task(self) -> None:
-        """A rank that was refused its task, and went on, tells the others when it ends."""
+        """Tell the others at the end of this rank, which was refused its task and went on without
+        one."""
         if self._endpoint is None:
             _finish_quietly(Endpoint(Task(), self.transport, self.oversubscribed))
 
@@ -257,7 +258,7 @@ class MpiNetwork:
         return reply.body[address] if reply.done else None
 
     def detach(self, address: str) -> None:
-        """The rank keeps its transport until the process ends."""
+        """Do nothing: the rank keeps its transport until the process ends."""
 
     def join(self, endpoint: Endpoint, address: str) -> None:
         """Serve until all ranks are done."""
@@ -279,7 +280,7 @@ def rank_of(address: str, size: int) -> int:
 
 
 def _finish_quietly(endpoint: Endpoint) -> None:
-    """At the end of the process: serve the others until they are done too."""
+    """Serve the others until they are done too, at the end of the process."""
     from hpcflow.comm import abort
 
     abort.end_after_failed_exit()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Disputes:
-    """Those of one group, by the numbers of steps; changed under the group's lock."""
+    """The disputes of one group, by the numbers of steps; changed under the group's lock."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -36,14 +36,15 @@ class Disputes:
         self._group.send(0, "dispute", blob=error.to_wire(), number=number)
 
     def on_dispute(self, number: int, error: OpError) -> None:
-        """A member has found out."""
+        """Tell all members, once, of a dispute that one of them has found."""
         if number not in self._judged:
             self._judged.add(number)
             for k in range(len(self._group.ranks)):
                 self._group.send(k, "judged", blob=error.to_wire(), number=number)
 
     def is_judged(self, number: int) -> bool:
-        """True if what comes for step `number` comes too late; known to the first member."""
+        """True if a dispute about step `number` was announced, so that messages for it come too
+        late; known to the first member."""
         return number in self._judged
 
     # ------------------------------------------------------------ every member
@@ -55,7 +56,7 @@ class Disputes:
             raise error
 
     def on_judged(self, number: int, error: OpError) -> None:
-        """Fail step `number`, and say what has been sent in it."""
+        """Fail step `number`, and tell what has been sent in it."""
         group = self._group
         with group.lock:
             run = group.run(number)

@@ -27,7 +27,8 @@ from hpcflow.runtime.collective.collective_parts import (
 
 
 def _equal_parts(layout: Layout, values: Sequence[Any] | None, dtype: DTypeLike) -> Any:
-    """A pattern that gives (the shape of everybody's tensor, this one's in a part for each)."""
+    """Exchange the shapes; return everybody's shape and this member's tensor in a part for each: a
+    pattern."""
     records = Records(layout, shapes_of(values), 1)
     yield from records.tell()
     [shape] = records.same_shapes()
@@ -54,7 +55,7 @@ class ReduceScatter:
         return (values[0],)
 
     def open(self, values: Sequence[Any] | None) -> Job:
-        """A run with `values`; None only lets the others go on."""
+        """Open a run with `values`; with None it only lets the others go on."""
         outputs: list[Any] = []
 
         def run() -> Pattern:
@@ -94,7 +95,7 @@ class Broadcast:
         return tuple(values)
 
     def open(self, values: Sequence[Any] | None) -> Job:
-        """A run with `values`; None only lets the others go on."""
+        """Open a run with `values`; with None it only lets the others go on."""
         outputs: list[Any] = []
 
         def run() -> Pattern:
@@ -130,7 +131,7 @@ class Allgather:
         return values[0], np.array([len(values[0])], np.int64)
 
     def open(self, values: Sequence[Any] | None) -> Job:
-        """A run with `values`; None only lets the others go on."""
+        """Open a run with `values`; with None it only lets the others go on."""
         outputs: list[Any] = []
 
         def run() -> Pattern:
@@ -165,7 +166,7 @@ class Alltoall:
         return (values[0],)
 
     def open(self, values: Sequence[Any] | None) -> Job:
-        """A run with `values`; None only lets the others go on."""
+        """Open a run with `values`; with None it only lets the others go on."""
         outputs: list[Any] = []
 
         def run() -> Pattern:
@@ -195,5 +196,5 @@ class Barrier:
         return ()
 
     def open(self, values: Sequence[Any] | None) -> Job:
-        """A run; None only lets the others go on."""
+        """Open a run; with None it only lets the others go on."""
         return Job([patterns.barrier(self.layout.size, self.layout.me)], tuple)

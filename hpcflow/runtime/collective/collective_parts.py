@@ -1,4 +1,4 @@
-"""What the collective operations of a step are made of: jobs, buffers, shapes, who takes part."""
+"""The parts of the collective operations of a step: jobs, buffers, shapes, who takes part."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def solo(me: int = 0) -> Layout:
 
 
 class Records:
-    """What members tell each other about shapes that are not known beforehand.
+    """The records by which members tell each other shapes that are not known beforehand.
 
     A record is [1 if the member takes part, then per tensor its rank and `MAX_RANK` dims].
     """
@@ -149,7 +149,7 @@ class Records:
         return own
 
     def rows(self) -> tuple[list[int], tuple[int, ...]]:
-        """How many rows each member has, and the shape of a row."""
+        """Return the number of rows of each member, and the shape of a row."""
         shapes = [self._shape(member, 0) for member in range(self._layout.size)]
         for member, shape in enumerate(shapes):
             if not shape:
@@ -163,7 +163,8 @@ class Records:
 def _differ(
     member: int, first: str, theirs: str, expected: str, alone: bool = False
 ) -> InvalidArgumentError:
-    """Every member raises the same, as every member knows all shapes."""
+    """Return the error of shapes that differ: the same on every member, as every member knows all
+    shapes."""
     what = f"{theirs} on rank {member}"
     if not alone:
         what = f"{first} on rank 0, {what}"
@@ -205,7 +206,7 @@ def shapes_of(values: Sequence[Any] | None) -> list[tuple] | None:
 
 
 def elements(shape: Sequence[int]) -> int:
-    """How many elements a value of this shape has."""
+    """Return the number of elements of a value of this shape."""
     size = 1
     for d in shape:
         size *= d

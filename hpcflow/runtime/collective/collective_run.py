@@ -41,7 +41,7 @@ class Schedule:
         self.runs: dict[Any, Run] = {}
 
     def close(self) -> None:
-        """All operations are there."""
+        """Complete the schedule, to which all operations have been added."""
         self.texts = [f"{o.op_type} {o.work.text}{o.key and f' ({o.key})'}"
                       for o in self.operations]
         self.hash = hashlib.sha256("\n".join(self.texts).encode()).hexdigest()
@@ -52,7 +52,7 @@ class Schedule:
             for i in range(len(self.group.layout.local))]
 
     def begin(self, step: Any) -> None:
-        """A step begins."""
+        """Begin the run of a step."""
         run = self.runs[step] = self.group.begin(self, step)
         step.on_finish_hooks.append(run.step_over)
         step.when_cancelled(run.step_failed)
@@ -94,7 +94,7 @@ class SoloOperation:
         self._work = work
 
     def start(self, step: object, done: Callable[[Any], None], *values: Any) -> None:
-        """Done at once."""
+        """Complete at once: there are no other members."""
         done(self._work.alone(values))
 
 
@@ -177,7 +177,7 @@ class Run:
             done(error)
 
     def operation_over(self, run: OperationRun) -> None:
-        """All messages of an operation have come."""
+        """Complete an operation, of which all messages have come."""
         errors = [a.error for a in run.activities if a.error is not None]
         failed = bool(errors) or any(a.failed for a in run.activities)
         done = outcome = None
@@ -277,7 +277,7 @@ class Run:
                          for r in self.waiting())
 
     def last_transfers(self) -> list[str]:
-        """What was sent to and received from the ranks that are waited for last."""
+        """Return descriptions of the last transfers to and from the ranks that are waited for."""
         transfers = self.group.owner.endpoint.transfers
         return transfers.describe(self.group.ranks[k] for k in self.missing())
 

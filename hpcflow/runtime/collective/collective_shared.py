@@ -28,7 +28,8 @@ def room_sizes(nbytes: int, members: int) -> list[int]:
 
 
 class SharedArrays:
-    """The arrays of one operation of a schedule, in the rooms `memories` of the node's members."""
+    """The arrays of one operation in shared memory: in the rooms `memories` of the node's
+    members."""
 
     def __init__(self, memories: Sequence[Any], me: int, length: int, dtype: DType) -> None:
         nbytes = length * dtype.itemsize
@@ -45,7 +46,7 @@ class SharedArrays:
         return self.sources[self.me][start:stop]
 
     def open(self, pool: Pool) -> SharedRun:
-        """For one run, whose result comes from `pool` where the common one is not free."""
+        """Open one run, whose result comes from `pool` where the common one is not free."""
         return SharedRun(self, pool)
 
 

@@ -1,4 +1,4 @@
-"""What collective operations do with their values: packing, the patterns of messages, results.
+"""The work of collective operations on values: packing, the patterns of messages, results.
 
 A work is made once per operation and compiled step. In each step it opens a job, which holds the
 buffers and the patterns, one per lane, and has the result when all patterns are done.
@@ -104,7 +104,7 @@ class Allreduce:
 
     @property
     def text(self) -> str:
-        """What all members must agree on."""
+        """The text that all members must agree on."""
         # Kernels that use more threads may add in another order.
         sliced = f" of {self.slices} slices, {thread_count()} threads," if self.slices else ""
         return f"{self.reduction}{sliced} {self.dtype.name}{show_all(self.dims)}"
@@ -116,7 +116,7 @@ class Allreduce:
         return tuple(values)
 
     def open(self, values: Sequence[Any] | None) -> Job:
-        """A run with `values`; None only lets the others go on."""
+        """Open a run with `values`; with None it only lets the others go on."""
         if not self.is_static:
             return self._open_checked(values)
         return self._open_known(values)
@@ -189,7 +189,7 @@ class Allreduce:
             Reducer(self.reduction, self.dtype, nodes, self.layout.size), scratch, shared)
 
     def _scratch(self, length: int) -> list[list[Any]]:
-        """For the pieces of every member arrays of `length`; none for this one's own."""
+        """Return arrays of `length` for the pieces of every member; none for this one's own."""
         counts = [len(nodes) for nodes in self.reducer.nodes]
         counts[self.layout.me] = 0
         size = length * self.dtype.itemsize

@@ -78,7 +78,7 @@ class Collectives:
         self.group(body["group"]).on_message(source, body, blob)
 
     def rank_lost(self, rank: int, error: OpError) -> None:
-        """Groups with `rank` can do nothing any more."""
+        """Fail all groups with `rank`, which is lost."""
         for group in list(self._groups.values()):
             if rank in group.ranks:
                 group.give_up(error)
@@ -141,7 +141,8 @@ class Agreement:
 
 
 class Joining:
-    """What the first member of a group knows while the others map the rooms for one schedule."""
+    """The state of the first member of a group while the others map the shared memory of a
+    schedule."""
 
     def __init__(self, tags: list[int], sharing: int) -> None:
         self.tags = tags
@@ -211,7 +212,8 @@ class Group:
             agreement.launch(index)
 
     def idle_arrays(self, schedule: Schedule, index: int) -> Any:
-        """What local members share for operation `index`, unless one of its runs goes on."""
+        """Return the memory that local members share for operation `index`; None if there is none,
+        or one of its runs goes on."""
         agreement = self._agreements.get(schedule.hash)
         if agreement is None or not agreement.rooms or agreement.queues[index]:
             return None
@@ -226,11 +228,11 @@ class Group:
     # ------------------------------------------------------------ agreeing
 
     def agreement(self, hash: str) -> Agreement:
-        """That about a schedule which all members have proposed."""
+        """Return the agreement about a schedule that all members have proposed."""
         return self._agreements[hash]
 
     def _agreement_for(self, schedule: Schedule, number: int) -> Agreement:
-        """What the members have agreed about a schedule, or are going to."""
+        """Return the members' agreement about a schedule; propose the schedule if nobody has."""
         agreement = self._agreements.get(schedule.hash)
         if agreement is None:
             first_tag = self.owner.take_tags(schedule.offsets[-1])
@@ -240,7 +242,8 @@ class Group:
         return agreement
 
     def withdraw_proposals(self, number: int) -> None:
-        """What was proposed for step `number` has come to nothing. For use under the lock."""
+        """Withdraw the proposals for step `number`, which have come to nothing. For use under the
+        lock."""
         for agreement in self._agreements.values():
             if agreement.proposed == number:
                 agreement.proposed = None
@@ -342,7 +345,7 @@ class Group:
                 self.send(k, "failed", blob=known.to_wire(), number=number)
 
     def _break_all(self, number: int, error: OpError) -> None:
-        """Nobody can go on."""
+        """Tell all members that nobody can go on."""
         for k in range(len(self.ranks)):
             self.send(k, "broken", blob=error.to_wire(), number=number)
 

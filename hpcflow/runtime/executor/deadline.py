@@ -8,7 +8,7 @@ from hpcflow.errors import DeadlineExceededError
 
 
 class DirectRun:
-    """What stands for the step where a whole step is one call: its loops look at ``check``."""
+    """A stand-in for the step where a whole step is one call: its loops look at ``check``."""
 
     __slots__ = ("deadline", "reason")
 

@@ -60,7 +60,8 @@ class Device:
         raise NotImplementedError(f"devices of type {self.type} have no function {name}")
 
     def entered(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, which launches work, for any thread: with this device as the current one."""
+        """Return `function`, which launches work, so that it runs with this device as the current
+        one in any thread."""
         return function
 
     @functools.cached_property
@@ -172,7 +173,7 @@ class CupyDevice(Device):
 
 
 def _is_host_only(value: Any) -> bool:
-    """Strings have no form on an accelerator."""
+    """True for strings, which have no form on an accelerator."""
     return isinstance(value, bytes) or (isinstance(value, np.ndarray) and value.dtype.kind == "O")
 
 

@@ -20,7 +20,8 @@ Path = tuple[int, ...]
 
 
 class SpreadLoops:
-    """Called inside the running step only, as the step's own methods are."""
+    """The loops of one running step that are spread over tasks; called inside the step only, as the
+    step's own methods are."""
 
     __slots__ = ("step", "_expected", "_early", "_held", "_granted")
 
@@ -52,7 +53,7 @@ class SpreadLoops:
     # ------------------------------------------------------------ values
 
     def receive(self, item: Item, iteration: Iteration) -> None:
-        """`item` is the end of an edge: its value for `iteration` is there, or waited for."""
+        """Take the value of an edge, whose end `item` is, for `iteration`, or wait for it."""
         key = (item.edge.index, iteration.path)  # type: ignore[union-attr]
         if key in self._early:
             self._give(item, iteration, self._early.pop(key))
@@ -84,7 +85,7 @@ class SpreadLoops:
     # ------------------------------------------------------------ keeping together
 
     def hold(self, frame: Frame) -> None:
-        """`frame` has another iteration, which waits until others have completed older ones."""
+        """Let another iteration of `frame` wait until other tasks have completed older ones."""
         if frame not in self._held:
             self._held.add(frame)
             self.step._outstanding += 1

@@ -79,7 +79,7 @@ class EventLoop:
             self._backoff.wake()
 
     def is_behind(self) -> bool:
-        """Whether something is to run soon."""
+        """True if something is to run soon."""
         return bool(self._ready)
 
     def when_idle(self, action: WeakMethod) -> None:
@@ -176,8 +176,8 @@ class EventLoop:
             self._entered = 0.0
 
     def _wait_beside(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
-        """Another thread drives: sleep until it says that the wait is over, or it may have left;
-        help if it is busy."""
+        """Wait beside the thread that drives: until it says that the wait is over, or it may have
+        left; help if it is busy."""
         gate = threading.Lock()
         gate.acquire()
         waiter = (done, gate)
@@ -194,7 +194,7 @@ class EventLoop:
             self._help()
 
     def _help(self) -> None:
-        """Do what came while the driver is busy."""
+        """Do the work that comes while the driver is busy."""
         came = True
         while came and self._entered:
             came = False

@@ -249,7 +249,8 @@ class Step(Propagation):
             done(self)
 
     def _hear_of_errors(self) -> None:
-        """What the devices found wrong, unless the step failed already."""
+        """Take the errors that devices report late for those of the step, unless it failed
+        already."""
         if self.error is not None:
             late_errors.discard()
             return
@@ -314,7 +315,7 @@ class Step(Propagation):
                 self.left.append(f"  op '{node.name}' of type {node.type}: {left}")
 
     def would_leave(self) -> list[str]:
-        """What stays done, in words, if the step is given up now that it is over."""
+        """Return descriptions of what stays done if the step is given up now that it is over."""
         found = []
         for item, effect in self.effects.values():
             node = item.nodes[0]
@@ -344,7 +345,8 @@ class Step(Propagation):
             check_deadline(self.deadline)
 
     def describe_waiting(self) -> str:
-        """What is parked, a line each: the ops, and the edges from other tasks."""
+        """Return a list, a line each, of what is parked: the ops, and the edges from other
+        tasks."""
         lines = []
         for item, iteration in list(self.waiting.values()):
             node = item.nodes[0]
@@ -434,7 +436,7 @@ class Step(Propagation):
             self._run_ready()
 
     def _received(self, item: Item, value: Any) -> int:
-        """Pass a value on; returns what it made ready if that is to run at once, or -1."""
+        """Pass a value on; return the item that became ready if it is to run at once, or -1."""
         self._outstanding -= 1
         self.waiting.pop((0, item.index), None)
         if self.trace is not None:
@@ -462,7 +464,7 @@ class Step(Propagation):
         self._outstanding += 1
 
     def let_go(self) -> None:
-        """What ``hold`` counted is complete."""
+        """Count what ``hold`` counted as complete."""
         self._outstanding -= 1
 
     def send_in_loop(self, index: int, value: Any) -> None:
@@ -565,7 +567,7 @@ class Step(Propagation):
         self._complete(item, iteration, (DEAD,) * len(item.outputs), True)
 
     def _send_dead(self, item: Item) -> None:
-        """The edges that `item` does not reach carry dead values: every Send runs."""
+        """Send dead values over the edges that `item` does not reach: every Send runs."""
         if self.lane is not None:
             for node in item.sends:
                 if "depth" not in node.attrs:
@@ -614,7 +616,8 @@ class Step(Propagation):
         self.fail(explain(outcome, node, shapes, node.device, self.rank))
 
     def _passed(self, item: Item, iteration: Iteration) -> None:
-        """The outcome of `item` goes to its readers: what it has done may have consequences."""
+        """Note that the outcome of `item` goes to its readers, so that its effects may have
+        consequences."""
         found = self.effects.get((iteration.serial, item.index))
         if found is not None:
             found[1].pass_on(ATTR in item.nodes[0].attrs)
@@ -656,7 +659,7 @@ class Step(Propagation):
 
 
 def _merge(item: Item, values: list[Any]) -> tuple:
-    """The value that arrived, and its position among the inputs."""
+    """Return the value that arrived at a Merge, and its position among the inputs."""
     for position in item.fixed:
         return item.fixed[position], _position(position)
     for position, value in enumerate(values):

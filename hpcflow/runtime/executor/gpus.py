@@ -18,7 +18,7 @@ _PROBE = "extern \"C\" __global__ void hpcflow_probe() {}"
 
 
 class GpuOptions(NamedTuple):
-    """What a session asks of GPUs.
+    """The options of a session for GPUs.
 
     Attributes:
         visible: the numbers of the GPUs that may be used, in their order; None for all.

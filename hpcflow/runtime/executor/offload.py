@@ -22,7 +22,8 @@ Action = Callable[[], None]
 
 
 class Masters:
-    """Whether several masters use a task at this time, and what is long for them."""
+    """A record of which masters use a task: whether several do at this time, and which pieces of
+    steps are long."""
 
     __slots__ = ("long_seconds", "_changed", "_last")
 
@@ -45,7 +46,7 @@ class Masters:
 
 
 class Pace:
-    """How long the pieces of a plan's steps take.
+    """A measure of how long the pieces of a plan's steps take.
 
     Attributes:
         longest: seconds of the longest, less the longer ago it was; pessimistic at first.

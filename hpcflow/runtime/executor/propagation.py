@@ -1,4 +1,4 @@
-"""How values travel between the items of a running step: tags, dead values, frames.
+"""Propagation of values between the items of a running step: tags, dead values, frames.
 
 The rules are those of the control-flow paper (EuroSys 2018).
 """
@@ -22,7 +22,7 @@ _FRAME_KINDS = frozenset({ENTER, EXIT, NEXT})
 
 
 class Propagation:
-    """What is ready in one step, and the frames and iterations that its values are in.
+    """The items that are ready in one step, and the frames and iterations that its values are in.
 
     The keys of what is ready: serial of the iteration * number of items + index of the item.
     """
@@ -61,7 +61,7 @@ class Propagation:
             self._clean_up(iteration.frame)  # type: ignore[arg-type]
 
     def _pass_on(self, item: Item, iteration: Iteration, outputs: tuple) -> None:
-        """Live values to the readers in `iteration`."""
+        """Pass live values on to the readers in `iteration`."""
         slots = iteration.slots
         for port, slot, cell, index in item.targets:
             slots[slot] = outputs[port]
@@ -78,7 +78,8 @@ class Propagation:
             self._control_into_merge(target, iteration)
 
     def _pass_on_dead(self, item: Item, iteration: Iteration, outputs: tuple, dead: bool) -> None:
-        """Values of which some are dead; with `dead` all, and what waits for the item too."""
+        """Pass values on of which some are dead; with `dead` all are, and what waits for the item
+        is dead too."""
         slots = iteration.slots
         for port, slot, cell, index in item.targets:
             if outputs[port] is DEAD:
@@ -106,7 +107,7 @@ class Propagation:
 
     def _live_into_merge(self, target: Item, slot: int, value: np.ndarray | np.generic,
                          iteration: Iteration) -> None:
-        """The low bit of a Merge's count stands for "no live input yet"."""
+        """Give a Merge a live value; the low bit of its count stands for "no live input yet"."""
         pending = iteration.pending
         if pending[target.cell] & 1:
             iteration.slots[slot] = value
@@ -174,7 +175,7 @@ class Propagation:
         return iteration
 
     def _add_constant(self, frame: Frame, item: Item, value: Any) -> None:
-        """A loop invariant: for every iteration that exists, and for those to come."""
+        """Add a loop invariant, for every iteration that exists and for those to come."""
         frame.constants.append((item, value))
         for iteration in list(frame.iterations.values()):
             if iteration.index:

@@ -31,7 +31,8 @@ _IS_DEAD, _FOLLOWS = 1, 2
 
 
 class LaneAddress(NamedTuple):
-    """What tells a lane from all others: the rank of its master, and two numbers of the master."""
+    """The address that tells a lane from all others: the rank of its master, and two numbers of the
+    master."""
 
     master: int
     plan: int
@@ -193,7 +194,7 @@ class TaggedEdges:
 
 
 def _read_progress(payload: bytes) -> tuple[int, tuple[int, ...], int]:
-    """The loop, the iteration that it is in, and the iteration that is told of."""
+    """Return the loop, the iteration that it is in, and the iteration that a message tells of."""
     start = wire.HEADER.size
     loop, iteration, depth = _PROGRESS.unpack_from(payload, start)
     return loop, struct.unpack_from(f"<{depth}I", payload, start + _PROGRESS.size), iteration
@@ -205,7 +206,7 @@ def _act(step: Any, action: Any) -> None:
 
 
 class Value(NamedTuple):
-    """What a message says of a value."""
+    """The header of a value in a message."""
 
     edge: int
     dtype: int

@@ -96,7 +96,8 @@ class FetchMap:
         self.rebuild: Rebuild = _pick(found) if isinstance(found, int) else found
 
     def _map(self, fetch: Any) -> Rebuild | int:
-        """How to rebuild `fetch`: a function of the values, or the position of an element."""
+        """Return how to rebuild `fetch`: a function of the values, or the position of an
+        element."""
         if fetch is None:
             raise TypeError("Fetch argument None has invalid type <class 'NoneType'>. Cannot be "
                             "None")
@@ -134,7 +135,8 @@ class FetchMap:
         return parts
 
     def _map_element(self, fetch: Any) -> Rebuild | int:
-        """Operations have a position too; their value is None."""
+        """Return the position of a fetched element; operations have one too, and their value is
+        None."""
         element = self._element(fetch)
         if not self.graph.is_fetchable(element):
             op = element if isinstance(element, Operation) else element.op
@@ -165,7 +167,7 @@ class FetchMap:
 
 
 def _is_attrs(value: Any) -> bool:
-    """Whether `value` is an object of a class made by ``attr.s``, a structure of its fields."""
+    """True if `value` is an object of a class made by ``attr.s``, a structure of its fields."""
     return hasattr(type(value), "__attrs_attrs__")
 
 

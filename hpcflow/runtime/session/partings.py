@@ -1,4 +1,5 @@
-"""What a session does before it ends, because of what it has begun: a replica takes its leave.
+"""Operations that a session runs before it ends, because of what it has begun: a replica takes its
+leave.
 
 ``graph.add_parting(begin, end)`` says that a session that has compiled a step with the operation
 `begin` is to run `end` once before it is closed, or before its program ends without having closed
@@ -23,7 +24,7 @@ _open: set[Partings] = set()
 
 
 class Partings:
-    """What one session is to do before it ends."""
+    """The operations that one session is to run before it ends."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -42,8 +43,8 @@ class Partings:
             _open.add(self)
 
     def run(self, is_closed: bool = True) -> None:
-        """Do it: the session `is_closed` next, or stays open while its program ends or has no
-        more steps for it. Nothing is done twice."""
+        """Run the operations that are due: the session `is_closed` next, or stays open while its
+        program ends or has no more steps for it. Nothing is run twice."""
         due = [p for p in self._due if is_closed or not p.only_if_closed]
         self._due = [p for p in self._due if p not in due]
         self._done += due
@@ -60,7 +61,8 @@ _expects_the_end = False
 
 
 def _expect_the_end() -> None:
-    """Before what was registered up to now, servers included, ends."""
+    """Register the end of all sessions, to run before what was registered up to now, servers
+    included."""
     global _expects_the_end
     if not _expects_the_end:
         _expects_the_end = True

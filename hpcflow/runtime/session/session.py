@@ -283,12 +283,14 @@ class BaseSession:
         self._engine.close()
 
     def _take_leave(self) -> None:
-        """Training with this session is over, although it stays open: do what others wait for."""
+        """Run the operations that others wait for: training with this session is over, although it
+        stays open."""
         if not (self._closed or self._aborted):
             self._partings.run(is_closed=False)
 
     def _abort(self) -> None:
-        """Its variables are gone: running it is an ``AbortedError`` from now on."""
+        """Let each run be an ``AbortedError`` from now on, since the session's variables are
+        gone."""
         with self._lock:
             self._aborted = True
             self._forget_steps()
@@ -337,7 +339,8 @@ class BaseSession:
 
 
 def world_collectives() -> Any:
-    """What a session without a cluster reaches the other ranks of the job by, if there are any."""
+    """Return the means by which a session without a cluster reaches the other ranks of the job;
+    None if there are none."""
     from hpcflow.runtime.cluster import server
 
     return server.world_collectives()

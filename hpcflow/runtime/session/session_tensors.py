@@ -73,7 +73,7 @@ class TensorHandle(bytes):
 
 
 def handle_result(session: Any, tensor: Tensor, value: bytes) -> Any:
-    """What fetching the output of GetSessionHandle gives."""
+    """Return the result of fetching the output of GetSessionHandle."""
     if session is None:
         return value
     dead = _dead.get(session, [])

@@ -15,7 +15,8 @@ Run = Callable[..., list]
 
 
 class ByShapes:
-    """``run(feeds)`` of a step, by the step for just these shapes where there is one.
+    """A step that runs, for feeds of some shapes, as a step compiled for just these shapes where
+    there is one: ``run(feeds)``.
 
     Args:
         general: runs the step for any shapes.

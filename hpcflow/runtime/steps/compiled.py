@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class StepOptions:
-    """How a session compiles: from its ``ConfigProto``."""
+    """The options of a session for compiling, from its ``ConfigProto``."""
 
     def __init__(self, proto: Any = None) -> None:
         self.is_given = proto is not None
@@ -65,7 +65,8 @@ class StepOptions:
 
 
 def _recomputation(proto: Message | None) -> str:
-    """What of the forward pass is computed again in the backward pass: "", "hinted", "all"."""
+    """Return the part of the forward pass that is computed again in the backward pass: "",
+    "hinted", "all"."""
     if config.flags.recompute:
         return "all"
     if proto is None:
@@ -126,7 +127,7 @@ class LocalStep:
         self.run = self._direct() if executable.direct is not None else self._executed
 
     def _direct(self) -> Callable[[tuple], list]:
-        """The whole step is one call."""
+        """Return the function that runs a whole step as one call."""
         function, order = self.executable.direct
         if function is None:
             return self._nothing
@@ -166,7 +167,8 @@ class LocalStep:
         return [None] * len(self.names)
 
     def _executed(self, feeds: tuple, timeout: float | None = None) -> list:
-        """Through the executor; while the step is parked, this thread drives the event loop."""
+        """Run the step through the executor; while it is parked, this thread drives the event
+        loop."""
         run = self.open()
         step = run.step
         timeout = timeout or self.timeout
@@ -235,7 +237,7 @@ class LocalRun:
             self._loop.run_until(self.finished, time.monotonic() + tuning.STEP_DRAIN_SECONDS)
 
     def end(self) -> None:
-        """Nothing is kept between runs."""
+        """Do nothing: no resources are kept between runs."""
 
     def stats(self) -> list[Any]:
         """The ``StepStats`` of a traced run."""
@@ -243,7 +245,7 @@ class LocalRun:
 
 
 def compiled_form() -> bool:
-    """Whether regions are formed (HPCFLOW_COMPILE)."""
+    """True if regions are formed (HPCFLOW_COMPILE)."""
     return bool(config.flags.compile)
 
 
@@ -255,7 +257,7 @@ def run_with_options(run: Callable, values: list, options: Message | None) -> li
 
 
 def timed_out(error: DeadlineExceededError, waits: list[str]) -> DeadlineExceededError:
-    """`error` of a step with what its parts wait for."""
+    """Return `error` of a step, with a list of what its parts wait for."""
     return DeadlineExceededError(None, None, "\n".join([f"{error.message}, which waits for:",
                                                         *waits]))
 

@@ -69,7 +69,8 @@ class FunctionCalls:
 
 
 class _FunctionContext(StepContext):
-    """What kernels see in a function: their state is that of this function, not of the session."""
+    """A context of the kernels in a function: their state is that of this function, not of the
+    session."""
 
     def __init__(self, session: KernelContext, calls: FunctionCalls) -> None:
         super().__init__(session, {}, "", None)

@@ -49,7 +49,7 @@ class Task:
 
 
 class KernelContext:
-    """What kernels see of the session they run in.
+    """The part of a session that its kernels see.
 
     ``op_state`` keeps one value per op and session (random generators, counters), whatever steps
     the op is part of.
@@ -83,7 +83,7 @@ class KernelContext:
             return self._states[name]
 
     def calls(self, library: FunctionLibrary | None) -> Any:
-        """What calls the functions of `library` in this session."""
+        """Return the object that calls the functions of `library` in this session."""
         with self._lock:
             if library not in self._calls:
                 self._calls[library] = function_calls(self, library or FunctionLibrary())
@@ -91,7 +91,7 @@ class KernelContext:
 
 
 class StepContext:
-    """What kernels see of the session and of the step they are compiled for."""
+    """The part of a session and of a compiled step that the kernels of the step see."""
 
     def __init__(self, session: KernelContext, together: dict[str, list[int]], name: str,
                  ranks: dict[str, int] | None = None,
@@ -146,8 +146,8 @@ class StepContext:
         return found
 
     def place(self, name: str, index: int) -> Callable[[], Any]:
-        """What gives the memory where the reduction `name` reads its input `index`, now that its
-        step runs; None if there is none."""
+        """Return a function that gives the memory where the reduction `name` reads its input
+        `index`, now that its step runs; it gives None if there is none."""
         operations = self._operations
 
         def find() -> Any:

@@ -27,7 +27,7 @@ class Outgoing:
         self._views = [part.view(message) for part in self.edge.parts]
 
     def renew(self) -> None:
-        """The message is under way: the next one has its own memory."""
+        """Take new memory for the next message, as the last one is under way."""
         self.use(np.zeros(self.edge.nbytes, np.uint8))
 
     def put(self, part: Part, value: Any) -> bool:
@@ -44,12 +44,13 @@ class Outgoing:
         return True
 
     def drop(self) -> None:
-        """What was put does not leave."""
+        """Forget the parts that were put: they are not sent."""
         self.left = len(self.edge.parts)
 
 
 def opener(edge: Edge, message: np.ndarray) -> Callable[[], tuple]:
-    """What gives the tensors of an edge with parts, whose `message` is received into one array."""
+    """Return a function that gives the tensors of an edge with parts, whose `message` is received
+    into one array."""
     views = tuple([part.view(message) for part in edge.parts])
     if all(view.ndim for view in views):
         return lambda: views

@@ -46,7 +46,8 @@ class SharedInbox:
         return [] if offset is None else [*self._room.address, offset]
 
     def begin(self) -> None:
-        """A step begins: when the second does, all that send have mapped the memory."""
+        """Begin a step; at the second one all senders have mapped the memory, so nobody else may
+        any more."""
         if self._begun and self._is_open:
             self._shut()
         self._begun = True
@@ -104,7 +105,7 @@ def _value(memory: np.ndarray, offset: int, edge: Edge) -> np.ndarray:
 
 
 class Sign:
-    """What tells a receiver that a value lies in its memory."""
+    """A signal to a receiver that a value lies in its memory."""
 
     __slots__ = ("first", "slot", "_buffer")
 

@@ -1,4 +1,4 @@
-"""What tasks say to each other: control messages, and partitions as GraphDefs.
+"""The wire format between tasks: control messages, and partitions as GraphDefs.
 
 A control message is a fixed header, and for all but start and done a JSON part and a binary part.
 Nothing here unpickles: a message can only be data.

@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What its line says."""
+        """The title of its line in the table."""
         shape = "x".join(map(str, self.dims))
         words = [f"{name}={str(value).replace(' ', '')}" for name, value in self.args.items()]
         return " ".join([self.kind, f"{self.dtype}[{shape}]", *words])

@@ -1,4 +1,4 @@
-"""What is measured: programs in this process, and the same programs in peers' own Pythons."""
+"""The measured programs: in this process, and the same programs in peers' own Pythons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Close = Callable[[], object]
 
 
 def core_count() -> int:
-    """How many threads every program gets: ``OMP_NUM_THREADS``, or the cores of this process."""
+    """Return the number of threads of a program: ``OMP_NUM_THREADS``, or this process's cores."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdecimal() and int(asked) else len(os.sched_getaffinity(0))
 

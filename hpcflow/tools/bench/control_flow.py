@@ -88,7 +88,7 @@ def numpy_branches() -> Local:
 
 
 def one_pass() -> Local:
-    """Four arrays are read and three of them written, at the speed of copies by all cores."""
+    """A floor of the time: the memory traffic of the update (4 reads, 3 writes) as plain copies."""
     size = program.PARAMETERS
     source, target = np.ones(size, np.float32), np.zeros(size, np.float32)
     count = len(os.sched_getaffinity(0))
@@ -107,7 +107,7 @@ def one_pass() -> Local:
 
 
 def one_thread() -> Local:
-    """As many steps of hpcflow, but one after the other."""
+    """A contestant with the same steps of hpcflow, one after the other."""
     return Local("hpcflow, one thread", *program.open_case(hpcflow, program.ONE_THREAD, {}))
 
 
@@ -123,7 +123,7 @@ FLOORS = {
 
 
 def peak_rows(options: Options) -> list[Row]:
-    """What a training step adds to the most memory a process has held; the ratio is hpcflow's."""
+    """Return the increase of the peak memory by a training step; the ratio is hpcflow's."""
     added = {}
     for name, python in {OURS: sys.executable, **options.peers}.items():
         with Peer(name, python, "control_flow") as process:

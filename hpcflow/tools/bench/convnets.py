@@ -94,7 +94,7 @@ class Case(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What its lines say."""
+        """The title of its lines in the table."""
         what = "training step" if self.training else "forward"
         return f"{self.network.name} ({self.network.batch}), {what}"
 

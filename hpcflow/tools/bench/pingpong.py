@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
     @property
     def title(self) -> str:
-        """How the table calls it."""
+        """The name of the case in the table."""
         names = {"buffer": "round trip", "message": "message and answer", "step": "4 messages"}
         return f"{names[self.kind]}, {_bytes(self.size)}"
 
@@ -180,7 +180,7 @@ class Edge:
         self._owed = False
 
     def send_next(self) -> None:
-        """Send now, or as soon as the last message is seen to have left."""
+        """Send now, or once the last message has left."""
         if self.send.busy:
             self._owed = True
         else:
@@ -268,7 +268,7 @@ class OurSteps(OurExchange):
 
 
 def make(program: str, case: Case, transport: MpiTransport) -> Exchange:
-    """This rank's side of `case` in `program`."""
+    """Return this rank's side of the exchange `case` in `program`."""
     if program == BARE:
         bare = {"buffer": BareTrips, "message": BareTrips, "step": BareSteps}[case.kind]
         return bare(transport.comms.collectives, case.size)

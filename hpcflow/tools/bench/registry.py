@@ -13,7 +13,7 @@ from hpcflow.tools.table import Row
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asked for.
+    """The options of the command line.
 
     Attributes:
         peers: name -> the Python that has this peer.
@@ -33,7 +33,7 @@ class Titled(Protocol):
 
     @property
     def title(self) -> str:
-        """What its line says."""
+        """The title of its line in the table."""
 
 
 AnyCase = TypeVar("AnyCase", bound=Titled)

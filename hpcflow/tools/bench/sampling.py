@@ -20,7 +20,7 @@ Rounds = dict[str, list[list[float]]]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to measure.
+    """The amount of measuring: rounds, and the lengths of turns and samples.
 
     Attributes:
         rounds: how often each contestant has its turn.
@@ -45,7 +45,7 @@ def plan_of(options: Options) -> Plan:
 
 
 def calibrate(contestant: Contestant, plan: Plan) -> tuple[int, int]:
-    """(samples, batch) of a turn; also the first steps, which compile, and the caches' warming."""
+    """Return the samples of a turn and the steps of a batch; warm up the program and the caches."""
     count, limit = 1, plan.block_seconds / 10
     seconds = contestant.block(2, 1)[-1]
     if seconds < limit:  # then the second was no more than a warming either

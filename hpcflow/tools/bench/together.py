@@ -36,7 +36,7 @@ class Team:
 
     @property
     def turns(self) -> list[Turn]:
-        """What rank 0 measures."""
+        """The turns of the contestants, which rank 0 measures."""
         return [Turn(self, i) for i in range(len(self.contestants))]
 
     def run(self, number: int, samples: int, batch: int) -> list[float]:

@@ -21,7 +21,7 @@ from hpcflow.tools.gpu_check.results import Results
 
 
 class Asked(NamedTuple):
-    """What a stage is to do.
+    """The task of a stage: the cases to check, and the place of their results.
 
     Attributes:
         repo: the project's folder, which has the tests and the examples.
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
 
 
 def facts(asked: Asked) -> None:
-    """What the machine has."""
+    """Record the versions, the machine, its GPU and its MPI."""
     found = {"versions": doctor.versions(), "machine": doctor.machine(), "gpu": doctor.gpu(),
              "mpi": doctor.mpi()}
     failed = found["gpu"].get("error")

@@ -19,7 +19,7 @@ _ROOTED = "MpiBroadcast"  # the root may end before others begin
 
 
 class Offset(NamedTuple):
-    """What is added to a clock, and the least and most that messages allow; microseconds."""
+    """An offset added to a clock, and the least and most that messages allow; microseconds."""
 
     added: float
     least: float

@@ -1,4 +1,4 @@
-"""What belongs together in a trace: sends with their receives, and the parts of a collective."""
+"""Links within a trace: sends with their receives, and the parts of a collective."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _path_row(link: Link) -> dict[str, Any]:
 
 def _rank_row(task: str, spans: Sequence[Span], sent: Sequence[Message],
               joined: Sequence[Collective]) -> dict[str, Any]:
-    """How a task spent the step: at work, waiting for others, or with nothing to run."""
+    """The times of a task in a step: at work, waiting for others, or with nothing to run."""
     own = [s for s in spans if s.task == task]
     step = [(min(s.start for s in own), max(s.end for s in own))]
     work = union((s.start, s.end) for s in own if s.kind == "op")
@@ -143,7 +143,7 @@ def _longest_wait(own: Sequence[Span], work: Sequence[tuple[float, float]]) -> s
 
 
 def _edges(sent: Sequence[Message]) -> Rows:
-    """What went over each edge between tasks, most bytes first."""
+    """Return the bytes of each edge between tasks, most first."""
     groups: dict[tuple[str, str, str], list[Message]] = defaultdict(list)
     for message in sent:
         if message.send.task != message.receive.task:

@@ -1,4 +1,4 @@
-"""What TensorBoard's embedding projector shows of a log directory."""
+"""The configuration file of TensorBoard's embedding projector for a log directory."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def numbers(tf: ModuleType, dims, limit, dtype=np.int32, ordered=False):
 
 
 def like(tf: ModuleType, x, inputs):
-    """`inputs` variables like `x`, the first of them `x`."""
+    """Return a list of `inputs` variables shaped like `x`, the first of them `x`."""
     return [x, *(another(tf, x, i) for i in range(1, inputs))]
 
 
@@ -66,7 +66,7 @@ def length(x, axis: int = 0):
 
 
 def gather(tf: ModuleType, x, count: int, axis: int = 0):
-    """Random places along an axis."""
+    """Gather `count` random positions along an axis."""
     return tf.gather(x, numbers(tf, [count], length(x, axis)), axis=axis)
 
 
@@ -111,7 +111,7 @@ def sparse_segment(tf: ModuleType, x, name: str, count: int):
 
 
 def strided_slice_grad(tf: ModuleType, x, step):
-    """What `x` was taken from by slicing with a step, zeros elsewhere."""
+    """Return the gradient of a strided slice: `x` in the places of the slice, zeros elsewhere."""
     dims = [n * step for n in x.shape.as_list()]
     zeros, ends = [0] * len(dims), [step] * len(dims)
     return tf.raw_ops.StridedSliceGrad(shape=dims, begin=zeros, end=dims, strides=ends, dy=x)

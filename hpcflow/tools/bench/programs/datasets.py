@@ -32,7 +32,7 @@ def images(tf: ModuleType):
 
 
 def generator(tf: ModuleType):
-    """What a function of Python yields."""
+    """Return a data set of the values that a Python generator yields, in batches."""
     return tf.data.Dataset.from_generator(lambda: iter(range(10**9)), tf.int64, []).batch(BATCH)
 
 

@@ -1,4 +1,4 @@
-"""What the figures measure and predict: null steps, synchronous replicas, a language model.
+"""The programs of the scaling figures: null steps, synchronous replicas, a language model.
 
 ``mpirun -n P+W python -m hpcflow.tools.bench.programs.sweeps '{"model": ..., "servers": P, ...}'``
 runs one point; the first worker prints its steps as a line of JSON. The simulator gets the same
@@ -183,7 +183,7 @@ def _steps(point: Point, index: int, step: Any) -> list[float]:
 
 
 def arguments_of(point: Point) -> str:
-    """What :func:`main` reads."""
+    """Return the command-line argument of :func:`main` for a point."""
     return json.dumps(asdict(point))
 
 
