@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import hpcflow as hf
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "oracle"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "oracle"))
 
 import families  # noqa: F401 - fills the table
 from case import Case, encode

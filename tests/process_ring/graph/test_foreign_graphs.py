@@ -13,7 +13,7 @@ from google.protobuf import text_format
 
 import hpcflow as hf
 
-FOLDER = Path(__file__).parents[1] / "data" / "graphs"
+FOLDER = Path(__file__).parents[2] / "data" / "graphs"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 
 pytestmark = pytest.mark.usefixtures("form")

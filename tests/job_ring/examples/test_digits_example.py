@@ -13,7 +13,7 @@ import pytest
 
 import hpcflow as hf
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 MPIRUN = shutil.which("mpirun", path=f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}")
 FINAL = re.compile(r"test accuracy: (0\.\d{3})")
 

@@ -18,7 +18,7 @@ from hpcflow.errors import DataLossError, InvalidArgumentError, NotFoundError, O
 from hpcflow.graph.raw import raw_ops
 from hpcflow.storage import snappy
 
-FOLDER = Path(__file__).parents[1] / "data" / "checkpoints"
+FOLDER = Path(__file__).parents[2] / "data" / "checkpoints"
 FIRST = {
     "net/a": np.arange(12, dtype=np.float32).reshape(3, 4) / 8,
     "step": np.array(-7),

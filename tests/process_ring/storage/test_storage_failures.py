@@ -193,7 +193,7 @@ def test_flag_chooses_how_to_write(monkeypatch):
         writing.use_collective_writes()
 
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 
 def test_every_call_of_a_save_fails_in_turn(tmp_path):

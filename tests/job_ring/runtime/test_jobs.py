@@ -31,7 +31,7 @@ def start(tmp_path, body, ranks=3, prelude=PRELUDE):
     script = tmp_path / "job.py"
     script.write_text(prelude + textwrap.dedent(body))
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     env["PYTHONPATH"] = os.pathsep.join([str(root), *filter(None, [env.get("PYTHONPATH")])])
     return subprocess.Popen(
         [MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), sys.executable,

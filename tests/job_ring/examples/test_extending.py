@@ -19,7 +19,7 @@ import hpcflow as hf
 from hpcflow import extending
 from hpcflow.runtime.executor import device as devices
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "examples" / "extending"
 EXAMPLES = sorted(p.stem for p in FOLDER.glob("*.py"))
 rng = np.random.default_rng(5)

@@ -16,7 +16,7 @@ import pytest
 import hpcflow as hf
 from hpcflow.saved_model import signature_def_utils, utils
 
-FOLDER = Path(__file__).parents[1] / "data" / "saved_models"
+FOLDER = Path(__file__).parents[2] / "data" / "saved_models"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 
 sm = hf.saved_model

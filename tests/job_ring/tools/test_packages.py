@@ -19,7 +19,7 @@ import pytest
 
 from hpcflow import hpcflow_version
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGING = ROOT / "packaging"
 BUILD = "import sys; from setuptools import build_meta as b; print(b.build_{}(sys.argv[1]))"
 STEP = """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jobs import launcher
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples/lstm_pipeline.py"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples/lstm_pipeline.py"
 SMALL = ["--steps", "20", "--units", "16", "--batch", "8", "--unroll", "8", "--layers", "3"]
 
 

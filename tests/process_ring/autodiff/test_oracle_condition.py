@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "oracle"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "oracle"))
 
 import condition
 from case import Case, Variable

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hpcflow import dtypes, storage
 from hpcflow.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 
-FILES = Path(__file__).parents[1] / "data" / "checkpoints"
+FILES = Path(__file__).parents[2] / "data" / "checkpoints"
 STORABLE = sorted([d.name for d in dtypes.VALUE_DTYPES if d.is_numpy_compatible])
 SHAPES = [(), (0,), (1,), (5,), (0, 3), (3, 0), (4, 5), (2, 3, 4), (1, 1, 1, 2)]
 

@@ -11,7 +11,7 @@ import pytest
 
 from hpcflow.compiler.distribute.costs import Rates
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -322,7 +322,7 @@ def test_every_benchmark_takes_the_default_options():
 
 # ---------------------------------------------------------------- files of results
 
-BENCHMARKS_FOLDER = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS_FOLDER = Path(__file__).parents[3] / "benchmarks"
 
 
 def run_script(name, *arguments):
