@@ -14,7 +14,7 @@ import pytest
 import hpcflow as hf
 from hpcflow.contrib.tensorboard.plugins import projector
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 90.0
 pytestmark = [pytest.mark.skipif(browser.why_none() is not None, reason=str(browser.why_none())),
               pytest.mark.timeout(300)]
