@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import hpcflow
+from hpcflow.api import modules as api_modules
 from hpcflow.api import other_names
 
 # Modules whose names are those of other modules again, or of Python.
@@ -32,7 +33,7 @@ class Entry(NamedTuple):
 
 def modules() -> list[str]:
     """Return the names of the public modules that have a page, as ``nn`` and ``keras.layers``."""
-    lazy = [name for name in hpcflow._LAZY_MODULES if name not in _VIEWS]
+    lazy = [name for name in api_modules.LAZY if name not in _VIEWS]
     return sorted({*lazy, *_INNER, *other_names.MODULES, "errors", "extending"})
 
 
