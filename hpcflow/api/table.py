@@ -319,7 +319,7 @@ _CONTRIB_FILES = {
     "rnn": ("python.ops.core_rnn", "python.ops.core_rnn_cell", "python.ops.core_rnn_cell_impl",
             "python.ops.fused_rnn_cell", "python.ops.gru_ops", "python.ops.lstm_ops",
             "python.ops.rnn", "python.ops.rnn_cell"),
-    "slim": ("python.slim.evaluation", "python.slim.learning"),
+    "slim": ("python.slim.evaluation", "python.slim.learning", "python.slim.model_analyzer"),
     "training": ("python.training.hparam", "python.training.training"),
 }
 _CONTRIB_SOURCES = {
@@ -328,6 +328,7 @@ _CONTRIB_SOURCES = {
     "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
     "slim.python.slim.evaluation": ("hpcflow.contrib.slim.evaluation",),
     "slim.python.slim.learning": ("hpcflow.contrib.slim.learning",),
+    "slim.python.slim.model_analyzer": ("hpcflow.contrib.slim.model_analyzer",),
 }
 _CONTRIB = {
     f"{package}.{path}": Entry(_CONTRIB_SOURCES.get(f"{package}.{path}",

@@ -83,4 +83,4 @@ from hpcflow.contrib.layers import (
     xavier_initializer,
     xavier_initializer_conv2d,
 )
-from hpcflow.contrib.slim import evaluation, learning, utils
+from hpcflow.contrib.slim import evaluation, learning, model_analyzer, utils

@@ -129,3 +129,18 @@ def test_hyperparameters():
             given.parse(text)
     with pytest.raises(ValueError, match="reserved"):
         given.add_hparam("rate", 2.0)
+
+
+def test_a_model_is_listed(graph, capsys):
+    x = hf.placeholder(hf.float32, [None, 4], name="x")
+    slim.fully_connected(x, 3, scope="one")
+    variables = slim.get_model_variables()
+    assert slim.model_analyzer.analyze_vars(variables, print_info=True) == (15, 60)
+    told = capsys.readouterr().out
+    assert "one/weights:0 (float32_ref 4x3) [12, bytes: 48]" in told
+    assert "Total size of variables: 15" in told
+    hf.ones([5, 2], name="more")
+    before = slim.model_analyzer.analyze_ops(graph)
+    hf.zeros([10, 10], hf.int64, name="most")
+    assert slim.model_analyzer.analyze_ops(graph, print_info=True) - before >= 100
+    assert "most \t-> (int64 10x10) [100]" in capsys.readouterr().out
