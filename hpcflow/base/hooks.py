@@ -26,11 +26,6 @@ class Hook:
         self._function = function
         return function
 
-    @property
-    def is_provided(self) -> bool:
-        """True once there is a function."""
-        return self._function is not None
-
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Call the function. Raises ``RuntimeError`` before there is one."""
         if self._function is None:

@@ -29,10 +29,10 @@ from hpcflow.keras.session import (  # noqa: F401
     learning_phase,
     reset_uids,
     set_learning_phase,
-    set_session,
     set_value,
 )
 from hpcflow.shapes import ShapeLike
+from hpcflow.train.shared_session import set_session  # noqa: F401
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import AxisLike, BoolLike, Sizes, TensorHandle, TensorLike

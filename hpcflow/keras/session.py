@@ -10,16 +10,14 @@ import numpy as np
 
 import hpcflow as hf
 from hpcflow.framework import nest
-from hpcflow.train.object_checkpoint import models_session
+from hpcflow.train.shared_session import forget_session, get_session
 
 if TYPE_CHECKING:
-    from hpcflow.graph.likes import SessionLike, TensorLike
+    from hpcflow.graph.likes import TensorLike
 
-_sessions: list[Any] = []  # the session that models share, if one was made or given
 _counts: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
 _fixed_phases: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 _PHASE = "_hpcflow_keras_learning_phase"
-_INITIALIZED = "_hpcflow_keras_initialized"
 
 
 def get_uid(prefix: str = "") -> int:
@@ -72,41 +70,12 @@ def phase_feed(value: bool) -> dict:
 # ---------------------------------------------------------------- the session
 
 
-@models_session.provide
-def get_session() -> Any:
-    """Return the default session, or the one that models share, with its variables initialized."""
-    session = hf.get_default_session()
-    if session is None:
-        if not _sessions or _sessions[0].graph is not hf.get_default_graph():
-            _sessions[:] = [hf.Session()]
-        session = _sessions[0]
-    with session.graph.as_default():
-        _initialize(session)
-    return session
-
-
-def set_session(session: SessionLike) -> None:
-    """Let models use `session` where there is no default session."""
-    _sessions[:] = [session]
-
-
 def clear_session() -> None:
     """Forget the session, and begin with an empty default graph."""
-    _sessions.clear()
+    forget_session()
     _counts.clear()
     _fixed_phases.clear()
     hf.reset_default_graph()
-
-
-def _initialize(session: SessionLike) -> None:
-    """Initialize the variables that nothing has initialized, each of them looked at once."""
-    seen = session.__dict__.setdefault(_INITIALIZED, set())
-    new = [v for v in hf.global_variables() + hf.local_variables() if v not in seen]
-    if not new:
-        return
-    ready = session.run([hf.is_variable_initialized(v) for v in new])
-    session.run([v.initializer for v, done in zip(new, ready, strict=True) if not done])
-    seen.update(new)
 
 
 # ---------------------------------------------------------------- values

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcflow import storage
-from hpcflow.base.hooks import Hook
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import init_scope, name_scope
 from hpcflow.graph.likes import SessionLike, TensorLike
@@ -22,14 +21,12 @@ from hpcflow.train.checkpoint_files import remove_checkpoint
 from hpcflow.train.checkpoint_reader import CheckpointReader
 from hpcflow.train.checkpoint_state import get_checkpoint_state, update_checkpoint_state
 from hpcflow.train.saver import Saver
+from hpcflow.train.shared_session import get_session
 
 _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
 _SLOT = ".OPTIMIZER_SLOT"
 _COUNTER = "save_counter"
 
-
-#: ``models_session()`` is the session that models of ``keras`` share; `keras.session` provides it.
-models_session = Hook("the session of models")
 
 
 class Checkpoint:
@@ -333,11 +330,5 @@ def _dependencies(owner: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _session(session: Any) -> Any:
-    session = session or get_default_session()
-    if session is not None:
-        return session
-    if not models_session.is_provided:
-        raise ValueError("There is no session to save from or to restore into: pass `session`, or "
-                         "use `with sess.as_default()`")
-    return models_session()
+def _session(session: SessionLike | None) -> Any:
+    return session or get_default_session() or get_session()

@@ -146,10 +146,10 @@ def test_calibration_batches_short_steps_and_bounds_long_ones():
 
 
 def test_measuring_divides_by_the_batch():
-    calls = []
+    calls, begin = [], time.perf_counter()
     seconds = child.measure(lambda: calls.append(time.sleep(1e-3)), samples=3, batch=4)
     assert len(calls) == 12 and len(seconds) == 3
-    assert all(1e-3 <= s < 1e-2 for s in seconds)
+    assert min(seconds) >= 1e-3 and 4 * sum(seconds) <= time.perf_counter() - begin
 
 
 def test_a_table_aligns_numbers_and_blanks_repeated_cases():
