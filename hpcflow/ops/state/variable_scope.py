@@ -68,7 +68,7 @@ class VariableScope:
 
     @property
     def reuse(self) -> Reuse:
-        """The reuse mode of variables: True, False or AUTO_REUSE."""
+        """The reuse mode of variables, which is True, False or AUTO_REUSE."""
         return self._reuse
 
     @property

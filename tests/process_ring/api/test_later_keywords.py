@@ -49,7 +49,7 @@ def test_segments_whose_number_is_given() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_other_keywords(tmp_path: Path) -> None:
+def test_other_keywords(graph: hf.Graph, tmp_path: Path) -> None:
     images = hf.ones([1, 2, 2, 1])
     assert hf.image.resize_images(images, [3, 3], name="larger").op.name.startswith("larger/")
     x = np.arange(12, dtype=np.float32).reshape(1, 2, 2, 3)

@@ -117,7 +117,8 @@ def test_device_pairs(target):
         hf.mpi.compress(None, destination="/job:ps/task:0")
         same_bits(bits(to_ps), value)
         same_bits(bits(to_worker), truncated(value))
-    with hf.Session("") as session:  # within a task nothing is sent
+    with hf.Graph().as_default(), hf.Session("") as session:  # within a task nothing is sent
+        x = hf.placeholder(hf.float32, [])
         y = hf.identity(x)
         same_bits(session.run(y, {x: value}), value)
 

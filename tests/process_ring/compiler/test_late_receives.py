@@ -164,7 +164,7 @@ def test_no_memory_when_a_value_is_received(session, monkeypatch):
 
 def test_what_is_inside_a_loop_is_not_waited_for(session, live, monkeypatch):
     """The loop is part of a region, which ends with it."""
-    lower(monkeypatch, "late_receives.LEAST_GAIN")
+    lower(monkeypatch, "LATE_LEAST_GAIN")
     x = hf.placeholder(hf.float32, [20, SIZE])
     with hf.device("/job:worker/task:0"):
         looped = hf.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, v * 2.0), [0, x])[1]

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from hpcflow.host import tuning
 from hpcflow.tools import launch_check
 from hpcflow.tools.launch_check import Attempt, launch_commands, offered_pmis, troubles
 
@@ -79,8 +80,8 @@ def test_a_job_that_stands_still_is_ended(tmp_path, monkeypatch):
     pids = tmp_path / "pids"
     stuck = fake(tmp_path, "stuck", f"trap '' TERM\necho $$ > {pids}\necho waiting\n"
                  "sleep 1000 & wait; sleep 1000")
-    monkeypatch.setattr(launch_check, "LAUNCH_SECONDS", 3.0)
-    monkeypatch.setattr(launch_check, "_GRACE", 0.2)
+    monkeypatch.setattr(tuning.programs, "LAUNCH_SECONDS", 3.0)
+    monkeypatch.setattr(tuning.programs, "LAUNCH_GRACE_SECONDS", 0.2)
     monkeypatch.setattr(launch_check, "launch_commands", lambda n: [("stuck", [stuck])])
     (found,) = launch_check.check_launchers(2)
     assert found["status"] is None and "did not end within" in found["troubles"][0]
