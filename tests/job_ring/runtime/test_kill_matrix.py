@@ -33,14 +33,15 @@ PROGRAM = """
 
     if role == victim and phase == "start":
         fail()
-    reduced = hf.mpi.allreduce(hf.ones([100000]), name="reduced")
+    with hf.Graph().as_default() as apart:
+        reduced = hf.mpi.allreduce(hf.ones([100000]), name="reduced")
     with hf.device("/job:ps/task:0"):
         ready = hf.Variable(False, name="ready")
         v = hf.Variable(hf.zeros([1000000]), name="v")
         gradient = hf.placeholder(hf.float32, [1000000])
         push = hf.assign_add(v, gradient).op
     saver = hf.train.Saver([v])
-    alone, session = hf.Session(), hf.Session(server.target)
+    alone, session = hf.Session(graph=apart), hf.Session(server.target)
     if phase == "collective":
         alone.run(reduced)
     elif role == "chief":
