@@ -117,10 +117,10 @@ class GFile:
         with _own_errors():
             self._writer().write(content)
 
-    def seek(self, offset: int | None = None, whence: int = 0,
-             position: int | None = None) -> None:
-        """Let the next read be `offset` bytes behind the beginning (`whence` is 0), the current
-        position (1) or the end (2); `position` is a former name of `offset`.
+    def seek(self, position: int | None = None, whence: int = 0,
+             offset: int | None = None) -> None:
+        """Let the next read be `position` bytes behind the beginning (`whence` is 0), the current
+        position (1) or the end (2); `offset` is a later name of `position`.
 
         Raises ``TypeError`` unless one of the two is given, ``InvalidArgumentError`` for another
         `whence` and a position before the beginning, ``OutOfRangeError`` for one behind the end.
