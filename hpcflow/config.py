@@ -142,6 +142,10 @@ FLAGS: tuple[Flag, ...] = (
          "seconds from the signal that ranks may take to come to the step at which all stop"),
     Flag("HPCFLOW_PREEMPTED_STATUS", _parse_int, 75,
          "exit status of a job that was preempted and has saved"),
+    Flag("HPCFLOW_RESTART_COUNT", _parse_int, 0,
+         "how often `hpcflow run` or the scheduler has started this job again; they set it"),
+    Flag("HPCFLOW_PROGRESS_FILE", str, "",
+         "a file to which savers add the paths of what they have saved; `hpcflow run` sets it"),
     Flag("HPCFLOW_CHUNK_BYTES", _parse_int, 256 << 20, "largest message, in bytes"),
     Flag(
         "HPCFLOW_CHECKPOINT_IO",
@@ -183,6 +187,8 @@ class Flags:
     preemption_file: str
     preemption_grace: float
     preempted_status: int
+    restart_count: int
+    progress_file: str
     chunk_bytes: int
     checkpoint_io: str
 

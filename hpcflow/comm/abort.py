@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -35,6 +36,9 @@ _exit_status = 0
 _kept: weakref.WeakSet[SystemExit] = weakref.WeakSet()
 #: A status with which all ranks end by agreement: no failure.
 _orderly_status = 0
+#: The ranks that this one knows to be lost, and why they are.
+lost: dict[int, str] = {}
+_witnesses: list[Callable[[int, str], None]] = []
 
 
 def expect_status(status: int) -> None:
@@ -44,6 +48,11 @@ def expect_status(status: int) -> None:
     _orderly_status = status
 
 
+def before_abort(witness: Callable[[int, str], None]) -> None:
+    """Let ``witness(code, message)`` be called before this rank ends all others."""
+    _witnesses.append(witness)
+
+
 def abort_job(rank: int, code: int, message: str) -> NoReturn:
     """Print `message`, each line behind the rank, and end all ranks; `code` 0 counts as 1."""
     sys.stdout.flush()
@@ -51,8 +60,11 @@ def abort_job(rank: int, code: int, message: str) -> NoReturn:
     lines = message.rstrip().splitlines()
     sys.stderr.write("".join(f"{prefix}{line}\n" for line in lines))
     sys.stderr.flush()
+    code = code & 0xFF or FAILURE
+    for witness in _witnesses:
+        witness(code, message)
     time.sleep(tuning.ABORT_REPORT_SECONDS)
-    _end_all(code & 0xFF or FAILURE)
+    _end_all(code)
 
 
 def _end_all(status: int) -> NoReturn:

@@ -27,6 +27,14 @@ from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.caught import ENDING, Caught, signal_process
 from hpcflow.tools.cli import CommandError, CommandParser, command_parser
 from hpcflow.tools.launchers import mpirun_options
+from hpcflow.tools.restarts import (
+    Attempt,
+    Place,
+    Restarts,
+    avoiding,
+    progress_file,
+    restart_count,
+)
 
 STATUS, LOG = "rank{}.json", "rank{}.log"
 _EXIT = """exit status: that of the first rank that failed, 128 and the number of the signal that
@@ -41,17 +49,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise CommandError(f"--ps {options.ps} leaves no rank for a worker: there are {ranks}")
     if not options.module and not Path(options.program).is_file():
         raise CommandError(f"there is no file {options.program}")
+    least = options.min_ranks or ranks
+    if not options.ps < least <= ranks:
+        raise CommandError(f"--min-ranks {least} is not between a worker besides --ps "
+                           f"{options.ps} and all {ranks} ranks")
     launcher = choose_launcher(options.launcher, os.environ)
     folder = Path(options.logs or time.strftime("hpcflow-logs/%Y%m%d-%H%M%S"))
+    return Restarts(lambda place: _job(options, launcher, place), ranks, options.ps,
+                    options.restarts, least, folder, launcher).run()
+
+
+def _job(options: argparse.Namespace, launcher: str, place: Place) -> Job:
+    """The job of one start, with a folder of logs without those of an earlier job."""
+    folder = place.folder
+    if folder.is_dir():
+        for old in [*folder.glob("rank*.json"), *folder.glob("rank*.log"), progress_file(folder)]:
+            old.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    for number in range(ranks):
-        for name in (STATUS, LOG):
-            folder.joinpath(name.format(number)).unlink(missing_ok=True)
-    command = [*launcher_command(launcher, ranks), sys.executable, "-m",
+    command = [*launcher_command(launcher, place), sys.executable, "-m",
                f"{__package__}.run_rank", str(folder.resolve()),
                *(["-m"] if options.module else []), options.program, *options.arguments]
-    return Job(command, environment(options, ranks), ranks, folder, options.follow,
-               options.grace).run()
+    follow = options.follow or str(place.servers)
+    return Job(command, environment(options, place), place.ranks, folder, follow, options.grace)
 
 
 def parser() -> CommandParser:
@@ -72,6 +91,13 @@ def parser() -> CommandParser:
     made.add_argument("--grace", type=float, default=tuning.RUN_GRACE_SECONDS, metavar="SECONDS",
                       help="how long ranks may take to end after SIGTERM, SIGINT or SIGHUP "
                       f"(default: {tuning.RUN_GRACE_SECONDS:g}); a second one ends them at once")
+    made.add_argument("--restarts", type=int, default=0, metavar="K",
+                      help="how often to start the program again after a rank was lost; it goes "
+                      "on from its last checkpoint, and finds the number of restarts in "
+                      "HPCFLOW_RESTART_COUNT (default: 0)")
+    made.add_argument("--min-ranks", type=int, metavar="M",
+                      help="the fewest ranks to go on with where nodes are gone; servers and "
+                      "workers keep their proportion (default: as many as at first)")
     made.add_argument("-m", dest="module", action="store_true",
                       help="the program is the name of a module")
     made.add_argument("program", help="a Python file, or with -m a module")
@@ -83,16 +109,16 @@ def parse(argv: list[str]) -> argparse.Namespace:
     """The checked options of a command line; ends the program for wrong ones."""
     made = parser()
     options = made.parse_args(argv)
-    for name in ("ranks", "threads"):
+    for name in ("ranks", "threads", "min_ranks"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
-            made.error(f"--{name} must be at least 1")
+            made.error(f"--{name.replace('_', '-')} must be at least 1")
+    if options.restarts < 0:
+        made.error("--restarts must not be negative")
     if options.grace < 0:
         made.error("--grace must not be negative")
     if options.ps < 0:
         made.error("--ps must not be negative")
-    if options.follow is None:
-        options.follow = str(options.ps)
-    if options.follow not in ("all", "none") and not options.follow.isdigit():
+    if options.follow not in (None, "all", "none") and not options.follow.isdigit():
         made.error("--follow is the number of a rank, 'all' or 'none'")
     return options
 
@@ -116,22 +142,26 @@ def choose_launcher(wanted: str, environ: Mapping[str, str]) -> str:
     return path
 
 
-def launcher_command(launcher: str, ranks: int) -> list[str]:
+def launcher_command(launcher: str, place: Place) -> list[str]:
     """The launcher with its options."""
+    ranks = ["-n", str(place.ranks)]
     if Path(launcher).name == "srun":
-        return [launcher, "--mpi=pmix", "--kill-on-bad-exit=1", "-n", str(ranks)]
-    return [launcher, *mpirun_options(launcher), "-n", str(ranks)]
+        return [launcher, "--mpi=pmix", "--kill-on-bad-exit=1", *avoiding(launcher, place), *ranks]
+    return [launcher, *mpirun_options(launcher), *avoiding(launcher, place), *ranks]
 
 
-def environment(options: argparse.Namespace, ranks: int) -> dict[str, str]:
-    """Return the environment of the ranks: threads, servers, Open MPI's consent to run as root."""
+def environment(options: argparse.Namespace, place: Place) -> dict[str, str]:
+    """Return the environment of the ranks: threads, servers, the number of restarts, Open MPI's
+    consent to run as root."""
     env = dict(os.environ)
-    share = options.threads or max(1, (os.cpu_count() or 1) // ranks)
+    env["HPCFLOW_RESTART_COUNT"] = str(restart_count(place.number, env))
+    env["HPCFLOW_PROGRESS_FILE"] = str(progress_file(place.folder.resolve()))
+    share = options.threads or max(1, (os.cpu_count() or 1) // place.ranks)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         if options.threads or name not in env:
             env[name] = str(share)
-    if options.ps:
-        env["HPCFLOW_PS"] = str(options.ps)
+    if place.servers:
+        env["HPCFLOW_PS"] = str(place.servers)
     if os.geteuid() == 0:
         env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return env
@@ -148,7 +178,10 @@ class Job:
         self.folder = folder
         self.grace = tuning.RUN_GRACE_SECONDS if grace is None else grace
         self.asked_to_end = 0  # the first signal that did
-        wanted = range(ranks) if follow == "all" else [] if follow == "none" else [int(follow)]
+        self.told: list[int] = []  # all signals that came
+        self.status = 0  # of the launcher
+        one = [int(follow)] if follow.isdigit() else []
+        wanted = range(ranks) if follow == "all" else one
         self.shown = [_Follower(folder / LOG.format(r), f"[{r}] " if follow == "all" else "")
                       for r in wanted]
 
@@ -160,7 +193,8 @@ class Job:
                                        stdout=log, stderr=subprocess.STDOUT,
                                        start_new_session=True, preexec_fn=end_with_parent())
             with Caught() as caught:
-                status = self._watch(process, caught)
+                self.status = status = self._watch(process, caught)
+        self._end_stragglers()
         self._show()
         if self.asked_to_end and not self._chose_status():
             status = 128 + self.asked_to_end
@@ -171,6 +205,7 @@ class Job:
         while (status := process.poll()) is None:
             self._show()
             for number in caught.take():
+                self.told.append(number)
                 if number not in ENDING:
                     self._forward(process, number)
                 elif self.asked_to_end:
@@ -204,9 +239,19 @@ class Job:
             process.wait(tuning.RUN_LAUNCHER_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
+        self._end_stragglers()
+        return process.wait()
+
+    def _end_stragglers(self) -> None:
+        """End ranks on this node that are still there, lest they write beside a later job."""
         for pid in self._local_ranks():
             signal_process(pid, signal.SIGKILL)
-        return process.wait()
+
+    def attempt(self) -> Attempt:
+        """The facts of this start."""
+        log = self.folder / "launcher.log"
+        return Attempt(self.status, [self._status(r) for r in range(self.ranks)],
+                       log.read_text(errors="replace"), frozenset(self.told))
 
     def _local_ranks(self) -> list[int]:
         """The process ids of the ranks on this node that have not said that they ended."""

@@ -8,9 +8,11 @@ import os
 import runpy
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
+from hpcflow.comm import abort
 from hpcflow.comm.launch import launch
 from hpcflow.comm.processes import end_after_parent, this_process
 from hpcflow.tools.run import LOG, STATUS
@@ -31,6 +33,8 @@ def main(argv: list[str]) -> None:
     facts: dict[str, Any] = {"rank": rank, "host": socket.gethostname(), "pid": os.getpid(),
                              "process": this_process()}
     _write(note, facts)
+    ended = _End(note, facts)
+    abort.before_abort(ended.on_abort)
     sys.argv = [program, *arguments]
     try:
         if is_module:
@@ -39,14 +43,34 @@ def main(argv: list[str]) -> None:
             sys.path.insert(0, str(Path(program).resolve().parent))
             runpy.run_path(program, run_name="__main__")
     except _SystemExit as e:
-        _write(note, facts | {"ended": True, **_of_exit(e.code)})
+        ended.write(**_of_exit(e.code))
         raise
     except BaseException as e:
         message = str(e).splitlines()[0] if str(e) else ""
-        _write(note, facts | {"ended": True, "code": 1,
-                              "error": f"{type(e).__name__}: {message}"})
+        ended.write(code=1, error=f"{type(e).__name__}: {message}")
         raise
-    _write(note, facts | {"ended": True, "code": 0})
+    ended.write(code=0)
+
+
+class _End:
+    """The note of how this rank ended: the first failure counts, from whatever thread it comes."""
+
+    def __init__(self, note: Path, facts: dict[str, Any]) -> None:
+        self._note, self._facts = note, facts
+        self._failed = False
+        self._lock = threading.Lock()
+
+    def write(self, code: int, **more: str) -> None:
+        """Write the exit status, and the ranks that are known to be lost."""
+        with self._lock:
+            if not self._failed:
+                self._failed = code != 0
+                _write(self._note, self._facts | more | {
+                    "ended": True, "code": code, "lost": sorted(abort.lost)})
+
+    def on_abort(self, code: int, message: str) -> None:
+        """This rank ends the job: perhaps for an exception of a thread, or after the program."""
+        self.write(code, error=message.rstrip().splitlines()[-1])
 
 
 def _of_exit(code: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from hpcflow import storage
+from hpcflow import config, storage
 from hpcflow.base.formats.protos import message_class
 from hpcflow.errors import NotFoundError
 from hpcflow.storage.system_errors import system_errors
@@ -109,6 +109,16 @@ def checkpoint_exists(checkpoint_prefix: str) -> bool:
 def get_checkpoint_mtimes(checkpoint_prefixes: Iterable[str]) -> list[float]:
     """Return when the checkpoints were completed (seconds since the epoch), of those that exist."""
     return [storage.modification_time(p) for p in checkpoint_prefixes if checkpoint_exists(p)]
+
+
+def note_progress(path: str) -> None:
+    """Tell who started this job that a checkpoint is complete, by HPCFLOW_PROGRESS_FILE."""
+    if config.flags.progress_file:
+        try:
+            with open(config.flags.progress_file, "a", encoding="utf-8") as file:
+                file.write(f"{os.path.abspath(path)}\n")
+        except OSError as error:
+            _log.warning("%s: %s", config.flags.progress_file, error)
 
 
 def _state_filename(directory: str, latest_filename: str | None) -> str:

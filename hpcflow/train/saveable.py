@@ -47,7 +47,14 @@ class SaveableObject:
         op: what is saved; no two saveables of one saver may share it.
         specs: the tensors that hold it.
         name: the name of the first of them, for messages and order.
+
+    Attributes:
+        is_position: True for the place of an iterator in its data: it is restored once more after
+            iterators were initialized, and ranks that begin with the variables of one rank take
+            its place too.
     """
+
+    is_position = False
 
     def __init__(self, op: Any, specs: list[SaveSpec], name: str) -> None:
         self.op = op

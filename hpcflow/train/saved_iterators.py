@@ -18,6 +18,8 @@ class IteratorSaveable(SaveableObject):
     again, but not what functions of the user draw without a seed.
     """
 
+    is_position = True
+
     def __init__(self, iterator: Any) -> None:
         resource = iterator._resource
         self._iterator = iterator

@@ -25,6 +25,7 @@ from hpcflow.train.background_task import BackgroundTask
 from hpcflow.train.checkpoint_state import (
     DEFAULT_FILENAME,
     get_checkpoint_mtimes,
+    note_progress,
     update_checkpoint_state,
 )
 from hpcflow.train.embedding_files import write_embeddings
@@ -211,6 +212,7 @@ class Saver:
             self._delete_old(target.meta_graph_suffix)
         if saved is not None:
             write_embeddings(saved)
+            note_progress(saved)
         if target.write_meta_graph:
             with sess.graph.as_default():
                 self.export_meta_graph(_meta_graph_filename(path, target.meta_graph_suffix),

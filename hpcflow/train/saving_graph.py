@@ -9,12 +9,14 @@ damaged checkpoint leaves every variable as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow import dtypes
 from hpcflow.device_spec import canonical_name, merge_names
 from hpcflow.graph.convert import constant
 from hpcflow.graph.graph import Graph, control_dependencies, device, name_scope
+from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.train.saveable import SaveableObject, SaveSpec, saveable_objects
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 
 _HOST = "/device:CPU:0"  # files are read and written from the memory of the host
 
-_HOLD, _SAVE_HELD, _RELEASE = "hold_all", "save_held", "release_all"  # names in the scope
+# Names in the scope.
+_HOLD, _SAVE_HELD, _RELEASE = "hold_all", "save_held", "release_all"
+_POSITIONS = "restore_positions"
 
 Groups = dict[str, list[SaveableObject]]
 
@@ -48,6 +52,7 @@ def build_saver_def(var_list: Sequence[Any] | Mapping[str, Any] | None, name: st
             path = constant(filename)
             saved = _add_save(path, saveables)
             restored = _add_restore(path, saveables, reshape, restore_sequentially)
+            _add_positions(path, saveables)
     return SaverDef(
         filename_tensor_name=path.name, save_tensor_name=saved.name,
         restore_op_name=restored.name, max_to_keep=max_to_keep, sharded=sharded,
@@ -154,6 +159,28 @@ def _add_restore(filename: Tensor, saveables: list[SaveableObject], reshape: boo
                 assignments.append(saveable.restore(values[saveable], shapes))
     with control_dependencies(assignments):
         return raw_ops.NoOp(name="restore_all")
+
+
+def _add_positions(filename: Tensor, saveables: list[SaveableObject]) -> None:
+    """The operation that restores only the places of iterators in their data."""
+    positions = [s for s in saveables if s.is_position]
+    if positions:
+        values, _ = _add_reads(filename, positions, False, False)
+        with device(None):
+            restored = [s.restore(values[s], None) for s in positions]
+        with control_dependencies(restored):
+            raw_ops.NoOp(name=_POSITIONS)
+
+
+def restore_positions(saver: Any, session: SessionLike, path: str) -> None:
+    """Restore only the places of iterators that `saver` has saved under `path`, if there are
+    any."""
+    definition = getattr(saver, "saver_def", None)
+    if definition is not None:
+        scope = definition.restore_op_name.rpartition("/")[0]
+        with suppress(KeyError):
+            restore = session.graph.get_operation_by_name(f"{scope}/{_POSITIONS}")
+            session.run(restore, {definition.filename_tensor_name: path})
 
 
 def _add_reads(filename: Tensor, saveables: list[SaveableObject], reshape: bool,

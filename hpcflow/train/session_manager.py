@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,19 @@ from hpcflow.graph.likes import OperationLike, SessionLike
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.runtime.session.session import Session
 from hpcflow.train.checkpoint_state import get_checkpoint_state
+from hpcflow.train.saving_graph import restore_positions
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from hpcflow.train.saver import Saver
+
+
+class _Restored(NamedTuple):
+    """The checkpoint that a session was restored from."""
+
+    saver: Any
+    path: str
 
 
 class SessionManager:
@@ -76,7 +84,7 @@ class SessionManager:
         try:
             if not restored:
                 self._initialize(session, init_op, init_feed_dict, init_fn)
-            self._make_ready(session, init_op, init_fn)
+            self._make_ready(session, init_op, init_fn, restored)
         except BaseException:
             session.close()
             raise
@@ -92,8 +100,10 @@ class SessionManager:
         if init_fn:
             init_fn(session)
 
-    def _make_ready(self, session: Session, init_op: Any, init_fn: Callable | None) -> None:
-        for missing, what in ((self._run_local_init(session), "model ready for local_init"),
+    def _make_ready(self, session: Session, init_op: Any, init_fn: Callable | None,
+                    restored: _Restored | None) -> None:
+        local = self._run_local_init(session, restored)
+        for missing, what in ((local, "model ready for local_init"),
                               (self._missing(session, self._ready_op), "model ready")):
             if missing is not None:
                 raise RuntimeError(
@@ -111,8 +121,9 @@ class SessionManager:
         session, restored = self._restored_session(
             master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint,
             max_wait_secs, config)
-        local_ready = self._run_local_init(session) is None
-        ready = restored and local_ready and self._missing(session, self._ready_op) is None
+        local_ready = self._run_local_init(session, restored) is None
+        ready = (restored is not None and local_ready
+                 and self._missing(session, self._ready_op) is None)
         return session, ready
 
     def wait_for_session(self, master: str, config: Message | None = None,
@@ -142,23 +153,23 @@ class SessionManager:
 
     def _restored_session(self, master: str, saver: Saver | None, directory: str | None,
                           filename: str | None, wait: bool, max_wait_secs: float,
-                          config: Message | None) -> tuple[Session, bool]:
+                          config: Message | None) -> tuple[Session, _Restored | None]:
         if directory and filename:
             raise ValueError("Can not provide both checkpoint_dir and "
                              "checkpoint_filename_with_path.")
         session = Session(master, graph=self._graph, config=config)
         if saver is None or not (directory or filename):
-            return session, False
+            return session, None
         if filename:
             saver.restore(session, filename)
-            return session, True
+            return session, _Restored(saver, filename)
         assert directory is not None
         state = self._checkpoint(directory, time.monotonic() + (max_wait_secs if wait else 0))
         if state is None:
-            return session, False
+            return session, None
         saver.restore(session, state.model_checkpoint_path)
         saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
-        return session, True
+        return session, _Restored(saver, state.model_checkpoint_path)
 
     def _checkpoint(self, directory: str, deadline: float) -> Any:
         pause = tuning.READY_FIRST_PAUSE_SECONDS
@@ -169,13 +180,18 @@ class SessionManager:
             time.sleep(pause)
             pause = min(2 * pause, self._recovery_wait_secs)
 
-    def _run_local_init(self, session: Session) -> str | None:
-        """Run the local initializer if it can; otherwise say what is missing."""
+    def _run_local_init(self, session: Session, restored: _Restored | None = None) -> str | None:
+        """Run the local initializer if it can; otherwise say what is missing.
+
+        It may initialize iterators, whose place in their data is then restored again.
+        """
         if self._local_init_op is None:
             return None
         missing = self._missing(session, self._ready_for_local_init_op)
         if missing is None:
             session.run(self._local_init_op, feed_dict=self._local_init_feed_dict)
+            if restored is not None:
+                restore_positions(restored.saver, session, restored.path)
         return missing
 
     def _missing(self, session: Session, ready_op: Any) -> str | None:

@@ -64,6 +64,12 @@ RUN_POLL_SECONDS = 0.05
 #: Of a log that a report shows.
 RUN_TAIL_LINES = 5
 
+# ---- tools.restarts
+#: Restarts in a row that may save nothing new.
+RUN_IDLE_RESTARTS = 3
+#: That asking whether a node is there may take.
+RUN_PROBE_SECONDS = 30.0
+
 # ---- train.monitored_session
 #: To make a session again after a task was lost, in a row: half a minute in all.
 SESSION_ATTEMPTS = 8

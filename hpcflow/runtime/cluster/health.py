@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
+from hpcflow.comm import abort
 from hpcflow.comm.processes import Process, is_running, is_stopped, is_traced, used_ticks
 from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.wire import wire
@@ -113,5 +114,5 @@ class Health:
         else:
             body, _ = wire.parts_of(payload)
             if body["rank"] not in self.lost:
-                self.lost[body["rank"]] = body["why"]
+                self.lost[body["rank"]] = abort.lost[body["rank"]] = body["why"]
                 self._on_lost(body["rank"], body["why"])

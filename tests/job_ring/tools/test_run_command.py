@@ -14,6 +14,7 @@ import pytest
 
 from hpcflow.tools import run
 from hpcflow.tools.cli import CommandError
+from hpcflow.tools.restarts import Place
 
 PROGRAM = """
 import os, signal, sys, time
@@ -100,6 +101,10 @@ def test_an_interrupt_ends_all_ranks(interruptible, job):
     assert status == 130 and "the job failed" in err
 
 
+def place(ranks, servers=0):
+    return Place(ranks, servers, 0, frozenset(), {}, Path("logs"))
+
+
 def test_launchers(monkeypatch, tmp_path):
     for name in ("srun", "mpirun"):
         (tmp_path / name).write_text("#!/bin/sh\necho fake\n")
@@ -109,8 +114,9 @@ def test_launchers(monkeypatch, tmp_path):
     assert run.choose_launcher("auto", {}).endswith("/mpirun")
     srun = run.choose_launcher("auto", {"SLURM_JOB_ID": "7"})
     assert srun.endswith("/srun")
-    assert run.launcher_command(srun, 4)[1:] == ["--mpi=pmix", "--kill-on-bad-exit=1", "-n", "4"]
-    assert run.launcher_command(str(tmp_path / "mpirun"), 4)[1:] == ["-n", "4"]
+    assert run.launcher_command(srun, place(4))[1:] == [
+        "--mpi=pmix", "--kill-on-bad-exit=1", "-n", "4"]
+    assert run.launcher_command(str(tmp_path / "mpirun"), place(4))[1:] == ["-n", "4"]
     monkeypatch.setenv("PATH", "")
     with pytest.raises(CommandError, match="no mpirun"):
         run.choose_launcher("auto", {})
@@ -120,16 +126,19 @@ def test_threads_are_shared_among_ranks(monkeypatch):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    assert run.environment(run.parse(["p.py"]), 4)["OMP_NUM_THREADS"] == "2"
-    assert run.environment(run.parse(["p.py"]), 100)["OMP_NUM_THREADS"] == "1"
+    assert run.environment(run.parse(["p.py"]), place(4))["OMP_NUM_THREADS"] == "2"
+    assert run.environment(run.parse(["p.py"]), place(100))["OMP_NUM_THREADS"] == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert run.environment(run.parse(["p.py"]), 4)["OMP_NUM_THREADS"] == "3"
-    env = run.environment(run.parse(["--threads", "5", "--ps", "2", "p.py"]), 4)
+    assert run.environment(run.parse(["p.py"]), place(4))["OMP_NUM_THREADS"] == "3"
+    env = run.environment(run.parse(["--threads", "5", "p.py"]), place(4, servers=2))
     assert env["OMP_NUM_THREADS"] == "5" and env["HPCFLOW_PS"] == "2"
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["--ps", "2", "-n", "2", __file__], "leaves no rank"), (["nothing.py"], "no file nothing.py")])
+    (["--ps", "2", "-n", "2", __file__], "leaves no rank"),
+    (["--ps", "2", "-n", "4", "--min-ranks", "2", __file__], "--min-ranks 2 is not between"),
+    (["-n", "4", "--min-ranks", "5", __file__], "--min-ranks 5 is not between"),
+    (["nothing.py"], "no file nothing.py")])
 def test_wrong_arguments(arguments, message):
     with pytest.raises(CommandError, match=message):
         run.main(arguments)

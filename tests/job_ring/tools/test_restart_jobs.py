@@ -1,0 +1,182 @@
+"""``python -m hpcflow run --restarts``: jobs go on from their last checkpoint, losing nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcflow.tools import run
+
+INTERVAL, EXAMPLES, BATCH, EPOCHS = 5, 60, 6, 2
+STEPS = EPOCHS * EXAMPLES // BATCH
+# Batches of all ranks together, of which each takes its part: their order does not depend on the
+# number of ranks. `total` depends on order and number of all of them.
+AVERAGED = f"""
+import os, signal, sys, time
+import hpcflow as hf
+
+how, at, until, who = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+count = int(os.environ["HPCFLOW_RESTART_COUNT"])
+rank, size = hf.mpi.rank(), hf.mpi.size()
+data = hf.data.Dataset.range({EXAMPLES}).shuffle({EXAMPLES}, seed=3).repeat({EPOCHS})
+iterator = data.batch({BATCH}).prefetch(2).make_initializable_iterator()
+hf.add_to_collection(hf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+hf.add_to_collection(hf.GraphKeys.SAVEABLE_OBJECTS,
+                     hf.data.experimental.make_saveable_from_iterator(iterator))
+batch = iterator.get_next()
+mine = batch[rank * {BATCH} // size:(rank + 1) * {BATCH} // size]
+step = hf.train.get_or_create_global_step()
+total = hf.get_variable("total", [], hf.float64, initializer=hf.zeros_initializer())
+part = hf.mpi.allreduce(hf.reduce_sum(hf.cast(mine + 1, hf.float64)))
+with hf.control_dependencies([total.assign(0.9 * total + part)]):
+    train = hf.assign_add(step, 1)
+hooks = [hf.mpi.BroadcastVariablesHook(0), hf.train.StopAtStepHook(last_step={STEPS})]
+with hf.train.MonitoredTrainingSession("", rank == 0, "model", hooks=hooks,
+                                       save_checkpoint_steps={INTERVAL}) as session:
+    print("begin", session.run(step), "of", size, "count", count, flush=True)
+    while not session.should_stop():
+        n, seen, value = session.run([train, mine, total])
+        print("step", n, ",".join(map(str, seen)), value, flush=True)
+        if n == at and rank == who and count < until:
+            last = n - n % {INTERVAL}
+            while hf.train.latest_checkpoint("model") != "model/model.ckpt-%d" % last:
+                time.sleep(0.01)  # it is written in the background
+            if how == "raise":
+                raise ValueError("no good")
+            if how == "_exit":
+                os._exit(3)
+            os.kill(os.getpid(), getattr(signal, how))
+print("ended", flush=True)
+"""
+SERVED = """
+import os, signal, sys
+import hpcflow as hf
+
+task = hf.mpi.task()
+server = hf.train.Server(task.cluster, task.job, task.index)
+count = int(os.environ["HPCFLOW_RESTART_COUNT"])
+if task.job == "ps":
+    server.join()
+    sys.exit()
+print("servers", task.cluster.num_tasks("ps"), "workers", task.cluster.num_tasks("worker"),
+      "count", count, flush=True)
+if task.index == 1 and count in (1, 2):
+    os.kill(os.getpid(), signal.SIGKILL)
+with hf.device(hf.train.replica_device_setter(
+        cluster=task.cluster, worker_device=f"/job:worker/task:{task.index}")):
+    step = hf.train.get_or_create_global_step()
+    w = hf.Variable(hf.zeros([3]), name="w")
+    with hf.control_dependencies([w.assign_add(hf.ones([3]), use_locking=True)]):
+        train = hf.assign_add(step, 1, use_locking=True)
+with hf.train.MonitoredTrainingSession(
+        server.target, task.index == 0, "model", save_checkpoint_steps=5,
+        hooks=[hf.train.StopAtStepHook(last_step=60)]) as session:
+    if task.index == 0:
+        print("begin", session.run(step), flush=True)
+    while not session.should_stop():
+        n = session.run(train)
+        if task.index == 0 and n >= 20 and count == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+SOON = {"HPCFLOW_HEALTH_SECONDS": "0.25", "HPCFLOW_HEALTH_TIMEOUT": "4"}
+
+
+@pytest.fixture
+def start(tmp_path):
+    root = str(Path(run.__file__).parents[2])
+
+    def begin(program, ranks, *arguments, options=(), **variables):
+        """(status, standard error, what rank 0 of each start printed)."""
+        (tmp_path / "program.py").write_text(program)
+        command = [sys.executable, "-m", "hpcflow", "run", "-n", str(ranks), "--follow", "none",
+                   "--logs", "logs", *options, "program.py", *map(str, arguments)]
+        ended = subprocess.run(command, env=os.environ | {"PYTHONPATH": root} | variables,
+                               capture_output=True, text=True, cwd=tmp_path, timeout=200)
+        folders = [tmp_path / "logs", *sorted((tmp_path / "logs").glob("restart*"))]
+        logs = [[p.read_text() for p in sorted(f.glob("rank*.log"))] for f in folders]
+        return ended.returncode, ended.stderr, logs
+
+    return begin
+
+
+def steps_of(logs):
+    """What each step of a start took, of all ranks together, and the total after it."""
+    parts = {}
+    for log in logs:
+        for n, seen, value in re.findall(r"^step (\d+) (\S+) (\S+)$", log, re.MULTILINE):
+            taken, total = parts.setdefault(int(n), ([], value))
+            taken += map(int, seen.split(","))
+            assert total == value
+    return parts
+
+
+def check_nothing_lost(starts):
+    """The steps of the last start that made each: every example once an epoch; steps done again
+    do what they did."""
+    done, repeated = {}, 0
+    for logs in starts:
+        steps = {n: s for n, s in steps_of(logs).items() if len(s[0]) == BATCH}
+        again = done.keys() & steps.keys()
+        repeated = max(repeated, len(again))
+        assert all(sorted(done[n][0]) == sorted(steps[n][0]) and done[n][1] == steps[n][1]
+                   for n in again)
+        done |= steps
+    assert sorted(done) == list(range(1, STEPS + 1))
+    for epoch in range(EPOCHS):
+        each = [e for n in range(epoch * STEPS // EPOCHS, (epoch + 1) * STEPS // EPOCHS)
+                for e in done[n + 1][0]]
+        assert sorted(each) == list(range(EXAMPLES))
+    return repeated, done[STEPS][1]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("how", "who"), [("SIGKILL", 0), ("SIGKILL", 2), ("SIGSTOP", 1)])
+def test_a_lost_rank_costs_at_most_the_interval_of_checkpoints(start, how, who):
+    status, errors, starts = start(AVERAGED, 3, how, 13, 1, who, options=("--restarts", "2"),
+                                   **SOON)
+    assert status == 0, errors
+    assert "a rank is lost; restart 1 of 2 on 3 ranks" in errors
+    assert [re.search(r"begin (\d+) of 3 count (\d)", logs[0]).groups() for logs in starts] == [
+        ("0", "0"), ("10", "1")]
+    assert check_nothing_lost(starts)[0] <= INTERVAL
+
+
+@pytest.mark.timeout(300)
+def test_other_numbers_of_ranks_go_on_with_the_next_example(start):
+    """A preempted job goes on with one rank less, then with one more, to the same values."""
+    starts = []
+    for ranks, at in ((2, 7), (1, 13), (3, 99)):
+        status, errors, logs = start(AVERAGED, ranks, "SIGTERM", at, 1, 0)
+        assert status == (75 if at < STEPS else 0), errors
+        starts.append(logs[0])
+    repeated, total = check_nothing_lost(starts)
+    assert repeated == 0
+    expected = 0.0
+    for n in range(1, STEPS + 1):
+        taken = next(s[n] for s in map(steps_of, starts) if n in s)[0]
+        expected = 0.9 * expected + sum(e + 1 for e in taken)
+    assert abs(float(total) - expected) < 1e-9 * expected
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize(("how", "expected"), [("raise", 1), ("_exit", 3)])
+def test_what_the_program_decides_ends_the_job(start, how, expected):
+    status, errors, starts = start(AVERAGED, 2, how, 3, 9, 1, options=("--restarts", "5"))
+    assert status == expected and len(starts) == 1
+    assert "the program failed by itself: not started again" in errors
+
+
+@pytest.mark.timeout(300)
+def test_servers_and_workers_follow_and_a_job_without_progress_takes_fewer_ranks(start):
+    status, errors, starts = start(SERVED, 4, options=("--restarts", "3", "--ps", "2",
+                                                       "--min-ranks", "3"))
+    assert status == 0, errors
+    begun = [re.search(r"servers (\d) workers (\d) count (\d)", "".join(logs)).groups()
+             for logs in starts]
+    assert begun == [("2", "2", "0"), ("2", "2", "1"), ("2", "2", "2"), ("1", "2", "3")]
+    assert int(re.search(r"begin (\d+)", "".join(starts[3]))[1]) >= 5
