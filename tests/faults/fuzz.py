@@ -31,8 +31,9 @@ FORMATS = {**fuzz_graphs.FORMATS, **fuzz_models.FORMATS, **fuzz_checkpoints.FORM
            **fuzz_records.FORMATS, **fuzz_images.FORMATS}
 HANG_SECONDS = 20
 MEMORY_BYTES = 6 << 30
-#: By so much the memory of the process may grow in a case. Graphs may well ask for more.
-LARGE_KIB = {name: 1 << 19 for name in FORMATS if name not in fuzz_graphs.FORMATS}
+#: By so much the memory of the process may grow in a case. Graphs may well ask for more, and so may
+#: the frames of a GIF file, which are as large as its canvas, however little is drawn in them.
+LARGE_KIB = {name: 1 << 19 for name in FORMATS if name not in (*fuzz_graphs.FORMATS, "gif")}
 CASES_OF_A_PROCESS = 1000
 
 
