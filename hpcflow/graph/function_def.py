@@ -37,8 +37,14 @@ class BodyDef(NamedTuple):
 
 
 def op_def_from_proto(proto: Message) -> OpDef:
-    """The definition that an ``OpDef`` protobuf describes."""
+    """The definition that an ``OpDef`` protobuf describes.
+
+    Raises ``ValueError`` for arguments whose types are not said.
+    """
     attrs = [_attr_def(a) for a in proto.attr]
+    kinds = {attr.name: attr.type for attr in attrs}
+    for arg in (*proto.input_arg, *proto.output_arg):
+        _check_arg(proto.name, arg, kinds)
     op_def = OpDef(proto.name, map(_arg_def, proto.input_arg), map(_arg_def, proto.output_arg),
                    attrs)
     op_def.is_stateful = proto.is_stateful
@@ -49,6 +55,17 @@ def _arg_def(proto: Message) -> ArgDef:
     return ArgDef(proto.name, dtypes.as_dtype(proto.type) if proto.type else None,
                   proto.type_attr or None, proto.number_attr or None, proto.type_list_attr or None,
                   proto.is_ref)
+
+
+def _check_arg(owner: str, arg: Message, kinds: dict[str, str]) -> None:
+    """Raise ``ValueError`` unless an argument of `owner` has a type, or attributes that say it."""
+    if not (arg.type or arg.type_attr or arg.type_list_attr):
+        raise ValueError(f"Argument '{arg.name}' of '{owner}' has no type")
+    for name, kind in ((arg.type_attr, "type"), (arg.number_attr, "int"),
+                       (arg.type_list_attr, "list(type)")):
+        if name and kinds.get(name) != kind:
+            raise ValueError(f"Argument '{arg.name}' of '{owner}' needs an attribute '{name}' of "
+                             f"type {kind}, which it does not have")
 
 
 def _attr_def(proto: Message) -> AttrDef:

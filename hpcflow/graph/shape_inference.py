@@ -57,7 +57,10 @@ def constant_value(tensor: Tensor) -> np.ndarray | None:
     fn = _VALUE_FNS.get(op.type)
     if fn is None:
         return None
-    value = fn(op)
+    try:
+        value = fn(op)
+    except OverflowError:  # the type of the output cannot hold it
+        return None
     return None if value is None else np.asarray(value)
 
 

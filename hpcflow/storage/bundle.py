@@ -87,8 +87,9 @@ class BundleReader(CheckpointFile):
     @cached_property
     def _variables(self) -> dict[str, _Variable]:  # type: ignore[override]
         # The keys of slices start with a zero byte.
-        return {key.decode(): self._variable(key.decode(), data)
-                for key, data in self._entries.items() if not key.startswith(b"\0")}
+        with self._damage_reported():
+            return {key.decode(): self._variable(key.decode(), data)
+                    for key, data in self._entries.items() if not key.startswith(b"\0")}
 
     def _variable(self, name: str, data: bytes) -> _Variable:
         entry = parse_entry("BundleEntry", data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -140,7 +141,8 @@ class CheckpointFile(ABC):
             yield
         except MemoryError as error:
             raise ResourceExhaustedError(None, None, f"{what} does not fit into memory") from error
-        except (EOFError, OSError, LookupError, ValueError, TypeError, RuntimeError) as error:
+        except (ArithmeticError, EOFError, OSError, LookupError, ValueError, TypeError,
+                RuntimeError, struct.error) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise op_error_of(error, what) from error
             raise DataLossError(None, None, f"{what} is damaged: {error}") from error

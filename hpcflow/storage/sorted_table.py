@@ -77,8 +77,10 @@ def _block(data: bytes, offset: int, size: int) -> bytes:
 
 
 def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    (restarts,) = _UINT32.unpack_from(block, len(block) - 4)
-    end = len(block) - 4 * (restarts + 1)
+    if len(block) < _UINT32.size:
+        raise Damage("a block is too short")
+    (restarts,) = _UINT32.unpack_from(block, len(block) - _UINT32.size)
+    end = len(block) - _UINT32.size * (restarts + 1)
     key, at = b"", 0
     while at < end:
         shared, at = read_varint(block, at)

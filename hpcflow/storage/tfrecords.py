@@ -84,16 +84,20 @@ class _Inflated:
         self.close()
 
 
-def read_records(file: Any, path: str) -> Iterator[tuple[int, bytes]]:
+def read_records(file: Any, path: str, growing: bool = False) -> Iterator[tuple[int, bytes]]:
     """Each record of an open file with the position where it starts.
 
-    Raises ``DataLossError`` where lengths or checksums do not fit.
+    Raises ``DataLossError`` where lengths or checksums do not fit; of a file that is `growing`, a
+    record that is not all there yet is its end.
     """
     position = 0
     while header := file.read(_HEADER.size):
-        length = _checked_length(header, path, position)
-        body = _read_fully(file, length + _CHECKSUM.size)
+        cut = len(header) < _HEADER.size
+        length = 0 if cut else _checked_length(header, path, position)
+        body = b"" if cut else _read_fully(file, length + _CHECKSUM.size)
         if len(body) < length + _CHECKSUM.size:
+            if growing:
+                return
             raise DataLossError(None, None, f"{path}: truncated record at {position}")
         record = body[:length]
         if _CHECKSUM.unpack(body[length:])[0] != masked_crc32c(record):
@@ -103,8 +107,6 @@ def read_records(file: Any, path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _checked_length(header: bytes, path: str, position: int) -> int:
-    if len(header) < _HEADER.size:
-        raise DataLossError(None, None, f"{path}: truncated record at {position}")
     length, checksum = _HEADER.unpack(header)
     if checksum != masked_crc32c(header[:_LENGTH.size]):
         raise DataLossError(None, None, f"{path}: corrupted record at {position}")

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from hpcflow.errors import NotFoundError
+from hpcflow.errors import DataLossError
 from hpcflow.graph.graph import Graph
+from hpcflow.storage.system_errors import system_errors
+from hpcflow.storage.tfrecords import open_records, read_records
 from hpcflow.storage.whole_files import write_atomically
 
 if TYPE_CHECKING:
@@ -35,12 +37,19 @@ def write_graph(graph_or_graph_def: Message, logdir: str, name: str, as_text: bo
 
 def summary_iterator(path: str) -> Iterator[Any]:
     """Iterate over the ``Event`` protobufs of an event file; a record cut off at its end is not
-    an event yet. Raises ``NotFoundError`` if there is no such file.
+    an event yet. Raises ``NotFoundError`` if there is no such file, ``DataLossError`` where it is
+    damaged.
     """
-    from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+    from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.event_pb2 import Event
 
-    if not os.path.exists(path):
-        raise NotFoundError(None, None, f"event file '{path}' does not exist")
-    for record in RawEventFileLoader(path).Load():
-        yield Event.FromString(record)
+    with system_errors(f"event file '{path}'"):
+        file = open_records(path)
+    with file:
+        for position, record in read_records(file, path, growing=True):
+            try:
+                event = Event.FromString(record)
+            except DecodeError as error:
+                raise DataLossError(None, None, f"{path}: the record at {position} is no event: "
+                                    f"{error}") from None
+            yield event

@@ -1,30 +1,14 @@
-"""Fuzzer of graphs: damages GraphDefs and MetaGraphs, imports them, and runs what was imported.
-
-    python tests/faults/fuzz_graphs.py --count 5000 --seed 1 --kinds binary text structure meta
-
-Right is a graph, or an error of the library's, a ValueError or a TypeError. Whatever else a case
-ends in (another exception, a crash, more than 20 s) is printed with the number by which
-``--first N --count 1`` repeats it; the exit status is then 1.
-"""
+"""Formats of the fuzzer (`fuzz.py`): GraphDefs in binary, in text and changed as graphs, and
+MetaGraphs; they are imported, and what was imported is run."""
 
 from __future__ import annotations
 
-import argparse
-import collections
-import faulthandler
 import random
-import resource
-import subprocess
-import sys
-import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-KINDS = ("binary", "text", "structure", "meta")
-HANG_SECONDS = 20
-MEMORY_BYTES = 6 << 30
-BIG = (-1, 0, 2, 7, 1 << 20, 1 << 31, (1 << 31) - 1, -(1 << 31), 1 << 40, (1 << 63) - 1)
-
+from faults.damage import BIG, Case, damaged_bytes, damaged_text
 
 # ---------------------------------------------------------------- what is damaged
 
@@ -89,34 +73,6 @@ def meta_graphs(hf: Any) -> list[Any]:
 # ---------------------------------------------------------------- damage
 
 
-def _bytes(rng: random.Random, data: bytes) -> bytes:
-    data = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 4, 16))):
-        at = rng.randrange(len(data))
-        how = rng.randrange(4)
-        if how == 0:
-            data[at] = rng.randrange(256)
-        elif how == 1:
-            data[at] ^= 1 << rng.randrange(8)
-        elif how == 2:
-            del data[at:at + rng.randrange(1, 9)]
-        else:
-            data[at:at] = data[rng.randrange(len(data)):][:rng.randrange(1, 40)]
-    return bytes(data)
-
-
-def _text(rng: random.Random, text: str) -> str:
-    lines = text.splitlines()
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        at, other = rng.randrange(len(lines)), rng.choice(lines)
-        value = rng.choice(('"x"', "-1", "2147483648", "DT_STRING", "true", '"/while"', "1e400"))
-        colon = lines[at].find(":")
-        lines[at] = rng.choice((
-            lambda: lines[at][:colon + 1] + " " + value if colon > 0 else lines[at],
-            lambda: other if "{" not in other and "}" not in other else lines[at]))()
-    return "\n".join(lines)
-
-
 def _attr(rng: random.Random, graph: Any, value: Any) -> None:
     """Make an attribute one of another kind or size."""
     how = rng.randrange(9)
@@ -146,7 +102,7 @@ def _nodes(graph: Any) -> list[Any]:
     return list(graph.node) + [n for f in graph.library.function for n in f.node_def]
 
 
-def _structure(rng: random.Random, graph: Any) -> None:
+def damage_structure(rng: random.Random, graph: Any) -> None:
     nodes = _nodes(graph)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         node, other = rng.choice(nodes), rng.choice(nodes)
@@ -190,7 +146,7 @@ def _function(rng: random.Random, function: Any) -> None:
         function.signature.output_arg[0].type = rng.choice((0, 3, 7, 99))
 
 
-def _meta(rng: random.Random, meta: Any) -> None:
+def damage_meta(rng: random.Random, meta: Any) -> None:
     how = rng.randrange(7)
     keys = sorted(meta.collection_def)
     if how < 2 and keys:
@@ -199,7 +155,7 @@ def _meta(rng: random.Random, meta: Any) -> None:
             values = getattr(entry, kind).value
             if entry.WhichOneof("kind") == kind and values:
                 at = rng.randrange(len(values))
-                values[at] = (_bytes(rng, values[at]) if isinstance(values[at], bytes) and
+                values[at] = (damaged_bytes(rng, values[at]) if isinstance(values[at], bytes) and
                               values[at] else rng.choice((b"x",)) if kind == "bytes_list" else
                               rng.choice(("missing", "missing:0", "", "a:b")))
     elif how == 2 and keys:
@@ -212,129 +168,79 @@ def _meta(rng: random.Random, meta: Any) -> None:
     elif how == 5:
         meta.signature_def["x"].inputs["y"].name = "missing:7"
     else:
-        _structure(rng, meta.graph_def)
+        damage_structure(rng, meta.graph_def)
 
 
-# ---------------------------------------------------------------- one case
+# ---------------------------------------------------------------- the formats
 
 
-class Case:
-    """Damages one of `metas` and does with it what a program would."""
+def use(hf: Any, rng: random.Random, put: Callable[[], None]) -> str:
+    """Let `put` add to a graph, and run some of the operations that are there then."""
+    with hf.Graph().as_default() as made:
+        put()
+        made.as_graph_def(add_shapes=True)
+        ops = made.get_operations()
+        if not ops:
+            return "imported"
+        with hf.Session() as session:
+            session.run(rng.sample(ops, min(len(ops), 3)),
+                        options=hf.RunOptions(timeout_in_ms=500))
+    return "ran"
 
-    def __init__(self, hf: Any, metas: list[Any], kinds: list[str]) -> None:
-        self.hf, self.metas, self.kinds = hf, metas, kinds
 
-    def run(self, seed: int, number: int) -> str:
-        """How it ended: "imported", "ran", or the name of a right error."""
-        from google.protobuf import message, text_format
+def _format(damaged: Callable[[random.Random, Any], Any]) -> Callable[[Any, Path], Case]:
+    """A format whose cases import what `damaged` makes of a MetaGraph: a GraphDef or MetaGraph."""
 
-        hf, rng = self.hf, random.Random(f"{seed}/{number}")
-        kind, source = rng.choice(self.kinds), rng.choice(self.metas)
-        meta = type(source)()
-        meta.CopyFrom(source)
-        graph = meta.graph_def
+    def prepare(hf: Any, _: Path) -> Case:
+        metas = meta_graphs(hf)
+
+        def case(rng: random.Random) -> str:
+            meta, source = type(metas[0])(), rng.choice(metas)
+            meta.CopyFrom(source)
+            found = damaged(rng, meta)
+            if found is None:
+                return "not a protobuf"
+            if isinstance(found, type(meta)):
+                return use(hf, rng, lambda: hf.train.import_meta_graph(found))
+            return use(hf, rng, lambda: hf.import_graph_def(found, name=""))
+
+        return case
+
+    return prepare
+
+
+def _binary(rng: random.Random, meta: Any) -> Any:
+    from google.protobuf.message import DecodeError
+
+    graph = meta.graph_def
+    for _ in range(20):  # most damage ends in what is no message, which tests nothing here
         try:
-            if kind == "binary":
-                graph = type(graph).FromString(_bytes(rng, graph.SerializeToString()))
-            elif kind == "text":
-                graph = text_format.Parse(_text(rng, text_format.MessageToString(graph)),
-                                          type(graph)())
-            elif kind == "structure":
-                _structure(rng, graph)
-            else:
-                _meta(rng, meta)
-        except (message.DecodeError, text_format.ParseError, UnicodeError, ValueError, TypeError):
-            return "not a protobuf"
-        try:
-            return self._use(graph if kind != "meta" else None, meta, rng)
-        except (hf.errors.OpError, ValueError, TypeError) as e:
-            return type(e).__name__
-
-    def _use(self, graph: Any, meta: Any, rng: random.Random) -> str:
-        hf = self.hf
-        with hf.Graph().as_default() as made:
-            if graph is None:
-                hf.train.import_meta_graph(meta)
-            else:
-                hf.import_graph_def(graph, name="")
-            made.as_graph_def(add_shapes=True)
-            ops = made.get_operations()
-            if not ops:
-                return "imported"
-            with hf.Session() as session:
-                session.run(rng.sample(ops, min(len(ops), 3)),
-                            options=hf.RunOptions(timeout_in_ms=500))
-        return "ran"
+            return type(graph).FromString(damaged_bytes(rng, graph.SerializeToString()))
+        except DecodeError:
+            continue
+    return None
 
 
-def work(first: int, count: int, seed: int, kinds: list[str]) -> None:
-    """Run cases in this process; a line for each that is not right, and one with the counts."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    import logging
+def _text(rng: random.Random, meta: Any) -> Any:
+    from google.protobuf import text_format
 
-    import hpcflow as hf
-
-    logging.disable(logging.CRITICAL)
-    case = Case(hf, meta_graphs(hf), kinds)
-    counts: collections.Counter[str] = collections.Counter()
-    for number in range(first, first + count):
-        print(f"at {number}", flush=True)
-        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
-        try:
-            counts[case.run(seed, number)] += 1
-        except BaseException as e:  # noqa: BLE001  (this is what is looked for)
-            where = traceback.extract_tb(e.__traceback__)[-1]
-            print(f"wrong {number}: {type(e).__name__}: {str(e)[:200]!r} at {where.filename}:"
-                  f"{where.lineno} in {where.name}", flush=True)
-        faulthandler.cancel_dump_traceback_later()
-    print("counts " + " ".join(f"{k.replace(' ', '_')}={v}" for k, v in sorted(counts.items())),
-          flush=True)
+    graph = meta.graph_def
+    try:
+        return text_format.Parse(damaged_text(rng, text_format.MessageToString(graph)),
+                                 type(graph)())
+    except text_format.ParseError:
+        return None
 
 
-def watch(first: int, count: int, seed: int, kinds: list[str]) -> int:
-    """Run cases in processes that may die; the number of those that were not right."""
-    wrong, end, totals = 0, first + count, collections.Counter[str]()
-    while first < end:
-        child = subprocess.Popen(
-            [sys.executable, __file__, "--work", "--first", str(first), "--count",
-             str(min(end - first, 500)), "--seed", str(seed), "--kinds", *kinds],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        out, err = child.communicate()
-        at = first - 1
-        for line in out.splitlines():
-            if line.startswith("at "):
-                at = int(line[3:])
-            elif line.startswith("wrong "):
-                wrong += 1
-                print(line, flush=True)
-            elif line.startswith("counts "):
-                totals.update({k: int(v) for k, _, v in (
-                    p.partition("=") for p in line[7:].split())})
-        if child.returncode:
-            wrong += 1
-            print(f"wrong {at}: the process ended with {child.returncode}:\n{err[-1500:]}")
-            if at < first:
-                break
-        first = at + 1
-    print(f"{count} cases of seed {seed}: {wrong} wrong; " + ", ".join(
-        f"{k} {v}" for k, v in sorted(totals.items())))
-    return wrong
+def _changed(rng: random.Random, meta: Any) -> Any:
+    damage_structure(rng, meta.graph_def)
+    return meta.graph_def
 
 
-def main() -> int:
-    """Run the command line; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.work:
-        work(args.first, args.count, args.seed, args.kinds)
-        return 0
-    return int(watch(args.first, args.count, args.seed, args.kinds) > 0)
+def _meta(rng: random.Random, meta: Any) -> Any:
+    damage_meta(rng, meta)
+    return meta
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+FORMATS = {"graph-binary": _format(_binary), "graph-text": _format(_text),
+           "graph-structure": _format(_changed), "meta": _format(_meta)}

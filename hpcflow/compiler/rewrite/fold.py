@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -111,12 +112,12 @@ def _static_shapes(node: Node) -> list | None:
         dims = source.dims[index]
         if dims is None or (None in dims and node.type != "Rank"):
             return None
-        if node.type == "Rank":
-            values.append(np.array(len(dims), dtype.np))
-        elif node.type == "Size":
-            values.append(np.array(np.prod(dims, dtype=np.int64), dtype.np))
-        else:
-            values.append(np.array(dims, dtype.np))
+        value: Any = (len(dims) if node.type == "Rank" else
+                      math.prod(dims) if node.type == "Size" else dims)
+        try:
+            values.append(np.array(value, dtype.np))
+        except OverflowError:  # there is no such tensor
+            return None
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import struct
 import warnings
@@ -94,13 +95,16 @@ def _read_png(data: bytes, channels: int, wide: bool) -> np.ndarray:
         png.check(data)
     except ValueError as e:
         raise invalid(f"Invalid PNG data, size {len(data)}: {e}") from None
-    values, hidden = _opened(data, "PNG", _png_samples)
+    values, hidden = _opened(data, "PNG", functools.partial(_png_samples, data))
     values = _with_channels(values, channels, hidden)
     return values.astype(np.uint16) * 257 if wide else values
 
 
-def _png_samples(image: Any) -> tuple[np.ndarray, np.ndarray | None]:
+def _png_samples(data: bytes, image: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """The samples of a file of up to 8 bits, and which pixels a colour makes transparent."""
+    last = image.getpixel((image.width - 1, image.height - 1))
+    if image.info.get("interlace") or not np.any(last):  # else Pillow has come to the end
+        png.check_rows(data)
     transparent = image.info.get("transparency")
     if image.mode == "P":
         return _as_array(image.convert("RGB" if transparent is None else "RGBA")), None

@@ -20,6 +20,8 @@ CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
 _ADAM7 = ((0, 8, 0, 8), (0, 8, 4, 8), (4, 8, 0, 4), (0, 4, 2, 4), (2, 4, 0, 2), (0, 2, 1, 2),
           (1, 2, 0, 1))  # fmt: skip
 _LIMIT = 1 << 31  # bytes of an image
+_COMPRESSION = 1100  # deflate does at best 1032 to 1
+_PART = 1 << 20  # that are looked at once
 
 
 class Header(NamedTuple):
@@ -62,10 +64,49 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def check(data: bytes) -> None:
-    """Raise ``ValueError`` unless all chunks that an image needs are there and undamaged."""
+    """Raise ``ValueError`` unless all chunks that an image needs are there and undamaged, and may
+    be enough for its size."""
     kinds = {kind for kind, _ in _chunks(data)}
     if not {b"IHDR", b"IDAT"} <= kinds:
         raise ValueError("the file has no image")
+    _check_size(read_header(data), data)
+
+
+def _check_size(header: Header, data: bytes) -> None:
+    """Raise ``ValueError`` if the file cannot have as many pixels as it says."""
+    if _row_bytes(header) * header.height > _COMPRESSION * len(data):
+        raise ValueError(f"the file is too short for {header.height} x {header.width} pixels")
+
+
+def check_rows(data: bytes) -> None:
+    """Raise ``ValueError`` unless the rows of a file of up to 8 bits a sample are all there.
+
+    Pillow takes those that are missing for zeros.
+    """
+    header, inflate = read_header(data), zlib.decompressobj()
+    missing = (_row_bytes(header) * header.height if not header.interlaced else
+               sum([_row_bytes(header._replace(width=w)) * h for h, w in _pass_sizes(header)]))
+    for kind, body in _chunks(data):
+        while kind == b"IDAT" and body and missing > 0:
+            try:
+                missing -= len(inflate.decompress(body, _PART))
+            except zlib.error as e:
+                raise ValueError(str(e)) from None
+            body = inflate.unconsumed_tail
+    if missing > 0:
+        raise ValueError("the file has too few rows")
+
+
+def _row_bytes(header: Header) -> int:
+    """The bytes of a row, with that of its filter."""
+    return 1 + (header.width * header.depth * CHANNELS.get(header.color, 1) + 7) // 8
+
+
+def _pass_sizes(header: Header) -> list[tuple[int, int]]:
+    """Rows and columns of the passes of an interlaced image that have any."""
+    sizes = [(len(range(top, header.height, down)), len(range(left, header.width, right)))
+             for top, down, left, right in _ADAM7]
+    return [size for size in sizes if min(size)]
 
 
 def decode16(data: bytes) -> tuple[np.ndarray, tuple[int, ...] | None]:
@@ -78,6 +119,7 @@ def decode16(data: bytes) -> tuple[np.ndarray, tuple[int, ...] | None]:
     size = header.height * header.width * channels * 2
     if not 0 < size < _LIMIT:
         raise ValueError(f"the image has {header.height} x {header.width} pixels")
+    _check_size(header, data)
     stream, transparent = b"", None
     parts = []
     for kind, body in _chunks(data):

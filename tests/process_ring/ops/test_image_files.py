@@ -39,6 +39,14 @@ def png16(shape, color, interlaced, rows):
     return png.SIGNATURE + b"".join(png._chunk(*c) for c in chunks)
 
 
+def png8(shape, interlaced, sizes, value):
+    """A grey file of this shape, whose passes have these rows and columns of one value."""
+    header = struct.pack(">IIBBBBB", shape[1], shape[0], 8, 0, 0, 0, interlaced)
+    rows = b"".join((b"\0" + bytes([value]) * w) * h for h, w in sizes)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return png.SIGNATURE + b"".join(png._chunk(*c) for c in chunks)
+
+
 # ---------------------------------------------------------------- PNG
 
 
@@ -90,6 +98,21 @@ def test_png_interlaced(session, shape):
                     for part in png._passes(x, True) for line in part)
     np.testing.assert_array_equal(
         session.run(image.decode_png(png16(shape, 2, 1, rows), dtype=hf.uint16)), x)
+
+
+@pytest.mark.parametrize("value", [0, 7])
+@pytest.mark.parametrize(("interlaced", "sizes"), [
+    (0, [(3, 9)]), (1, [(1, 2), (1, 1), (1, 2), (1, 5), (2, 4), (1, 9)])])
+def test_png_of_which_rows_are_missing(session, interlaced, sizes, value):
+    """They are no black ones, and as many as the file cannot have are not even begun."""
+    whole = png8((3, 9), interlaced, sizes, value)
+    np.testing.assert_array_equal(session.run(image.decode_png(whole)), np.full((3, 9, 1), value))
+    *others, (height, width) = sizes
+    cut = png8((3, 9), interlaced, [*others, (height - 1, width)], value)
+    with pytest.raises(hf.errors.InvalidArgumentError, match="too few rows"):
+        session.run(image.decode_png(cut))
+    with pytest.raises(hf.errors.InvalidArgumentError, match="too short for 1048576 x 9 pixels"):
+        session.run(image.decode_png(png8((1 << 20, 9), interlaced, sizes, value)))
 
 
 def test_png_channels(session):
