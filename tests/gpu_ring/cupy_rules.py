@@ -20,6 +20,8 @@ from fake_accelerator import FakeArray, Rules
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that there is no driver
     import cupy
+    from cupy._core import _routines_math
+    from cupy._sorting import search
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 # Kinds of types that a Python number of this class can become.
@@ -27,6 +29,8 @@ _WEAK = {bool: "biufc", int: "iufc", float: "fc", complex: "c"}
 _UFUNC_KEYWORDS = frozenset({"out", "dtype", "casting"})
 # Types with an atomic instruction, by what ``at`` does.
 _ATOMIC = {"add": "ilqILQefd", "sub": "iI", "max": "ilqILQfd", "min": "ilqILQfd"}
+# Functions that are a ufunc inside.
+_WITHIN = {"where": search._where_ufunc, "clip": _routines_math._clip}
 _REDUCING = {"reduce": ("add", "multiply"), "accumulate": ("add", "multiply"),
              "reduceat": ("add",)}
 
@@ -143,6 +147,10 @@ class CupyRules(Rules):
         for value in (*arguments, *keywords.values()):
             self._check_type(path, value)
         function = _found(path)
+        if path in _WITHIN and len(arguments) == 3:
+            inner = _WITHIN[path]
+            operands = (np.True_, *arguments[1:]) if path == "where" else arguments
+            return self._ufunc(path, inner, operands, keywords, result)
         if isinstance(function, cupy.ufunc):
             return self._ufunc(path, function, arguments, keywords, result)
         try:

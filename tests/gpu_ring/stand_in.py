@@ -11,11 +11,18 @@ from gpu_ring.cupy_rules import CupyRules, NotInCupyError, loop_of
 
 from hpcflow.kernels.math import bessel_functions, error_functions, gamma_functions, inverse_errors
 
+
+def _zeta(x: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Infinite at every pole, as CuPy's is."""
+    poles = (x >= 1) & (q <= 0) & (q == np.floor(q))
+    return np.where(poles, np.inf, gamma_functions.zeta(x, q))
+
+
 # CuPy's special functions, by what computes the same here.
 _SPECIAL: dict[str, Callable] = {
     "erf": error_functions.erf, "erfc": error_functions.erfc, "gammaln": gamma_functions.lgamma,
     "digamma": gamma_functions.digamma, "gammainc": gamma_functions.igamma,
-    "gammaincc": gamma_functions.igammac, "zeta": gamma_functions.zeta,
+    "gammaincc": gamma_functions.igammac, "zeta": _zeta,
     "betainc": gamma_functions.betainc, "i0": bessel_functions.i0, "i0e": bessel_functions.i0e,
     "i1": bessel_functions.i1, "i1e": bessel_functions.i1e, "erfinv": inverse_errors.erfinv,
     "ndtri": inverse_errors.ndtri,

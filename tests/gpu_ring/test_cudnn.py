@@ -43,7 +43,7 @@ def cudnn(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCudnn | None]:
             pytest.skip("cuDNN is not installed beside this GPU")
     else:
         fake = FakeCudnn()
-        monkeypatch.setattr(library, "load", lambda: fake)
+        monkeypatch.setattr(library, "serving", lambda xp: fake)
     yield fake
     convolution._plan.cache_clear()
     pooling._plan.cache_clear()

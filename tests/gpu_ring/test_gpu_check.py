@@ -34,9 +34,9 @@ def test_a_rehearsal(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
 
 
 def test_failures_by_stage() -> None:
-    rows = [{"stage": "cases", "name": "Add", "failed": "x"}, {"stage": "torch", "failed": "y"},
+    rows = [{"stage": "cases", "name": "Add", "failed": "x"}, {"stage": "bench", "failed": "y"},
             {"stage": "cases", "name": "Mul", "failed": None}]
-    assert failures(rows) == {"cases": ["Add"], "torch": []}
+    assert failures(rows) == {"cases": ["Add"], "bench": []}
 
 
 def test_an_unknown_stage(capsys: pytest.CaptureFixture) -> None:

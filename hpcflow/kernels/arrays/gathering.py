@@ -16,6 +16,7 @@ from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.math.segments import add_rows
+from hpcflow.kernels.math.selection import where_of
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 # ---------------------------------------------------------------- Gather
@@ -292,6 +293,7 @@ def one_hot(node: KernelNode) -> Callable:
     where that axis is the last."""
     xp, axis, dtype = node.xp, node.attr("axis"), node.np_dtype()
     depth, on, off = (node.constant(i) for i in (1, 2, 3))
+    where = where_of(xp, dtype)
     plain = dtype.kind in "fiu" and on is not None and off is not None and on == 1 and off == 0
     dims, index_type = node.input_dims[0], node.input_dtypes[0].np
     fixed = None if depth is None or dims is None or depth > tuning.ONE_HOT_MOST_STEPS else (
@@ -308,7 +310,7 @@ def one_hot(node: KernelNode) -> Callable:
             out[...] = off_value
             out[hit] = on_value
             return out
-        return hit.astype(dtype) if plain else xp.where(hit, on_value, off_value)
+        return hit.astype(dtype) if plain else where(hit, on_value, off_value)
 
     return run
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.host.tuning import loops as loops_tuning
+from hpcflow.kernels.math.selection import where_of
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
@@ -83,7 +84,7 @@ def matrix_band_part(node: KernelNode) -> Callable:
             keep &= offset >= -below
         if above >= 0:
             keep &= offset <= above
-        return xp.where(keep, x, zero)
+        return where_of(xp, x.dtype)(keep, x, zero)
 
     return run
 

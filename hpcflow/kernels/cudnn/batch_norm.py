@@ -34,7 +34,7 @@ def _fits(x: Any, *parameters: Any) -> bool:
         fresh=True)
 def fused_batch_norm(node: KernelNode) -> Callable:
     """(y, mean, variance to average, mean, variance); the third is free of bias."""
-    simple, lib = plain.fused_batch_norm(node), c.load()
+    simple, lib = plain.fused_batch_norm(node), c.serving(node.xp)
     if lib is None or not _serves(node):
         return simple
     xp, epsilon, extra = node.xp, node.attr("epsilon"), len(node.output_dtypes) > 5
@@ -63,7 +63,7 @@ def fused_batch_norm(node: KernelNode) -> Callable:
         types=_TYPES, fresh=True)
 def fused_batch_norm_grad(node: KernelNode) -> Callable:
     """The gradients by x, scale and offset, from the statistics that the op reserved."""
-    simple, lib = plain.fused_batch_norm_grad(node), c.load()
+    simple, lib = plain.fused_batch_norm_grad(node), c.serving(node.xp)
     if lib is None or not _serves(node):
         return simple
     xp, epsilon = node.xp, node.attr("epsilon")

@@ -211,3 +211,8 @@ def _load(chosen: str) -> Library | None:
 def load() -> Any:
     """The library, loaded on first use; None where it is not asked for, or not there."""
     return _load(config.flags.cudnn)
+
+
+def serving(xp: Any) -> Any:
+    """The library, if it takes the arrays of the module `xp`: those of CuPy; else None."""
+    return load() if getattr(xp, "__name__", "") == "cupy" else None

@@ -56,7 +56,7 @@ def _serves(dims: Sequence[int], over: Sequence[Span]) -> bool:
 
 def _forward(mode: int, simple_of: Callable) -> Callable:
     def factory(node: KernelNode) -> Callable:
-        simple, lib, geometry = simple_of(node), c.load(), plain._geometry(node)
+        simple, lib, geometry = simple_of(node), c.serving(node.xp), plain._geometry(node)
         if lib is None:
             return simple
         xp = node.xp
@@ -82,7 +82,7 @@ kernel("AvgPool", device="GPU", types=_TYPES, fresh=True)(_forward(_MEAN_INSIDE,
 @kernel("MaxPoolGrad", device="GPU", types=_TYPES, fresh=True)
 def max_pool_grad(node: KernelNode) -> Callable:
     """Each output's gradient at one of its window's largest elements."""
-    simple, lib, geometry = plain.max_pool_grad(node), c.load(), plain._geometry(node)
+    simple, lib, geometry = plain.max_pool_grad(node), c.serving(node.xp), plain._geometry(node)
     if lib is None:
         return simple
     xp = node.xp

@@ -31,7 +31,7 @@ def _settings(node: KernelNode) -> tuple[int, float, float, float] | None:
 @kernel("LRN", device="GPU", types=_TYPES, fresh=True)
 def lrn(node: KernelNode) -> Callable:
     """Each channel divided by a power of the squares around it."""
-    simple, lib, settings = plain.lrn(node), c.load(), _settings(node)
+    simple, lib, settings = plain.lrn(node), c.serving(node.xp), _settings(node)
     if lib is None or settings is None:
         return simple
     xp, norm = node.xp, lib.create("LRN", ("SetLRNDescriptor", *settings))
@@ -51,7 +51,7 @@ def lrn(node: KernelNode) -> Callable:
 @kernel("LRNGrad", device="GPU", types=_TYPES, fresh=True)
 def lrn_grad(node: KernelNode) -> Callable:
     """The gradient by the input, from that, input and output."""
-    simple, lib, settings = plain.lrn_grad(node), c.load(), _settings(node)
+    simple, lib, settings = plain.lrn_grad(node), c.serving(node.xp), _settings(node)
     if lib is None or settings is None:
         return simple
     xp, norm = node.xp, lib.create("LRN", ("SetLRNDescriptor", *settings))

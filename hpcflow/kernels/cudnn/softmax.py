@@ -20,7 +20,7 @@ _rows = functools.lru_cache(maxsize=256)(c.tensor)
 def softmax(node: KernelNode) -> Callable:
     """The exponentials of each row, divided by their sum; or the logarithms of that."""
     plain: Any = find_kernel(node.op_type, "any other", node.attrs)
-    simple, lib, xp = plain.factory(node), c.load(), node.xp
+    simple, lib, xp = plain.factory(node), c.serving(node.xp), node.xp
     if lib is None:
         return simple
     algorithm = _ACCURATE if node.op_type == "Softmax" else _LOG

@@ -79,7 +79,8 @@ def _extrema(name: str, start: Callable[[np.dtype], Any]) -> Callable:
         found = _reduced(xp, name, data, ids, _count(xp, data, ids), start(data.dtype))
         present = xp.zeros(len(found), bool)
         present[ids] = True
-        return xp.where(_by_rows(present, found), found, xp.zeros((), data.dtype))
+        chosen = xp.where(_by_rows(present, found), found, xp.zeros((), data.dtype))
+        return chosen.astype(data.dtype, copy=False)  # CuPy's makes float32 of bfloat16
 
     return run
 

@@ -14,13 +14,20 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
+def where_of(xp: Any, dtype: np.dtype) -> Callable[[Any, Any, Any], Any]:
+    """``where(condition, t, e)`` for values of this dtype: CuPy's makes float32 of bfloat16."""
+    if xp is np or dtype.name != "bfloat16":
+        return xp.where
+    return lambda condition, t, e: xp.where(condition, t, e).astype(dtype)
+
+
 @kernel("Select", fresh=True, elementwise=True)
 def _select(node: KernelNode) -> Any:
     xp = node.xp
-    choose = chooser(xp, node.np_dtype())
+    where, choose = where_of(xp, node.np_dtype()), chooser(xp, node.np_dtype())
     static = node.static_dims(0)
     if static and static == node.static_dims(1) == node.static_dims(2):
-        return xp.where if np.prod(static) < tuning.SELECTION_LARGE else choose
+        return where if np.prod(static) < tuning.SELECTION_LARGE else choose
 
     def run(condition: Any, t: Any, e: Any) -> Any:
         if t.shape != e.shape:
@@ -33,7 +40,7 @@ def _select(node: KernelNode) -> Any:
         if condition.ndim != 1 or condition.shape[0] != t.shape[0]:
             raise invalid(f"the condition's shape {shown(condition)} is neither that of the "
                           f"values, {shown(t)}, nor a vector for their rows")
-        return xp.where(condition.reshape((-1,) + (1,) * (t.ndim - 1)), t, e)
+        return where(condition.reshape((-1,) + (1,) * (t.ndim - 1)), t, e)
 
     return run
 
@@ -48,7 +55,7 @@ def loop(condition, t, e, out):
 
 def chooser(xp: Any, dtype: np.dtype) -> Callable[[Any, Any, Any], Any]:
     """``where(condition, t, e)`` for arrays of one shape, whose values have this dtype."""
-    where, integers = xp.where, _SIGNED.get(dtype.itemsize)
+    where, integers = where_of(xp, dtype), _SIGNED.get(dtype.itemsize)
     if xp is not np or integers is None or dtype.kind == "O":
         return lambda condition, t, e: where(condition, t, e)[()]
 
@@ -93,7 +100,7 @@ def _select_strings(node: KernelNode) -> Any:
 
 @kernel("SelectV2", fresh=True, elementwise=True)
 def _select_broadcast(node: KernelNode) -> Any:
-    where, choose = node.xp.where, chooser(node.xp, node.np_dtype())
+    where, choose = (of(node.xp, node.np_dtype()) for of in (where_of, chooser))
 
     def run(condition: Any, t: Any, e: Any) -> Any:
         if condition.shape == t.shape == e.shape:

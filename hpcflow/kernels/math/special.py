@@ -75,7 +75,19 @@ def _on_gpu(name: str) -> Callable[[KernelNode], Any]:
 
 for _op_type, _name in (("Erf", "erf"), ("Erfc", "erfc"), ("Lgamma", "gammaln"),
                         ("Digamma", "digamma"), ("Igamma", "gammainc"), ("Igammac", "gammaincc"),
-                        ("Zeta", "zeta"), ("Betainc", "betainc"), ("BesselI0", "i0"),
-                        ("BesselI0e", "i0e"), ("BesselI1", "i1"), ("BesselI1e", "i1e"),
-                        ("Erfinv", "erfinv"), ("Ndtri", "ndtri")):
+                        ("Betainc", "betainc"), ("BesselI0", "i0"), ("BesselI0e", "i0e"),
+                        ("BesselI1", "i1"), ("BesselI1e", "i1e"), ("Erfinv", "erfinv"),
+                        ("Ndtri", "ndtri")):
     kernel(_op_type, device="GPU", fresh=True)(_on_gpu(_name))
+
+
+@kernel("Zeta", device="GPU", fresh=True)
+def _zeta_on_gpu(node: KernelNode) -> Callable:
+    """CuPy's function is infinite at all poles, also at those whose sides have different signs."""
+    xp, zeta, nan = node.xp, _on_gpu("zeta")(node), node.np_dtype().type(np.nan)
+
+    def run(x: Any, q: Any) -> Any:
+        odd = (q <= 0) & (q == xp.floor(q)) & (x % 2 != 0) & (x > 1)
+        return xp.where(odd, nan, zeta(x, q))
+
+    return run

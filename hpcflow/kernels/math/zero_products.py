@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.compiled.function_loops import with_loop
-from hpcflow.kernels.math.selection import placed
+from hpcflow.kernels.math.selection import placed, where_of
 from hpcflow.kernels.registry import KernelNode, kernel
 
 _ELEMENTWISE: dict[str, Any] = {"fresh": True, "accepts_out": True, "elementwise": True}
@@ -19,11 +19,12 @@ def _safe(op_type: str, function: Any) -> None:
     @kernel(op_type, **_ELEMENTWISE)
     def factory(node: KernelNode) -> Any:
         xp, zero = node.xp, node.np_dtype().type(0)
+        where = where_of(xp, node.np_dtype())
 
         def run(x: Any, y: Any, out: Any = None) -> Any:
             drop = (y if op_type in ("DivNoNan", "MulNoNan") else x) == zero
             with np.errstate(all="ignore"):
-                result = xp.where(drop, zero, function(xp, x, y))
+                result = where(drop, zero, function(xp, x, y))
             return placed(result, out)
 
         return with_loop(node, run)

@@ -139,7 +139,7 @@ def _alpha(node: KernelNode) -> Any:
     return node.np_dtype().type(np.float32(node.attr("alpha")))
 
 
-@kernel("LeakyRelu", **_ELEMENTWISE)
+@kernel("LeakyRelu", types=_FLOATS, **_ELEMENTWISE)
 def _leaky_relu(node: KernelNode) -> Any:
     xp, zero, alpha = node.xp, node.np_dtype().type(0), _alpha(node)
 
@@ -149,7 +149,7 @@ def _leaky_relu(node: KernelNode) -> Any:
     return with_loop(node, run, alpha=alpha)
 
 
-@kernel("LeakyReluGrad", **_ELEMENTWISE)
+@kernel("LeakyReluGrad", types=_FLOATS, **_ELEMENTWISE)
 def _leaky_relu_grad(node: KernelNode) -> Any:
     xp, zero, alpha = node.xp, node.np_dtype().type(0), _alpha(node)
 
@@ -159,7 +159,7 @@ def _leaky_relu_grad(node: KernelNode) -> Any:
     return with_loop(node, run, alpha=alpha)
 
 
-@kernel("Selu", **_ELEMENTWISE)
+@kernel("Selu", types=_FLOATS, **_ELEMENTWISE)
 def _selu(node: KernelNode) -> Any:
     xp, number = node.xp, node.np_dtype().type
     zero, scale, below = number(0), number(_SCALE), number(_SCALE_ALPHA)
@@ -171,7 +171,7 @@ def _selu(node: KernelNode) -> Any:
     return with_loop(node, run, scale=scale, below=below)
 
 
-@kernel("SeluGrad", **_ELEMENTWISE)
+@kernel("SeluGrad", types=_FLOATS, **_ELEMENTWISE)
 def _selu_grad(node: KernelNode) -> Any:
     xp, number = node.xp, node.np_dtype().type
     zero, scale, below = number(0), number(_SCALE), number(_SCALE_ALPHA)

@@ -11,7 +11,8 @@ input and answers each by one line on the standard output it was started with::
     {"warm": S}                          ->  {} after steps for S seconds, and for as long again
                                               when what compiles in the background is done
     {"close": true}                      ->  {}
-    {"peak": true}                       ->  {"bytes": the most memory this process has held}
+    {"peak": true}                       ->  {"bytes": the most memory this process has held, or
+                                              what the program's ``peak_bytes()`` says}
 
 An answer ``{"error": TEXT}`` says what went wrong. This file and the programs must run without
 hpcflow: the standard library and NumPy only.
@@ -120,7 +121,7 @@ class Server:
             assert self.step is not None, "no case is open"
             return {"seconds": measure(self.step, command["samples"], command["batch"])}
         elif "peak" in command:
-            return {"bytes": peak_bytes()}
+            return {"bytes": getattr(self.program, "peak_bytes", peak_bytes)()}
         elif "close" in command:
             close, self.step, self.close = self.close, None, lambda: None
             close()

@@ -24,6 +24,9 @@ NOTES = {
     "they alternate.",
     "worker_MB": "worker_MB: the most memory that the session and its steps hold in the worker: "
     "what it receives (once for each compiled step), and the updates that it sends.",
+    "hpcflow/graphs": "hpcflow/torch, hpcflow/graphs: hpcflow's time over that of PyTorch, eager "
+    "and as a CUDA graph, the median over rounds in which all alternate. MiB: the memory of the GPU "
+    "that each has taken.",
     "hpcflow/faster": "hpcflow/faster: hpcflow's time over the faster peer's, the median over "
     "rounds in which all alternate.",
 }
@@ -68,9 +71,13 @@ def parser() -> CommandParser:
     )
     made.add_argument(
         "--case", default="", metavar="TEXT",
-        help="only cases of kernels, arrays, convnets and control_flow with this in their "
+        help="only cases of kernels, arrays, convnets, gpu and control_flow with this in their "
         "titles ('VGG', 'training')",
     )
+    made.add_argument("--lines", type=Path, metavar="FILE",
+                      help="gpu: add each row to this file when it is measured, a line of JSON each")
+    made.add_argument("--stand-in", type=Path, metavar="FOLDER",
+                      help="gpu: on what stands in for a GPU in the tests of the project's FOLDER")
     return made
 
 
@@ -127,15 +134,25 @@ def run_all(options: argparse.Namespace) -> int:
     for number, benchmark in enumerate(BENCHMARKS.values()):
         if number:
             print()
+        reason = benchmark.why_not(options_of(options))
+        if reason:
+            print(f"{benchmark.name} is left out: {reason}")
+            continue
         known = {n: p for n, p in options.peer.items() if n in benchmark.peers}
         status = run_one(benchmark, argparse.Namespace(**{**vars(options), "peer": known}))
         worst = max(worst, status)
     return worst
 
 
+def options_of(arguments: argparse.Namespace) -> Options:
+    """What a benchmark is told of the command line."""
+    return Options(arguments.peer, arguments.quick, arguments.ps, arguments.case, arguments.lines,
+                   arguments.stand_in and arguments.stand_in.resolve())
+
+
 def run_one(benchmark: Benchmark, arguments: argparse.Namespace) -> int:
     """Run in this process or job where it has the ranks, else in an MPI job of its own."""
-    options = Options(arguments.peer, arguments.quick, arguments.ps, arguments.case)
+    options = options_of(arguments)
     needed = benchmark.ranks(options) if benchmark.ranks else 1
     started = launch()
     if started is None and needed > 1:

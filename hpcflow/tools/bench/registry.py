@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hpcflow.tools.cli import CommandError
@@ -20,12 +21,17 @@ class Options:
         quick: only show that everything runs: a few steps, meaningless figures.
         ps: the number of parameter-server ranks.
         case: only the cases whose titles contain this, of benchmarks that have titled ones.
+        lines: a file that gets each row as a line of JSON when it is measured, of benchmarks that
+            take long.
+        stand_in: the project's folder, whose tests have a stand-in for a GPU; where there is one.
     """
 
     peers: dict[str, str] = field(default_factory=dict)
     quick: bool = False
     ps: int = 1
     case: str = ""
+    lines: Path | None = None
+    stand_in: Path | None = None
 
 
 class Titled(Protocol):
@@ -64,6 +70,11 @@ class Benchmark:
     peers: tuple[str, ...] = ()
     ranks: Callable[[Options], int] | None = None
     environment: dict[str, str] = field(default_factory=dict)
+
+    def why_not(self, options: Options) -> str:
+        """Why this machine cannot run it; empty if it can."""
+        module = importlib.import_module(f"{__package__}.{self.name}")
+        return getattr(module, "why_not", lambda options: "")(options)
 
     def run(self, options: Options) -> list[Row]:
         """Measure. With several ranks each calls this, and one of them gets the rows."""
@@ -112,6 +123,11 @@ BENCHMARKS = {
             "training",
             "13 typical programs: their first five seconds, warm steps, and the memory they take",
             peers=("tensorflow",),
+        ),
+        Benchmark(
+            "gpu",
+            "kernels and training steps on a GPU, and the memory of the GPU that they take",
+            peers=("torch",),
         ),
         Benchmark(
             "pingpong",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class Plan:
         sample_seconds: shorter steps are timed in batches that last this long.
         max_samples: the most samples of a turn.
         min_samples: the least, however long a step takes.
+        seconds: no round begins after so long; the first always does.
     """
 
     rounds: int = 11
@@ -35,6 +37,7 @@ class Plan:
     sample_seconds: float = 20e-6
     max_samples: int = 2000
     min_samples: int = 3
+    seconds: float = math.inf
 
 
 def plan_of(options: Options) -> Plan:
@@ -68,9 +71,12 @@ def until_compiled(ours: Contestant, plan: Plan) -> None:
 
 def alternate(contestants: Sequence[Contestant], plan: Plan) -> Rounds:
     """Name -> its samples by round. Every second round goes in the other order."""
+    end = time.perf_counter() + plan.seconds
     sizes = {c.name: calibrate(c, plan) for c in contestants}
     rounds: Rounds = {c.name: [] for c in contestants}
     for number in range(plan.rounds):
+        if number and time.perf_counter() > end:
+            break
         for contestant in contestants if number % 2 == 0 else reversed(contestants):
             samples, batch = sizes[contestant.name]
             # The one before has cooled the caches: a few steps do not count, except where a step

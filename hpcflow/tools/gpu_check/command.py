@@ -24,7 +24,7 @@ def parser() -> CommandParser:
     """The options of the command."""
     made = command_parser("gpu-check", "Check and time the library on a GPU.")
     made.add_argument("--stages", default=",".join(STAGES), help="of these: %(default)s")
-    made.add_argument("--names", default="", help="only these op types and models, with commas")
+    made.add_argument("--names", default="", help="only these op types and cases of the benchmark, with commas")
     made.add_argument("--again", action="store_true", help="only what failed in results.jsonl")
     made.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", ".")),
                       help="folder of the results ($OUT, else the working directory)")
@@ -86,7 +86,8 @@ def _run_inside(options: argparse.Namespace) -> int:
     """In a process of its own: one stage, or one worker's part of it."""
     stage, share, shares = options.inside.split(":")
     asked = Asked(Results(options.output), options.repo.resolve(),
-                  tuple(n for n in options.names.split(",") if n), int(share), int(shares))
+                  tuple(n for n in options.names.split(",") if n), int(share), int(shares),
+                  options.stand_in)
     if options.stand_in:
         _stand_in(asked.repo)
     try:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,8 +25,9 @@ class Asked(NamedTuple):
 
     Attributes:
         repo: the project's folder, which has the tests and the examples.
-        names: only these op types or models; all if empty.
+        names: only these op types or cases of the benchmark; all if empty.
         share, shares: of the cases those of this worker.
+        stand_in: there is no GPU, but what stands in for one.
     """
 
     results: Results
@@ -34,6 +35,7 @@ class Asked(NamedTuple):
     names: tuple[str, ...] = ()
     share: int = 0
     shares: int = 1
+    stand_in: bool = False
 
     def wants(self, name: str) -> bool:
         """True if `name` is to be checked."""
@@ -139,7 +141,7 @@ def _compared(differences: Callable[[Any], list[str]], chosen: Iterable[Any]) ->
 
 
 def cudnn(asked: Asked) -> None:
-    """The cases of the op types that cuDNN serves, and the time of the networks with it."""
+    """The cases of the op types that cuDNN serves."""
     os.environ["HPCFLOW_CUDNN"] = "1"
     from hpcflow import config
     from hpcflow.kernels.cudnn import library
@@ -154,80 +156,21 @@ def cudnn(asked: Asked) -> None:
 
     for op in filter(asked.wants, OPS):
         asked.attempt("cudnn", op, functools.partial(_compared, differences, cases_by_type()[op]))
-    for name, options in _networks():
-        if asked.wants(name):
-            asked.attempt("cudnn", name, functools.partial(_network_times, options))
 
 
 def _test_paths(repo: Path) -> None:
     sys.path[:0] = [str(repo / "tests"), str(repo / "tests" / "oracle")]
 
 
-def _networks() -> Iterator[tuple[str, dict[str, Any]]]:
-    from hpcflow.tools.bench.convnets import NETWORKS
+def bench(asked: Asked) -> None:
+    """The table of ``bench gpu``, with PyTorch where this Python has it."""
+    from hpcflow.tools.bench import gpu
+    from hpcflow.tools.bench.registry import Options
 
-    for network in NETWORKS:
-        yield network.name, {"batch": network.batch, "image": [network.image, network.image],
-                             "layers": network.layers, "training": True, "threads": 8}
-
-
-def _steps(step: Callable[[], Any], seconds: float, done: Callable[[], Any]) -> dict[str, Any]:
-    """The first step, and the median and the least of those that fit into `seconds`."""
-    began = time.perf_counter()
-    step()
-    done()
-    times: list[float] = []
-    first, until = time.perf_counter() - began, time.perf_counter() + seconds
-    while len(times) < 2 or (time.perf_counter() < until and len(times) < 100):
-        began = time.perf_counter()
-        step()
-        done()
-        times.append(time.perf_counter() - began)
-    return {"first_s": first, "ms": sorted(times)[len(times) // 2] * 1e3,
-            "least_ms": min(times) * 1e3, "steps": len(times)}
-
-
-def _network_times(options: dict[str, Any]) -> dict[str, Any]:
-    import cupy
-
-    import hpcflow as hf
-    from hpcflow.tools.bench.programs import convnets
-
-    step, close = convnets.open_case(hf, "", options)
-    found = _steps(step, 4.0, cupy.cuda.Device().synchronize)
-    close()
-    pool = cupy.get_default_memory_pool()
-    found["pool_MiB"] = pool.total_bytes() >> 20
-    pool.free_all_blocks()
-    return found
-
-
-def models(asked: Asked) -> None:
-    """Training steps of the benchmark's networks, without cuDNN."""
-    for name, options in _networks():
-        if asked.wants(name):
-            asked.attempt("models", name, functools.partial(_network_times, options))
-
-
-def torch(asked: Asked) -> None:
-    """The same networks by torch, in float32 and in TF32, where it is installed."""
-    library: Any = importlib.import_module("torch")
-    from hpcflow.tools.bench.programs import convnets_torch
-
-    programs: Any = convnets_torch
-    library.set_default_device("cuda")
-    batch_of = programs.batch_of
-    programs.batch_of = lambda t, o: tuple(x.to("cuda") for x in batch_of(t, o))
-
-    def times(options: dict[str, Any], tf32: bool) -> dict[str, Any]:
-        step, _ = programs.open_case(library, "", options)
-        return {"tf32": tf32, **_steps(step, 2.0, library.cuda.synchronize)}
-
-    for tf32 in (False, True):
-        library.backends.cuda.matmul.allow_tf32 = library.backends.cudnn.allow_tf32 = tf32
-        for name, options in _networks():
-            if asked.wants(name):
-                asked.attempt("torch", name, functools.partial(times, options, tf32))
+    peers = {"torch": sys.executable} if importlib.util.find_spec("torch") else {}
+    options = Options(peers, stand_in=asked.repo if asked.stand_in else None)
+    for row in gpu.rows(options, asked.wants):
+        asked.results.put("bench", name=row.pop("case"), **row)
 
 
 def mpi(asked: Asked) -> None:
@@ -261,5 +204,5 @@ def _ranks(mpirun: str, folder: Path, program: list[str], env: dict[str, str]) -
 # comes first.
 STAGES: dict[str, tuple[Callable[[Asked], None], float]] = {
     "facts": (facts, 30), "smoke": (smoke, 50), "micro": (micro, 40), "cases": (cases, 160),
-    "cudnn": (cudnn, 80), "models": (models, 90), "torch": (torch, 60), "mpi": (mpi, 50),
+    "cudnn": (cudnn, 30), "bench": (bench, 200), "mpi": (mpi, 50),
 }

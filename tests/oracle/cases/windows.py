@@ -177,6 +177,14 @@ def dilations(table: Table) -> None:
     table.bad("Dilation2D", {"input": x, "filter": table.normal(dtype, (2, 3, 3))}, attrs)
 
 
+def response_of(x: np.ndarray, depth_radius: int, bias: float, alpha: float,
+                beta: float) -> np.ndarray:
+    """The result of LRN: its gradient is defined for that alone."""
+    squares = np.pad(x.astype(np.float64) ** 2, ((0, 0),) * 3 + ((depth_radius, depth_radius),))
+    sums = sum(squares[..., k : k + x.shape[3]] for k in range(2 * depth_radius + 1))
+    return (x * (bias + alpha * sums) ** -beta).astype(x.dtype)
+
+
 @family
 def local_responses(table: Table) -> None:
     for dtype in table.dtypes("LRN"):
@@ -185,7 +193,7 @@ def local_responses(table: Table) -> None:
             x = table.normal(dtype, (2, 3, 2, depth))
             table.add("LRN", {"input": x}, attrs, gradient=1, tolerance=TOLERANCE)
             table.add("LRNGrad", {"input_grads": table.normal(dtype, x.shape), "input_image": x,
-                                  "output_image": table.normal(dtype, x.shape)}, attrs,
+                                  "output_image": response_of(x, **attrs)}, attrs,
                       tolerance=TOLERANCE)
     table.bad("LRN", {"input": table.normal("float32", (2, 3))})
 

@@ -83,6 +83,24 @@ def inception(tf: ModuleType, x, one, three_in, three, five_in, five, pooled):
     ], 3)
 
 
+def norm_conv(tf: ModuleType, x, outer: int, window: int, stride: int = 1, relu: bool = True):
+    """Convolution and batch normalization, and relu or not."""
+    w = weights(tf, window, window, int(x.shape[3]), outer)
+    y = tf.nn.conv2d(x, w, [1, stride, stride, 1], "SAME")
+    scale, offset = tf.Variable(tf.ones([outer])), tf.Variable(tf.zeros([outer]))
+    y = tf.nn.fused_batch_norm(y, scale, offset)[0]
+    return tf.nn.relu(y) if relu else y
+
+
+def residual(tf: ModuleType, x, inner: int, stride: int = 1):
+    """Three convolutions around a narrow waist, added to their input."""
+    outer = 4 * inner
+    same = stride == 1 and int(x.shape[3]) == outer
+    short = x if same else norm_conv(tf, x, outer, 1, stride, False)
+    y = norm_conv(tf, norm_conv(tf, x, inner, 1), inner, 3, stride)
+    return tf.nn.relu(norm_conv(tf, y, outer, 1, 1, False) + short)
+
+
 def dense(tf: ModuleType, x, outer: int, relu: bool = True):
     """A fully connected layer."""
     inner = int(np.prod([int(n) for n in x.shape[1:]]))
@@ -91,4 +109,4 @@ def dense(tf: ModuleType, x, outer: int, relu: bool = True):
     return tf.nn.relu(y) if relu else y
 
 
-KINDS = {f.__name__: f for f in (conv, pool, mean, inception, dense)}
+KINDS = {f.__name__: f for f in (conv, pool, mean, inception, norm_conv, residual, dense)}

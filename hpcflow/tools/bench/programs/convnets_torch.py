@@ -35,7 +35,8 @@ def batch_of(torch: ModuleType, options):
     height, width = options["image"]
     dims = options["batch"], 3, height, width
     labels = random.integers(1000, size=options["batch"])
-    return torch.from_numpy(random.standard_normal(dims, np.float32)), torch.from_numpy(labels)
+    found = random.standard_normal(dims, np.float32), labels
+    return [torch.from_numpy(values).to(torch.get_default_device()) for values in found]
 
 
 class Network:
@@ -78,6 +79,25 @@ class Network:
         self.depth = one + three + five + pooled
         return [joined(self.torch, branches)]
 
+    def norm_conv(self, outer: int, window: int, stride: int = 1, relu: bool = True):
+        """Convolution and batch normalization, and relu or not."""
+        nn, pad = self.torch.nn, (window - 1) // 2
+        made = nn.Conv2d(self.depth, outer, window, stride, pad, bias=False)
+        self._moved(outer, window, stride, pad)
+        nn.init.kaiming_normal_(made.weight)
+        norm = nn.BatchNorm2d(outer, eps=1e-3, track_running_stats=False)
+        return [made, norm, nn.ReLU(inplace=True)] if relu else [made, norm]
+
+    def residual(self, inner: int, stride: int = 1):
+        """Three convolutions around a narrow waist, added to their input."""
+        nn, depth, size, outer = self.torch.nn, self.depth, self.size, 4 * inner
+        same = stride == 1 and depth == outer
+        short = nn.Identity() if same else nn.Sequential(*self.norm_conv(outer, 1, stride, False))
+        self.depth, self.size = depth, size
+        deep = (self.norm_conv(inner, 1) + self.norm_conv(inner, 3, stride)
+                + self.norm_conv(outer, 1, 1, False))
+        return [added(self.torch, nn.Sequential(*deep), short)]
+
     def dense(self, outer: int, relu: bool = True):
         """A fully connected layer."""
         nn = self.torch.nn
@@ -95,6 +115,23 @@ class Network:
         init.kaiming_normal_(module.weight)
         init.zeros_(module.bias)
         return module
+
+
+def added(torch: Any, deep: Any, short: Any) -> Any:
+    """A module that adds what two give on one input, and clips below zero."""
+
+    class Added(torch.nn.Module):
+        """Two ways from one input."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.deep, self.short = deep, short
+
+        def forward(self, x: Any) -> Any:
+            """Both ways of `x`."""
+            return torch.relu_(self.deep(x) + self.short(x))
+
+    return Added()
 
 
 def joined(torch: Any, branches: list) -> Any:

@@ -1,7 +1,8 @@
 """Single ops of the 1.x graph API for `bench kernels`; the same file runs in hpcflow and a peer.
 
 Inputs are variables, so that nothing is fed and nothing can be folded; a step fetches the results.
-A case is given by its options: ``kind`` names a function here, ``args`` are its arguments.
+A case is given by its options: ``kind`` names a function here, ``args`` are its arguments; with
+``quiet`` a step keeps a number of every result, and fetches nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +21,20 @@ def open_case(tf: ModuleType, case, options):
     with tf.Graph().as_default() as graph:
         session = tf.Session(graph=graph, config=config)
         fetches = KINDS[options["kind"]](tf, **options["args"])
+        if options.get("quiet"):
+            fetches = kept(tf, fetches)
         session.run(tf.global_variables_initializer())
     return lambda: session.run(fetches), session.close
+
+
+def kept(tf: ModuleType, fetches):
+    """An op that needs the results, of which it keeps a number each."""
+    results = fetches if isinstance(fetches, (list, tuple)) else [fetches]
+    by_op = {getattr(result, "op", result): result for result in results}
+    tensors = [r for r in by_op.values() if isinstance(r, tf.Tensor)]
+    firsts = [tf.cast(tf.reshape(r, [-1])[:1], tf.float32) for r in tensors]
+    keep = [tf.assign(tf.Variable(tf.zeros([1])), first).op for first in firsts]
+    return tf.group(*keep, *[r for r in by_op.values() if not isinstance(r, tf.Tensor)])
 
 
 def constant(tf: ModuleType, *dims, scale=1.0, seed=0):
@@ -30,9 +43,10 @@ def constant(tf: ModuleType, *dims, scale=1.0, seed=0):
     return tf.constant(values * np.float32(scale))
 
 
-def normal(tf: ModuleType, *dims, **options):
+def normal(tf: ModuleType, *dims, half: bool = False, **options):
     """A variable of random numbers."""
-    return tf.Variable(constant(tf, *dims, **options))
+    values = constant(tf, *dims, **options)
+    return tf.Variable(tf.cast(values, tf.float16) if half else values)
 
 
 def numbers(tf: ModuleType, count: int, limit: int):
@@ -42,10 +56,10 @@ def numbers(tf: ModuleType, count: int, limit: int):
 
 
 def matmul(tf: ModuleType, m: int, k: int, n: int, transpose_a: bool = False,
-           transpose_b: bool = False):
+           transpose_b: bool = False, half: bool = False):
     """A product of matrices."""
-    a = normal(tf, *((k, m) if transpose_a else (m, k)))
-    b = normal(tf, *((n, k) if transpose_b else (k, n)))
+    a = normal(tf, *((k, m) if transpose_a else (m, k)), half=half)
+    b = normal(tf, *((n, k) if transpose_b else (k, n)), half=half)
     return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
@@ -69,16 +83,19 @@ def _sizes(image, window, stride, same):
 
 
 def conv(tf: ModuleType, image, window: int, stride: int = 1, same: bool = True,
-         part: str = "forward"):
+         part: str = "forward", half: bool = False):
     """A convolution, or one of its gradients: `window` is height, width, outputs."""
     filter_dims, out_dims = _sizes(image, window, stride, same)
     options = {"strides": [1, stride, stride, 1], "padding": "SAME" if same else "VALID"}
     if part == "forward":
-        return tf.nn.conv2d(normal(tf, *image), normal(tf, *filter_dims), **options)
-    dy = normal(tf, *out_dims)
+        return tf.nn.conv2d(normal(tf, *image, half=half), normal(tf, *filter_dims, half=half),
+                            **options)
+    dy = normal(tf, *out_dims, half=half)
     if part == "input":
-        return tf.nn.conv2d_backprop_input(list(image), normal(tf, *filter_dims), dy, **options)
-    return tf.nn.conv2d_backprop_filter(normal(tf, *image), list(filter_dims), dy, **options)
+        return tf.nn.conv2d_backprop_input(
+            list(image), normal(tf, *filter_dims, half=half), dy, **options)
+    return tf.nn.conv2d_backprop_filter(
+        normal(tf, *image, half=half), list(filter_dims), dy, **options)
 
 
 def depthwise(tf: ModuleType, image, window: int, stride: int = 1):

@@ -1,4 +1,5 @@
-"""The cases of `programs.kernels` as PyTorch computes them, with tensors in its default layout."""
+"""The cases of `programs.kernels` as PyTorch computes them, with tensors in its default layout on
+its default device."""
 
 from __future__ import annotations
 
@@ -15,16 +16,17 @@ def open_case(torch: ModuleType, case, options):
     return step, lambda: None
 
 
-def normal(torch: ModuleType, *dims, scale: float = 1.0):
+def normal(torch: ModuleType, *dims, scale: float = 1.0, half: bool = False):
     """A tensor of random numbers."""
     values = np.random.default_rng(sum(dims)).standard_normal(dims, np.float32)
-    return torch.from_numpy(values * np.float32(scale))
+    made = torch.from_numpy(values * np.float32(scale)).to(torch.get_default_device())
+    return made.half() if half else made
 
 
 def numbers(torch: ModuleType, count: int, limit: int):
     """`count` random row numbers."""
     values = np.random.default_rng(count).integers(limit, size=count)
-    return torch.from_numpy(values)
+    return torch.from_numpy(values).to(torch.get_default_device())
 
 
 def without_gradients(torch: ModuleType, function):
@@ -38,10 +40,10 @@ def _planes(image):
 
 
 def matmul(torch: ModuleType, m: int, k: int, n: int, transpose_a: bool = False,
-           transpose_b: bool = False):
+           transpose_b: bool = False, half: bool = False):
     """A product of matrices."""
-    a = normal(torch, *((k, m) if transpose_a else (m, k)))
-    b = normal(torch, *((n, k) if transpose_b else (k, n)))
+    a = normal(torch, *((k, m) if transpose_a else (m, k)), half=half)
+    b = normal(torch, *((n, k) if transpose_b else (k, n)), half=half)
     a, b = (a.T if transpose_a else a), (b.T if transpose_b else b)
     return lambda: torch.mm(a, b)
 
@@ -64,10 +66,12 @@ def _same_padding(image, window, stride):
     return [(w - 1) // 2 for w in window[:2]], [-(-n // stride) for n in image[1:3]]
 
 
-def conv(torch, image, window, stride: int = 1, same: bool = True, part: str = "forward"):
+def conv(torch, image, window, stride: int = 1, same: bool = True, part: str = "forward",
+         half: bool = False):
     """A convolution, or one of its gradients."""
     height, width, outer = window
-    x, w = normal(torch, *_planes(image)), normal(torch, outer, image[3], height, width)
+    x = normal(torch, *_planes(image), half=half)
+    w = normal(torch, outer, image[3], height, width, half=half)
     padding = _same_padding(image, window, stride)[0] if same else [0, 0]
     options = [stride, stride], padding, [1, 1], False, [0, 0], 1
     forward = torch.ops.aten.convolution
@@ -210,11 +214,12 @@ _OPTIMIZERS = {
 
 
 def optimizer(torch: ModuleType, name: str, size: int, **options):
-    """An update of one variable, by the fused form where the library has one for the CPU."""
+    """An update of one variable, by the fused form where the library has one for the device."""
     variable = normal(torch, size).requires_grad_()
     variable.grad = normal(torch, size, scale=1e-3)
     kind, more = _OPTIMIZERS[name]
-    fused = {"fused": True} if kind in ("SGD", "Adagrad", "Adam") else {}
+    with_fused = ("SGD", "Adam") if variable.is_cuda else ("SGD", "Adagrad", "Adam")
+    fused = {"fused": True} if kind in with_fused else {}
     made = getattr(torch.optim, kind)([variable], lr=1e-3, **more, **fused)
     return made.step
 

@@ -1,0 +1,147 @@
+"""``bench gpu``: kernels and training steps on a GPU, beside PyTorch, eager and as CUDA graphs.
+
+Every program has a process of its own for all cases; they take turns on the GPU. A row is put down
+as soon as it is measured. What fails in one program leaves the others' figures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hpcflow.runtime.executor import gpus
+from hpcflow.tools.bench.contestants import Peer
+from hpcflow.tools.bench.gpu_cases import TF32, Case, cases
+from hpcflow.tools.bench.registry import Options, with_title
+from hpcflow.tools.bench.sampling import OURS, Plan, Rounds, alternate, plan_of, ratio_of
+from hpcflow.tools.cli import CommandError
+from hpcflow.tools.table import Row
+
+TORCH, GRAPHS = "torch", "graphs"
+PROGRAMS = {OURS: "gpu", TORCH: "gpu_torch", GRAPHS: "gpu_torch"}
+#: Seconds for all rows; what does not fit is left out, and said to be.
+SECONDS = 190.0
+_PLAN = Plan(rounds=5, block_seconds=0.04, min_samples=1)
+
+
+def why_not(options: Options) -> str:
+    """Why there is nothing to measure on; empty if there is a GPU or its stand-in."""
+    return "" if options.stand_in else gpus.why_none()
+
+
+def run(options: Options) -> list[Row]:
+    """Measure all cases; CommandError without a GPU."""
+    reason = why_not(options)
+    if reason:
+        raise CommandError(f"gpu: {reason}")
+    found = []
+    for row in rows(options):
+        found.append(row)
+        if options.lines is not None:
+            with options.lines.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+    return found
+
+
+def rows(options: Options, wanted: Callable[[str], bool] = lambda title: True) -> Iterator[Row]:
+    """The row of each case whose title is wanted, as soon as it is measured."""
+    small = options.quick or options.stand_in is not None
+    plan = plan_of(options) if small else _PLAN
+    end = time.perf_counter() + SECONDS
+    chosen = [c for c in with_title(cases(small), options) if wanted(c.title)]
+    with Programs(options) as programs:
+        for case in chosen:
+            row: Row = {"case": case.title, "precision": case.precision}
+            if time.perf_counter() > end:
+                yield row | {"failed": f"left out: all together took {SECONDS:.0f} s"}
+            else:
+                yield row | programs.measure(case, replace(plan, seconds=case.seconds))
+
+
+class Programs:
+    """The processes of the programs, each started when it is needed; a context manager."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._pythons = {OURS: sys.executable}
+        if TORCH in options.peers:
+            self._pythons |= dict.fromkeys((TORCH, GRAPHS), options.peers[TORCH])
+        self._running: dict[str, Peer] = {}
+
+    def __enter__(self) -> Programs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for peer in self._running.values():
+            peer.close()
+
+    def measure(self, case: Case, plan: Plan) -> Row:
+        """Times and memory of the programs, and what failed in them."""
+        names = [n for n in self._pythons if n != GRAPHS or case.recorded]
+        with ThreadPoolExecutor() as starters:
+            faults = dict(zip(names, starters.map(lambda n: self._opened(n, case), names)))
+        opened = {n: self._running[n] for n in names if not faults[n]}
+        try:
+            rounds = alternate(list(opened.values()), plan) if opened else {}
+            row = _row(case, rounds, {n: p.peak_bytes() for n, p in opened.items()})
+            for peer in opened.values():
+                peer.close_case()
+        except CommandError as e:
+            self._end(*opened)
+            row, faults = {}, faults | {"a program": str(e)}
+        wrong = "; ".join(f"{n}: {_last_line(text)}" for n, text in faults.items() if text)
+        return row | {"failed": wrong or None}
+
+    def _opened(self, name: str, case: Case) -> str:
+        """Open a case; what went wrong, if anything did. Such a process is not used any more."""
+        try:
+            if name not in self._running:
+                python = self._pythons[name]
+                self._running[name] = Peer(OURS if name == OURS else TORCH, python, PROGRAMS[name])
+                self._running[name].name = name
+            self._running[name].open(case.title, self._details(name, case))
+        except CommandError as e:
+            self._end(name)
+            return str(e)
+        return ""
+
+    def _details(self, name: str, case: Case) -> dict[str, Any]:
+        folder = self._options.stand_in
+        return {"program": case.program, "options": case.options, "repeat": case.repeat,
+                "tf32": case.precision == TF32, "graphs": name == GRAPHS,
+                "stand_in": str(folder / "tests") if folder else ""}
+
+    def _end(self, *names: str) -> None:
+        for name in names:
+            peer = self._running.pop(name, None)
+            if peer is not None:
+                with contextlib.suppress(OSError):
+                    peer.close()
+
+
+def _last_line(text: str) -> str:
+    """Of an error what it says at the end."""
+    return text.strip().splitlines()[-1][-300:]
+
+
+def _row(case: Case, rounds: Rounds, peaks: dict[str, int]) -> Row:
+    """Milliseconds of a step, hpcflow's time over the others', and the memory of the GPU."""
+    row: Row = {}
+    for name in (OURS, TORCH, GRAPHS):
+        found = rounds.get(name)
+        row[f"{name} ms"] = None if found is None else (
+            1e3 * float(np.median(np.concatenate(found))) / case.repeat)
+    for name in (TORCH, GRAPHS):
+        both = OURS in rounds and name in rounds
+        row[f"hpcflow/{name}"] = ratio_of(rounds[OURS], rounds[name]) if both else None
+    for name in (OURS, TORCH, GRAPHS):
+        row[f"{name} MiB"] = peaks[name] / 2**20 if peaks.get(name) else None
+    return row

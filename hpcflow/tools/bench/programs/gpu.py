@@ -1,0 +1,73 @@
+"""The programs of `bench gpu` in hpcflow: those of other benchmarks, on a GPU.
+
+A case is given by its options: ``program`` names the file that has it, which gets ``options``;
+``tf32`` asks for products in TF32; a step is ``repeat`` steps of the program, and waits for the
+GPU at the end. ``stand_in`` names the folder of the tests, which have a stand-in for a GPU.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+
+
+def open_case(hf, case, options):
+    """Build a case: (function that runs the steps, close)."""
+    _use(hf, options)
+    _free()
+    program = importlib.import_module(options["program"])
+    step, close = program.open_case(hf, case, options["options"])
+    step()  # variables are there, and what made them is not needed any more
+    _free()
+
+    def steps():
+        for _ in range(options["repeat"]):
+            step()
+        _wait()
+
+    def end():
+        close()
+        _free()
+
+    return steps, end
+
+
+def _use(hf, options):
+    hf.config.flags.tf32 = options["tf32"]
+    if not os.environ.get("HPCFLOW_CUDNN"):
+        hf.config.flags.cudnn = "1"
+    folder = options["stand_in"]
+    if folder and folder not in sys.path:
+        sys.path.insert(0, folder)
+        device = importlib.import_module("hpcflow.runtime.executor.device")
+        device.unregister_device_type("GPU")
+        device.register_device_type(importlib.import_module("gpu_ring.stand_in").StandIn,
+                                    lambda: 1)
+
+
+def _cupy():
+    """CuPy on a GPU; None on the stand-in."""
+    gpus = importlib.import_module("hpcflow.runtime.executor.gpus")
+    return importlib.import_module("cupy") if gpus.count() else None
+
+
+def _wait():
+    cupy = _cupy()
+    if cupy is not None:
+        cupy.cuda.Device().synchronize()
+
+
+def _free():
+    gc.collect()
+    cupy = _cupy()
+    if cupy is not None:
+        cupy.cuda.Device().synchronize()
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def peak_bytes():
+    """The memory of the GPU that the pool has taken since the case is open."""
+    cupy = _cupy()
+    return 0 if cupy is None else cupy.get_default_memory_pool().total_bytes()
