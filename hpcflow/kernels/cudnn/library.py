@@ -230,24 +230,28 @@ def opened(path: str) -> Library:
 
 
 @functools.lru_cache(maxsize=8)
-def _load(chosen: str) -> Library | None:
+def _load(chosen: str, on_gpu: bool) -> Library | None:
     problem: Exception | None = None
     for path in candidates():
         try:
-            return opened(path)
+            found = opened(path)
+            if on_gpu:
+                found.handle()  # it may be of another CUDA than CuPy
+            return found
         except (OSError, AttributeError, CudnnError) as e:
             problem = e
     if problem is not None:
         warnings.warn(f"HPCFLOW_CUDNN={chosen!r}: {problem}; the plain kernels are used",
-                      RuntimeWarning, stacklevel=3)
+                      RuntimeWarning, stacklevel=4)
     return None
 
 
 def load() -> Any:
     """The library, loaded on first use; None where it is not asked for, or not there."""
-    return _load(config.flags.cudnn)
+    return _load(config.flags.cudnn, False)
 
 
 def serving(xp: Any) -> Any:
-    """The library, if it takes the arrays of the module `xp`: those of CuPy; else None."""
-    return load() if getattr(xp, "__name__", "") == "cupy" else None
+    """The library, if it takes the arrays of the module `xp`, those of CuPy, and starts on the
+    current GPU; else None."""
+    return _load(config.flags.cudnn, True) if getattr(xp, "__name__", "") == "cupy" else None
