@@ -7,11 +7,12 @@ descriptors. So a wrong order, shape or padding gives a wrong result.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.kernels.cudnn.library import NHWC, SIGNATURES, AlgorithmFound
+from hpcflow.kernels.cudnn.library import ARRAY, NHWC, SIGNATURES, AlgorithmFound
 
 
 class Made(NamedTuple):
@@ -41,14 +42,23 @@ class FakeCudnn:
     def handle(self) -> ctypes.c_void_p:
         return ctypes.c_void_p(1)
 
-    def best(self, name: str, *descriptors: Made) -> AlgorithmFound:
+    def prepare(self, name: str, *args: Any) -> Callable[..., None]:
+        """A function of the arrays that are left open."""
+
+        def run(*arrays: Any) -> None:
+            rest = iter(arrays)
+            self.call(name, self.handle(), *[next(rest) if a is ARRAY else a for a in args])
+
+        return run
+
+    def ways(self, name: str, *descriptors: Made) -> list[AlgorithmFound]:
         assert len(descriptors) == 4
         kinds = [d.kind for d in descriptors]
         assert kinds == {"ConvolutionForward": ["Tensor", "Filter", "Convolution", "Tensor"],
                          "ConvolutionBackwardData": ["Filter", "Tensor", "Convolution", "Tensor"],
                          "ConvolutionBackwardFilter": ["Tensor", "Tensor", "Convolution", "Filter"],
                          }[name]
-        return AlgorithmFound(algo=1, memory=16)
+        return [AlgorithmFound(algo=1, memory=16)]
 
     def call(self, name: str, *args: Any) -> None:
         assert len(args) == len(SIGNATURES[name]), name
@@ -129,7 +139,9 @@ class FakeCudnn:
     def _windows(self, pooling: Made, x: np.ndarray, out: tuple) -> np.ndarray:
         """(window, batch, height, width, channels), NaN in the padding."""
         _, _, height, width, top, left, down, right = pooling.settings["SetPooling2dDescriptor"]
-        padded = np.pad(x.astype(np.float64), ((0, 0), (top, top), (left, left), (0, 0)),
+        more = [max(0, (n - 1) * s + k - before - size) for n, s, k, before, size in zip(
+            out, (down, right), (height, width), (top, left), x.shape[1:3])]
+        padded = np.pad(x.astype(np.float64), ((0, 0), (top, more[0]), (left, more[1]), (0, 0)),
                         constant_values=np.nan)
         return np.stack([padded[:, i : i + (out[0] - 1) * down + 1 : down,
                                 j : j + (out[1] - 1) * right + 1 : right]
@@ -146,6 +158,9 @@ class FakeCudnn:
                          g: Any, dx: Made, x: Any, zero: Any, ddx: Made, result: Any) -> None:
         a, out = self._dims(dx, x), self._dims(ddx, result)
         grads = self._dims(ddy, g)
+        if pooling.settings["SetPooling2dDescriptor"][0] != 0:
+            out[...] = self._spread(pooling, a, grads)
+            return
         places = np.arange(a.size).reshape(a.shape)
         which = self._windows(pooling, places, grads.shape[1:3])
         first = np.nanargmax(self._windows(pooling, a, grads.shape[1:3]), 0)
@@ -153,6 +168,16 @@ class FakeCudnn:
         total = np.zeros(a.size)
         np.add.at(total, at.reshape(-1), grads.reshape(-1).astype(np.float64))
         out[...] = total.reshape(a.shape)
+
+    def _spread(self, pooling: Made, a: np.ndarray, grads: np.ndarray) -> np.ndarray:
+        """Each gradient in equal parts over what its window sees."""
+        places = self._windows(pooling, np.arange(a.size).reshape(a.shape), grads.shape[1:3])
+        parts = grads.astype(np.float64) / np.isfinite(places).sum(0)
+        total = np.zeros(a.size)
+        for one in places:
+            seen = np.isfinite(one)
+            np.add.at(total, one[seen].astype(np.int64), parts[seen])
+        return total.reshape(a.shape)
 
     def _SoftmaxForward(self, algorithm: int, mode: int, one: Any, dx: Made, x: Any,
                         zero: Any, dy: Made, y: Any) -> None:

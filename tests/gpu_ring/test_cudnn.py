@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from ctypes import byref, c_double, c_float, c_int, c_size_t, c_uint
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,11 +21,12 @@ from hpcflow import config
 from hpcflow.kernels.cudnn import convolution, library, pooling
 
 OPS = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "MaxPool", "MaxPoolGrad", "AvgPool",
-       "Softmax", "LogSoftmax", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormGrad",
-       "FusedBatchNormGradV2", "LRN", "LRNGrad")
+       "AvgPoolGrad", "Softmax", "LogSoftmax", "FusedBatchNorm", "FusedBatchNormV2",
+       "FusedBatchNormGrad", "FusedBatchNormGradV2", "LRN", "LRNGrad")
 COMPUTES = {"Conv2D": "ConvolutionForward", "Conv2DBackpropInput": "ConvolutionBackwardData",
             "Conv2DBackpropFilter": "ConvolutionBackwardFilter", "MaxPool": "PoolingForward",
             "MaxPoolGrad": "PoolingBackward", "AvgPool": "PoolingForward",
+            "AvgPoolGrad": "PoolingBackward",
             "Softmax": "SoftmaxForward", "LogSoftmax": "SoftmaxForward",
             "FusedBatchNorm": "BatchNormalizationForwardTraining",
             "FusedBatchNormV2": "BatchNormalizationForwardTraining",
@@ -116,6 +118,20 @@ def test_descriptors_without_a_driver() -> None:
     with pytest.raises(library.CudnnError, match="SetPooling2dDescriptor failed"):
         lib.create("Pooling", ("SetPooling2dDescriptor", 0, 1, 0, 3, 1, 1, 1, 2))
     assert ctypes.sizeof(library.AlgorithmFound) == 48
+
+
+def test_a_library_that_does_not_start_is_said_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one is of another CUDA than CuPy's."""
+    def refusing(self: library.Library) -> None:
+        raise library.CudnnError("cudnnCreate failed: not initialized (1001)")
+
+    path = str(wheel_file("libcudnn.so.9"))
+    monkeypatch.setattr(config.flags, "cudnn", path)
+    monkeypatch.setattr(library.Library, "handle", refusing)
+    library._load.cache_clear()
+    with pytest.warns(RuntimeWarning, match="cudnnCreate failed.*plain kernels are used"):
+        assert library.serving(SimpleNamespace(__name__="cupy")) is None
+    library._load.cache_clear()
 
 
 def test_a_missing_library_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

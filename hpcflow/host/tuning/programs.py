@@ -34,6 +34,12 @@ BENCH_SILENCE_SECONDS = 300.0
 #: Steps run so long before and after the wait for what is compiled in the background.
 BENCH_WARMING_SECONDS = 2.0
 
+# ---- tools.bench.gpu
+#: For all rows together; what does not fit is left out, and said to be.
+BENCH_GPU_SECONDS = 190.0
+#: No size of a rehearsal is larger.
+BENCH_GPU_SMALL = 16
+
 # ---- tools.bench.prediction
 #: That one prediction and its runs may take on a busy machine.
 BENCH_PREDICTION_SECONDS = 600

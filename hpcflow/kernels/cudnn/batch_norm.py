@@ -17,7 +17,40 @@ _TYPES = {"T": ("float16", "float32")}
 _SPATIAL = 1
 _FLOAT32 = np.dtype(np.float32)
 
-_tensor = functools.lru_cache(maxsize=256)(c.tensor)
+
+class _Plan:
+    """Batch normalization of images of certain dimensions."""
+
+    def __init__(self, lib: Any, x_dims: tuple, dtype: np.dtype, epsilon: float) -> None:
+        self._lib, self._epsilon = lib, epsilon
+        self._x = c.tensor(lib, x_dims, dtype)
+        self._channels = c.tensor(lib, (1, 1, 1, x_dims[3]), _FLOAT32)
+        self.one, self.zero = c.scales(_FLOAT32)
+        # From the variance that is free of bias to the other.
+        count = math.prod(x_dims[:3])
+        self.biased = np.float32((count - 1) / count)
+
+    @functools.cached_property
+    def forward(self) -> Callable[..., None]:
+        """(x, y, scale, offset, mean, unbiased variance, mean, inverse deviation).
+
+        With a factor of one the running statistics are those of this batch.
+        """
+        return self._lib.prepare(
+            "BatchNormalizationForwardTraining", _SPATIAL, self.one, self.zero, self._x, c.ARRAY,
+            self._x, c.ARRAY, self._channels, c.ARRAY, c.ARRAY, 1.0, c.ARRAY, c.ARRAY,
+            self._epsilon, c.ARRAY, c.ARRAY)
+
+    @functools.cached_property
+    def backward(self) -> Callable[..., None]:
+        """(x, dy, dx, scale, its gradient, the offset's, mean, inverse deviation)."""
+        one, zero, x = self.one, self.zero, self._x
+        return self._lib.prepare(
+            "BatchNormalizationBackward", _SPATIAL, one, zero, one, zero, x, c.ARRAY, x, c.ARRAY,
+            x, c.ARRAY, self._channels, c.ARRAY, c.ARRAY, c.ARRAY, self._epsilon, c.ARRAY, c.ARRAY)
+
+
+_plan = functools.lru_cache(maxsize=256)(_Plan)
 
 
 def _serves(node: KernelNode) -> bool:
@@ -38,21 +71,15 @@ def fused_batch_norm(node: KernelNode) -> Callable:
     if lib is None or not _serves(node):
         return simple
     xp, epsilon, extra = node.xp, node.attr("epsilon"), len(node.output_dtypes) > 5
-    one, zero = c.scales(_FLOAT32)
 
     def run(x: Any, scale: Any, offset: Any, mean: Any, variance: Any) -> tuple:
         if not _fits(x, scale, offset):
             return simple(x, scale, offset, mean, variance)
-        count = math.prod(x.shape[:3])
-        images, channels = _tensor(lib, x.shape, x.dtype), _tensor(
-            lib, (1, 1, 1, x.shape[3]), _FLOAT32)
+        plan = _plan(lib, x.shape, x.dtype, epsilon)
         y, (kept, unbiased, saved, inverse) = xp.empty(x.shape, x.dtype), (
             xp.empty(scale.shape, np.float32) for _ in range(4))
-        # With a factor of one the running statistics are those of this batch.
-        lib.call("BatchNormalizationForwardTraining", lib.handle(), _SPATIAL, one, zero, images,
-                 xp.ascontiguousarray(x), images, y, channels, scale, offset, 1.0, kept, unbiased,
-                 epsilon, saved, inverse)
-        biased = unbiased * np.float32((count - 1) / count)
+        plan.forward(xp.ascontiguousarray(x), y, scale, offset, kept, unbiased, saved, inverse)
+        biased = unbiased * plan.biased
         more = (xp.zeros(0, np.float32),) if extra else ()
         return (y, kept, unbiased, saved, biased, *more)
 
@@ -67,19 +94,16 @@ def fused_batch_norm_grad(node: KernelNode) -> Callable:
     if lib is None or not _serves(node):
         return simple
     xp, epsilon = node.xp, node.attr("epsilon")
-    one, zero = c.scales(_FLOAT32)
 
     def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *rest: Any) -> tuple:
         if dy.shape != x.shape or not _fits(x, scale, mean, variance):
             return simple(dy, x, scale, mean, variance, *rest)
-        images, channels = _tensor(lib, x.shape, x.dtype), _tensor(
-            lib, (1, 1, 1, x.shape[3]), _FLOAT32)
         inverse = 1 / xp.sqrt(variance + np.float32(epsilon))
         dx, (by_scale, by_offset) = xp.empty(x.shape, x.dtype), (
             xp.empty(scale.shape, np.float32) for _ in range(2))
-        lib.call("BatchNormalizationBackward", lib.handle(), _SPATIAL, one, zero, one, zero,
-                 images, xp.ascontiguousarray(x), images, xp.ascontiguousarray(dy), images, dx,
-                 channels, scale, by_scale, by_offset, epsilon, mean, inverse)
+        _plan(lib, x.shape, x.dtype, epsilon).backward(
+            xp.ascontiguousarray(x), xp.ascontiguousarray(dy), dx, scale, by_scale, by_offset, mean,
+            inverse)
         return (dx, by_scale, by_offset, xp.zeros(0, np.float32), xp.zeros(0, np.float32))
 
     return run

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.metadata
+import threading
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import POINTER, byref, c_double, c_float, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
@@ -79,15 +80,25 @@ FLOAT, DOUBLE, HALF = 0, 1, 2
 TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.float64): DOUBLE, np.dtype(np.float16): HALF}
 NCHW, NHWC = 0, 1
 CROSS_CORRELATION = 1
-FMA_MATH = 3  # without it float32 is rounded to TF32
+DEFAULT_MATH, TENSOR_MATH, FMA_MATH = 0, 1, 3  # the default takes TF32 for float32
+_NOT_SUPPORTED = 3  # thousands of the status
 
 
 class CudnnError(RuntimeError):
     """A function of cuDNN did not succeed."""
 
 
+class NoWayError(CudnnError):
+    """The library computes something of this kind in no way."""
+
+
+#: Stands for an array among the arguments of a prepared call.
+ARRAY = object()
+
+
 class Library:
-    """The loaded library, with a handle for each GPU."""
+    """The loaded library, with a handle for each stream of each GPU in each thread: a handle keeps
+    its stream, and no two threads may use one at a time."""
 
     def __init__(self, handle: Any, path: str) -> None:
         self.path = path
@@ -98,13 +109,34 @@ class Library:
             self._functions[name] = function
         self._text = handle.cudnnGetErrorString
         self._text.argtypes, self._text.restype = [c_int], ctypes.c_char_p
-        self._handles: dict[int, c_void_p] = {}
+        self._handles: dict[tuple[int, int, int], c_void_p] = {}
 
     def call(self, name: str, *args: Any) -> None:
         """Call ``cudnn<name>``, arrays by their addresses; CudnnError unless it succeeds."""
-        status = self._functions[name](*[_plain(a) for a in args])
+        self._check(name, self._functions[name](*[_plain(a) for a in args]))
+
+    def prepare(self, name: str, *args: Any) -> Callable[..., None]:
+        """``cudnn<name>`` as a function of the arrays that stand as `ARRAY` among its arguments, of
+        which the first, the handle, is left out. Raises CudnnError unless it succeeds."""
+        function, fixed = self._functions[name], [None, *map(_plain, args)]
+        places = [i for i, a in enumerate(args, 1) if a is ARRAY]
+
+        def run(*arrays: Any) -> None:
+            words = fixed.copy()
+            words[0] = self.handle()
+            for place, array in zip(places, arrays):
+                words[place] = array.data.ptr
+            status = function(*words)
+            if status:
+                self._check(name, status)
+
+        run.kept = args  # type: ignore[attr-defined]  # descriptors live as long
+        return run
+
+    def _check(self, name: str, status: int) -> None:
         if status:
-            raise CudnnError(f"cudnn{name} failed: {self._text(status).decode()} ({status})")
+            kind = NoWayError if status // 1000 == _NOT_SUPPORTED else CudnnError
+            raise kind(f"cudnn{name} failed: {self._text(status).decode()} ({status})")
 
     def create(self, kind: str, *settings: tuple) -> Descriptor:
         """A descriptor of this kind, after calls of its functions with what each is given."""
@@ -116,26 +148,29 @@ class Library:
         return found
 
     def handle(self) -> c_void_p:
-        """The handle of the current GPU, on the current stream."""
+        """The handle of the current stream of the current GPU."""
         import cupy
 
-        number = cupy.cuda.runtime.getDevice()
-        found = self._handles.get(number)
+        place = (cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr,
+                 threading.get_ident())
+        found = self._handles.get(place)
         if found is None:
             found = c_void_p()
             self.call("Create", byref(found))
-            self._handles[number] = found
-        self.call("SetStream", found, cupy.cuda.get_current_stream().ptr)
+            self.call("SetStream", found, place[1])
+            self._handles[place] = found
         return found
 
-    def best(self, name: str, *descriptors: Any) -> AlgorithmFound:
-        """Return the best algorithm by the heuristics (deterministic, if that mode is on)."""
+    def ways(self, name: str, *descriptors: Any) -> list[AlgorithmFound]:
+        """The ways to compute, the best by the heuristics first (only deterministic ones, if that
+        mode is on); NoWayError if there is none."""
         found, count = (AlgorithmFound * 8)(), c_int()
         self.call(f"Get{name}Algorithm_v7", self.handle(), *descriptors, 8, byref(count), found)
-        for one in found[: count.value]:
-            if not one.status and (one.determinism or not config.flags.deterministic):
-                return one
-        raise CudnnError(f"cuDNN knows no way for {name}")
+        ways = [one for one in found[: count.value] if not one.status and (
+            one.determinism or not config.flags.deterministic)]
+        if not ways:
+            raise NoWayError(f"cuDNN knows no way for {name}")
+        return ways
 
 
 class Descriptor:
@@ -195,24 +230,28 @@ def opened(path: str) -> Library:
 
 
 @functools.lru_cache(maxsize=8)
-def _load(chosen: str) -> Library | None:
+def _load(chosen: str, on_gpu: bool) -> Library | None:
     problem: Exception | None = None
     for path in candidates():
         try:
-            return opened(path)
+            found = opened(path)
+            if on_gpu:
+                found.handle()  # it may be of another CUDA than CuPy
+            return found
         except (OSError, AttributeError, CudnnError) as e:
             problem = e
     if problem is not None:
         warnings.warn(f"HPCFLOW_CUDNN={chosen!r}: {problem}; the plain kernels are used",
-                      RuntimeWarning, stacklevel=3)
+                      RuntimeWarning, stacklevel=4)
     return None
 
 
 def load() -> Any:
     """The library, loaded on first use; None where it is not asked for, or not there."""
-    return _load(config.flags.cudnn)
+    return _load(config.flags.cudnn, False)
 
 
 def serving(xp: Any) -> Any:
-    """The library, if it takes the arrays of the module `xp`: those of CuPy; else None."""
-    return load() if getattr(xp, "__name__", "") == "cupy" else None
+    """The library, if it takes the arrays of the module `xp`, those of CuPy, and starts on the
+    current GPU; else None."""
+    return _load(config.flags.cudnn, True) if getattr(xp, "__name__", "") == "cupy" else None

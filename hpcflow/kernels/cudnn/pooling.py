@@ -1,5 +1,4 @@
-"""Pooling of images by cuDNN, and its gradients: where windows move over height and width alone,
-with as much padding on both sides."""
+"""Pooling of images by cuDNN, and its gradients: where windows move over height and width alone."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ import numpy as np
 from hpcflow.base.geometry.windows import Span, moves
 from hpcflow.kernels.cudnn import library as c
 from hpcflow.kernels.nn import pooling as plain
+from hpcflow.kernels.nn.convolution import described
 from hpcflow.kernels.registry import KernelNode, kernel
 
 _TYPES = {"T": ("float16", "float32", "float64")}
@@ -19,53 +19,81 @@ _MAX, _MEAN_INSIDE, _NAN = 0, 2, 1
 
 
 class _Plan:
-    """The descriptors of one pooling."""
+    """The descriptors of one pooling, and what computes it.
+
+    The library's padding is the one before; windows may reach over the end, as far as the outputs
+    ask for it.
+    """
 
     def __init__(self, lib: Any, mode: int, dtype: np.dtype, x_dims: tuple,
                  over: Sequence[Span]) -> None:
         self.lib = lib
         height, width = over[:2]
-        self.y_dims = (x_dims[0], height.out, width.out, x_dims[-1])
+        self.x_dims, self.y_dims = x_dims, (x_dims[0], height.out, width.out, x_dims[-1])
         self.x, self.y = c.tensor(lib, x_dims, dtype), c.tensor(lib, self.y_dims, dtype)
         self.pooling = lib.create("Pooling", (
             "SetPooling2dDescriptor", mode, _NAN, height.window, width.window, height.before,
             width.before, height.stride, width.stride))
         self.one, self.zero = c.scales(dtype)
 
-    def forward(self, x: Any, y: Any) -> None:
-        """Compute y."""
-        self.lib.call("PoolingForward", self.lib.handle(), self.pooling, self.one, self.x, x,
-                      self.zero, self.y, y)
+    @functools.cached_property
+    def forward(self) -> Callable[..., None]:
+        """(x, y): compute y."""
+        return self.lib.prepare("PoolingForward", self.pooling, self.one, self.x, c.ARRAY,
+                                self.zero, self.y, c.ARRAY)
 
-    def backward(self, x: Any, y: Any, dy: Any, dx: Any) -> None:
-        """Compute dx."""
-        self.lib.call("PoolingBackward", self.lib.handle(), self.pooling, self.one, self.y, y,
-                      self.y, dy, self.x, x, self.zero, self.x, dx)
+    @functools.cached_property
+    def backward(self) -> Callable[..., None]:
+        """(y, dy, x, dx): compute dx."""
+        return self.lib.prepare("PoolingBackward", self.pooling, self.one, self.y, c.ARRAY, self.y,
+                                c.ARRAY, self.x, c.ARRAY, self.zero, self.x, c.ARRAY)
 
 
 _plan = functools.lru_cache(maxsize=1024)(_Plan)
 
 
 def _serves(dims: Sequence[int], over: Sequence[Span]) -> bool:
-    """True if cuDNN computes the same."""
+    """True if cuDNN computes the same: every window sees something."""
     return (len(over) == 3 and not moves(over[2]) and 0 not in dims
-            and all(s.rate == 1 and s.out > 0 and s.before < s.window
-                    and (s.size + 2 * s.before - s.window) // s.stride + 1 == s.out
-                    for s in over[:2]))
+            and all(s.rate == 1 and 0 <= s.before < s.window and s.out > 0
+                    and (s.out - 1) * s.stride - s.before < s.size for s in over[:2]))
+
+
+class _Shapes:
+    """The plans of one op, by the shapes of its input that it has seen."""
+
+    def __init__(self, node: KernelNode, lib: Any, mode: int) -> None:
+        self._lib, self._mode, self._dtype = lib, mode, node.np_dtype()
+        self._geometry = plain._geometry(node)
+        self._found: dict[tuple, _Plan | None] = {}
+
+    def of(self, dims: tuple) -> _Plan | None:
+        """The plan for an input; None for what is left to the plain kernel."""
+        try:
+            return self._found[dims]
+        except KeyError:
+            made = self._found[dims] = self._made(dims)
+            return made
+
+    def _made(self, dims: tuple) -> _Plan | None:
+        if len(dims) != 4:
+            return None  # the plain kernel says so
+        over = self._geometry.of(dims)  # type: ignore[attr-defined]
+        return _plan(self._lib, self._mode, self._dtype, dims, over) if _serves(dims, over) else (
+            None)
 
 
 def _forward(mode: int, simple_of: Callable) -> Callable:
     def factory(node: KernelNode) -> Callable:
-        simple, lib, geometry = simple_of(node), c.serving(node.xp), plain._geometry(node)
+        simple, lib, xp = simple_of(node), c.serving(node.xp), node.xp
         if lib is None:
             return simple
-        xp = node.xp
+        shapes = _Shapes(node, lib, mode)
 
         def run(x: Any) -> Any:
-            over = geometry(x)
-            if not _serves(x.shape, over):
+            plan = shapes.of(x.shape)
+            if plan is None:
                 return simple(x)
-            plan = _plan(lib, mode, x.dtype, x.shape, over)
             y = xp.empty(plan.y_dims, x.dtype)
             plan.forward(xp.ascontiguousarray(x), y)
             return y
@@ -82,21 +110,37 @@ kernel("AvgPool", device="GPU", types=_TYPES, fresh=True)(_forward(_MEAN_INSIDE,
 @kernel("MaxPoolGrad", device="GPU", types=_TYPES, fresh=True)
 def max_pool_grad(node: KernelNode) -> Callable:
     """Each output's gradient at one of its window's largest elements."""
-    simple, lib, geometry = plain.max_pool_grad(node), c.serving(node.xp), plain._geometry(node)
+    simple, lib, xp = plain.max_pool_grad(node), c.serving(node.xp), node.xp
     if lib is None:
         return simple
-    xp = node.xp
+    shapes = _Shapes(node, lib, _MAX)
 
     def run(x: Any, y: Any, dy: Any) -> Any:
-        over = geometry(x, "orig_input")
-        if not _serves(x.shape, over) or y.shape != dy.shape:
-            return simple(x, y, dy)
-        plan = _plan(lib, _MAX, x.dtype, x.shape, over)
-        if dy.shape != plan.y_dims:
+        plan = shapes.of(x.shape)
+        if plan is None or not y.shape == dy.shape == plan.y_dims:
             return simple(x, y, dy)
         dx = xp.empty(x.shape, x.dtype)
-        x, y, dy = map(xp.ascontiguousarray, (x, y, dy))
-        plan.backward(x, y, dy, dx)
+        plan.backward(*map(xp.ascontiguousarray, (y, dy, x)), dx)
+        return dx
+
+    return run
+
+
+@kernel("AvgPoolGrad", device="GPU", types=_TYPES, fresh=True, host_inputs=(0,))
+def avg_pool_grad(node: KernelNode) -> Callable:
+    """Each output's gradient in equal parts over its window."""
+    simple, lib, xp = plain.avg_pool_grad(node), c.serving(node.xp), node.xp
+    if lib is None:
+        return simple
+    shapes = _Shapes(node, lib, _MEAN_INSIDE)
+
+    def run(sizes: Any, dy: Any) -> Any:
+        plan = shapes.of(described(sizes, "orig_input_shape", 4))
+        if plan is None or dy.shape != plan.y_dims:
+            return simple(sizes, dy)
+        dx = xp.empty(plan.x_dims, dy.dtype)
+        dy = xp.ascontiguousarray(dy)
+        plan.backward(dy, dy, dx, dx)  # the values do not matter for means
         return dx
 
     return run

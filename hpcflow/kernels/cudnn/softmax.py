@@ -7,13 +7,21 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from hpcflow.kernels.cudnn import library as c
 from hpcflow.kernels.registry import KernelNode, find_kernel, kernel
 
 _ACCURATE, _LOG, _OVER_CHANNELS = 1, 2, 1
 _TYPES = {"T": ("float16", "float32", "float64")}
 
-_rows = functools.lru_cache(maxsize=256)(c.tensor)
+
+@functools.lru_cache(maxsize=256)
+def _call(lib: Any, algorithm: int, rows: int, columns: int, dtype: np.dtype) -> Callable:
+    """(x, y): the function for a matrix of this size."""
+    (one, zero), matrix = c.scales(dtype), c.tensor(lib, (rows, 1, 1, columns), dtype)
+    return lib.prepare("SoftmaxForward", algorithm, _OVER_CHANNELS, one, matrix, c.ARRAY, zero,
+                       matrix, c.ARRAY)
 
 
 @kernel("Softmax", "LogSoftmax", device="GPU", types=_TYPES, fresh=True)
@@ -24,15 +32,13 @@ def softmax(node: KernelNode) -> Callable:
     if lib is None:
         return simple
     algorithm = _ACCURATE if node.op_type == "Softmax" else _LOG
-    one, zero = c.scales(node.np_dtype())
 
     def run(x: Any) -> Any:
         if not x.ndim or not x.size:
             return simple(x)
-        rows = _rows(lib, (math.prod(x.shape[:-1]), 1, 1, x.shape[-1]), x.dtype)
         y = xp.empty(x.shape, x.dtype)
-        lib.call("SoftmaxForward", lib.handle(), algorithm, _OVER_CHANNELS, one, rows,
-                 xp.ascontiguousarray(x), zero, rows, y)
+        _call(lib, algorithm, math.prod(x.shape[:-1]), x.shape[-1], x.dtype)(
+            xp.ascontiguousarray(x), y)
         return y
 
     return run

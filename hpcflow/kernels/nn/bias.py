@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.cublas import products
 from hpcflow.kernels.math.reductions import ColumnSums
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
@@ -42,15 +43,32 @@ def _bias_add_grad(node: KernelNode) -> Any:
     if node.xp is np and dtype in (np.float32, np.float64):
         return _by_blas(node, dtype)
     wide = np.dtype(np.float32) if dtype == np.float16 else dtype
+    column_sums = None if node.xp is np or dtype.kind != "f" else _by_product(node.xp, dtype)
 
     def run(grad: Any) -> Any:
         if grad.ndim < 2:
             raise invalid(f"out_backprop must have at least 2 dimensions: {shown(grad)}")
         axis = _axis(node, grad.ndim)
+        if column_sums is not None and grad.size and axis == grad.ndim - 1:
+            return column_sums(grad.reshape(-1, grad.shape[-1]))
         others = tuple(i for i in range(grad.ndim) if i != axis)
         return grad.sum(axis=others, dtype=wide).astype(dtype, copy=False)
 
     return run
+
+
+def _by_product(xp: Any, dtype: np.dtype) -> Callable:
+    """Sums of the columns of a matrix of a device, as a product with ones: the library of products
+    spreads a long sum over the whole device, as sum() does not."""
+    product, ones = products.of(xp), dict[int, Any]()
+
+    def sums(rows: Any) -> Any:
+        count = len(rows)
+        if count not in ones:
+            ones[count] = xp.ones((1, count), dtype)
+        return product(ones[count], rows).reshape(-1)
+
+    return sums
 
 
 def _by_blas(node: KernelNode, dtype: np.dtype) -> Callable:

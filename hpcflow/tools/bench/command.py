@@ -25,8 +25,8 @@ NOTES = {
     "worker_MB": "worker_MB: the most memory that the session and its steps hold in the worker: "
     "what it receives (once for each compiled step), and the updates that it sends.",
     "hpcflow/graphs": "hpcflow/torch, hpcflow/graphs: hpcflow's time over that of PyTorch, eager "
-    "and as a CUDA graph, the median over rounds in which all alternate. MiB: the memory of the GPU "
-    "that each has taken.",
+    "and as a CUDA graph, the median over rounds in which all alternate. MiB: the memory of the "
+    "GPU that each has taken.",
     "hpcflow/faster": "hpcflow/faster: hpcflow's time over the faster peer's, the median over "
     "rounds in which all alternate.",
 }
@@ -75,7 +75,7 @@ def parser() -> CommandParser:
         "titles ('VGG', 'training')",
     )
     made.add_argument("--lines", type=Path, metavar="FILE",
-                      help="gpu: add each row to this file when it is measured, a line of JSON each")
+                      help="gpu: add each row to this file when measured, as a line of JSON")
     made.add_argument("--stand-in", type=Path, metavar="FOLDER",
                       help="gpu: on what stands in for a GPU in the tests of the project's FOLDER")
     return made

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.runtime.executor import gpus
 from hpcflow.tools.bench.contestants import Peer
 from hpcflow.tools.bench.gpu_cases import TF32, Case, cases
@@ -27,8 +28,6 @@ from hpcflow.tools.table import Row
 
 TORCH, GRAPHS = "torch", "graphs"
 PROGRAMS = {OURS: "gpu", TORCH: "gpu_torch", GRAPHS: "gpu_torch"}
-#: Seconds for all rows; what does not fit is left out, and said to be.
-SECONDS = 190.0
 _PLAN = Plan(rounds=5, block_seconds=0.04, min_samples=1)
 
 
@@ -55,13 +54,14 @@ def rows(options: Options, wanted: Callable[[str], bool] = lambda title: True) -
     """The row of each case whose title is wanted, as soon as it is measured."""
     small = options.quick or options.stand_in is not None
     plan = plan_of(options) if small else _PLAN
-    end = time.perf_counter() + SECONDS
+    limit = tuning.BENCH_GPU_SECONDS
+    end = time.perf_counter() + limit
     chosen = [c for c in with_title(cases(small), options) if wanted(c.title)]
     with Programs(options) as programs:
         for case in chosen:
             row: Row = {"case": case.title, "precision": case.precision}
             if time.perf_counter() > end:
-                yield row | {"failed": f"left out: all together took {SECONDS:.0f} s"}
+                yield row | {"failed": f"left out: all together took {limit:.0f} s"}
             else:
                 yield row | programs.measure(case, replace(plan, seconds=case.seconds))
 
@@ -73,7 +73,8 @@ class Programs:
         self._options = options
         self._pythons = {OURS: sys.executable}
         if TORCH in options.peers:
-            self._pythons |= dict.fromkeys((TORCH, GRAPHS), options.peers[TORCH])
+            names = (TORCH,) if options.stand_in else (TORCH, GRAPHS)  # graphs are CUDA's
+            self._pythons |= dict.fromkeys(names, options.peers[TORCH])
         self._running: dict[str, Peer] = {}
 
     def __enter__(self) -> Programs:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.bench.convnets import NETWORKS, Network
 
 FLOAT32, TF32, HALF = "float32", "TF32", "float16"
 
 BATCH = 64
-SMALL = 16  # no size of a rehearsal is larger
 
 
 class Case(NamedTuple):
@@ -116,7 +116,8 @@ def _models(small: bool) -> list[Case]:
 
 def _kernels(small: bool) -> list[Case]:
     square = {"m": 4096, "k": 4096, "n": 4096}
-    found = [("matmul 4096 x 4096 x 4096", "matmul", square, (FLOAT32, TF32, HALF))]
+    found: list[tuple[str, str, dict[str, Any], tuple[str, ...]]] = [
+        ("matmul 4096 x 4096 x 4096", "matmul", square, (FLOAT32, TF32, HALF))]
     for title, args in _CONVOLUTIONS:
         parts = [p for p in _PARTS if p != "input" or args["image"][3] > 3]
         found += [(title + _PARTS[p], "conv", args | {"part": p}, (FLOAT32, TF32, HALF))
@@ -133,9 +134,9 @@ def _kernel(title: str, kind: str, args: dict[str, Any], precision: str) -> Case
 
 
 def _shrunk(value: Any) -> Any:
-    """The same with no number over `SMALL`."""
+    """The same with no number over what a rehearsal takes."""
     if isinstance(value, dict):
         return {name: _shrunk(v) for name, v in value.items()}
     if isinstance(value, tuple):
         return tuple(map(_shrunk, value))
-    return min(value, SMALL) if type(value) is int else value
+    return min(value, tuning.BENCH_GPU_SMALL) if type(value) is int else value

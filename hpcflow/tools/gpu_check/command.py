@@ -24,7 +24,8 @@ def parser() -> CommandParser:
     """The options of the command."""
     made = command_parser("gpu-check", "Check and time the library on a GPU.")
     made.add_argument("--stages", default=",".join(STAGES), help="of these: %(default)s")
-    made.add_argument("--names", default="", help="only these op types and cases of the benchmark, with commas")
+    made.add_argument("--names", default="",
+                      help="only these op types and cases of the benchmark, with commas")
     made.add_argument("--again", action="store_true", help="only what failed in results.jsonl")
     made.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", ".")),
                       help="folder of the results ($OUT, else the working directory)")

@@ -302,6 +302,8 @@ def test_plain_numpy_does_the_arithmetic_of_the_graph():
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_short_run_prints_a_table_and_saves_the_rows(name, tmp_path):
+    if BENCHMARKS[name].why_not(Options()):
+        pytest.skip("gpu_ring/test_bench_gpu.py runs it on what stands in for a GPU")
     path = tmp_path / "results.json"
     result = subprocess.run(
         [sys.executable, "-m", "hpcflow", "bench", name, "--quick", "--json", str(path)],

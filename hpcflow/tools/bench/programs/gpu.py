@@ -12,6 +12,8 @@ import importlib
 import os
 import sys
 
+from hpcflow.runtime.executor import device, gpus
+
 
 def open_case(hf, case, options):
     """Build a case: (function that runs the steps, close)."""
@@ -41,7 +43,6 @@ def _use(hf, options):
     folder = options["stand_in"]
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)
-        device = importlib.import_module("hpcflow.runtime.executor.device")
         device.unregister_device_type("GPU")
         device.register_device_type(importlib.import_module("gpu_ring.stand_in").StandIn,
                                     lambda: 1)
@@ -49,7 +50,6 @@ def _use(hf, options):
 
 def _cupy():
     """CuPy on a GPU; None on the stand-in."""
-    gpus = importlib.import_module("hpcflow.runtime.executor.gpus")
     return importlib.import_module("cupy") if gpus.count() else None
 
 

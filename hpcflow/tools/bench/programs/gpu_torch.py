@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import importlib
 
-import torch as library
+import torch as library  # type: ignore[import-not-found]
 
 WARMING = 3  # steps before the recording
 

@@ -1,0 +1,36 @@
+"""The benchmark of a GPU, rehearsed: every kind of case runs, and each row is put down at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from gpu_ring.conftest import real_gpus
+
+from hpcflow.tools.bench import gpu_cases
+from hpcflow.tools.bench.registry import BENCHMARKS, Options
+from hpcflow.tools.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", ["small network", "perceptron", "conv 5x5 of 27x27x64 to 192: by",
+                                  "Adam"])
+def test_a_rehearsal(case: str, tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    lines = tmp_path / "rows.jsonl"
+    place = [] if real_gpus() else ["--stand-in", str(ROOT)]
+    assert main(["bench", "gpu", "--quick", "--case", case, "--lines", str(lines), *place]) == 0
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert len(rows) == sum(case in c.title for c in gpu_cases.cases(small=True))
+    assert all(row["failed"] is None and row["hpcflow ms"] > 0 for row in rows), rows
+    assert rows[0]["case"] in capfd.readouterr().out
+
+
+@pytest.mark.usefixtures("stand_in_only")
+def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture) -> None:
+    reason = BENCHMARKS["gpu"].why_not(Options())
+    assert reason
+    assert main(["bench", "gpu"]) == 2
+    assert reason in capsys.readouterr().err
