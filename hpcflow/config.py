@@ -131,6 +131,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CUDNN", str, "",
          "1 uses the cuDNN library on GPUs, a path that one; not set, none"),
+    Flag("HPCFLOW_TF32", _parse_bool, False,
+         "1: products and convolutions of float32 on GPUs round their factors to TF32"),
     Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),
     Flag("HPCFLOW_PREEMPTION", _parse_bool, True,
          "0: monitored sessions and supervisors do not save and end at SIGTERM, SIGUSR1 or a file"),
@@ -175,6 +177,7 @@ class Flags:
     health_timeout: float
     onednn: str
     cudnn: str
+    tf32: bool
     check_stages: bool
     preemption: bool
     preemption_file: str
