@@ -371,12 +371,13 @@ class _Function:
         tests = []
         if where.row == 0 and kind_of(self.program) != ROWS:
             tests.append("r == 0")
-        if where.column == 0 and kind_of(self.program) != ROWS:
+        if where.column == 0 and self.program.columns > 1 and kind_of(self.program) != ROWS:
             tests.append("c == 0")
         return f"if ({' && '.join(tests)}) " if tests else ""
 
     def _place(self, where: Map) -> str:
         row = self.program.columns if where.row is None else where.row
+        where = where if self.program.columns > 1 else where._replace(column=0)
         words = [f"{where.offset}"] if where.offset else []
         words += [f"r * {row}" if row != 1 else "r"] if row else []
         words += [f"c * {where.column}" if where.column != 1 else "c"] if where.column else []

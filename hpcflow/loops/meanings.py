@@ -83,13 +83,15 @@ MEANINGS: dict[str, Meaning] = {
     "isnan": Meaning(np.isnan, "{0} != {0}", FLOATS, True),
     "isfinite": Meaning(np.isfinite, "{0} - {0} == 0", FLOATS, True),
     "isinf": Meaning(np.isinf, "{0} == {0} && {0} - {0} != 0", FLOATS, True),
+    "bitwise_and": Meaning(np.bitwise_and, "{0} & {1}", INTEGERS | {"bool"}),
+    "bitwise_or": Meaning(np.bitwise_or, "{0} | {1}", INTEGERS | {"bool"}),
+    "bitwise_xor": Meaning(np.bitwise_xor, "{0} ^ {1}", INTEGERS | {"bool"}),
     "logical_and": Meaning(np.logical_and, "{0} && {1}", _BOOL, True),
     "logical_or": Meaning(np.logical_or, "{0} || {1}", _BOOL, True),
     "logical_not": Meaning(np.logical_not, "!{0}", _BOOL, True),
 }
 #: Other names of the same functions.
-SYNONYMS = {"true_divide": "divide", "conjugate": "positive", "bitwise_and": "logical_and",
-            "bitwise_or": "logical_or", "invert": "logical_not", "abs": "absolute"}
+SYNONYMS = {"true_divide": "divide", "conjugate": "positive", "abs": "absolute"}
 
 #: ``select(test, x, y)`` and ``cast(x)`` take operands of several dtypes, and so stand beside.
 SELECT, CAST = "select", "cast"

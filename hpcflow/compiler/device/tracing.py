@@ -72,7 +72,7 @@ for _name, _function in (("lt", "less"), ("le", "less_equal"), ("gt", "greater")
                          ("ge", "greater_equal"), ("eq", "equal"), ("ne", "not_equal")):
     setattr(Traced, f"__{_name}__", _operator(_function))
 setattr(Traced, "__neg__", lambda self: self.tracer.apply("negative", (self,)))  # noqa: B010
-setattr(Traced, "__invert__", lambda self: self.tracer.apply("invert", (self,)))  # noqa: B010
+setattr(Traced, "__invert__", lambda self: self.tracer.apply("logical_not", (self,)))  # noqa: B010
 
 
 class Tracer:
@@ -126,7 +126,7 @@ class Tracer:
         values = self._alike(operands)
         dtype = self.builder.dtype(values[0])
         if dtype not in meaning.types:
-            if "bool" in meaning.types and not meaning.types - {"bool"}:
+            if meaning.types == {"bool"} and name != "logical_not":
                 values = [self.builder.cast(v, "bool") for v in values]
             else:
                 raise UntraceableError(f"calls {name} of {dtype}")
@@ -155,7 +155,7 @@ class Tracer:
 _UNARY = frozenset({
     "negative", "positive", "absolute", "abs", "square", "reciprocal", "sqrt", "sign", "floor",
     "ceil", "trunc", "rint", "exp", "expm1", "log", "log1p", "tanh", "sinh", "cosh", "sin", "cos",
-    "tan", "arcsin", "arccos", "arctan", "isnan", "isfinite", "isinf", "logical_not", "invert",
+    "tan", "arcsin", "arccos", "arctan", "isnan", "isfinite", "isinf", "logical_not",
     "conjugate",
 })  # fmt: skip
 
