@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, SYNONYMS
+from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, SYNONYMS, numpy_dtype
 
 
 class Map(NamedTuple):
@@ -257,7 +257,8 @@ class Builder:
         return self._put(Load(array, where, self._arrays[array]))
 
     def constant(self, value: float | int | bool, dtype: str) -> int:
-        """A number."""
+        """A number, rounded to the dtype."""
+        value = numpy_dtype(dtype).type(value).item()
         key = Constant(0, f"{dtype} {value!r}")  # as text, for 0 equals -0 and True
         found = self._known.get(key)
         if found is None:

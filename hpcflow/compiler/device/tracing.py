@@ -149,7 +149,7 @@ class Tracer:
         if isinstance(operand, Traced):
             return self.builder.cast(operand.number(), dtype)
         number = operand.item() if isinstance(operand, np.generic) else operand
-        return self.builder.constant(numpy_dtype(dtype).type(number).item(), dtype)
+        return self.builder.constant(number, dtype)
 
 
 _UNARY = frozenset({
