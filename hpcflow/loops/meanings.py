@@ -3,8 +3,8 @@
 A function is known by the name of NumPy's, which is its reference. Floating results of arithmetic
 and roots are rounded once, so they have the same bits everywhere; of the others the table says by
 how many units in the last place they may differ. NaN goes through everything but comparisons; a
-maximum or minimum with a NaN is one. Denormals are kept. Where not stated, a zero has the sign
-that NumPy gives it.
+maximum or minimum with a NaN is one. Where not stated, a zero has the sign that NumPy gives it.
+Denormals of float32 count as zero on a GPU: so CuPy compiles whatever it compiles.
 """
 
 from __future__ import annotations
