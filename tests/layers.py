@@ -89,12 +89,13 @@ compiler.fuse: graph host kernels compiler.ir
 compiler.regions: graph host loops kernels compiler.ir compiler.distribute
 compiler.rewrite: graph ops.flow host kernels compiler.ir compiler.regions
 compiler.native: graph host loops kernels compiler.ir compiler.distribute compiler.regions
-compiler.emit: graph host kernels compiler.ir compiler.distribute compiler.regions compiler.native
+compiler.device: graph host loops resources kernels kernels.* compiler.ir compiler.regions
+compiler.emit: graph host kernels compiler.*
 compiler: graph kernels compiler.*
 simulator: graph compiler compiler.*
 runtime:
 runtime.wire: graph host comm compiler.ir compiler.emit
-runtime.executor: host comm resources kernels compiler.ir compiler.emit runtime.wire
+runtime.executor: host loops comm resources kernels compiler.ir compiler.emit runtime.wire
 runtime.collective: host comm kernels runtime.wire
 runtime.steps: graph ops.flow host kernels resources compiler compiler.* runtime.*
 runtime.cluster: graph host comm kernels resources compiler compiler.* runtime.*

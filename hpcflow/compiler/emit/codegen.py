@@ -11,6 +11,7 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
+from hpcflow.compiler.device.units import fuse_on_device
 from hpcflow.compiler.emit.writer import write
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import Node, Port
@@ -81,9 +82,9 @@ def compile_source(source: str, scope: dict[str, Any]) -> tuple[Callable, str]:
     return scope["region"], filename
 
 
-def generate(nodes: list[Bound], known: dict[Port, Any],
-             wanted: list[Port | None]) -> RegionFunction:
-    """Generate the function of a region whose nodes are in the order of execution.
+def generate(nodes: list[Bound], known: dict[Port, Any], wanted: list[Port | None],
+             device: Any = None) -> RegionFunction:
+    """Generate the function of a region on `device`, whose nodes are in the order of execution.
 
     Raises ``structure.Unstructured`` if control flow is absorbed that has no form as a program.
     """
@@ -92,4 +93,5 @@ def generate(nodes: list[Bound], known: dict[Port, Any],
     call_loops(program)
     join(program)
     fuse(program)
+    fuse_on_device(program, device)
     return RegionFunction(program)

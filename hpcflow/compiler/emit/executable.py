@@ -198,7 +198,8 @@ class Executable:
         kind = _kind_of(group[0])
         index = len(self.items)
         if kind == CALL:
-            region = codegen.generate(group, binder.known, wanted.get(id(group), []))
+            region = codegen.generate(group, binder.known, wanted.get(id(group), []),
+                                      binder.devices[nodes[0].device])
             item = Item(index, CALL, nodes, region.inputs, region.outputs)
             item.region, item.function = region, region.function
             if config.flags.print_source:

@@ -238,3 +238,21 @@ REFINE_MOST_ROUNDS = 16
 # ---- compiler.rewrite.simplify
 #: Of a constant that is looked at: whether all are 0 or 1 must be found quickly.
 SIMPLIFY_MOST_ELEMENTS = 4096
+
+# ---- loops.cuda
+#: Rows that a thread sums before the rows are split among more blocks.
+CUDA_ROWS_EACH = 16
+#: Blocks of 256 threads that fill a GPU: eight for each of its 132 processors.
+CUDA_MOST_BLOCKS = 1056
+#: Elements from which on positions have 64 bits.
+CUDA_LARGE = 1 << 30
+#: Plans of one launch that are kept, each for certain numbers of rows.
+CUDA_MOST_PLANS = 64
+#: Counters of tiles that are made at once.
+CUDA_COUNTERS = 4096
+
+# ---- compiler.device
+#: Lines of one program; a longer one has too many values at a time.
+CUDA_MOST_LINES = 96
+#: Arrays of the updates of one launch: all of their addresses are parameters of the kernel.
+CUDA_MOST_ARRAYS = 160

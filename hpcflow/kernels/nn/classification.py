@@ -219,6 +219,13 @@ class _RowStarts:
         return starts
 
 
+def label_error(labels: Any, classes: int) -> InvalidArgumentError:
+    """The error of labels of which one is not the number of a class."""
+    wrong = labels[(labels < 0) | (labels >= classes)]
+    return invalid(f"Received a label value of {int(wrong[0])} which is outside the valid "
+                   f"range of [0, {classes})")
+
+
 def _check_labels(xp: Any, logits: Any, labels: Any) -> None:
     if logits.ndim != 2 or labels.ndim != 1 or logits.shape[0] != labels.shape[0]:
         raise invalid(f"labels must be 1-D, one class number per row of logits: logits "
@@ -226,9 +233,7 @@ def _check_labels(xp: Any, logits: Any, labels: Any) -> None:
     classes = logits.shape[1]
 
     def error() -> InvalidArgumentError:
-        wrong = labels[(labels < 0) | (labels >= classes)]
-        return invalid(f"Received a label value of {int(wrong[0])} which is outside the valid "
-                       f"range of [0, {classes})")
+        return label_error(labels, classes)
 
     # As unsigned numbers the negative ones are the largest: one pass finds both kinds.
     unsigned = labels.view(f"u{labels.itemsize}")

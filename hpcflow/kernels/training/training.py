@@ -64,6 +64,22 @@ class Update(NamedTuple):
 GRADIENT_NAMES = ("grad", "delta")
 
 
+class DenseForm(NamedTuple):
+    """A dense update as an op: where its gradient and its scalars are among the inputs."""
+
+    update: Update
+    gradient: int
+    scalars: tuple[int, ...]
+
+
+_DENSE: dict[str, DenseForm] = {}
+
+
+def dense_form(op_type: str) -> DenseForm | None:
+    """The form of the op type of a dense update; None for every other one."""
+    return _DENSE.get(op_type)
+
+
 # ---------------------------------------------------------------- running a rule
 
 
@@ -148,6 +164,9 @@ def _register_form(update: Update, names: list[str], sparse: bool) -> None:
         return lambda *inputs: apply(*inputs) and None  # forms on handles have no output
 
     base = f"{'Sparse' if sparse else ''}Apply{update.name}"
+    if not sparse:
+        form = DenseForm(update, grad_at, tuple(scalars_at))
+        _DENSE.update({base: form, f"Resource{base}": form})
     types: dict[str, Iterable] = {"T": update.types} if update.types else {}
     kernel(base, f"Resource{base}", types=types,
            host_inputs=tuple(scalars_at) if update.on_host else (),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels import late_errors
+from hpcflow.loops.cuda import CudaPrograms, Programs
 from hpcflow.resources.manager import ResourceManager
 from hpcflow.runtime.executor import gpus
 
@@ -63,6 +64,11 @@ class Device:
         """Return `function`, which launches work, so that it runs with this device as the current
         one in any thread."""
         return function
+
+    @functools.cached_property
+    def programs(self) -> Programs | None:
+        """What runs fused lines on this device; None if nothing does."""
+        return None
 
     @functools.cached_property
     def on_host(self) -> Device:
@@ -145,6 +151,11 @@ class CupyDevice(Device):
         import cupyx.scipy.special
 
         return getattr(cupyx.scipy.special, name)
+
+    @functools.cached_property
+    def programs(self) -> Programs | None:
+        """Generated kernels."""
+        return CudaPrograms(self.xp)
 
     def entered(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function` after ``cudaSetDevice``, where there is more than one GPU: the current one is

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.tools import facts as doctor
+from hpcflow.tools.gpu_check.programs import programs
 from hpcflow.tools.gpu_check.results import Results
 
 
@@ -203,6 +204,6 @@ def _ranks(mpirun: str, folder: Path, program: list[str], env: dict[str, str]) -
 # In this order, with limits in seconds, together within ten minutes: what is cheap and decisive
 # comes first.
 STAGES: dict[str, tuple[Callable[[Asked], None], float]] = {
-    "facts": (facts, 30), "smoke": (smoke, 50), "micro": (micro, 40), "cases": (cases, 160),
-    "cudnn": (cudnn, 30), "bench": (bench, 200), "mpi": (mpi, 50),
+    "facts": (facts, 30), "smoke": (smoke, 50), "micro": (micro, 40), "programs": (programs, 50),
+    "cases": (cases, 160), "cudnn": (cudnn, 30), "bench": (bench, 200), "mpi": (mpi, 50),
 }

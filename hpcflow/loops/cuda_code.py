@@ -1,0 +1,449 @@
+"""The CUDA back end of the form: the C++ text of a kernel of one or several programs.
+
+A kernel is launched in blocks of 256 threads. Each of its programs has a share of the blocks; a
+program is a device function, one of these kinds:
+
+- elements: each thread computes some elements;
+- rows: 32 threads, or all of a block, compute a row; a value that varies in the row is computed
+  anew after each reduction, which costs less than to keep it;
+- columns: a block sums some columns of some rows. The block that ends last joins the sums of all,
+  in their order, so the bits do not depend on which it is.
+
+Products are not contracted with sums (the option ``--fmad=false``), so arithmetic has the bits of
+NumPy's. Nothing is included: the text compiles wherever NVRTC is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+
+from hpcflow.loops.form import (
+    Argument,
+    Column,
+    ColumnReduce,
+    Constant,
+    Elementwise,
+    Instruction,
+    Load,
+    Map,
+    Program,
+    RowReduce,
+    Store,
+    extents,
+    operands_of,
+)
+from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, start_of
+
+THREADS = 256  # of a block
+OPTIONS = ("-std=c++17", "--fmad=false")
+ELEMENTS, ROWS, COLUMNS = "elements", "rows", "columns"
+
+# dtype -> the type in memory, and the type of a value.
+_TYPES = {
+    "float32": ("float", "float"), "float64": ("double", "double"),
+    "float16": ("unsigned short", "float"), "bfloat16": ("unsigned short", "float"),
+    "bool": ("bool", "bool"), "int8": ("signed char", "signed char"),
+    "uint8": ("unsigned char", "unsigned char"), "int16": ("short", "short"),
+    "uint16": ("unsigned short", "unsigned short"), "int32": ("int", "int"),
+    "uint32": ("unsigned int", "unsigned int"), "int64": ("long long", "long long"),
+    "uint64": ("unsigned long long", "unsigned long long"),
+}  # fmt: skip
+_NARROW = {"float16": "half", "bfloat16": "bfloat"}
+
+PRELUDE = """
+static __device__ __forceinline__ float from_half(unsigned short x) {
+  float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y;
+}
+static __device__ __forceinline__ unsigned short to_half(float x) {
+  unsigned short y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y;
+}
+static __device__ __forceinline__ float from_bfloat(unsigned short x) {
+  return __uint_as_float((unsigned int)x << 16);
+}
+static __device__ __forceinline__ unsigned short to_bfloat(float x) {
+  if (x != x) return 0x7fc0;
+  unsigned int bits = __float_as_uint(x);
+  return (unsigned short)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+static __device__ __forceinline__ float as_half(float x) { return from_half(to_half(x)); }
+static __device__ __forceinline__ float as_bfloat(float x) { return from_bfloat(to_bfloat(x)); }
+"""
+
+
+def supports(program: Program) -> bool:
+    """True if every dtype of `program` has a form here."""
+    return all(s.dtype in _TYPES for s in program.instructions)
+
+
+def kind_of(program: Program) -> str:
+    """ELEMENTS, ROWS or COLUMNS."""
+    if any(isinstance(s, ColumnReduce) for s in program.instructions):
+        return COLUMNS
+    return ROWS if any(isinstance(s, RowReduce) for s in program.instructions) else ELEMENTS
+
+
+def lanes_of(columns: int) -> int:
+    """The threads that compute a row."""
+    return 32 if columns <= 1024 else THREADS
+
+
+def tile_of(columns: int) -> int:
+    """The columns that a block of a program of columns sums, a power of two."""
+    width = 1
+    while width < min(columns, 32):
+        width *= 2
+    return width
+
+
+def reductions_of_columns(program: Program) -> int:
+    """The number of sums over all rows."""
+    return sum(isinstance(s, ColumnReduce) for s in program.instructions)
+
+
+def kernel_text(programs: Sequence[Program], index: str = "int") -> str:
+    """The source of ``extern "C" void kernel(...)`` for some programs.
+
+    Its parameters are, for each program in turn: the arrays, the arguments, the number of rows, the
+    number of blocks, and for sums of columns the number of splits of the rows, the memory for the
+    parts, and a counter for each tile. `index` is the type of positions.
+    """
+    known: dict[Program, str] = {}
+    functions = []
+    for program in programs:
+        if program not in known:
+            known[program] = f"part{len(known)}"
+            functions.append(_Function(program, known[program], index).text())
+    parameters: list[str] = []
+    calls: list[str] = []
+    for i, program in enumerate(programs):
+        names, call = _call(program, i, known[program], index)
+        parameters += names
+        calls += call
+    body = "\n".join(f"  {line}" for line in ["int block = blockIdx.x;", *calls])
+    given = ",\n    ".join(parameters)
+    return (f"typedef {index} position;\n{PRELUDE}\n" + "\n".join(functions)
+            + f'\nextern "C" __global__ __launch_bounds__({THREADS}) void kernel(\n    {given}) '
+            + f"{{\n{body}\n}}\n")
+
+
+def _parameters(program: Program) -> list[tuple[str, str]]:
+    """Types and names of the parameters of a program's function."""
+    stored, loaded = program.stored(), program.loaded()
+    found = []
+    for i, dtype in enumerate(program.arrays):
+        plain = _TYPES[dtype][0]
+        kept = f"const {plain}* __restrict__" if i not in stored else (
+            f"{plain}*" if i in loaded else f"{plain}* __restrict__")
+        found.append((kept, f"a{i}"))
+    found += [(_TYPES[t][0], f"s{i}") for i, t in enumerate(program.arguments)]
+    found += [("long long", "rows"), ("long long", "blocks")]
+    if kind_of(program) == COLUMNS:
+        found += [("long long", "splits"), ("char*", "parts"), ("unsigned int*", "counters")]
+    return found
+
+
+def _call(program: Program, number: int, name: str, index: str) -> tuple[list[str], list[str]]:
+    """The parameters of the kernel that are those of a program, and the lines that run it."""
+    pairs = [(kind, f"p{number}_{word}") for kind, word in _parameters(program)]
+    names = [word for _, word in pairs]
+    blocks = f"p{number}_blocks"
+    lines = [f"if (block < {blocks}) {{ {name}({', '.join([*names, 'block'])}); return; }}",
+             f"block -= (int){blocks};"]
+    return [f"{kind} {word}" for kind, word in pairs], lines
+
+
+class _Function:
+    """Writes the device function of a program."""
+
+    def __init__(self, program: Program, name: str, index: str) -> None:
+        self.program = program
+        self.name = name
+        self.steps = program.instructions
+        self.extents = extents(program)
+        self.lines: list[str] = []
+        self.depth = 1
+
+    def text(self) -> str:
+        """The function's text."""
+        given = ", ".join([f"{k} {n}" for k, n in _parameters(self.program)] + ["int block"])
+        self._put("const position count = (position)rows;")
+        {ELEMENTS: self._elements, ROWS: self._rows, COLUMNS: self._columns}[
+            kind_of(self.program)]()
+        body = "\n".join(self.lines)
+        return f"static __device__ void {self.name}({given}) {{\n{body}\n}}"
+
+    def _put(self, line: str) -> None:
+        self.lines.append("  " * self.depth + line)
+
+    def _open(self, line: str) -> None:
+        self._put(line + " {")
+        self.depth += 1
+
+    def _close(self) -> None:
+        self.depth -= 1
+        self._put("}")
+
+    # ------------------------------------------------------------ kinds
+
+    def _elements(self) -> None:
+        columns = self.program.columns
+        self._put(f"const position size = count * {columns};")
+        self._put(f"const position stride = (position)blocks * {THREADS};")
+        self._put("#pragma unroll 4")
+        self._open(f"for (position i = (position)block * {THREADS} + threadIdx.x; i < size; "
+                   "i += stride)")
+        if columns == 1:
+            self._put("const position r = i, c = 0;")
+        else:
+            self._put(f"const position r = i / {columns}, c = i - r * {columns};")
+        self._values(range(len(self.steps)))
+        self._stores(lambda _: True)
+        self._close()
+
+    def _rows(self) -> None:
+        lanes, columns = lanes_of(self.program.columns), self.program.columns
+        groups = THREADS // lanes
+        self._put(f"const int lane = threadIdx.x % {lanes};")
+        self._open(f"for (position r = (position)block * {groups} + threadIdx.x / {lanes}; "
+                   f"r < count; r += (position)blocks * {groups})")
+        reduced = [i for i, s in enumerate(self.steps) if isinstance(s, RowReduce)]
+        for phase in range(1 + max(self.extents[i].phase for i in reduced)):
+            self._values([i for i, e in enumerate(self.extents)
+                          if e.phase == phase and not e.columns
+                          and not isinstance(self.steps[i], RowReduce)])
+            here = [i for i in reduced if self.extents[i].phase == phase + 1]
+            if here:
+                self._reduce_row(here, lanes, columns)
+        self._open(f"for (position c = lane; c < {columns}; c += {lanes})")
+        stored = [s for s in self.steps if isinstance(s, Store) and s.map.column != 0]
+        self._values(self._varying(s.operand for s in stored))
+        self._stores(lambda s: s.map.column != 0)
+        self._close()
+        self._open("if (lane == 0)")
+        self._put("const position c = 0;")
+        self._stores(lambda s: s.map.column == 0)
+        self._close()
+        self._close()
+
+    def _reduce_row(self, reduced: list[int], lanes: int, columns: int) -> None:
+        for i in reduced:
+            self._put(f"{self._type(i)} v{i} = {self._start(i)};")
+        self._open(f"for (position c = lane; c < {columns}; c += {lanes})")
+        self._values(self._varying(self.steps[i].operand for i in reduced))  # type: ignore[union-attr]
+        for i in reduced:
+            self._put(f"v{i} = {self._join(i, f'v{i}', f'v{self.steps[i].operand}')};")  # type: ignore[union-attr]
+        self._close()
+        for i in reduced:
+            self._across(i, lanes)
+
+    def _across(self, i: int, lanes: int) -> None:
+        """Join what the threads of a row have found; each gets the result."""
+        self._put("#pragma unroll")
+        self._open("for (int m = 16; m; m /= 2)")
+        self._put(f"const {self._type(i)} other = __shfl_xor_sync(0xffffffffu, v{i}, m);")
+        self._put(f"v{i} = {self._join(i, f'v{i}', 'other')};")
+        self._close()
+        if lanes > 32:
+            self._put(f"__shared__ {self._type(i)} row{i}[{THREADS // 32}];")
+            self._put("__syncthreads();")
+            self._put(f"if (threadIdx.x % 32 == 0) row{i}[threadIdx.x / 32] = v{i};")
+            self._put("__syncthreads();")
+            self._put(f"v{i} = row{i}[0];")
+            self._put("#pragma unroll")
+            self._put(f"for (int m = 1; m < {THREADS // 32}; m++) "
+                      f"v{i} = {self._join(i, f'v{i}', f'row{i}[m]')};")
+        if self.steps[i].dtype in _NARROW:
+            self._put(f"v{i} = as_{_NARROW[self.steps[i].dtype]}(v{i});")
+
+    def _columns(self) -> None:
+        columns = self.program.columns
+        width = tile_of(columns)
+        height, tiles = THREADS // width, -(-columns // width)
+        reduced = [i for i, s in enumerate(self.steps) if isinstance(s, ColumnReduce)]
+        self._put(f"const int x = threadIdx.x % {width}, y = threadIdx.x / {width};")
+        self._put(f"const int tile = block % {tiles}, split = block / {tiles};")
+        self._put(f"const position c = (position)tile * {width} + x;")
+        for i in reduced:
+            self._put(f"{self._type(i)} v{i} = {self._start(i)};")
+        before = [i for i, e in enumerate(self.extents) if not e.is_final]
+        self._open(f"if (c < {columns})")
+        self._put("#pragma unroll 4")
+        self._open(f"for (position r = (position)split * {height} + y; r < count; "
+                   f"r += (position)splits * {height})")
+        self._values(before)
+        self._stores(lambda s: not self.extents[s.operand].is_final)
+        for i in reduced:
+            self._put(f"v{i} = {self._join(i, f'v{i}', f'v{self.steps[i].operand}')};")  # type: ignore[union-attr]
+        self._close()
+        self._close()
+        for i in reduced:
+            self._in_block(i, width, height)
+        self._last_block(reduced, width, columns, tiles)
+
+    def _in_block(self, i: int, width: int, height: int) -> None:
+        """Join what the threads of a column have found; those with ``y == 0`` get it."""
+        self._put(f"__shared__ {self._type(i)} column{i}[{height}][{width}];")
+        self._put(f"column{i}[y][x] = v{i};")
+        self._put("__syncthreads();")
+        self._open(f"for (int m = {height // 2}; m; m /= 2)")
+        self._put(f"if (y < m) column{i}[y][x] = "
+                  f"{self._join(i, f'column{i}[y][x]', f'column{i}[y + m][x]')};")
+        self._put("__syncthreads();")
+        self._close()
+        self._put(f"v{i} = column{i}[0][x];")
+
+    def _last_block(self, reduced: list[int], width: int, columns: int, tiles: int) -> None:
+        """Where rows are split: the last block of a tile joins all parts. Then the results."""
+        self._put(f"const bool mine = y == 0 && c < {columns};")
+        self._open("if (splits > 1)")
+        for k, i in enumerate(reduced):
+            self._put(f"{self._type(i)}* part{i} = ({self._type(i)}*)parts + "
+                      f"(position)splits * {columns} * {k} * {8 // self._size(i)};")
+            self._put(f"if (mine) part{i}[(position)split * {columns} + c] = v{i};")
+        self._put("__shared__ bool is_last;")
+        self._put("__threadfence();")
+        self._put("__syncthreads();")
+        self._put("if (threadIdx.x == 0) is_last = "
+                  "atomicAdd(counters + tile, 1u) == (unsigned int)splits - 1;")
+        self._put("__syncthreads();")
+        self._put("if (!is_last) return;")
+        self._put("if (threadIdx.x == 0) counters[tile] = 0;")
+        self._put("__threadfence();")
+        for i in reduced:
+            self._put(f"v{i} = {self._start(i)};")
+            self._put(f"if (c < {columns}) for (position s = y; s < splits; s += "
+                      f"{THREADS // width}) v{i} = "
+                      f"{self._join(i, f'v{i}', f'__ldcg(part{i} + s * {columns} + c)')};")
+            self._put("__syncthreads();")
+            self._put(f"column{i}[y][x] = v{i};")
+            self._put("__syncthreads();")
+            self._put(f"for (int m = 1; m < {THREADS // width}; m++) if (y == 0) "
+                      f"v{i} = {self._join(i, f'v{i}', f'column{i}[m][x]')};")
+        self._close()
+        self._open("if (mine)")
+        for i in reduced:
+            if self.steps[i].dtype in _NARROW:
+                self._put(f"v{i} = as_{_NARROW[self.steps[i].dtype]}(v{i});")
+        self._put("const position r = 0;")
+        self._values(self._final())
+        self._stores(lambda s: self.extents[s.operand].is_final)
+        self._close()
+
+    def _final(self) -> list[int]:
+        """What stores of reductions need beside these."""
+        wanted: set[int] = set()
+        for i in reversed(range(len(self.steps))):
+            step = self.steps[i]
+            if isinstance(step, Store) and self.extents[i].is_final:
+                wanted.add(step.operand)
+            elif i in wanted and not isinstance(step, ColumnReduce):
+                wanted.update(operands_of(step))
+        return sorted(wanted)
+
+    # ------------------------------------------------------------ values
+
+    def _varying(self, roots: Iterator[int]) -> list[int]:
+        """What varies within a row of `roots` and of what they are made of."""
+        wanted = set(roots)
+        for i in reversed(range(len(self.steps))):
+            if i in wanted and self.extents[i].columns:
+                wanted.update(operands_of(self.steps[i]))
+        return sorted(i for i in wanted if self.extents[i].columns)
+
+    def _values(self, chosen: Sequence[int]) -> None:
+        for i in chosen:
+            step = self.steps[i]
+            if not isinstance(step, (Store, RowReduce, ColumnReduce)):
+                self._put(f"const {self._type(i)} v{i} = {self._expression(step)};")
+
+    def _stores(self, wanted: object) -> None:
+        for step in self.steps:
+            if isinstance(step, Store) and wanted(step):  # type: ignore[operator]
+                value = f"v{step.operand}"
+                if step.dtype in _NARROW:
+                    value = f"to_{_NARROW[step.dtype]}({value})"
+                place = f"a{step.array}[{self._place(step.map)}]"
+                self._put(f"{self._once(step.map)}{place} = {value};")
+
+    def _once(self, where: Map) -> str:
+        """The condition under which one of the threads stores what several have."""
+        tests = []
+        if where.row == 0 and kind_of(self.program) != ROWS:
+            tests.append("r == 0")
+        if where.column == 0 and self.program.columns > 1 and kind_of(self.program) != ROWS:
+            tests.append("c == 0")
+        return f"if ({' && '.join(tests)}) " if tests else ""
+
+    def _place(self, where: Map) -> str:
+        row = self.program.columns if where.row is None else where.row
+        where = where if self.program.columns > 1 else where._replace(column=0)
+        words = [f"{where.offset}"] if where.offset else []
+        words += [f"r * {row}" if row != 1 else "r"] if row else []
+        words += [f"c * {where.column}" if where.column != 1 else "c"] if where.column else []
+        return " + ".join(words) or "0"
+
+    def _expression(self, step: Instruction) -> str:
+        if isinstance(step, Load):
+            text = f"a{step.array}[{self._place(step.map)}]"
+            return f"from_{_NARROW[step.dtype]}({text})" if step.dtype in _NARROW else text
+        if isinstance(step, Constant):
+            return literal(step.value, step.dtype)
+        if isinstance(step, Argument):
+            text = f"s{step.number}"
+            return f"from_{_NARROW[step.dtype]}({text})" if step.dtype in _NARROW else text
+        if isinstance(step, Column):
+            return f"({_TYPES[step.dtype][1]})c"
+        assert isinstance(step, Elementwise)
+        return self._applied(step)
+
+    def _applied(self, step: Elementwise) -> str:
+        names = [f"v{o}" for o in step.operands]
+        if step.function == SELECT:
+            return "{} ? {} : {}".format(*names)
+        given = self.steps[step.operands[0]].dtype
+        if step.function == CAST:
+            return _rounded(step.dtype, f"{names[0]} != 0" if step.dtype == "bool" else
+                            f"({_TYPES[step.dtype][1]}){names[0]}")
+        text = MEANINGS[step.function].cuda.format(*names, f="" if given == "float64" else "f")
+        return text if step.dtype == "bool" else _rounded(step.dtype, text)
+
+    def _type(self, i: int) -> str:
+        return _TYPES[self.steps[i].dtype][1]
+
+    def _size(self, i: int) -> int:
+        return {"double": 8, "long long": 8, "unsigned long long": 8, "float": 4, "int": 4,
+                "unsigned int": 4, "short": 2, "unsigned short": 2}.get(self._type(i), 1)
+
+    def _start(self, i: int) -> str:
+        step = self.steps[i]
+        assert isinstance(step, (RowReduce, ColumnReduce))
+        return literal(start_of(step.function, step.dtype), step.dtype)
+
+    def _join(self, i: int, x: str, y: str) -> str:
+        step = self.steps[i]
+        assert isinstance(step, (RowReduce, ColumnReduce))
+        return MEANINGS[REDUCTIONS[step.function].function].cuda.format(x, y, f="f")
+
+
+def _rounded(dtype: str, text: str) -> str:
+    """An expression of which the value has the dtype: narrow floats are computed in float32."""
+    if dtype in _NARROW:
+        return f"as_{_NARROW[dtype]}({text})"
+    return f"({_TYPES[dtype][1]})({text})"
+
+
+def literal(value: float | int | bool, dtype: str) -> str:
+    """A number with all its bits."""
+    if dtype == "bool":
+        return "true" if value else "false"
+    if dtype == "float64":
+        bits, = struct.unpack("<q", struct.pack("<d", value))
+        return f"__longlong_as_double(0x{bits & (1 << 64) - 1:016x}LL)"
+    if dtype in _NARROW or dtype == "float32":
+        bits, = struct.unpack("<I", struct.pack("<f", value))
+        return f"__uint_as_float(0x{bits:08x}u)"
+    if dtype.endswith("64"):
+        word = "LL" if dtype == "int64" else "ULL"
+        return f"(-{-int(value) - 1}LL - 1)" if value < 0 else f"{int(value)}{word}"
+    return f"({_TYPES[dtype][1]})({int(value)})"
