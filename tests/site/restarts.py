@@ -151,8 +151,8 @@ def check_requeue(cluster: SlurmCluster) -> str:
         shutil.rmtree(BUILD / name, ignore_errors=True)
         job = submit(cluster, script, name, 3000)
         for start in (1, 2):
-            assert job.wait_for_output(rf"start {start}, 4 ranks(?s:.*)step +\d+ ", LIMIT_SECONDS), (
-                job.text())
+            assert job.wait_for_output(rf"start {start}, 4 ranks(?s:.*)step +\d+ ",
+                                       LIMIT_SECONDS), job.text()
             begin = time.monotonic()
             job.signal("USR1")
             assert job.wait_for_output(rf"start {start}, (?s:.*)into the queue again",
