@@ -9,7 +9,8 @@ same update. Rank 0 restores, saves, and reports.
     srun -n 16 --mpi=pmix python examples/digits_allreduce.py
 
 The next run with the same --logdir goes on from the checkpoint there, on however many ranks;
-``tensorboard --logdir`` shows the loss and the graph.
+``tensorboard --logdir`` shows the loss and the graph. A run that is preempted (SIGTERM, SIGUSR1)
+saves and ends with status 75; the next one does the rest of its steps.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Model(NamedTuple):
     loss: hf.Tensor
     accuracy: hf.Tensor
     global_step: hf.Variable
+    end_of_run: hf.Tensor  # where this run ends; running it begins the run
     train: hf.Operation
 
 
@@ -59,9 +61,13 @@ def build(learning_rate: float, steps: int) -> Model:
     correct = hf.cast(hf.equal(hf.argmax(logits, 1), labels), hf.float32)
     # Every rank tests a part of the images; what is right among all is the sum over the ranks.
     right, seen = hf.mpi.allreduce([hf.reduce_sum(correct), hf.cast(hf.size(labels), hf.float32)])
+    # Saved, so that the next run does the rest if this one is cut short.
+    end_of_run = hf.get_variable("end_of_run", [], hf.int64, hf.zeros_initializer(),
+                                 trainable=False)
+    begun = hf.where(global_step < end_of_run, end_of_run, global_step + steps)
     hf.summary.scalar("loss", loss)
     hf.summary.scalar("learning_rate", rate)
-    return Model(images, labels, loss, right / seen, global_step, train)
+    return Model(images, labels, loss, right / seen, global_step, end_of_run.assign(begun), train)
 
 
 def learn(session: hf.train.MonitoredSession, model: Model, digits: Digits,
@@ -71,11 +77,12 @@ def learn(session: hf.train.MonitoredSession, model: Model, digits: Digits,
     mine = slice(rank, None, size)
     test = {model.images: digits.test_images[mine], model.labels: digits.test_labels[mine]}
     # The same on all ranks; with images, because hooks may fetch summaries in any step.
-    first = int(session.run(model.global_step, test))
-    last = first + args.steps
-    interval = max(args.steps // REPORTS, 1)
+    first, last = map(int, session.run([model.global_step, model.end_of_run], test))
+    interval = max((last - first) // REPORTS, 1)
     accuracy = 0.0
     for step in range(first + 1, last + 1):
+        if session.should_stop():  # preempted: the session ends the program
+            break
         images, labels = digits.batch(args.batch)
         _, loss = session.run(
             [model.train, model.loss], {model.images: images, model.labels: labels})

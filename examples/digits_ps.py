@@ -9,7 +9,8 @@ ranks read them, compute gradients and apply them, without waiting for each othe
     srun -n 16 --mpi=pmix python examples/digits_ps.py --ps 4
 
 The next run with the same --logdir goes on from the checkpoint there; ``tensorboard --logdir``
-shows the loss and the graph.
+shows the loss and the graph. A run that is preempted (SIGTERM, SIGUSR1) saves and ends with status
+75; the next one does the rest of its steps.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import os
 import shutil
 import sys
+import threading
 import time
 from typing import NamedTuple
 
@@ -84,6 +86,7 @@ class Model(NamedTuple):
     accuracy: hf.Tensor
     global_step: hf.Variable
     last_step: hf.Variable
+    end_of_run: hf.Variable
     train: hf.Tensor
     summary: hf.Tensor
 
@@ -117,9 +120,12 @@ def build(learning_rate: float, steps: int) -> Model:
     # Where this run ends: the first worker sets it, and thereby lets the others begin.
     last_step = hf.Variable(0, trainable=False, name="last_step",
                             collections=[hf.GraphKeys.LOCAL_VARIABLES])
+    # The same for the next run, if this one is cut short.
+    end_of_run = hf.get_variable("end_of_run", [], hf.int64, hf.zeros_initializer(),
+                                 trainable=False)
     hf.summary.scalar("loss", loss)
     hf.summary.scalar("learning_rate", rate)
-    return Model(images, labels, loss, accuracy, global_step, last_step, train,
+    return Model(images, labels, loss, accuracy, global_step, last_step, end_of_run, train,
                  hf.summary.merge_all())
 
 
@@ -255,8 +261,9 @@ def begin(session: hf.Session, model: Model, saver: hf.train.Saver, args: argpar
         state = hf.train.get_checkpoint_state(args.logdir)
         saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
         reporter.say(f"resuming from {checkpoint}")
-    first = int(session.run(model.global_step))
-    reporter.plan(first, first + args.steps)
+    first, end = map(int, session.run([model.global_step, model.end_of_run]))
+    reporter.plan(first, end if first < end else first + args.steps)
+    model.end_of_run.load(reporter.last, session)
     model.last_step.load(reporter.last, session)
     return first
 
@@ -276,6 +283,8 @@ def work(session: hf.Session, model: Model, digits: Digits, batch: int) -> None:
     while step < last:
         images, labels = digits.batch(batch)
         step = session.run(model.train, {model.images: images, model.labels: labels})
+        if hf.train.preemption_requested(session):
+            hf.train.save_and_exit(session)
 
 
 def lead(session: hf.Session, model: Model, digits: Digits, args: argparse.Namespace,
@@ -298,6 +307,10 @@ def lead(session: hf.Session, model: Model, digits: Digits, args: argparse.Names
                 writer.add_summary(summary, step)
                 reporter.reached(step, loss)
             turn += 1
+            if hf.train.preemption_requested(session):
+                reporter.say("preempted: saving")
+                reporter.close()
+                hf.train.save_and_exit(session, saver, path, model.global_step)
             if reporter.test_is_due(step):
                 accuracy = session.run(model.accuracy, test)
                 reporter.reached(step, loss, accuracy)
@@ -313,10 +326,17 @@ def lead(session: hf.Session, model: Model, digits: Digits, args: argparse.Names
 
 def serve(server: hf.train.Server, task: hf.mpi.Task) -> None:
     """Hold variables until the workers are done; rank 0 shows the news meanwhile."""
-    if task.rank == 0:
+
+    def show() -> None:
         with hf.Session(server.target) as session:
             Wire().show_all(session, Display(on_terminal(task)))
-    server.join()
+
+    shows = threading.Thread(target=show, daemon=True)
+    if task.rank == 0:
+        shows.start()
+    server.join()  # in the main thread, which signals come to
+    if task.rank == 0:
+        shows.join()
 
 
 def main() -> None:

@@ -48,12 +48,14 @@ class Attempt(NamedTuple):
         notes: what each rank has left: its host, and when it ended, its exit status.
         said: the launcher's log.
         told: the signals that came for the job.
+        vanished: True if a rank was gone and the launcher did not notice.
     """
 
     status: int
     notes: Sequence[Mapping[str, Any]]
     said: str
     told: frozenset[int]
+    vanished: bool = False
 
     def how(self) -> How:
         """Tell the ways apart; see the documentation of ``hpcflow run --restarts``."""
@@ -66,6 +68,8 @@ class Attempt(NamedTuple):
         failed = {n.get("code") for n in self.notes
                   if n.get("ended") and n.get("code") and not n.get("lost")}
         failed.discard(config.flags.preempted_status)
+        if self.vanished and not failed:
+            return How.LOST
         silent = any(not n.get("ended") for n in self.notes)
         knew = any(n.get("lost") for n in self.notes)
         if failed and (not silent or first in failed):

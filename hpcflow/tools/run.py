@@ -35,6 +35,7 @@ from hpcflow.tools.restarts import (
     progress_file,
     restart_count,
 )
+from hpcflow.tools.vanished import Vanished
 
 STATUS, LOG = "rank{}.json", "rank{}.log"
 _EXIT = """exit status: that of the first rank that failed, 128 and the number of the signal that
@@ -180,6 +181,7 @@ class Job:
         self.asked_to_end = 0  # the first signal that did
         self.told: list[int] = []  # all signals that came
         self.status = 0  # of the launcher
+        self.vanished = Vanished(ranks, self._status)
         one = [int(follow)] if follow.isdigit() else []
         wanted = range(ranks) if follow == "all" else one
         self.shown = [_Follower(folder / LOG.format(r), f"[{r}] " if follow == "all" else "")
@@ -215,7 +217,11 @@ class Job:
                     deadline = time.monotonic() + self.grace
                     self._forward(process, number)
             if time.monotonic() >= deadline:
-                return self._end(process)
+                return self._end(process, f"ranks have not ended {self.grace:g} s after "
+                                          f"{signal.Signals(self.asked_to_end).name}")
+            if self.vanished.look():
+                return self._end(process, f"rank {self.vanished.rank} is gone, and the launcher "
+                                          "has not noticed")
             time.sleep(tuning.RUN_POLL_SECONDS)
         return status
 
@@ -230,10 +236,9 @@ class Job:
             # Of a first SIGINT srun only says what runs.
             process.send_signal(signal.SIGTERM if number == signal.SIGINT else number)
 
-    def _end(self, process: subprocess.Popen) -> int:
+    def _end(self, process: subprocess.Popen, why: str) -> int:
         """End all ranks: by the launcher, which knows them all, and what is left without it."""
-        print(f"hpcflow run: ranks have not ended {self.grace:g} s after "
-              f"{signal.Signals(self.asked_to_end).name}; ending them", file=sys.stderr)
+        print(f"hpcflow run: {why}; ending the job", file=sys.stderr)
         process.terminate()
         try:
             process.wait(tuning.RUN_LAUNCHER_GRACE_SECONDS)
@@ -251,7 +256,8 @@ class Job:
         """The facts of this start."""
         log = self.folder / "launcher.log"
         return Attempt(self.status, [self._status(r) for r in range(self.ranks)],
-                       log.read_text(errors="replace"), frozenset(self.told))
+                       log.read_text(errors="replace"), frozenset(self.told),
+                       self.vanished.rank is not None)
 
     def _local_ranks(self) -> list[int]:
         """The process ids of the ranks on this node that have not said that they ended."""

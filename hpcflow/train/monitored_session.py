@@ -142,6 +142,8 @@ class _Monitored:
             self._session = (_Recovering if recovers else _Once)(self._creator)
         except BaseException:
             self._release_graph()
+            for hook in _preemption_hooks(self._hooks):
+                hook.close()
             raise
 
     @property

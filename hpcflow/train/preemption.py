@@ -39,9 +39,16 @@ class PreemptionHook(SessionRunHook):
                  scaffold: Any = None) -> None:
         self._path, self._saver, self._scaffold = save_path, saver, scaffold
         self._steps: Any = None
+        self._watches = False
 
     def begin(self) -> None:
-        """Find the global step and the saver, if this rank saves; ``RuntimeError`` without one."""
+        """Take notice from now on; find the global step and the saver, if this rank saves
+        (``RuntimeError`` without one)."""
+        from hpcflow.runtime.cluster.preemption import watch
+
+        if not self._watches:
+            self._watches = True
+            watch.begin()
         if self._path is not None:
             self._global_step = global_step_for(self)
             if self._saver is None and self._scaffold is None:
@@ -50,7 +57,7 @@ class PreemptionHook(SessionRunHook):
                 self._saver = Saver(allow_empty=True)
 
     def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
-        """Take notice from now on."""
+        """Begin to count steps."""
         if self._steps is None:
             self._steps = make_steps(session, get_default_graph())
 
@@ -74,7 +81,13 @@ class PreemptionHook(SessionRunHook):
             saver.save(session, self._path, global_step=self._global_step)
 
     def close(self) -> bool:
-        """The session is closed; returns whether the program is to end with the status."""
+        """The session is closed, or was not made; returns whether the program is to end with the
+        status."""
+        if self._watches:
+            from hpcflow.runtime.cluster.preemption import watch
+
+            self._watches = False
+            watch.end()
         if self._steps is None:
             return False
         steps, self._steps = self._steps, None

@@ -18,17 +18,20 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import environment
 from cluster import SlurmCluster
 from jobs import Job, JobResult
 
 ROOT = environment.ROOT
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.append(str(ROOT / "tests"))
 
+import restarts  # noqa: E402
 from processes import run_limited  # noqa: E402
 
 BUILD = ROOT / "build" / "site"
@@ -70,6 +73,15 @@ def run_on_site(site: Site, command: Sequence[str], limit: float, **variables: s
 def tail(text: str, lines: int = 60) -> str:
     """The last lines of `text`."""
     return "\n".join(text.splitlines()[-lines:])
+
+
+def _checked(check: Callable[[SlurmCluster], str], site: Site) -> str:
+    """Run a check that only needs the cluster; its assertions are what it expects."""
+    try:
+        return check(site.cluster)
+    except AssertionError as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise CheckFailed(f"{where.filename}:{where.lineno}: {where.line}\n{error}") from error
 
 
 def expect_completed(result: JobResult) -> None:
@@ -210,6 +222,7 @@ CHECKS: dict[str, Callable[[Site], str]] = {
     "training": check_training,
     "allreduce": check_allreduce,
     "failing-rank": check_failing_rank,
+    **{name: partial(_checked, check) for name, check in restarts.CHECKS.items()},
     "benchmarks": check_benchmarks,
     "mpi-tests": check_mpi_tests,
     "mpi-tests-slurm": check_mpi_tests_in_slurm,

@@ -64,11 +64,17 @@ CHILD_SECONDS = 60.0
 #: That ranks have to end after a signal that asks for it: time for a checkpoint.
 RUN_GRACE_SECONDS = 30.0
 #: That the launcher has then to end them.
-RUN_LAUNCHER_GRACE_SECONDS = 5.0
+RUN_LAUNCHER_GRACE_SECONDS = 15.0
 #: Between two looks at the processes.
 RUN_POLL_SECONDS = 0.05
 #: Of a log that a report shows.
 RUN_TAIL_LINES = 5
+
+# ---- tools.vanished
+#: Between two looks at the ranks of this node.
+RUN_LOOK_SECONDS = 1.0
+#: That a launcher has to notice that a rank is gone.
+RUN_VANISHED_SECONDS = 10.0
 
 # ---- tools.restarts
 #: Restarts in a row that may save nothing new.

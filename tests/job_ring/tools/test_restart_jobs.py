@@ -9,50 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from counted_job import (
+    AVERAGED,
+    INTERVAL,
+    STEPS,
+    check_nothing_lost,
+    check_total,
+)
 
 from hpcflow.tools import run
 
-INTERVAL, EXAMPLES, BATCH, EPOCHS = 5, 60, 6, 2
-STEPS = EPOCHS * EXAMPLES // BATCH
-# Batches of all ranks together, of which each takes its part: their order does not depend on the
-# number of ranks. `total` depends on order and number of all of them.
-AVERAGED = f"""
-import os, signal, sys, time
-import hpcflow as hf
-
-how, at, until, who = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-count = int(os.environ["HPCFLOW_RESTART_COUNT"])
-rank, size = hf.mpi.rank(), hf.mpi.size()
-data = hf.data.Dataset.range({EXAMPLES}).shuffle({EXAMPLES}, seed=3).repeat({EPOCHS})
-iterator = data.batch({BATCH}).prefetch(2).make_initializable_iterator()
-hf.add_to_collection(hf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
-hf.add_to_collection(hf.GraphKeys.SAVEABLE_OBJECTS,
-                     hf.data.experimental.make_saveable_from_iterator(iterator))
-batch = iterator.get_next()
-mine = batch[rank * {BATCH} // size:(rank + 1) * {BATCH} // size]
-step = hf.train.get_or_create_global_step()
-total = hf.get_variable("total", [], hf.float64, initializer=hf.zeros_initializer())
-part = hf.mpi.allreduce(hf.reduce_sum(hf.cast(mine + 1, hf.float64)))
-with hf.control_dependencies([total.assign(0.9 * total + part)]):
-    train = hf.assign_add(step, 1)
-hooks = [hf.mpi.BroadcastVariablesHook(0), hf.train.StopAtStepHook(last_step={STEPS})]
-with hf.train.MonitoredTrainingSession("", rank == 0, "model", hooks=hooks,
-                                       save_checkpoint_steps={INTERVAL}) as session:
-    print("begin", session.run(step), "of", size, "count", count, flush=True)
-    while not session.should_stop():
-        n, seen, value = session.run([train, mine, total])
-        print("step", n, ",".join(map(str, seen)), value, flush=True)
-        if n == at and rank == who and count < until:
-            last = n - n % {INTERVAL}
-            while hf.train.latest_checkpoint("model") != "model/model.ckpt-%d" % last:
-                time.sleep(0.01)  # it is written in the background
-            if how == "raise":
-                raise ValueError("no good")
-            if how == "_exit":
-                os._exit(3)
-            os.kill(os.getpid(), getattr(signal, how))
-print("ended", flush=True)
-"""
 SERVED = """
 import os, signal, sys
 import hpcflow as hf
@@ -104,36 +70,6 @@ def start(tmp_path):
     return begin
 
 
-def steps_of(logs):
-    """What each step of a start took, of all ranks together, and the total after it."""
-    parts = {}
-    for log in logs:
-        for n, seen, value in re.findall(r"^step (\d+) (\S+) (\S+)$", log, re.MULTILINE):
-            taken, total = parts.setdefault(int(n), ([], value))
-            taken += map(int, seen.split(","))
-            assert total == value
-    return parts
-
-
-def check_nothing_lost(starts):
-    """The steps of the last start that made each: every example once an epoch; steps done again
-    do what they did."""
-    done, repeated = {}, 0
-    for logs in starts:
-        steps = {n: s for n, s in steps_of(logs).items() if len(s[0]) == BATCH}
-        again = done.keys() & steps.keys()
-        repeated = max(repeated, len(again))
-        assert all(sorted(done[n][0]) == sorted(steps[n][0]) and done[n][1] == steps[n][1]
-                   for n in again)
-        done |= steps
-    assert sorted(done) == list(range(1, STEPS + 1))
-    for epoch in range(EPOCHS):
-        each = [e for n in range(epoch * STEPS // EPOCHS, (epoch + 1) * STEPS // EPOCHS)
-                for e in done[n + 1][0]]
-        assert sorted(each) == list(range(EXAMPLES))
-    return repeated, done[STEPS][1]
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("how", "who"), [("SIGKILL", 0), ("SIGKILL", 2), ("SIGSTOP", 1)])
 def test_a_lost_rank_costs_at_most_the_interval_of_checkpoints(start, how, who):
@@ -156,11 +92,7 @@ def test_other_numbers_of_ranks_go_on_with_the_next_example(start):
         starts.append(logs[0])
     repeated, total = check_nothing_lost(starts)
     assert repeated == 0
-    expected = 0.0
-    for n in range(1, STEPS + 1):
-        taken = next(s[n] for s in map(steps_of, starts) if n in s)[0]
-        expected = 0.9 * expected + sum(e + 1 for e in taken)
-    assert abs(float(total) - expected) < 1e-9 * expected
+    check_total(starts, total)
 
 
 @pytest.mark.timeout(200)

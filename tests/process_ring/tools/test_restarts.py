@@ -57,6 +57,11 @@ def test_how_a_start_ended(status, notes, said, told, how):
     assert Attempt(status, notes, said, frozenset(told)).how() is how
 
 
+def test_a_rank_that_the_launcher_did_not_miss():
+    assert Attempt(0, [SILENT], "", frozenset(), True).how() is How.LOST
+    assert Attempt(0, [note(3), SILENT], "", frozenset(), True).how() is How.FAILED
+
+
 class Fake:
     """Jobs that end as they are told to."""
 
