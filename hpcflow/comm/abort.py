@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from hpcflow.base import at_end
 from hpcflow.comm import libmpi
+from hpcflow.errors import AbortedError, UnavailableError
 from hpcflow.host.tuning import comm as tuning
 
 #: The status after an exception, and after Ctrl-C.
@@ -130,6 +131,10 @@ def _chain_thread_hook(rank: int) -> None:
 def _abort_for(
     rank: int, error: BaseException, trace: TracebackType | None, where: str
 ) -> NoReturn:
+    if isinstance(error, AbortedError | UnavailableError):
+        # Another rank is the cause, and says more; of those that only lost it, one is enough.
+        time.sleep(min(tuning.ABORT_ELSEWHERE_SECONDS + rank * tuning.ABORT_TURN_SECONDS,
+                       tuning.ABORT_LAST_TURN_SECONDS))
     text = "".join(traceback.format_exception(type(error), error, trace))
     code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else FAILURE
     abort_job(rank, code, f"failed{where}; ending the job\n{text}")

@@ -24,7 +24,7 @@ import hpcflow as hf
 ROLE, PHASE, WAY, FOLDER = sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4])
 STATUS = 3
 PREFIX = str(FOLDER / "model")
-CLOSING = FOLDER / "closing"
+BEGUN, CLOSING = FOLDER / "begun", FOLDER / "closing"
 
 
 def say(text: str) -> None:
@@ -111,15 +111,17 @@ def with_server() -> None:
         model["saver"].save(session, PREFIX, 0)
         session.run(model["set"])
     elif role == "worker":
-        while session.run(model["missing"]).size:
+        while session.run(model["missing"]).size or not session.run(model["ready"]):
             time.sleep(0.02)
     if role == "ps" and PHASE not in ("collective", "first step"):
-        fails_in(PHASE, 1.0)
-        threading.Thread(target=_fail_when_closing, daemon=True).start()
+        if role == ROLE:
+            signal.signal(signal.SIGALRM, fail)
+            threading.Thread(target=_fail_as_the_others_go_on, daemon=True).start()
         server.join()
         return
     fails_in(PHASE if PHASE != "closing" else "", 0.3)
     step = 0
+    BEGUN.touch()
     while PHASE != "closing" or step < 3:
         step += 1
         _one_step(model, alone, session, step)
@@ -128,14 +130,12 @@ def with_server() -> None:
     fails_in("closing")
 
 
-def _fail_when_closing() -> None:
-    """The server fails in the moment in which the others close their sessions."""
-    while PHASE == "closing" and role == ROLE:
-        if CLOSING.exists():
-            signal.signal(signal.SIGALRM, fail)
-            os.kill(os.getpid(), signal.SIGALRM)
-            return
+def _fail_as_the_others_go_on() -> None:
+    """The server fails a while after the others begin, or in the moment in which they close."""
+    while not (CLOSING if PHASE == "closing" else BEGUN).exists():
         time.sleep(0.001)
+    time.sleep(0.0 if PHASE == "closing" else 0.3)
+    os.kill(os.getpid(), signal.SIGALRM)
 
 
 def _one_step(model: dict[str, Any], alone: Any, session: Any, step: int) -> None:

@@ -3,6 +3,12 @@
 # ---- comm.abort
 #: Between a report and the end: launchers drop what they have not forwarded by then.
 ABORT_REPORT_SECONDS = 0.1
+#: Before the report of a rank that failed because another one did, whose own then comes first.
+ABORT_ELSEWHERE_SECONDS = 0.5
+#: From one of these ranks to the next: the first one to report ends the others.
+ABORT_TURN_SECONDS = 0.25
+#: The most that one of them waits.
+ABORT_LAST_TURN_SECONDS = 3.0
 
 # ---- comm.activity
 #: A round that receives no more sends before it posts receives: MPI takes so much in at once.

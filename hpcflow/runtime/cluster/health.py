@@ -5,14 +5,15 @@ behind it, whose event loop answers, in its background thread if need be: so a j
 each rank one look, and a rank that only computes for long is not taken for a lost one. A rank that
 does not answer for HPCFLOW_HEALTH_TIMEOUT is lost. On the same node more is seen: a process that
 has ended is lost at once; one that uses its cores, or is in a debugger, may take its time (a kernel
-that never lets the interpreter go keeps its event loop from answering). Who finds the next rank
-lost tells all others and watches the one behind that.
+that never lets the interpreter go keeps its event loop from answering). While the next rank owes an
+answer, the one behind it is asked as well, and so on: nobody else may be watching it. Who finds a
+rank lost tells all others.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
@@ -27,8 +28,42 @@ if TYPE_CHECKING:
 _PING, _PONG, _LOST = range(3)
 
 
+class _Watch:
+    """The facts that one rank knows of another that it looks after."""
+
+    def __init__(self) -> None:
+        self.missed = 0  # looks in a row at which the process was not there
+        self.owed = False  # an answer
+        self.silent = 0.0  # seconds for which it has been
+        self.used = 0  # the time on cores that the process had used at the last look
+
+    def look(self, process: Process | None) -> str:
+        """Why a rank is lost if its process is not there."""
+        if process is None or is_running(process):
+            self.missed = 0
+            return ""
+        # At the end of a job processes go at any time; by the second look its end is known here.
+        self.missed += 1
+        return f"its process {process.pid} has ended" if self.missed > 1 else ""
+
+    def wait(self, process: Process | None, passed: float) -> str:
+        """Why a rank that owes an answer is lost; `passed` is the time since the last look."""
+        if process is not None:
+            before, self.used = self.used, used_ticks(process)
+            if self.used != before or is_traced(process):
+                self.silent = 0.0
+                return ""
+        self.silent += passed
+        limit = config.flags.health_timeout
+        if not limit or self.silent < limit:
+            return ""
+        why = f"it has not answered for {self.silent:.0f} s"
+        return f"{why}, its process {process.pid} is stopped" if (
+            process is not None and is_stopped(process)) else why
+
+
 class Health:
-    """The look at the next rank of a transport; ``on_lost(rank, why)`` is called once for each."""
+    """The look at the next ranks of a transport; ``on_lost(rank, why)`` is called once for each."""
 
     def __init__(self, transport: LoopbackTransport, on_lost: Callable[[int, str], None]) -> None:
         self._transport = transport
@@ -36,10 +71,7 @@ class Health:
         self._comms: Any = getattr(transport, "comms", None)  # only ranks of MPI can be lost
         self.lost: dict[int, str] = {}
         self._last_look = time.monotonic()
-        self._missed = 0  # looks in a row at which the process was not there
-        self._owed = False  # an answer
-        self._silent = 0.0  # seconds for which it has been
-        self._used = 0  # the time on cores that the process had used at the last look
+        self._watches: dict[int, _Watch] = {}
 
     def tick(self) -> None:
         """Look, if it is time; called a few times a second."""
@@ -50,55 +82,34 @@ class Health:
         # While this rank itself was stopped, or computed, nobody was silent.
         passed = min(now - self._last_look, 2 * interval + tuning.HEALTH_AWAY_SECONDS)
         self._last_look = now
-        target = self._target()
-        if target is None:
-            return
-        process = self._comms.processes[target] if self._is_here(target) else None
-        why = self._look(process) or self._ask(target, process, passed)
-        if why:
-            self._tell(target, why)
+        for rank in self._ring():
+            watch = self._watches.setdefault(rank, _Watch())
+            process = self._comms.processes[rank] if self._is_here(rank) else None
+            owed = watch.owed
+            why = watch.look(process) or (watch.wait(process, passed) if owed else "")
+            if why:
+                self._tell(rank, why)
+            elif not owed:  # it has answered since the last look: it watches those behind it
+                self._ask(rank, watch)
+                break
 
-    def _target(self) -> int | None:
-        """The next rank in the ring that is not lost."""
+    def _ring(self) -> Iterator[int]:
+        """The ranks behind this one that are not lost, in the order of the ring."""
         rank, size = self._transport.rank, self._transport.size
         ring = ((rank + i) % size for i in range(1, size))
-        return next((r for r in ring if r not in self.lost), None)
+        return (r for r in ring if r not in self.lost)
 
     def _is_here(self, rank: int) -> bool:
         comms, me = self._comms, self._transport.rank
         return (rank in comms.local_ranks
                 and comms.processes[rank].namespace == comms.processes[me].namespace)
 
-    def _look(self, process: Process | None) -> str:
-        """Why a rank is lost if its process is not there."""
-        if process is None or is_running(process):
-            self._missed = 0
-            return ""
-        # At the end of a job processes go at any time; by the second look its end is known here.
-        self._missed += 1
-        return f"its process {process.pid} has ended" if self._missed > 1 else ""
-
-    def _ask(self, rank: int, process: Process | None, passed: float) -> str:
-        """Why a rank is lost if it does not answer; `passed` is the time since the last look."""
-        limit = config.flags.health_timeout
-        if not self._owed:
-            self._owed, self._silent = True, 0.0
-            self._transport.send_message(rank, wire.pack(wire.HEALTH, flags=_PING))
-            return ""
-        if process is not None:
-            before, self._used = self._used, used_ticks(process)
-            if self._used != before or is_traced(process):
-                self._silent = 0.0
-                return ""
-        self._silent += passed
-        if not limit or self._silent < limit:
-            return ""
-        why = f"it has not answered for {self._silent:.0f} s"
-        return f"{why}, its process {process.pid} is stopped" if (
-            process is not None and is_stopped(process)) else why
+    def _ask(self, rank: int, watch: _Watch) -> None:
+        watch.owed, watch.silent = True, 0.0
+        self._transport.send_message(rank, wire.pack(wire.HEALTH, flags=_PING))
 
     def _tell(self, rank: int, why: str) -> None:
-        self._missed, self._owed = 0, False
+        del self._watches[rank]
         for other in range(self._transport.size):
             if other not in (rank, *self.lost):
                 self._transport.send_message(other, wire.pack(
@@ -110,7 +121,7 @@ class Health:
         if kind == _PING:
             self._transport.send_message(source, wire.pack(wire.HEALTH, flags=_PONG))
         elif kind == _PONG:
-            self._owed = False
+            self._watches.setdefault(source, _Watch()).owed = False
         else:
             body, _ = wire.parts_of(payload)
             if body["rank"] not in self.lost:

@@ -106,8 +106,10 @@ class Peers:
         if not reply.done:
             return False
         if reply.error is not None or reply.body["task"] != peer.name:
-            del self._asked[peer.name]  # somebody else is there: ask again later
-            return False
+            del self._asked[peer.name]
+            if reply.error is not None and rank in self.endpoint.health.lost:
+                raise reply.error
+            return False  # somebody else is there: ask again later
         peer.rank = rank
         peer.devices = [DeviceInfo(*d) for d in reply.body["devices"]]
         return True

@@ -218,6 +218,9 @@ class MpiNetwork:
     def _end_without_task(self) -> None:
         """Tell the others at the end of this rank, which was refused its task and went on without
         one."""
+        from hpcflow.comm import abort
+
+        abort.end_after_failed_exit()
         if self._endpoint is None:
             _finish_quietly(Endpoint(Task(), self.transport, self.oversubscribed))
 

@@ -193,6 +193,32 @@ def test_a_worker_is_frozen_while_the_others_wait_for_its_end(job):
     assert "the end of all ranks' programs" in ended.output, ended.output
 
 
+def test_two_neighbours_are_frozen(job):
+    """They are found one after the other, but not waited for so."""
+    ended = job(FROZEN + """
+    with hf.device("/job:worker/task:0"):
+        first = hf.constant(1.0) + 1.0
+    with hf.device("/job:worker/task:1"):
+        second = hf.constant(1.0) + 1.0
+    session = hf.Session(server.target, config=hf.ConfigProto(
+        graph_options=hf.GraphOptions(optimizer_options=hf.OptimizerOptions(opt_level=-1))))
+    with hf.device("/job:ps/task:0"):
+        begun = [hf.Variable(0.0, name=f"begun{i}") for i in range(2)]
+    if who != "ps":
+        session.run(begun[task.index].initializer)
+        freeze()
+    while session.run(hf.report_uninitialized_variables(begun)).size:
+        time.sleep(0.05)
+    lost(lambda: session.run(first))
+    lost(lambda: session.run(second))
+    """, **SOON)
+    check(ended, 1, (0,))
+    check(ended, 2, (0,))
+    first, second = [float(line.split()[1]) for line in ended.lines_of(0)
+                     if line.startswith("after")]
+    assert first > 1.0 > second, ended.output
+
+
 def test_a_kernel_that_keeps_the_interpreter_is_not_taken_for_a_lost_rank(job):
     ended = job("""
     import ctypes
