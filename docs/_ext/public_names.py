@@ -12,12 +12,15 @@ from hpcflow.api import modules as api_modules
 from hpcflow.api import other_names
 
 # Modules whose names are those of other modules again, or of Python.
-_VIEWS = ("app", "compat", "core", "flags", "gfile", "logging", "python", "resource_loader")
+_VIEWS = ("app", "compat", "core", "examples", "flags", "gfile", "logging",
+          "python", "resource_loader")
 # Modules within the modules that have a page of their own.
 _INNER = (
     "contrib.layers", "contrib.framework", "contrib.rnn", "contrib.seq2seq", "contrib.training",
     "contrib.losses", "contrib.metrics", "contrib.opt", "contrib.crf", "contrib.lookup",
-    "contrib.data", "contrib.sharded", "contrib.slim", "data.experimental", "keras.layers",
+    "contrib.data", "contrib.sharded", "contrib.slim", "contrib.learn", "contrib.factorization",
+    "contrib.learn.preprocessing", "contrib.learn.datasets.mnist", "contrib.cluster_resolver",
+    "contrib.predictor", "data.experimental", "keras.layers",
     "keras.losses", "keras.metrics", "keras.optimizers", "keras.callbacks", "keras.backend",
     "nn.rnn_cell", "saved_model.loader", "framework.function",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 _RANKS = "MPI ranks: `hf.mpi.DistributedOptimizer`, or `hf.train.Server` with parameter servers"
 _SAVED = "`hf.saved_model.Builder` or `hf.saved_model.simple_save`"
 _EAGER = "the graph: `hf.Session`; `hf.gradients` for derivatives"
+_TRAIN_AND_EVALUATE = "`hf.estimator.train_and_evaluate`"
 _FILES = "files that all ranks see, read by `hf.data`"
 
 # Name below hpcflow -> what to use instead; "" where there is nothing.
@@ -23,13 +24,16 @@ INSTEAD: dict[str, str] = {
     "contrib.bigtable": _FILES,
     "contrib.boosted_trees": "",
     "contrib.cloud": _FILES,
+    **{f"contrib.cluster_resolver.{name}": "`hf.contrib.cluster_resolver.MPIClusterResolver`"
+       for name in ("GceClusterResolver", "KubernetesClusterResolver", "UnionClusterResolver")},
     "contrib.coder": "",
     "contrib.compiler": "nothing: steps are compiled in any case",
     "contrib.copy_graph": "`hf.train.export_meta_graph` and `hf.train.import_meta_graph`",
     "contrib.cudnn_rnn": "`hf.nn.dynamic_rnn` with `hf.nn.rnn_cell.LSTMCell`",
     "contrib.decision_trees": "",
     "contrib.distribute": _RANKS,
-    "contrib.factorization": "",
+    **{f"contrib.factorization.{name}": "" for name in (
+        "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "WALSModel", "gmm")},
     "contrib.ffmpeg": "",
     "contrib.gan": "`hf.layers` and two optimizers with `var_list`",
     "contrib.gdr": "MPI, which uses the network's own means",
@@ -42,7 +46,49 @@ INSTEAD: dict[str, str] = {
     "contrib.kernel_methods": "",
     "contrib.kinesis": "`hf.data.Dataset.from_generator`",
     "contrib.labeled_tensor": "",
-    "contrib.learn": "`hf.estimator`",
+    **{f"contrib.learn.{name}": f"`hf.estimator.{name}`" for name in (
+        "DNNClassifier", "DNNLinearCombinedClassifier", "DNNLinearCombinedRegressor",
+        "DNNRegressor", "Estimator", "LinearClassifier", "LinearRegressor")},
+    **{f"contrib.learn.{name}": use for name, use in {
+        "BaseEstimator": "`hf.estimator.Estimator`", "Evaluable": "`hf.estimator.Estimator`",
+        "Experiment": _TRAIN_AND_EVALUATE, "Trainable": "`hf.estimator.Estimator`",
+        "ExportStrategy": "`hf.estimator.LatestExporter`",
+        "InputFnOps": "`hf.estimator.export.ServingInputReceiver`",
+        "KMeansClustering": "`hf.contrib.factorization.KMeansClustering`",
+        "MetricSpec": "`eval_metric_ops` of `hf.estimator.EstimatorSpec`",
+        "ModelFnOps": "`hf.estimator.EstimatorSpec`",
+        "PredictionKey": "`hf.estimator` and the keys of its predictions",
+        "ProblemType": "`hf.estimator`",
+        "SKCompat": "`hf.estimator.Estimator` with `hf.estimator.inputs.numpy_input_fn`",
+        "evaluate": "`hf.contrib.slim.evaluation.evaluate_once`", "infer": "a session",
+        "TaskType": "`hf.estimator.RunConfig().task_type`",
+        "build_parsing_serving_input_fn":
+            "`hf.estimator.export.build_parsing_serving_input_receiver_fn`",
+        "extract_dask_data": "`dask` itself", "extract_dask_labels": "`dask` itself",
+        "extract_pandas_data": "`DataFrame.values`",
+        "extract_pandas_labels": "`DataFrame.values`",
+        "extract_pandas_matrix": "`DataFrame.values`",
+        "graph_actions": "`hf.train.MonitoredTrainingSession`",
+        "infer_real_valued_columns_from_input": "`hf.feature_column.numeric_column`",
+        "infer_real_valued_columns_from_input_fn": "`hf.feature_column.numeric_column`",
+        "learn_runner": _TRAIN_AND_EVALUATE, "make_export_strategy":
+            "`hf.estimator.LatestExporter`",
+        "monitors": "hooks: `hf.train.SessionRunHook`", "ops": "`hf.layers`, `hf.nn`",
+        "models": "`hf.layers`", "io": "`hf.estimator.inputs`", "run_n": "`hf.Session.run`",
+        "run_feeds": "`hf.Session.run`", "multi_class_head": "`hf.estimator`",
+        "regression_head": "`hf.estimator`", "binary_svm_head": "`hf.estimator`",
+        "multi_head": "`hf.estimator`", "multi_label_head": "`hf.estimator`",
+        "LogisticRegressor": "`hf.estimator.LinearClassifier`",
+        "DynamicRnnEstimator": "`hf.estimator.Estimator` with `hf.nn.dynamic_rnn`",
+        "SVM": "`hf.estimator.LinearClassifier`",
+        **dict.fromkeys(("read_batch_examples", "read_batch_features",
+                         "read_batch_record_features", "read_keyed_batch_examples",
+                         "read_keyed_batch_features", "queue_parsed_features",
+                         "DataFrame", "FeedFnWrapper"), _FILES),
+    }.items()},
+    **{f"contrib.learn.datasets.{name}": "arrays of your own: nothing is downloaded" for name in (
+        "load_boston", "load_dbpedia", "load_iris", "make_dataset", "text_datasets",
+        "synthetic")},
     "contrib.linalg": "`hf.linalg`",
     "contrib.linear_optimizer": "`hf.train.FtrlOptimizer`",
     "contrib.lite": "",

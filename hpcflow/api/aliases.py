@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from hpcflow.api.table import Entry
     from hpcflow.graph.likes import TensorLike
 
-_ABOVE = ("hpcflow.python", "hpcflow.core", "hpcflow.contrib")  # packages that the table is about
+# Packages that the table is about.
+_ABOVE = ("hpcflow.python", "hpcflow.core", "hpcflow.contrib", "hpcflow.examples")
 
 
 def _modules() -> dict[str, Entry]:

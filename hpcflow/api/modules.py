@@ -14,6 +14,7 @@ LAZY = {
     "core": "hpcflow.core",
     "distributions": "hpcflow.distributions",
     "estimator": "hpcflow.estimator",
+    "examples": "hpcflow.examples",
     "feature_column": "hpcflow.feature_column",
     "framework": "hpcflow.framework",
     "flags": "hpcflow.platform.flags",

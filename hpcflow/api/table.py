@@ -236,6 +236,7 @@ _PYTHON = {
     **{f"layers.{name}": Entry(("hpcflow.layers",)) for name in _LAYERS},
     "layers.utils": Entry(("hpcflow.layers.helpers",)),
     "client.client_lib": Entry((_API,)),
+    "data": Entry(("hpcflow.data",)),
     **{f"data.ops.{name}": Entry(("hpcflow.data",)) for name in (
         "dataset_ops", "iterator_ops", "readers")},
     "data.util.nest": Entry(("hpcflow.framework.nest",)),
@@ -319,9 +320,18 @@ _CONTRIB_FILES = {
     "rnn": ("python.ops.core_rnn", "python.ops.core_rnn_cell", "python.ops.core_rnn_cell_impl",
             "python.ops.fused_rnn_cell", "python.ops.gru_ops", "python.ops.lstm_ops",
             "python.ops.rnn", "python.ops.rnn_cell"),
+    "seq2seq": ("python.ops.attention_wrapper", "python.ops.basic_decoder",
+                "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
+                "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
     "slim": ("python.slim.evaluation", "python.slim.learning", "python.slim.model_analyzer"),
     "training": ("python.training.hparam", "python.training.training"),
 }
+_ATTENTION = "hpcflow.contrib.seq2seq.attention"
+_ATTENTION_HELPERS = {
+    "_BaseAttentionMechanism": f"{_ATTENTION}:BaseAttentionMechanism",
+    "_bahdanau_score": f"{_ATTENTION}:bahdanau_scores",
+    "_luong_score": f"{_ATTENTION}:luong_scores",
+    "_compute_attention": f"{_ATTENTION}_wrapper:compute_attention"}
 _CONTRIB_SOURCES = {
     "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
                                    "hpcflow.contrib.slim.utils"),
@@ -332,7 +342,8 @@ _CONTRIB_SOURCES = {
 }
 _CONTRIB = {
     f"{package}.{path}": Entry(_CONTRIB_SOURCES.get(f"{package}.{path}",
-                                                    (f"hpcflow.contrib.{package}",)))
+                                                    (f"hpcflow.contrib.{package}",)),
+                                _ATTENTION_HELPERS if path.endswith("attention_wrapper") else {})
     for package, paths in _CONTRIB_FILES.items() for path in paths
 }
 
@@ -345,13 +356,28 @@ _CONTRIB_VIEWS = {
     "estimator": Entry(("hpcflow.estimator",)),
     "keras": Entry(("hpcflow.keras",)),
     **{f"keras.python.keras.{path}": entry for path, entry in _OLDER_KERAS.items()},
+    **{f"learn.python.learn.{path}": Entry((f"hpcflow.contrib.learn.{path}",)) for path in (
+        "datasets", "datasets.base", "datasets.mnist", "preprocessing", "preprocessing.text")},
+    "learn.python.learn.preprocessing.categorical_vocabulary": Entry(
+        ("hpcflow.contrib.learn.preprocessing",)),
+    **{f"learn.python.{path}": Entry(("hpcflow.contrib.learn",)) for path in (
+        "learn", "learn.estimators.model_fn", "learn.estimators.run_config")},
+    "metrics.python.ops.set_ops": Entry(("hpcflow.ops.sparse.sets",)),
     "signal": Entry(("hpcflow.signal",)),
     **{f"tpu.python.{path}": Entry(("hpcflow.contrib.tpu",)) for path in (
         "ops.tpu_ops", "tpu.tpu", "tpu.tpu_config", "tpu.tpu_estimator", "tpu.tpu_function",
         "tpu.tpu_optimizer", "tpu.bfloat16")},
 }
 
+_DIGITS = "hpcflow.contrib.learn.datasets.mnist"
+_EXAMPLES = {
+    "tutorials.mnist": Entry((), {"input_data": _DIGITS, "mnist": f"{_DIGITS}_network"}),
+    "tutorials.mnist.input_data": Entry((_DIGITS,)),
+    "tutorials.mnist.mnist": Entry((f"{_DIGITS}_network",)),
+}
+
 MODULES = {
+    **{f"hpcflow.examples.{path}": entry for path, entry in _EXAMPLES.items()},
     **{f"hpcflow.contrib.{path}": entry for path, entry in _CONTRIB_VIEWS.items()},
     **{f"hpcflow.contrib.{path}": entry for path, entry in _CONTRIB.items()},
     **{f"hpcflow.python.{path}": entry for path, entry in _PYTHON.items()},
@@ -361,7 +387,7 @@ MODULES = {
 
 def packages() -> set[str]:
     """The paths above those of `MODULES`; ``hpcflow.contrib`` is a package of files."""
-    above = {"hpcflow.python", "hpcflow.core"}
+    above = {"hpcflow.python", "hpcflow.core", "hpcflow.examples"}
     for path in MODULES:
         names = path.split(".")
         above |= {".".join(names[:n]) for n in range(3, len(names))}

@@ -47,6 +47,7 @@ class ExternalOptimizerInterface:
         self._values = [placeholder(v.dtype.base_dtype, v.get_shape()) for v in self._vars]
         self._updates = [v.assign(x) for v, x in zip(self._vars, self._values)]
         sizes: Any = [v.get_shape().num_elements() for v in self._vars]
+        self._first: list = list(self._vars)
         self._ends = np.cumsum(sizes)[:-1].tolist()
 
     def _with_gradients(self, value: Tensor) -> list[Tensor]:
@@ -94,7 +95,7 @@ class ExternalOptimizerInterface:
             return ([lambda x, f=f: f(x)[0] for f in both],
                     [lambda x, f=f: f(x)[1] for f in both])
 
-        begin = self._packed(session.run(list(self._vars)))
+        begin = self._packed(session.run(self._first))
         equal, equal_grads = separate(self._equalities)
         unequal, unequal_grads = separate(self._inequalities)
         found = self._minimize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.contrib.rnn.cell import UnitCell
+from hpcflow.contrib.rnn.cell import UnitCell, takes_later_order
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike, TensorLike
@@ -18,6 +18,7 @@ from hpcflow.shapes import ShapeLike
 class _ActivatedCell(UnitCell):
     """A cell of units with an activation function."""
 
+    @takes_later_order
     def __init__(self, num_units: int, input_size: ShapeLike | None = None,
                  activation: Callable | None = tanh, reuse: bool | None = None,
                  kernel_initializer: Any = None, bias_initializer: Any = None,

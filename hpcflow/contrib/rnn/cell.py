@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,6 +51,13 @@ class RNNCell(Layer):
         super().__init__(trainable, name, dtype, **keywords)
         self._given_name = name
         self._scopes: WeakKeyDictionary[Graph, set[str]] = WeakKeyDictionary()  # of steps made
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Let the ``call`` of a class count, also where a class that it is made of has a
+        ``__call__`` of its own."""
+        super().__init_subclass__(**keywords)
+        if "call" in vars(cls) and "__call__" not in vars(cls):
+            cls.__call__ = RNNCell.__call__  # type: ignore[method-assign]
 
     def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:
         """Run one step; variables are made in the variable scope `scope` at the first call."""
@@ -148,6 +157,20 @@ def _agreed(what: str, given: Any, found: int | DType) -> Any:
     if not isinstance(found, Tensor) and given != found:
         raise ValueError(f"{what} is {given} but that of the inputs is {found}")
     return given
+
+
+def takes_later_order(make: Callable[..., None]) -> Callable[..., None]:
+    """Let an ``__init__`` with the argument `input_size`, which later versions dropped, also take
+    their arguments by position: what stands there is then a function or a boolean."""
+    place = list(inspect.signature(make).parameters).index("input_size") - 1
+
+    @functools.wraps(make)
+    def made(self: Any, *args: Any, **keywords: Any) -> None:
+        if len(args) > place and (isinstance(args[place], bool) or callable(args[place])):
+            args = (*args[:place], None, *args[place:])
+        make(self, *args, **keywords)
+
+    return made
 
 
 class UnitCell(RNNCell):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hpcflow.contrib.rnn.cell import RNNCell
+from hpcflow.contrib.rnn.cell import RNNCell, takes_later_order
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike, Nest
@@ -97,6 +97,7 @@ class BasicLSTMCell(MemoryCell):
         keywords: as of ``Layer``: `trainable`.
     """
 
+    @takes_later_order
     def __init__(self, num_units: int, forget_bias: float = 1.0,
                  input_size: ShapeLike | None = None, state_is_tuple: bool = True,
                  activation: Callable | None = tanh, reuse: bool | None = None,
@@ -145,6 +146,7 @@ class LSTMCell(MemoryCell):
         keywords: as of ``Layer``: `trainable`.
     """
 
+    @takes_later_order
     def __init__(self, num_units: int, input_size: ShapeLike | None = None,
                  use_peepholes: bool = False, cell_clip: float | None = None,
                  initializer: InitializerLike | None = None, num_proj: int | None = None,

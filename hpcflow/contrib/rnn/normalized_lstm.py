@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.contrib.rnn.cell import affine
+from hpcflow.contrib.rnn.cell import affine, takes_later_order
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple, MemoryCell
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
@@ -37,6 +37,7 @@ class LayerNormBasicLSTMCell(MemoryCell):
         reuse: as of ``variable_scope``.
     """
 
+    @takes_later_order
     def __init__(self, num_units: int, forget_bias: float = 1.0,
                  input_size: ShapeLike | None = None, activation: Callable | None = tanh,
                  layer_norm: bool = True, norm_gain: float = 1.0, norm_shift: float = 0.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.contrib.rnn.cell import RNNCell, affine
@@ -18,6 +18,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.activations import dropout
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.rnn_steps import check_cell
+from hpcflow.ops.flow.tensor_array import TensorArray
 from hpcflow.ops.random.random_ops import random_uniform
 from hpcflow.ops.state.initializers import Constant, RandomUniform
 from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
@@ -65,6 +66,8 @@ class DropoutWrapper(_Wrapper):
         input_size: shape of an input without the batch, needed for `variational_recurrent` where
             inputs are dropped.
         dtype: of inputs, outputs and state, needed for `variational_recurrent`.
+        dropout_state_filter_visitor: ``f(state)`` returns, for a part of the state, whether its
+            elements may be dropped: a boolean, or a nest of them like the part.
 
     Raises: ``TypeError`` for something that is not a cell, ``ValueError`` for a number outside
         (0, 1], or where `input_size` or `dtype` is missing.
@@ -73,7 +76,8 @@ class DropoutWrapper(_Wrapper):
     def __init__(self, cell: RNNCell, input_keep_prob: Any = 1.0, output_keep_prob: Any = 1.0,
                  seed: int | None = None, state_keep_prob: Any = 1.0,
                  variational_recurrent: bool = False, input_size: ShapeLike | None = None,
-                 dtype: DTypeLike | None = None) -> None:
+                 dtype: DTypeLike | None = None,
+                 dropout_state_filter_visitor: Callable | None = None) -> None:
         super().__init__(cell)
         for name, value in (("input_keep_prob", input_keep_prob),
                             ("output_keep_prob", output_keep_prob),
@@ -84,6 +88,7 @@ class DropoutWrapper(_Wrapper):
         self._output_keep_prob = output_keep_prob
         self._state_keep_prob = state_keep_prob
         self._seed = seed
+        self._may_drop = dropout_state_filter_visitor or _all_but_memories
         self._noise: dict[str, list[Tensor]] = {}
         if variational_recurrent:
             self._noise = self._make_noise(input_size, dtype)
@@ -100,11 +105,11 @@ class DropoutWrapper(_Wrapper):
         if _keeps_all(keep_prob):
             return values
         flat = nest.flatten(values)
-        memories = {id(s.c) for s in _lstm_states(values)} if kind == "state" else ()
+        chosen = _visited(self._may_drop, values) if kind == "state" else [True] * len(flat)
         noise: Sequence[Tensor | None] = self._noise.get(kind) or [None] * len(flat)
         return nest.pack_as(values, [
-            v if id(v) in memories else self._dropped_one(v, keep_prob, n)
-            for v, n in zip(flat, noise, strict=True)])
+            self._dropped_one(v, keep_prob, n) if may else v
+            for v, n, may in zip(flat, noise, chosen, strict=True)])
 
     def _dropped_one(self, value: Tensor, keep_prob: float, noise: Tensor | None) -> Tensor:
         if noise is None:
@@ -132,18 +137,41 @@ def _keeps_all(keep_prob: float) -> bool:
     return isinstance(keep_prob, (int, float)) and keep_prob == 1
 
 
-def _lstm_states(state: Nest) -> list[LSTMStateTuple]:
+def _all_but_memories(state: Any) -> Any:
+    """All may be dropped but the memory of an LSTM and arrays of tensors."""
     if isinstance(state, LSTMStateTuple):
-        return [state]
-    return [s for part in state for s in _lstm_states(part)] if isinstance(state, tuple) else []
+        return LSTMStateTuple(c=False, h=True)
+    return not isinstance(state, TensorArray)
+
+
+def _visited(may_drop: Callable, state: Nest) -> list[bool]:
+    """Return, for each tensor of a state, what the visitor says of it or of what it is in."""
+    said = may_drop(state)
+    if nest.is_nested(said):
+        return [bool(x) for x in nest.flatten(said)]
+    parts: Any = state.values() if isinstance(state, dict) else state
+    if said and isinstance(parts, (tuple, list)) or isinstance(state, dict):
+        return [x for part in parts for x in _visited(may_drop, part)]
+    return [bool(said)] * len(nest.flatten(state))
 
 
 class ResidualWrapper(_Wrapper):
-    """A cell whose inputs are added to its outputs; both must have the same shape."""
+    """A cell whose inputs are added to its outputs; both must have the same shape.
+
+    Args:
+        cell: the cell.
+        residual_fn: ``f(inputs, outputs)`` returns the output, in place of the sum.
+    """
+
+    def __init__(self, cell: RNNCell, residual_fn: Callable | None = None) -> None:
+        super().__init__(cell)
+        self._residual_fn = residual_fn
 
     def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
         output, state = self._cell(inputs, state, scope)
+        if self._residual_fn is not None:
+            return self._residual_fn(inputs, output), state
         nest.check_same(inputs, output, "inputs and outputs")
         added = [raw_ops.Add(x, y) for x, y in zip(nest.flatten(inputs), nest.flatten(output),
                                                    strict=True)]

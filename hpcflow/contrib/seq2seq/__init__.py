@@ -1,11 +1,13 @@
 """``hpcflow.contrib.seq2seq``: decoders in a loop over time, attention, losses of sequences."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.seq2seq.attention import (
-    AttentionWrapper,
-    AttentionWrapperState,
+    AttentionMechanism,
     BahdanauAttention,
+    BaseAttentionMechanism,
     LuongAttention,
 )
+from hpcflow.contrib.seq2seq.attention_wrapper import AttentionWrapper, AttentionWrapperState
 from hpcflow.contrib.seq2seq.beam_search import (
     BeamSearchDecoder,
     BeamSearchDecoderOutput,
@@ -29,16 +31,26 @@ from hpcflow.contrib.seq2seq.helpers import (
 )
 from hpcflow.contrib.seq2seq.inference import InferenceHelper, hardmax
 from hpcflow.contrib.seq2seq.losses import sequence_loss
+from hpcflow.contrib.seq2seq.monotonic import (
+    BahdanauMonotonicAttention,
+    LuongMonotonicAttention,
+    monotonic_attention,
+    safe_cumprod,
+)
 from hpcflow.contrib.seq2seq.scheduled import (
     ScheduledEmbeddingTrainingHelper,
     ScheduledOutputTrainingHelper,
 )
 
 __all__ = [
-    "AttentionWrapper", "AttentionWrapperState", "BahdanauAttention", "BasicDecoder",
-    "BasicDecoderOutput", "BeamSearchDecoder", "BeamSearchDecoderOutput",
-    "BeamSearchDecoderState", "CustomHelper", "Decoder", "FinalBeamSearchDecoderOutput",
-    "GreedyEmbeddingHelper", "Helper", "InferenceHelper", "LuongAttention",
-    "SampleEmbeddingHelper", "ScheduledEmbeddingTrainingHelper", "ScheduledOutputTrainingHelper",
-    "TrainingHelper", "dynamic_decode", "gather_tree", "hardmax", "sequence_loss", "tile_batch",
+    "AttentionMechanism", "AttentionWrapper", "AttentionWrapperState", "BahdanauAttention",
+    "BahdanauMonotonicAttention", "BaseAttentionMechanism", "BasicDecoder", "BasicDecoderOutput",
+    "BeamSearchDecoder", "BeamSearchDecoderOutput", "BeamSearchDecoderState", "CustomHelper",
+    "Decoder", "FinalBeamSearchDecoderOutput", "GreedyEmbeddingHelper", "Helper",
+    "InferenceHelper", "LuongAttention", "LuongMonotonicAttention", "SampleEmbeddingHelper",
+    "ScheduledEmbeddingTrainingHelper", "ScheduledOutputTrainingHelper", "TrainingHelper",
+    "dynamic_decode", "gather_tree", "hardmax", "monotonic_attention", "safe_cumprod",
+    "sequence_loss", "tile_batch",
 ]  # fmt: skip
+
+__getattr__ = named_otherwise(__name__)

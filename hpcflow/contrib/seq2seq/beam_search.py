@@ -7,31 +7,37 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.contrib.seq2seq.attention_wrapper import AttentionWrapperState
 from hpcflow.contrib.seq2seq.decoding import Decoder
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import Nest, TensorHandle, TensorLike
+from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.activations import log_softmax
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.rnn_steps import batch_size_of, static_batch
 from hpcflow.ops.arrays.indexing import one_hot, sequence_mask
 from hpcflow.ops.flow.tensor_array import TensorArray
-from hpcflow.ops.math.reductions import reduce_max
+from hpcflow.ops.math.reductions import reduce_max, reduce_mean, reduce_sum
 from hpcflow.shapes import TensorShape
 
 if TYPE_CHECKING:
     from hpcflow.contrib.rnn.cell import RNNCell
-    from hpcflow.graph.operation import Tensor
 
 
 class BeamSearchDecoderState(NamedTuple):
-    """Of a step: the cell's state, and scores, ends and lengths ``[batch, beams]``."""
+    """Of a step: the cell's state, and scores, ends and lengths ``[batch, beams]``.
+
+    `accumulated_attention_probs` ``[batch, beams, steps of the memory]`` are the sums of the
+    weights of attention so far; () without a penalty for what they leave out.
+    """
 
     cell_state: Any
     log_probs: Any
     finished: Any
     lengths: Any
+    accumulated_attention_probs: Any = ()
 
 
 class BeamSearchDecoderOutput(NamedTuple):
@@ -74,19 +80,26 @@ class BeamSearchDecoder(Decoder):
         beam_width: how many sequences to keep.
         output_layer: a layer for the outputs of the cell, such as ``layers.Dense``.
         length_penalty_weight: scores are divided by ((5 + length) / 6) to this power; 0 for none.
+        coverage_penalty_weight: how much a finished sequence is punished for elements of the
+            memory that got little attention (arXiv:1609.08144): this times the sum of the
+            logarithms of what each got, 1 at most, is added to the scores; 0 for none.
         reorder_tensor_arrays: put TensorArrays in the final state, such as the history of an
             attention, into the order of the sequences.
 
     Raises ``ValueError`` for `start_tokens` that are no vector or an `end_token` that is no scalar,
-    ``TypeError`` for an `output_layer` that is no layer.
+    ``TypeError`` for an `output_layer` that is no layer; ``ValueError`` for a coverage penalty of a
+    cell without attention.
     """
 
     tracks_own_finished = True
 
     def __init__(self, cell: RNNCell, embedding: TensorLike, start_tokens: TensorLike,
                  end_token: TensorLike, initial_state: Nest, beam_width: int,
-                 output_layer: Any = None, length_penalty_weight: float = 0.0,
+                 output_layer: Any = None, length_penalty_weight: Any = 0.0,
+                 coverage_penalty_weight: Any = 0.0,
                  reorder_tensor_arrays: bool = True) -> None:
+        if isinstance(coverage_penalty_weight, bool):  # the arguments before 1.12, by position
+            coverage_penalty_weight, reorder_tensor_arrays = 0.0, coverage_penalty_weight
         if output_layer is not None and not hasattr(output_layer, "compute_output_shape"):
             raise TypeError(f"output_layer must be a Layer, received: {type(output_layer)}")
         self._cell, self._output_layer = cell, output_layer
@@ -99,6 +112,7 @@ class BeamSearchDecoder(Decoder):
         if self._end.shape.ndims != 0:
             raise ValueError(f"end_token must be a scalar, but has shape {self._end.shape}")
         self._beams, self._weight = beam_width, length_penalty_weight
+        self._coverage = coverage_penalty_weight
         self._reorder = reorder_tensor_arrays
         self._initial = nest.pack_as(initial_state, [
             self._apart(x) for x in nest.flatten(initial_state)])
@@ -133,8 +147,9 @@ class BeamSearchDecoder(Decoder):
         for x in (ended, probabilities, lengths):
             x.set_shape([static_batch(self.batch_size), self._beams])
         start = raw_ops.Add(rows, raw_ops.ExpandDims(self._start, np.int32(1)))
+        weights = () if _is_zero(self._coverage) else attention_weights(self._initial)
         return ended, self._embed(start), BeamSearchDecoderState(
-            self._initial, probabilities, ended, lengths)
+            self._initial, probabilities, ended, lengths, weights)
 
     def step(self, time: TensorLike, inputs: TensorLike, state: Any,
              name: str | None = None) -> tuple:
@@ -168,7 +183,8 @@ class BeamSearchDecoder(Decoder):
         symbols = scores.shape[-1].value or raw_ops.Unpack(raw_ops.Shape(scores), num=3)[2]
         total = raw_ops.Add(raw_ops.ExpandDims(state.log_probs, np.int32(2)),
                             self._only_end_of(state.finished, log_softmax(scores), symbols))
-        penalized = self._penalized(total, state, symbols)
+        covered = self._covered(cell_state, state)
+        penalized = self._penalized(total, state, symbols, covered)
         best, places = raw_ops.TopKV2(self._flat(penalized), np.int32(self._beams))
         best.set_shape([static_batch(self.batch_size), self._beams])
         places.set_shape(best.shape)
@@ -179,7 +195,9 @@ class BeamSearchDecoder(Decoder):
             raw_ops.LogicalNot(had_ended), DstT="int64"))
         kept = nest.pack_as(cell_state, [
             self._rows_of(x, beam) if self._has_rows(x) else x for x in nest.flatten(cell_state)])
-        new = BeamSearchDecoderState(kept, self._rows_of(self._flat(total), places), ended, lengths)
+        new = BeamSearchDecoderState(
+            kept, self._rows_of(self._flat(total), places), ended, lengths,
+            covered if isinstance(covered, tuple) else self._rows_of(covered, beam))
         return BeamSearchDecoderOutput(best, chosen, beam), new
 
     def _only_end_of(self, finished: TensorLike, scores: TensorHandle, symbols: Any) -> Any:
@@ -189,9 +207,27 @@ class BeamSearchDecoder(Decoder):
         over = raw_ops.BroadcastTo(raw_ops.ExpandDims(finished, np.int32(2)), raw_ops.Shape(scores))
         return raw_ops.Select(over, raw_ops.Add(raw_ops.ZerosLike(scores), end), scores)
 
-    def _penalized(self, total: TensorHandle, state: BeamSearchDecoderState, symbols: Any) -> Any:
-        if not self._weight:
-            return total
+    def _covered(self, cell_state: Any, state: BeamSearchDecoderState) -> Any:
+        """The sums of the weights of attention; those of finished sequences grow no longer."""
+        if _is_zero(self._coverage):
+            return ()
+        weights: Any = attention_weights(cell_state)
+        goes_on = raw_ops.Cast(raw_ops.LogicalNot(state.finished), DstT=weights.dtype.base_dtype)
+        return raw_ops.Add(state.accumulated_attention_probs,
+                           raw_ops.Mul(weights, raw_ops.ExpandDims(goes_on, np.int32(2))))
+
+    def _penalized(self, total: TensorHandle, state: BeamSearchDecoderState, symbols: Any,
+                   covered: Any) -> Any:
+        scores = total if _is_zero(self._weight) else self._by_length(total, state, symbols)
+        if _is_zero(self._coverage):
+            return scores
+        kind = total.dtype.base_dtype.np
+        each = raw_ops.Log(raw_ops.Minimum(covered, np.ones((), kind)))
+        punished: Any = raw_ops.Mul(reduce_sum(each, 2), _as_number(self._coverage, kind))
+        punished = raw_ops.Select(state.finished, punished, raw_ops.ZerosLike(punished))
+        return raw_ops.Add(scores, raw_ops.ExpandDims(punished, np.int32(2)))
+
+    def _by_length(self, total: TensorHandle, state: BeamSearchDecoderState, symbols: Any) -> Any:
         # In the step that ends it, and in those after that, a sequence grows no longer.
         grows = one_hot(self._end, symbols, np.int64(0), np.int64(1), dtype=dtypes.int64)
         goes_on = raw_ops.Cast(raw_ops.LogicalNot(state.finished), DstT="int64")
@@ -201,7 +237,7 @@ class BeamSearchDecoder(Decoder):
         kind = total.dtype.base_dtype.np
         ratio = raw_ops.RealDiv(raw_ops.Add(raw_ops.Cast(lengths, DstT=total.dtype.base_dtype),
                                             np.array(5, kind)), np.array(6, kind))
-        return raw_ops.RealDiv(total, raw_ops.Pow(ratio, np.array(self._weight, kind)))
+        return raw_ops.RealDiv(total, raw_ops.Pow(ratio, _as_number(self._weight, kind)))
 
     # ------------------------------------------------------------ rows and sequences
 
@@ -274,6 +310,33 @@ class BeamSearchDecoder(Decoder):
             raw_ops.Shape(whole))
         sorted_.set_shape(whole.shape)
         return TensorArray(array.dtype, size=count, dynamic_size=False).unstack(sorted_)
+
+
+def _is_zero(weight: Any) -> bool:
+    return not isinstance(weight, Tensor) and float(weight) == 0
+
+
+def _as_number(weight: Any, kind: Any) -> Any:
+    return weight if isinstance(weight, Tensor) else np.array(weight, kind)
+
+
+def attention_weights(state: Any) -> Any:
+    """Return the weights of attention in the state of a cell, the mean of those of several.
+
+    Raises ``ValueError`` if no cell has attention.
+    """
+    states = [state] if isinstance(state, AttentionWrapperState) else [
+        s for s in (state if isinstance(state, tuple) else ())
+        if isinstance(s, AttentionWrapperState)]
+    found = [_mean(s.alignments) if isinstance(s.alignments, tuple) else s.alignments
+             for s in states]
+    if not found:
+        raise ValueError("coverage_penalty_weight must be 0.0 if no cell is attentional.")
+    return _mean(found)
+
+
+def _mean(values: Any) -> Any:
+    return values[0] if len(values) == 1 else reduce_mean(raw_ops.Pack(list(values)), 0)
 
 
 def _behind(x: TensorLike, axis: int) -> Any:

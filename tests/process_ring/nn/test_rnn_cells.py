@@ -286,3 +286,52 @@ def _each_its_own(make, step, base):
     assert {v.op.name.split("/")[1] for v in hf.trainable_variables()} == set(found[:2])
     with hf.variable_scope("s", reuse=True):
         assert step(make(3)) == found
+
+
+def test_arguments_by_position_are_those_of_either_version():
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.ones([2, 3])
+        for make in (lambda: hf.nn.rnn_cell.GRUCell(3, lambda v: v * 0 + 500),
+                     lambda: hf.nn.rnn_cell.BasicRNNCell(3, None, lambda v: v * 0 + 500)):
+            with hf.variable_scope(None, "cell"):
+                cell = make()
+                output, _ = cell(x, cell.zero_state(2, hf.float32))
+                session.run(hf.global_variables_initializer())
+                assert np.all(session.run(output) > 1)  # what a hyperbolic tangent cannot reach
+        assert isinstance(hf.nn.rnn_cell.BasicLSTMCell(3, 1.0, False).state_size, int)
+        with hf.variable_scope("peeps"):
+            cell = hf.nn.rnn_cell.LSTMCell(3, True)
+            cell(x, cell.zero_state(2, hf.float32))
+        assert any(v.op.name.endswith("w_f_diag") for v in hf.global_variables())
+
+
+def test_a_residual_function_replaces_the_sum():
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.ones([2, 3])
+        cell = hf.nn.rnn_cell.ResidualWrapper(hf.nn.rnn_cell.GRUCell(3),
+                                              residual_fn=lambda inputs, output: inputs * 7)
+        output, _ = cell(x, cell.zero_state(2, hf.float32))
+        session.run(hf.global_variables_initializer())
+        assert np.all(session.run(output) == 7)
+
+
+@pytest.mark.parametrize("visitor, dropped", [
+    (None, [False, True]), (lambda state: False, [False, False]),
+    (lambda state: hf.nn.rnn_cell.LSTMStateTuple(True, False), [True, False])])
+def test_a_visitor_says_what_of_a_state_is_dropped(visitor, dropped):
+    with hf.Graph().as_default(), hf.Session() as session:
+        cell = hf.nn.rnn_cell.DropoutWrapper(hf.nn.rnn_cell.LSTMCell(3), state_keep_prob=1e-9,
+                                             dropout_state_filter_visitor=visitor)
+        _, state = cell(hf.ones([2, 3]), cell.zero_state(2, hf.float32))
+        session.run(hf.global_variables_initializer())
+        assert [bool(np.all(part == 0)) for part in session.run(state)] == dropped
+
+
+def test_the_step_of_a_derived_class_is_its_own():
+    class Sevens(hf.nn.rnn_cell.BasicLSTMCell):
+        def call(self, inputs, state):
+            return inputs * 0 + 7, state
+
+    with hf.Graph().as_default(), hf.Session() as session:
+        cell = Sevens(3)
+        assert np.all(session.run(cell(hf.ones([2, 3]), cell.zero_state(2, hf.float32))[0]) == 7)

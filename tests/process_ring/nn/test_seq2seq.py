@@ -160,3 +160,92 @@ def test_repeated_rows(session):
     assert a.tolist() == [1, 1, 2, 2] and b.tolist() == [[3, 4], [3, 4], [5, 6], [5, 6]]
     with pytest.raises(ValueError, match="rank"):
         seq2seq.tile_batch(hf.constant(1), 2)
+
+
+def attention_of(make, steps=3):
+    """The variables and the attention of a decoder that reads zeros."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.set_random_seed(3)
+        rng = np.random.RandomState(0)
+        memory = hf.constant(rng.randn(2, 4, 6), hf.float32)
+        cell = hf.contrib.seq2seq.AttentionWrapper(
+            hf.nn.rnn_cell.GRUCell(6), *make(memory), alignment_history=True)
+        helper = hf.contrib.seq2seq.TrainingHelper(hf.zeros([2, steps, 5]), [steps, steps])
+        decoder = hf.contrib.seq2seq.BasicDecoder(cell, helper, cell.zero_state(2, hf.float32))
+        outputs, state, _ = hf.contrib.seq2seq.dynamic_decode(decoder)
+        history = state.alignment_history
+        weights = [h.stack() for h in (history if isinstance(history, tuple) else (history,))]
+        session.run(hf.global_variables_initializer())
+        return ([v.op.name for v in hf.trainable_variables()],
+                session.run([outputs.rnn_output, *weights]))
+
+
+def test_a_cell_looks_at_several_memories():
+    names, (outputs, first, second) = attention_of(lambda memory: ([
+        hf.contrib.seq2seq.LuongAttention(6, memory),
+        hf.contrib.seq2seq.BahdanauAttention(5, memory, [4, 2])], [3, 4]))
+    assert outputs.shape == (2, 3, 7)
+    assert {"memory_layer/kernel", "memory_layer_1/kernel",
+            "decoder/attention_wrapper/gru_cell/gates/kernel",
+            "decoder/attention_wrapper/attention_layer/kernel",
+            "decoder/attention_wrapper/attention_layer_1/kernel",
+            "decoder/attention_wrapper/bahdanau_attention/query_layer/kernel"} <= set(names)
+    np.testing.assert_allclose(first.sum(2), 1, rtol=1e-5)
+    np.testing.assert_array_equal(second[:, 1, 2:], 0)
+
+
+@pytest.mark.parametrize("mode", ["recursive", "parallel", "hard"])
+@pytest.mark.parametrize("which", ["BahdanauMonotonicAttention", "LuongMonotonicAttention"])
+def test_monotonic_attention_never_moves_back(which, mode):
+    names, (_, weights) = attention_of(lambda memory: (
+        getattr(hf.contrib.seq2seq, which)(6, memory, mode=mode),))
+    assert any(name.endswith("attention_score_bias") for name in names)
+    reached = np.cumsum(weights, 2)  # how much is at an element or before it
+    assert np.all(np.diff(reached, axis=0) <= 1e-6) and np.all(reached <= 1 + 1e-5)
+
+
+def test_the_modes_of_monotonic_attention_agree():
+    rng = np.random.RandomState(0)
+    p, before = rng.uniform(0.1, 0.9, [3, 5]), np.eye(5)[[0, 1, 0]]
+    with hf.Graph().as_default(), hf.Session() as session:
+        one, other = session.run([hf.contrib.seq2seq.monotonic_attention(p, before, mode)
+                                  for mode in ("recursive", "parallel")])
+        with pytest.raises(ValueError, match="mode"):
+            hf.contrib.seq2seq.monotonic_attention(p, before, "soft")
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+    left, expected = np.zeros(3), np.zeros([3, 5])
+    for k in range(5):
+        left = left * (1 - p[:, k - 1] if k else 1) + before[:, k]
+        expected[:, k] = p[:, k] * left
+    np.testing.assert_allclose(one, expected, rtol=1e-9)
+
+
+def test_mechanisms_of_ones_own_use_the_parts_of_others():
+    seq2seq = hf.contrib.seq2seq
+
+    class Cumulative(seq2seq.BahdanauAttention):
+        def __call__(self, query, state):
+            with hf.variable_scope(None, "own_attention", [query]):
+                moved = self.query_layer(query)
+                scores = hf.reduce_sum(hf.tanh(self.keys + hf.expand_dims(moved, 1)), 2)
+                weights = self._probability_fn(scores, state)
+                return weights, weights + state
+
+    _, (_, weights) = attention_of(lambda memory: (Cumulative(6, memory, [4, 3]),))
+    np.testing.assert_allclose(weights.sum(2), 1, rtol=1e-5)
+    np.testing.assert_array_equal(weights[:, 1, 3], 0)
+
+
+def test_sequence_loss_sums_or_averages():
+    logits = np.random.RandomState(0).randn(2, 3, 4).astype(np.float32)
+    weights = np.array([[1, 1, 0], [0.5, 0, 0]], np.float32)
+    loss = hf.contrib.seq2seq.sequence_loss
+    with hf.Graph().as_default(), hf.Session() as session:
+        targets = hf.zeros([2, 3], hf.int32)
+        off = {"average_across_timesteps": False, "average_across_batch": False}
+        each, total = session.run([
+            loss(logits, targets, weights, **off),
+            loss(logits, targets, weights, **off, sum_over_timesteps=True, sum_over_batch=True)])
+        with pytest.raises(ValueError, match="averages or sums"):
+            loss(logits, targets, weights, sum_over_batch=True)
+    assert total == pytest.approx(each.sum() / 3, rel=1e-5)
