@@ -8,7 +8,6 @@ the C API of cuDNN 9.
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib.metadata
 import warnings
 import weakref
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
+from hpcflow.base.once import once
 
 MAJOR = 9
 _NAME = "libcudnn.so.9"
@@ -194,7 +194,7 @@ def opened(path: str) -> Library:
     return Library(handle, path)
 
 
-@functools.lru_cache(maxsize=8)
+@once
 def _load(chosen: str) -> Library | None:
     problem: Exception | None = None
     for path in candidates():
