@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import os
 import threading
 import time
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
+from hpcflow.base.once import once
 from hpcflow.host import threads
 from hpcflow.host.tuning import host as tuning
 
@@ -109,7 +109,7 @@ class _Threads:
         self._inside = 0
 
 
-@functools.cache
+@once
 def _threads() -> _Threads | None:
     """NumPy's OpenBLAS, if it has threads of its own whose number can be set."""
     for path in loaded_libraries("openblas"):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from hpcflow.base.once import once
 
 _NAME = "libgomp.so.1"
 # How often a thread looks for work before it sleeps: about a tenth of a millisecond, long enough to
@@ -54,7 +55,7 @@ def team() -> Team | None:
     return None if _forked else _team()
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def _team() -> Team | None:
     try:
         with short_spins():

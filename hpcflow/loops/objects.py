@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hpcflow.base.once import once
 from hpcflow.loops import entries
 
 
@@ -94,7 +95,7 @@ def _function(engine: Any, name: str) -> Callable:
     return make(ctypes.addressof(method), None, None)
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def _engine() -> Any:
     """LLVM's loader, which knows the names that code uses."""
     binding, machine = importlib.import_module("llvmlite.binding"), entries.target_machine()

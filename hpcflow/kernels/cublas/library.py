@@ -6,11 +6,11 @@ Source: the C API of cuBLAS 12 and 13.
 from __future__ import annotations
 
 import ctypes
-import functools
 from ctypes import POINTER, byref, c_double, c_float, c_int, c_longlong, c_size_t, c_void_p
 from typing import Any, NamedTuple
 
 from hpcflow import config, dtypes
+from hpcflow.base.once import once
 
 _NAMES = ("libcublas.so.13", "libcublas.so.12")
 _P = c_void_p
@@ -138,7 +138,7 @@ class Library:
         return self._handles[place]
 
 
-@functools.cache
+@once
 def load() -> Library | None:
     """The library, loaded on first use; None where CuPy's cannot be found by its name."""
     from cupy import cuda

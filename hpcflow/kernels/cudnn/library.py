@@ -8,7 +8,6 @@ the C API of cuDNN 9.
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib.metadata
 import threading
 import warnings
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
+from hpcflow.base.once import once
 
 MAJOR = 9
 _NAME = "libcudnn.so.9"
@@ -229,7 +229,7 @@ def opened(path: str) -> Library:
     return Library(handle, path)
 
 
-@functools.lru_cache(maxsize=8)
+@once
 def _load(chosen: str, on_gpu: bool) -> Library | None:
     problem: Exception | None = None
     for path in candidates():

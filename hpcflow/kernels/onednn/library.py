@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import functools
 import importlib.metadata
 import sys
 import warnings
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcflow import config
+from hpcflow.base.once import once
 from hpcflow.host import openmp, signals
 from hpcflow.kernels.onednn.team import Team
 
@@ -186,7 +186,7 @@ def library_version(handle: Any) -> tuple[int, int, int]:
     return major, minor, patch
 
 
-@functools.lru_cache(maxsize=8)
+@once  # handles of one library are of no use to another
 def _load(chosen: str) -> Library | None:
     if chosen.lower() in OFF:
         return None
