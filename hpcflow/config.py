@@ -130,7 +130,7 @@ FLAGS: tuple[Flag, ...] = (
          "seconds without an answer after which a rank is lost; 0 never"),
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CUDNN", str, "",
-         "1 uses the cuDNN library on GPUs, a path that one; not set, none"),
+         "path of the cuDNN library to use on GPUs; 0 none, 1 says so if none is found"),
     Flag("HPCFLOW_TF32", _parse_bool, False,
          "1: products and convolutions of float32 on GPUs round their factors to TF32"),
     Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),

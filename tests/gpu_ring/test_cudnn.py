@@ -138,5 +138,21 @@ def test_a_missing_library_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(config.flags, "cudnn", "/no/such/libcudnn.so.9")
     with pytest.warns(RuntimeWarning, match="no/such.*plain kernels are used"):
         assert library.load() is None
-    monkeypatch.setattr(config.flags, "cudnn", "")
+    monkeypatch.setattr(config.flags, "cudnn", "0")
     assert library.load() is None
+
+
+def test_by_default_it_is_used_where_it_is(monkeypatch: pytest.MonkeyPatch,
+                                           recwarn: pytest.WarningsRecorder) -> None:
+    monkeypatch.setattr(config.flags, "cudnn", "")
+    monkeypatch.setattr(library, "_WHEELS", ())
+    monkeypatch.setattr(library, "_NAME", "libnosuch.so.9")
+    library._load.cache_clear()
+    assert library.load() is None
+    assert not recwarn.list  # nobody asked for it
+    monkeypatch.undo()
+    library._load.cache_clear()
+    monkeypatch.setattr(config.flags, "cudnn", "")
+    monkeypatch.setattr(library, "_NAME", str(wheel_file("libcudnn.so.9")))
+    assert library.load() is not None
+    library._load.cache_clear()

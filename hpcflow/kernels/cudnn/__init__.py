@@ -1,4 +1,4 @@
-"""Kernels of GPUs by cuDNN, where ``HPCFLOW_CUDNN`` asks for it; elsewhere the plain ones serve.
+"""Kernels of GPUs by cuDNN, where that is installed; elsewhere the plain ones serve.
 
 Nothing is loaded before the first kernel is made.
 """

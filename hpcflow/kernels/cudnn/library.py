@@ -1,8 +1,8 @@
 """The cuDNN library: where it is found, the C functions that are called, descriptors.
 
-It is looked for as ``HPCFLOW_CUDNN`` says: not at all (the default), where the wheel
-``nvidia-cudnn-cu13`` or ``-cu12`` puts it and on the library path (``1``), or at a path. Source:
-the C API of cuDNN 9.
+It is looked for as ``HPCFLOW_CUDNN`` says: where the wheel ``nvidia-cudnn-cu13`` or ``-cu12`` puts
+it and on the library path (the default, and ``1``, which says what is wrong if it is not there), at
+a path, or not at all (``0``). Source: the C API of cuDNN 9.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hpcflow.base.once import once
 
 MAJOR = 9
 _NAME = "libcudnn.so.9"
-_OFF = ("", "0", "off", "no", "false")
+_OFF, _SEARCH = ("0", "off", "no", "false"), ("", "1")
 _WHEELS = ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12")
 _P, _OUT, _INTS = c_void_p, POINTER(c_void_p), POINTER(c_int)
 
@@ -207,7 +207,7 @@ def candidates() -> Iterator[str]:
     chosen = config.flags.cudnn
     if chosen.lower() in _OFF:
         return
-    if chosen != "1":
+    if chosen not in _SEARCH:
         yield chosen
         return
     for wheel in _WHEELS:
@@ -239,7 +239,8 @@ def _load(chosen: str, on_gpu: bool) -> Library | None:
                 found.handle()  # it may be of another CUDA than CuPy
             return found
         except (OSError, AttributeError, CudnnError) as e:
-            problem = e
+            absent = isinstance(e, OSError) and path == _NAME and not chosen
+            problem = problem if absent else e
     if problem is not None:
         warnings.warn(f"HPCFLOW_CUDNN={chosen!r}: {problem}; the plain kernels are used",
                       RuntimeWarning, stacklevel=4)
@@ -247,7 +248,7 @@ def _load(chosen: str, on_gpu: bool) -> Library | None:
 
 
 def load() -> Any:
-    """The library, loaded on first use; None where it is not asked for, or not there."""
+    """The library, loaded on first use; None where it is not wanted, or not there."""
     return _load(config.flags.cudnn, False)
 
 

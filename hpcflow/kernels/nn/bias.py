@@ -50,7 +50,7 @@ def _bias_add_grad(node: KernelNode) -> Any:
             raise invalid(f"out_backprop must have at least 2 dimensions: {shown(grad)}")
         axis = _axis(node, grad.ndim)
         if column_sums is not None and grad.size and axis == grad.ndim - 1:
-            return column_sums(grad.reshape(-1, grad.shape[-1]))
+            return column_sums(grad if grad.ndim == 2 else grad.reshape(-1, grad.shape[-1]))
         others = tuple(i for i in range(grad.ndim) if i != axis)
         return grad.sum(axis=others, dtype=wide).astype(dtype, copy=False)
 
@@ -66,7 +66,7 @@ def _by_product(xp: Any, dtype: np.dtype) -> Callable:
         count = len(rows)
         if count not in ones:
             ones[count] = xp.ones((1, count), dtype)
-        return product(ones[count], rows).reshape(-1)
+        return product(ones[count], rows)[0]
 
     return sums
 

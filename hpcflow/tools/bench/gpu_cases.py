@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from hpcflow.host.tuning import programs as tuning
+from hpcflow.tools.bench.contestants import core_count
 from hpcflow.tools.bench.convnets import NETWORKS, Network
 
 FLOAT32, TF32, HALF = "float32", "TF32", "float16"
@@ -104,7 +105,7 @@ def _networks(small: bool) -> list[Case]:
         *(n._replace(batch=BATCH) for n in NETWORKS if n.name != "OverFeat"), RESIDUAL]
     return [Case(f"{n.name} ({n.batch})", precision, "convnets",
                  {"batch": n.batch, "image": [n.image] * 2, "layers": n.layers, "training": True,
-                  "threads": 1}, 2, True, 5.0)
+                  "threads": core_count()}, 2, True, 5.0)
             for n in chosen for precision in (FLOAT32, TF32)]
 
 
@@ -130,7 +131,7 @@ def _kernels(small: bool) -> list[Case]:
 def _kernel(title: str, kind: str, args: dict[str, Any], precision: str) -> Case:
     args = args | {"half": True} if precision == HALF else args
     return Case(title, precision, "kernels",
-                {"kind": kind, "args": args, "threads": 1, "quiet": True})
+                {"kind": kind, "args": args, "threads": core_count(), "quiet": True})
 
 
 def _shrunk(value: Any) -> Any:

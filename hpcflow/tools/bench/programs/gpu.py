@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import sys
 
 from hpcflow.runtime.executor import device, gpus
@@ -38,8 +37,6 @@ def open_case(hf, case, options):
 
 def _use(hf, options):
     hf.config.flags.tf32 = options["tf32"]
-    if not os.environ.get("HPCFLOW_CUDNN"):
-        hf.config.flags.cudnn = "1"
     folder = options["stand_in"]
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)
