@@ -45,7 +45,7 @@ class RandomLines:
 
     def _op(self) -> None:
         kinds: list[Callable[[], Any]] = [self._unary, self._binary, self._binary, self._binary,
-                                          self._choice, self._reduction, self._rows]
+                                          self._choice, self._reduction, self._rows, self._parts]
         made = kinds[self.random.integers(len(kinds))]()
         if made is None:
             return
@@ -87,6 +87,24 @@ class RandomLines:
         axis = [None, 0, x.shape.ndims - 1][self.random.integers(3)]
         function = [hf.reduce_mean, hf.reduce_max, hf.reduce_min][self.random.integers(3)]
         return function(x, axis, keepdims=bool(self.random.integers(2)))
+
+    def _parts(self) -> Any:
+        """Several arrays put together, or the parts of what was so."""
+        x, y = self._pick(), self._pick()
+        if x.shape.as_list() != y.shape.as_list() or not x.shape.ndims:
+            return None
+        axis = int(self.random.integers(x.shape.ndims))
+        if x.shape[axis].value is None:
+            return None
+        if self.random.random() < 0.5:
+            whole = hf.concat([x, hf.tanh(y), x * y], axis)
+            self.wanted.append(whole)
+            first, second, third = hf.split(hf.tanh(whole), 3, axis)
+        else:
+            whole = hf.stack([x, hf.tanh(y), x * y], axis)
+            self.wanted.append(whole)
+            first, second, third = hf.unstack(hf.sigmoid(whole), axis=axis)
+        return first * second + third
 
     def _rows(self) -> Any:
         x = self._pick()

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from hpcflow.compiler.device.groups import Built, Dims, LabelCheck
+from hpcflow.compiler.device.groups import Built, LabelCheck
 from hpcflow.compiler.device.updates import BuiltUpdate
+from hpcflow.compiler.device.views import Dims
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.nn.classification import label_error

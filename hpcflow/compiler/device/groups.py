@@ -8,22 +8,23 @@ shape falls into rows and columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hpcflow.compiler.device import recipes
 from hpcflow.compiler.device.tracing import UntraceableError
+from hpcflow.compiler.device.views import Dims, View, is_joining, joined
+from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.compiler.regions.lower import Line
 from hpcflow.kernels.registry import SYNC, is_own
 from hpcflow.loops.form import DENSE, ONE, PER_COLUMN, PER_ROW, Builder, Map, Program
 from hpcflow.loops.meanings import FLOATS, INTEGERS
 
-Dims = tuple[int | None, ...]
-
-FULL, ROW, COLUMN, SINGLE = "full", "row", "column", "single"
+# JOINED is what is stored in parts, and read by no other line of the program.
+FULL, ROW, COLUMN, SINGLE, JOINED = "full", "row", "column", "single", "joined"
 _MAPS = {FULL: DENSE, ROW: PER_ROW, COLUMN: PER_COLUMN, SINGLE: ONE}
 _TYPES = FLOATS | INTEGERS | {"bool"}
 
@@ -90,9 +91,11 @@ class Built(NamedTuple):
 
 
 class Group:
-    """Lines that make one program; see the module."""
+    """Lines that make one program; see the module. `views` are names that are parts of others."""
 
-    def __init__(self) -> None:
+    def __init__(self, views: Mapping[str, View] | None = None) -> None:
+        self.views = views or {}
+        self.viewed: dict[str, View] = {}  # the inputs that are read where they lie in others
         self.lines: list[Line] = []
         self.shape: Dims = ()
         self.split: int | None = None
@@ -103,11 +106,12 @@ class Group:
     def add(self, line: Line) -> bool:
         """Take `line`, if it fits."""
         kept = (self.shape, self.split, dict(self.spaces), set(self.final), self.has_rows,
-                self.has_columns)
+                self.has_columns, dict(self.viewed))
         if may_join(line) and self._take(line) and not (self.has_rows and self.has_columns):
             self.lines.append(line)
             return True
-        (self.shape, self.split, self.spaces, self.final, self.has_rows, self.has_columns) = kept
+        (self.shape, self.split, self.spaces, self.final, self.has_rows, self.has_columns,
+         self.viewed) = kept
         return False
 
     def _take(self, line: Line) -> bool:
@@ -116,6 +120,8 @@ class Group:
             return self._take_row_op(line, recipes.ROW_OPS[node.type])
         if node.type in recipes.REDUCTIONS:
             return self._take_reduction(line)
+        if is_joining(line):
+            return self._take_joining(line)
         return self._take_elementwise(line)
 
     def _fits_split(self, split: int | None) -> bool:
@@ -171,10 +177,32 @@ class Group:
             return False
         own = self.spaces.get(name)
         if space == FULL:
+            if found.space == FULL and own is None:
+                self._view(name)
             return own in (None, found.space) and self._fits_split(found.split)
         if own is not None:
             return own == space and found.space in (FULL, SINGLE) or own == found.space == SINGLE
         return found.space in (FULL, SINGLE)
+
+    def _view(self, name: str) -> None:
+        """Read an input where it lies in another, if the program has the rows for that."""
+        view = self.views.get(name)
+        if view is not None and self._fits_split(view.split):
+            self.viewed[name] = view
+
+    def _take_joining(self, line: Line) -> bool:
+        found = joined(line.node, self.shape) if self.lines else None
+        if found is None or not self._fits_split(found.split):
+            return False
+        names = line.arguments[: found.parts]
+        if not any(n in self.spaces for n in names) or any(
+                n in self.final or self.spaces.get(n, FULL) != FULL for n in names):
+            return False
+        for name in names:
+            if name not in self.spaces:
+                self._view(name)
+        self.spaces[line.targets[0]] = JOINED
+        return True
 
     def _take_row_op(self, line: Line, op: recipes.RowRecipe) -> bool:
         node = line.node
@@ -189,6 +217,8 @@ class Group:
                 return False
             if wanted == ROW and (name in self.spaces or constant_value((other, at)) is not None):
                 return False  # labels are checked, so they are an array
+            if wanted == FULL and name not in self.spaces:
+                self._view(name)
         self.has_rows = True
         for i, target in enumerate(line.targets):
             self.spaces[target] = ROW if i in op.row_outputs else FULL
@@ -210,6 +240,8 @@ class Group:
         reduced = dims[split:] if by_row else dims[:split]
         if None in reduced or not self._fits_split(split):
             return False
+        if name not in self.spaces:
+            self._view(name)
         self.has_rows, self.has_columns = self.has_rows or by_row, self.has_columns or not by_row
         space = ROW if by_row else COLUMN if split < rank else SINGLE
         self._make(line, space, not by_row)
@@ -234,19 +266,26 @@ def may_join(line: Line) -> bool:
     if b is None or b.kernel is None or b.function is None or b.kernel.mode != SYNC:
         return False
     node, kernel = line.node, b.kernel
+    if is_joining(line):
+        return is_own(kernel) and not kernel.host_outputs and _are_plain(node)
     if not is_own(kernel) or kernel.host_outputs or 0 in kernel.host_inputs or (
             len(line.arguments) != len(node.inputs)):
         return False
-    every = [s.dtypes[i] for s, i in node.inputs] + list(node.dtypes)
-    dims = [s.dims[i] for s, i in node.inputs] + list(node.dims)
-    if any(d._is_ref_dtype for d in node.dtypes) or any(
-            d.base_dtype.name not in _TYPES for d in every) or not all(map(_is_known, dims)):
+    if not _are_plain(node):
         return False
     if node.type in recipes.ROW_OPS:
         return True
     if node.type in recipes.REDUCTIONS:
         return recipes.reduces(node)
     return kernel.elementwise and not kernel.host_inputs and _is_traceable(line)
+
+
+def _are_plain(node: Node) -> bool:
+    """True if all that a node reads and makes has a dtype of programs, and dims that are known."""
+    every = [s.dtypes[i] for s, i in node.inputs] + list(node.dtypes)
+    dims = [s.dims[i] for s, i in node.inputs] + list(node.dims)
+    return not any(d._is_ref_dtype for d in node.dtypes) and all(
+        d.base_dtype.name in _TYPES for d in every) and all(map(_is_known, dims))
 
 
 def _is_known(dims: Dims | None) -> bool:
@@ -276,6 +315,7 @@ class _Writer:
         self.values: dict[str, int] = {}
         self.arrays: dict[str, int] = {}
         self.inputs: list[Input] = []
+        self.joined: dict[str, list[tuple[Map, int]]] = {}
         self.checks: list[LabelCheck] = []
         self.wrong: list[int] = []  # of each check
 
@@ -283,14 +323,15 @@ class _Writer:
         """See `Group.build`."""
         dims: dict[str, tuple[Dims, str]] = {}
         for line in self.group.lines:
-            made = self._line(line)
-            for i, (target, value) in enumerate(zip(line.targets, made)):
-                self.values[target] = value
+            self.values.update(zip(line.targets, self._line(line)))
+            for i, target in enumerate(line.targets):
                 dims[target] = (line.node.dims[i], line.node.dtypes[i].base_dtype.name)
         found = [Output(n, *dims[n]) for n in outputs]
         for output in found:
-            self.builder.store(self.builder.array(output.dtype),
-                               _MAPS[self.group.spaces[output.name]], self.values[output.name])
+            array = self.builder.array(output.dtype)
+            for where, value in self.joined.get(output.name) or [
+                    (_MAPS[self.group.spaces[output.name]], self.values[output.name])]:
+                self.builder.store(array, where, value)
         for value in self.wrong:
             self.builder.store(self.builder.array("bool"), PER_ROW, value)
         return Built(self.builder.program(), self.inputs, found, self.group.shape, self.split,
@@ -311,6 +352,12 @@ class _Writer:
             reduced = self.group.shape[split:] if by_row else self.group.shape[:split]
             return [recipes.reduction(b, node, value, math.prod(reduced), by_row)]  # type: ignore[arg-type]
         space = self.group.spaces[line.targets[0]]
+        if space == JOINED:
+            parts = joined(node, self.group.shape)
+            assert parts is not None
+            values = [self._operand(line, i, FULL) for i in range(parts.parts)]
+            self.joined[line.targets[0]] = list(zip(parts.maps, values))
+            return []
         given = []
         for i, (source, index) in enumerate(node.inputs):
             found = place(source.dims[index], node.dims[0])
@@ -335,13 +382,13 @@ class _Writer:
         number = uniform(constant_value((source, port)))
         if number is not None:
             return self.builder.constant(number, dtype)
+        where, view = _MAPS[space], self.group.viewed.get(name)
+        if view is not None and space == FULL:
+            name, dims, where = view.source, view.dims, view.map
         if name not in self.arrays:
             self.arrays[name] = self.builder.array(dtype)
             self.inputs.append(Input(name, dims))
-        return self.builder.load(self.arrays[name], self._map(space))
-
-    def _map(self, space: str) -> Map:
-        return _MAPS[space]
+        return self.builder.load(self.arrays[name], where)
 
 
 def uniform(value: Any) -> float | int | bool | None:

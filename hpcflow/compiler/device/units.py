@@ -8,6 +8,7 @@ joins the groups that make its inputs, if nothing on the way between them is lef
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from hpcflow.compiler.device.calls import ProgramCall, UpdateCall, entered
 from hpcflow.compiler.device.groups import Group, may_join
 from hpcflow.compiler.device.tracing import UntraceableError
 from hpcflow.compiler.device.updates import BuiltUpdate, built_update
+from hpcflow.compiler.device.views import all_views
 from hpcflow.compiler.ir.step_graph import ref_inputs
 from hpcflow.compiler.regions.lower import (
     FUSED,
@@ -69,8 +71,12 @@ class _Segment:
         self.lines = lines
         self.uses = uses
         self.needs = _needs(lines)
+        self.views = all_views(lines)
+        self.view_lines = {name: line for line in lines for name in line.targets
+                           if name in self.views}
         self.units: list[_Unit] = []  # of each line
         self.open_updates: _Unit | None = None
+        self.inlined: set[str] = set()  # views that some program reads in their sources
 
     def fused(self) -> list[Line]:
         """The lines in their new order, with launches."""
@@ -80,7 +86,27 @@ class _Segment:
         result: list[Line] = []
         for unit in self._in_order():
             result += self._written(unit)
-        return result
+        return self._without_views(result)
+
+    def _without_views(self, lines: list[Line]) -> list[Line]:
+        """The lines without those that make views which only programs and their own lines read."""
+        read: Counter[str] = Counter()
+        alone: list[bool] = []
+        depth = 0
+        for line in lines:
+            depth -= line.function == FUSED_END
+            alone.append(not depth)
+            if not depth:
+                read.update(line.arguments)
+            depth += line.function == FUSED
+        here = Counter(n for line in self.lines for n in line.arguments)
+
+        def is_needless(line: Line) -> bool:
+            return any(n in self.inlined for n in line.targets) and not any(
+                read[n] or self.uses.get(n, 0) > here[n] for n in line.targets)
+
+        return [line for line, by_itself in zip(lines, alone)
+                if not (by_itself and line.function != FUSED_END and is_needless(line))]
 
     # ------------------------------------------------------------ joining
 
@@ -91,7 +117,7 @@ class _Segment:
             if update is not None and self._supports(update.program):
                 self._place_update(position, update)
                 return
-        group = Group()
+        group = Group(self.views)
         if not may_join(line) or not group.add(line):
             return
         self.units[position].group = group
@@ -102,7 +128,7 @@ class _Segment:
             members = sorted([*other.members, *mine.members])
             if len(members) > tuning.CUDA_MOST_LINES or self._is_cyclic(members):
                 continue
-            joined = Group()
+            joined = Group(self.views)
             if all(joined.add(self.lines[m]) for m in members):
                 self._join(_Unit(members, joined))
 
@@ -197,7 +223,10 @@ class _Segment:
             return lines
         if not built.inputs or not self._supports(built.program) or _is_plain(lines, built.program):
             return lines
-        return self._around(lines, ProgramCall(self.device, built),
+        viewed = [n for n in unit.group.viewed if n in self.view_lines]
+        self.inlined.update(viewed)
+        before = list(dict.fromkeys(self.view_lines[n] for n in viewed))
+        return self._around([*before, *lines], ProgramCall(self.device, built),
                             [i.name for i in built.inputs], list(made))
 
     def _around(self, lines: list[Line], call: Any, inputs: list[str],

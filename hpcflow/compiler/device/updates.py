@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.compiler.device.groups import Dims, uniform
+from hpcflow.compiler.device.groups import uniform
 from hpcflow.compiler.device.tracing import Traced, Tracer, UntraceableError
+from hpcflow.compiler.device.views import Dims
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.compiler.regions.lower import Line
 from hpcflow.kernels.registry import KernelNode, is_own
