@@ -131,6 +131,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CUDNN", str, "",
          "1 uses the cuDNN library on GPUs, a path that one; not set, none"),
+    Flag("HPCFLOW_CUDA_GRAPHS", _parse_bool, False,
+         "1 records the kernels of a region on a GPU, and launches them as one from then on"),
     Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),
     Flag("HPCFLOW_PREEMPTION", _parse_bool, True,
          "0: monitored sessions and supervisors do not save and end at SIGTERM, SIGUSR1 or a file"),

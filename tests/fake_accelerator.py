@@ -15,7 +15,7 @@ import functools
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,11 +98,13 @@ class FakeArray:
 
     def __init__(self, device: FakeDevice, data: np.ndarray, base: FakeArray | None = None) -> None:
         self._device = device
+        self._own = 0
         self._data = data
         self._ticket = device.stream.launch()
         self.base = base if data.base is not None else None
-        self._own = data.nbytes if data.base is None else 0
-        device.count(self._own)
+        if data.base is None:
+            device.count(data.nbytes)
+            self._own = data.nbytes
 
     def __del__(self) -> None:
         self._device.count(-self._own)
@@ -130,12 +132,18 @@ class FakeArray:
     def __len__(self) -> int:
         return len(self._data)
 
+    @property
+    def data(self) -> Any:
+        """Where it is in the device's memory."""
+        return self._device.pointer(self)
+
     def _set_part(self, name: str, value: Any) -> None:
-        setattr(self._data, name, self._device.unwrap(value))
+        given = self._device.unwrap(value)
+        self._device.run(lambda: setattr(self._data, name, given), (), self._data)
         self._ticket = self._device.stream.launch()
 
     def _read(self) -> np.ndarray:
-        self._device.syncs += 1
+        self._device.waits()
         self._device.stream.wait(self._ticket)
         return self._data
 
@@ -165,7 +173,8 @@ class FakeArray:
     def __setitem__(self, key: Any, value: Any) -> None:
         device = self._device
         device.rules.writes(self, key, value)
-        self._data[device.rules.key(self, key)] = device.unwrap(value)
+        place, given = device.rules.key(self, key), device.unwrap(value)
+        device.run(lambda: self._data.__setitem__(place, given), (), self._data)
         device.launches += 1
         self._ticket = device.stream.launch()
 
@@ -196,12 +205,19 @@ def _operator(name: str) -> Callable:
 
     def apply(self: FakeArray, *others: Any) -> Any:
         device = self._device
-        result = getattr(np.ndarray, name)(self._data, *map(device.unwrap, others))
+        operands = (*others, self) if swapped else (self, *others)
+        given = [*map(device.unwrap, (self, *others))]
+
+        def compute() -> Any:
+            result = getattr(np.ndarray, name)(*given)
+            return result if result is NotImplemented else device.rules.called(
+                function, operands, {}, result)
+
+        result = device.run(compute, given)
         if result is NotImplemented:
             return result
-        operands = (*others, self) if swapped else (self, *others)
         device.launches += 1
-        return device.wrap(device.rules.called(function, operands, {}, result), None)
+        return device.wrap(result, None)
 
     return apply
 
@@ -211,7 +227,8 @@ def _in_place(name: str) -> Callable:
 
     def apply(self: FakeArray, other: Any) -> FakeArray:
         device = self._device
-        getattr(np.ndarray, name)(self._data, device.unwrap(other))
+        given = device.unwrap(other)
+        device.run(lambda: getattr(np.ndarray, name)(self._data, given), (), self._data)
         device.rules.called(function, (self, other), {"out": self}, self._data)
         device.launches += 1
         self._ticket = device.stream.launch()
@@ -279,6 +296,11 @@ class FakeModule:
 _WAITING = frozenset({"nonzero", "flatnonzero", "argwhere", "unique", "bincount", "compress"})
 
 
+# Functions and methods that change their first argument.
+_WRITING = frozenset({"copyto", "put", "putmask", "place", "fill", "sort", "fill_diagonal",
+                      "partition"})
+
+
 class FakeFunction:
     """One of NumPy's functions, or a method of `owner`; a ufunc also has ``at``, ``reduce``, ..."""
 
@@ -298,11 +320,20 @@ class FakeFunction:
         named = {k: device.unwrap(v) for k, v in keywords.items()}
         if owner is None:
             device.rules.given(path, given, named)
-        result = self._function(*given, **named)
-        if owner is None:
-            result = device.rules.called(path, arguments, keywords, result)
+
+        def compute() -> Any:
+            result = self._function(*given, **named)
+            return device.rules.called(path, arguments, keywords, result) if owner is None else (
+                result)
+
+        written = named.get("out")
+        if path in _WRITING or path.endswith(".at"):
+            written = given[0] if owner is None else owner._data
+        result = device.run(compute, [*given, *named.values()]
+                            + ([] if owner is None else [owner._data]), written)
         device.launches += 1
-        device.syncs += path in _WAITING
+        if path in _WAITING:
+            device.waits()
         if isinstance(out, FakeArray):
             out._ticket = device.stream.launch()
             return out
@@ -370,6 +401,19 @@ class FakeDevice(Device):
         self.stream.wait()
 
     # ------------------------------------------------------------ inside the device
+
+    def run(self, compute: Callable[[], Any], given: Sequence[Any] = (),
+            written: np.ndarray | None = None) -> Any:
+        """``compute()``, some work of the device on the memory `given`, which changes `written`."""
+        return compute()
+
+    def waits(self) -> None:
+        """The host has to wait for the device."""
+        self.syncs += 1
+
+    def pointer(self, array: FakeArray) -> Any:
+        """Where an array is."""
+        raise AttributeError("arrays of this device have no addresses")
 
     def function(self, function: Callable, owner: FakeArray | None = None,
                  path: str = "") -> FakeFunction:

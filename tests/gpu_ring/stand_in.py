@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from fake_accelerator import FakeArray, FakeDevice
+from fake_accelerator import FakeArray
 from gpu_ring.cupy_rules import CupyRules, NotInCupyError, loop_of
+from gpu_ring.fake_cuda import Hardware
 
 from hpcflow.kernels.math import bessel_functions, error_functions, gamma_functions, inverse_errors
+from hpcflow.runtime.executor.device import CupyDevice
+from hpcflow.runtime.executor.gpu.transfers import Transfers, transfers_of
 
 # CuPy's special functions, by what computes the same here.
 _SPECIAL: dict[str, Callable] = {
@@ -22,27 +26,49 @@ _SPECIAL: dict[str, Callable] = {
 }  # fmt: skip
 
 
-class StandIn(FakeDevice):
-    """A device of type GPU that has what CuPy has, and nothing else."""
+class StandInGpu(Hardware):
+    """A GPU that has what CuPy has, and nothing else."""
 
-    type = "GPU"
-    priority = 100
     rules = CupyRules()
+
+
+@functools.cache
+def hardware(number: int) -> StandInGpu:
+    """GPU `number` of the machine."""
+    return StandInGpu(number)
+
+
+class StandIn(CupyDevice):
+    """A device of type GPU on such a GPU: the library's own, with another array module."""
+
+    def _open(self, number: int) -> Transfers:
+        self.gpu = hardware(number)
+        return transfers_of(self.gpu.xp, number)
+
+    launches = property(lambda self: self.gpu.launches)
+    syncs = property(lambda self: self.gpu.syncs)
+    moved_in = property(lambda self: self.gpu.moved_in)
+    moved_out = property(lambda self: self.gpu.moved_out)
 
     def special(self, name: str) -> Callable[..., Any]:
         """``cupyx.scipy.special.NAME`` on arrays of this device, in the types of its loops."""
         import cupyx.scipy.special
 
-        ufunc = getattr(cupyx.scipy.special, name)
+        ufunc, gpu = getattr(cupyx.scipy.special, name), self.gpu
 
         def run(*values: FakeArray) -> FakeArray:
             outputs = loop_of(ufunc, values)
             if outputs is None:
                 raise NotInCupyError(f"cupyx.scipy.special.{name} has no loop for "
                                      f"({', '.join(str(v.dtype) for v in values)})")
-            with np.errstate(all="ignore"):
-                found = _SPECIAL[name](*(v._data.astype(np.float64) for v in values))
-                self.launches += 1
-                return self.wrap(np.asarray(found).astype(outputs[0]), None)
+            given = [*map(gpu.unwrap, values)]
+
+            def compute() -> np.ndarray:
+                with np.errstate(all="ignore"):
+                    found = _SPECIAL[name](*(g.astype(np.float64) for g in given))
+                return np.asarray(found).astype(outputs[0])
+
+            gpu.launches += 1
+            return gpu.wrap(gpu.run(compute, given), None)
 
         return run

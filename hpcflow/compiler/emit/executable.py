@@ -34,6 +34,7 @@ from hpcflow.compiler.emit.items import (
     Layout,
     Part,
 )
+from hpcflow.compiler.emit.recordable import parts_of
 from hpcflow.compiler.emit.superblocks import START, Piece, make_pieces
 from hpcflow.compiler.ir.checks import check_items
 from hpcflow.compiler.ir.explain import node_error
@@ -51,7 +52,7 @@ from hpcflow.compiler.ir.step_graph import (
 )
 from hpcflow.compiler.ir.withdrawable import acts_on_queues
 from hpcflow.compiler.regions.bind import Binder
-from hpcflow.compiler.regions.host_values import predicates
+from hpcflow.compiler.regions.host_values import fetched, predicates
 from hpcflow.compiler.regions.lower import Bound, input_refs
 from hpcflow.compiler.regions.structure import Unstructured
 from hpcflow.errors import InvalidArgumentError
@@ -86,8 +87,13 @@ class Executable:
         self._fetch_count = fetch_count  # of the whole step; operations run where they are
         self.resources_version = context.resources.version if context is not None else 0
 
+        # The values that are brought to the host when the step ends.
+        only_fetched = fetched(nodes)
+        later = {name for name, device in devices.items() if device.fetches_later}
+        self.brings = any(n.inputs[0][0].device in later for n in only_fetched)
+
         def binder() -> Binder:
-            return Binder(devices, context, places_of(nodes), predicates(nodes))
+            return Binder(devices, context, places_of(nodes), predicates(nodes), only_fetched)
 
         try:
             self._build(nodes, binder(), compiled)
@@ -200,7 +206,7 @@ class Executable:
         if kind == CALL:
             region = codegen.generate(group, binder.known, wanted.get(id(group), []))
             item = Item(index, CALL, nodes, region.inputs, region.outputs)
-            item.region, item.function = region, region.function
+            item.region, item.function = region, self._on_device(region, group, binder)
             if config.flags.print_source:
                 print(f"# {self.task} item {index}\n{region.source}", file=sys.stderr)
         else:
@@ -209,6 +215,17 @@ class Executable:
             self.feeds[nodes[0].attrs["index"]] = item
         self.items.append(item)
         return item
+
+    def _on_device(self, region: codegen.RegionFunction, group: list[Bound],
+                   binder: Binder) -> Callable:
+        """The function of a region, as the device runs it that all of its nodes are on."""
+        device = binder.devices[group[0].node.device]
+        if not device.has_own_memory:
+            return region.function
+        parts = parts_of(group, binder.known, (device.to_host,))
+        if not parts.obstacle and (region.needs_step or region.has_loops):
+            parts = parts._replace(obstacle="it has a loop, or needs the running step")
+        return device.region(region.function, parts)
 
     def _primitive(self, index: int, kind: int, group: list[Bound], binder: Binder) -> Item:
         b = group[0]

@@ -1,0 +1,84 @@
+"""recordable: what a device has to know of a region to record its kernels and launch them as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from hpcflow.compiler.ir.step_graph import Node, Port, ref_inputs
+from hpcflow.compiler.regions.lower import Bound
+from hpcflow.host.tuning import compiler as tuning
+from hpcflow.kernels.registry import EVERY, SYNC
+
+# Op types that take the handle of a variable and only read it.
+_READING = frozenset({"ReadVariableOp", "VarIsInitializedOp", "VariableShape", "ResourceGather",
+                      "ResourceGatherNd", "IsVariableInitialized"})
+
+
+class Parts(NamedTuple):
+    """A region as a device sees it.
+
+    Attributes:
+        name: of its first op, and how many there are.
+        obstacle: why its kernels cannot be recorded; empty if they can, as far as is known.
+        states: the variables that it reads or writes.
+        written: those that it writes.
+        is_long: it has several kernels, so that it pays to launch them as one.
+    """
+
+    name: str
+    obstacle: str = ""
+    states: tuple[Any, ...] = ()
+    written: tuple[Any, ...] = ()
+    is_long: bool = True
+
+
+def parts_of(group: list[Bound], known: Mapping[Port, Any], host_moves: Iterable[Any]) -> Parts:
+    """The parts of a region; `host_moves` are the functions that bring values to the host."""
+    states: dict[int, Any] = {}
+    written: dict[int, Any] = {}
+    for b in group:
+        refs = ref_inputs(b.node)
+        for i, (source, index) in enumerate(b.node.inputs):
+            state = known.get((source, index))
+            if not _is_variable(state):
+                continue
+            states[id(state)] = state
+            if (i < len(refs) and refs[i]) or (
+                    source.dtypes[index].name == "resource" and b.node.type not in _READING):
+                written[id(state)] = state
+    moves = tuple(host_moves)
+    obstacle = next((f"op '{b.node.name}' of type {b.node.type} {why}" for b in group
+                     if (why := _obstacle(b, known, moves))), "")
+    first = group[0].node.name
+    more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+    return Parts(f"'{first}'{more}", obstacle, tuple(states.values()), tuple(written.values()),
+                 sum(b.kernel is not None for b in group) >= tuning.RECORDED_FEWEST)
+
+
+def _is_variable(state: Any) -> bool:
+    return hasattr(state, "exclusive")
+
+
+def _obstacle(b: Bound, known: Mapping[Port, Any], host_moves: tuple[Any, ...]) -> str:
+    """Why the kernel of a node may be given something else, or do something else, in each step."""
+    kernel, node = b.kernel, b.node
+    if b.is_constant or b.function is None:
+        return ""
+    if kernel is None:
+        return "moves values between devices"
+    if kernel.mode != SYNC:
+        return "needs the running step"
+    if kernel.host_outputs == EVERY:
+        return "computes on the host"
+    if any(move in host_moves for move in b.moves):
+        return "reads a value on the host"
+    if any(move is not None and port not in known for move, port in zip(b.moves, node.inputs)):
+        return "is given a value of the host"
+    if node.op_def.is_stateful and not _has_variable(node, known):
+        return "keeps state on the host"
+    return ""
+
+
+def _has_variable(node: Node, known: Mapping[Port, Any]) -> bool:
+    return any(_is_variable(known.get(port)) for port in node.inputs)
