@@ -107,7 +107,8 @@ class FakeArray:
             self._own = data.nbytes
 
     def __del__(self) -> None:
-        self._device.count(-self._own)
+        if self._own:
+            self._device.released(self)
 
     shape = property(lambda self: self._data.shape)
     dtype = property(lambda self: self._data.dtype)
@@ -368,6 +369,10 @@ class FakeDevice(Device):
         """So many more bytes are in use, or less."""
         self.in_use += nbytes
         self.most_in_use = max(self.most_in_use, self.in_use)
+
+    def released(self, array: FakeArray) -> None:
+        """The memory of an array is free again."""
+        self.count(-array._own)
 
     def to_device(self, value: Any) -> Any:
         if isinstance(value, FakeArray):

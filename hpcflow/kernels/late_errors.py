@@ -91,6 +91,11 @@ def enter_by(xp: Any, number: int,
     _entering[xp, number] = entered
 
 
+def _entered(home: tuple[Any, int], function: Callable[..., Any]) -> Callable[..., Any]:
+    entered = _entering.get(home)
+    return function if entered is None else entered(function)
+
+
 def _home(check: Check) -> tuple[Any, int]:
     return check.xp, int(getattr(getattr(check.flag, "device", None), "id", 0))
 
@@ -98,10 +103,9 @@ def _home(check: Check) -> tuple[Any, int]:
 def raise_any() -> None:
     """Read all flags and raise the first error; do not ask the device if there are none."""
     for home in dict.fromkeys(map(_home, list(_pending))):
-        entered = _entering.get(home, lambda function: function)
-        checks, flags = entered(taken)(*home)
+        checks, flags = _entered(home, taken)(*home)
         if checks:
-            raise_first(checks, entered(home[0].asnumpy)(flags))
+            raise_first(checks, _entered(home, home[0].asnumpy)(flags))
 
 
 def taken(xp: Any, number: int = 0) -> tuple[list[Check], Any]:
@@ -114,7 +118,7 @@ def raise_first(checks: list[Check], flags: Any) -> None:
     """Raise the error of the first of `checks` whose flag, on the host, is true."""
     for check, is_wrong in zip(checks, np.atleast_1d(flags)):
         if is_wrong:
-            raise check.fail()
+            raise _entered(_home(check), check.fail)()
 
 
 def read(xp: Any, value: Any, to_host: Callable[[Any], Any], number: int = 0) -> Any:

@@ -355,6 +355,10 @@ class CudaModule(FakeModule):
             return made
         return super().asarray(value, dtype)
 
+    def empty(self, shape: Any, dtype: Any = float) -> FakeArray:
+        """Memory alone: no kernel fills it."""
+        return FakeArray(self._device, np.empty(shape, dtype))
+
     def get_default_memory_pool(self) -> Pool:
         return self.cuda.pool
 
@@ -435,8 +439,15 @@ class Hardware(FakeDevice):
             self._check(value._ticket, stream)
             if address in self.copied:
                 self._check(self.copied[address][1], stream)
-            self._read[address] = (stream, stream.count + 1)
+            if stream.recording is None:
+                self._read[address] = (stream, stream.count + 1)
         return found
+
+    def released(self, array: FakeArray) -> None:
+        super().released(array)
+        address = array._data.ctypes.data
+        for known in (self.copied, self._read, self.tickets):
+            known.pop(address, None)  # type: ignore[attr-defined]
 
     def pointer(self, array: FakeArray) -> Pointer:
         found = Pointer(array._data)
