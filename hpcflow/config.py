@@ -133,6 +133,8 @@ FLAGS: tuple[Flag, ...] = (
          "1 uses the cuDNN library on GPUs, a path that one; not set, none"),
     Flag("HPCFLOW_CUDA_GRAPHS", _parse_bool, False,
          "1 records the kernels of a region on a GPU, and launches them as one from then on"),
+    Flag("HPCFLOW_TF32", _parse_bool, False,
+         "1: products and convolutions of float32 on GPUs round their factors to TF32"),
     Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),
     Flag("HPCFLOW_PREEMPTION", _parse_bool, True,
          "0: monitored sessions and supervisors do not save and end at SIGTERM, SIGUSR1 or a file"),
@@ -177,6 +179,7 @@ class Flags:
     health_timeout: float
     onednn: str
     cudnn: str
+    tf32: bool
     check_stages: bool
     preemption: bool
     preemption_file: str

@@ -64,6 +64,7 @@ metrics: graph ops.* nn
 layers: graph ops.* nn framework
 data: graph ops.* framework
 kernels: host
+kernels.cublas: kernels
 kernels.common: host loops resources kernels
 kernels.compiled: host loops kernels kernels.*
 kernels.random: host loops kernels kernels.*
@@ -126,7 +127,8 @@ OWNERS = {
     "h5py": ["storage"],
     "numba": ["loops"],
     "llvmlite": ["loops"],
-    "ctypes": ["host", "loops", "comm", "tools", "kernels.onednn", "kernels.cudnn"],
+    "ctypes": ["host", "loops", "comm", "tools", "kernels.onednn", "kernels.cudnn",
+               "kernels.cublas"],
 }
 #: What `import hpcflow` must not load: slow, large, or not installed everywhere.
 HEAVY = ["mpi4py", "h5py", "numba", "tensorboard", "google.protobuf", "cupy", "scipy", "PIL"]

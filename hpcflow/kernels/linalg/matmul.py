@@ -10,6 +10,7 @@ import numpy as np
 from hpcflow.errors import FailedPreconditionError
 from hpcflow.host import blas
 from hpcflow.kernels.compiled import small_products
+from hpcflow.kernels.cublas import products
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.widening import NARROW
 
@@ -26,12 +27,28 @@ def _mismatch(a: Any, b: Any, flip_a: bool, flip_b: bool) -> Exception:
 @kernel("MatMul", fresh=True, accepts_out=True, types={"T": [*_BLAS, "int16", "int32", "int64"]})
 def _matmul(node: KernelNode) -> Any:
     """Transposed factors are views: BLAS takes them as they are."""
+    if node.xp is not np:
+        return _on_device(node)
     flip_a, flip_b = node.attr("transpose_a"), node.attr("transpose_b")
-    dot = blas.dot if node.xp is np else node.xp.matmul
     static = node.static_dims(0) is not None and node.static_dims(1) is not None
     if static and not flip_a and not flip_b:
-        return dot  # nothing to adapt, and the shapes were checked when the op was made
-    return _general_matmul(dot, flip_a, flip_b)
+        return blas.dot  # nothing to adapt, and the shapes were checked when the op was made
+    return _general_matmul(blas.dot, flip_a, flip_b)
+
+
+def _on_device(node: KernelNode) -> Callable:
+    flip_a, flip_b = bool(node.attr("transpose_a")), bool(node.attr("transpose_b"))
+    product = products.of(node.xp)
+
+    def run(a: Any, b: Any, out: Any = None) -> Any:
+        if a.ndim != 2 or b.ndim != 2:
+            raise invalid(f"the factors must be matrices: {shown(a)} x {shown(b)}")
+        try:
+            return product(a, b, flip_a=flip_a, flip_b=flip_b, out=out)
+        except ValueError:
+            raise _mismatch(a, b, flip_a, flip_b) from None
+
+    return run
 
 
 def _general_matmul(dot: Callable, flip_a: bool, flip_b: bool) -> Callable:
@@ -49,7 +66,9 @@ def _general_matmul(dot: Callable, flip_a: bool, flip_b: bool) -> Callable:
 @kernel("MatMul", fresh=True, accepts_out=True, types={"T": ["float16"]})
 def _matmul_half(node: KernelNode) -> Any:
     """Computed in float32: NumPy's own product of halves is slow and rounds every sum."""
-    product = _general_matmul(node.xp.matmul, node.attr("transpose_a"), node.attr("transpose_b"))
+    if node.xp is not np:
+        return _on_device(node)
+    product = _general_matmul(blas.dot, node.attr("transpose_a"), node.attr("transpose_b"))
 
     def run(a: Any, b: Any, out: Any = None) -> Any:
         wide = product(a.astype(np.float32), b.astype(np.float32))
@@ -61,10 +80,17 @@ def _matmul_half(node: KernelNode) -> Any:
     return run
 
 
+@kernel("MatMul", device="GPU", fresh=True, accepts_out=True, types={"T": ["bfloat16"]})
+def _matmul_bfloat16(node: KernelNode) -> Any:
+    """The factors stay what they are; sums are in float32."""
+    return _on_device(node)
+
+
 @kernel("SparseMatMul", fresh=True)
 def _sparse_matmul(node: KernelNode) -> Any:
     """The hints of sparsity are not used: a dense product is as fast unless nearly all is zero."""
-    product = _general_matmul(node.xp.matmul, node.attr("transpose_a"), node.attr("transpose_b"))
+    product = _on_device(node) if node.xp is not np else _general_matmul(
+        blas.dot, node.attr("transpose_a"), node.attr("transpose_b"))
 
     def run(a: Any, b: Any) -> Any:
         return product(a.astype(np.float32, copy=False), b.astype(np.float32, copy=False))
@@ -79,9 +105,11 @@ def _adjoint(x: Any, is_complex: bool) -> Any:
 @kernel("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", fresh=True)
 def _batch_matmul(node: KernelNode) -> Any:
     """The first of the types has equal batch dimensions, the others broadcast them."""
+    if node.xp is not np:
+        return _batches_on_device(node)
     adj_x, adj_y = bool(node.attr("adj_x")), bool(node.attr("adj_y"))
     is_complex, broadcasts = node.output_dtypes[0].is_complex, node.op_type != "BatchMatMul"
-    matmul, dtype, is_host = node.xp.matmul, node.np_dtype(), node.xp is np
+    dtype = node.np_dtype()
     within = np.dtype(np.float32) if node.output_dtypes[0] in NARROW else dtype
 
     def run(x: Any, y: Any) -> Any:
@@ -90,14 +118,31 @@ def _batch_matmul(node: KernelNode) -> Any:
         a, b = x.astype(within, copy=False), y.astype(within, copy=False)
 
         def compute() -> Any:
-            return matmul(_adjoint(a, is_complex) if adj_x else a,
-                          _adjoint(b, is_complex) if adj_y else b)
+            return np.matmul(_adjoint(a, is_complex) if adj_x else a,
+                             _adjoint(b, is_complex) if adj_y else b)
 
         try:
-            z = small_products.multiply(a, b, adj_x, adj_y, compute) if is_host else compute()
+            z = small_products.multiply(a, b, adj_x, adj_y, compute)
         except ValueError:
             raise _mismatch(x, y, adj_x, adj_y) from None
         return z.astype(dtype, copy=False)
+
+    return run
+
+
+def _batches_on_device(node: KernelNode) -> Callable:
+    adj_x, adj_y = bool(node.attr("adj_x")), bool(node.attr("adj_y"))
+    is_complex, broadcasts = node.output_dtypes[0].is_complex, node.op_type != "BatchMatMul"
+    product = products.of(node.xp)
+
+    def run(x: Any, y: Any) -> Any:
+        if min(x.ndim, y.ndim) < 2 or not broadcasts and x.shape[:-2] != y.shape[:-2]:
+            raise invalid(f"batch dimensions differ: {shown(x)} x {shown(y)}")
+        try:
+            return product(x.conj() if adj_x and is_complex else x,
+                           y.conj() if adj_y and is_complex else y, flip_a=adj_x, flip_b=adj_y)
+        except ValueError:
+            raise _mismatch(x, y, adj_x, adj_y) from None
 
     return run
 

@@ -82,8 +82,11 @@ def _l2_loss(node: KernelNode) -> Any:
     if dtype.kind == "c":
         return lambda t: (t * t).sum() * half
 
+    if xp is not np:
+        return lambda t: xp.square(t).sum() * half
+
     def run(t: Any) -> Any:
         flat = t.reshape(-1)
-        return dtype.type(flat.dot(flat)) * half if xp is np else flat.dot(flat) * half
+        return dtype.type(flat.dot(flat)) * half
 
     return run

@@ -34,8 +34,10 @@ class _Rows:
 
     def sums(self, x: Any) -> Any:
         """The sum of each row, as a vector: small ones as a product with ones, by BLAS, whose own
-        threads would be in the way of large ones."""
-        if self.xp is np and (x.size > tuning.CLASS_FEW or x.shape[1] >= tuning.CLASS_LONG):
+        threads would be in the way of large ones. CUDA graphs take none of CuPy's products."""
+        if self.xp is not np:
+            return x.sum(1)
+        if x.size > tuning.CLASS_FEW or x.shape[1] >= tuning.CLASS_LONG:
             return np.add.reduce(x, 1)
         ones = self._ones
         if ones.shape[0] != x.shape[1]:

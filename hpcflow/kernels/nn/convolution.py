@@ -22,6 +22,7 @@ from hpcflow.kernels.common.windows import (
     restored,
     window_of,
 )
+from hpcflow.kernels.cublas import products
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _TYPES = {"T": ("float16", "float32", "float64", "int32")}
@@ -83,10 +84,10 @@ def convolve(xp: Any, x: Any, w: Any, over: Sequence[Span]) -> Any:
     weights = matrix(w)
     y = xp.empty((x.shape[0], *(s.out for s in over), w.shape[-1]), x.dtype)
     if is_pointwise(over):
-        xp.matmul(matrix(x), weights, out=matrix(y))
+        products.of(xp)(matrix(x), weights, out=matrix(y))
         return y
     for part in blocks(x.shape[0], _bytes_per_image(x, over)):
-        xp.matmul(columns(xp, x[part], over), weights, out=matrix(y[part]))
+        products.of(xp)(columns(xp, x[part], over), weights, out=matrix(y[part]))
     return y
 
 
@@ -98,10 +99,10 @@ def input_gradient(xp: Any, w: Any, dy: Any, over: Sequence[Span], groups: int =
     space, out, window = zip(*((s.size, s.out, s.window) for s in over), strict=True)
     weights = matrix(w).T
     if is_pointwise(over):
-        return (matrix(dy) @ weights).reshape(dy.shape[0], *space, w.shape[-2])
+        return products.of(xp)(matrix(dy), weights).reshape(dy.shape[0], *space, w.shape[-2])
     dx = xp.zeros((dy.shape[0], *space, w.shape[-2]), dy.dtype)
     for part in blocks(dy.shape[0], _bytes_per_image(dx, over)):
-        values = matrix(dy[part]) @ weights
+        values = products.of(xp)(matrix(dy[part]), weights)
         fold(dx[part], values.reshape(dx[part].shape[0], *out, *window, w.shape[-2]), over)
     return dx
 
@@ -114,10 +115,10 @@ def filter_gradient(xp: Any, x: Any, w_dims: Sequence[int], dy: Any, over: Seque
         parts = zip(_split(x, groups), _split(dy, groups), strict=True)
         return xp.concatenate([filter_gradient(xp, a, dims, b, over) for a, b in parts], axis=-1)
     if is_pointwise(over):
-        return (matrix(x).T @ matrix(dy)).reshape(w_dims)
+        return products.of(xp)(matrix(x), matrix(dy), flip_a=True).reshape(w_dims)
     dw = xp.zeros((math.prod(w_dims[:-1]), w_dims[-1]), x.dtype)
     for part in blocks(x.shape[0], _bytes_per_image(x, over)):
-        dw += columns(xp, x[part], over).T @ matrix(dy[part])
+        dw += products.of(xp)(columns(xp, x[part], over), matrix(dy[part]), flip_a=True)
     return dw.reshape(w_dims)
 
 

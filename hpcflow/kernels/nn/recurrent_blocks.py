@@ -14,6 +14,7 @@ import numpy as np
 from hpcflow.host import blas
 from hpcflow.kernels.common.quantized_numbers import number
 from hpcflow.kernels.common.windows import check_rank
+from hpcflow.kernels.cublas import products
 from hpcflow.kernels.nn.lstm_steps import IFZO, IZFO, LSTMStep, Peepholes
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
@@ -23,7 +24,7 @@ Multiply = Callable[[Any, Any, Any, bool], None]
 
 def plain_multiply(xp: Any) -> Multiply:
     """The function of an array module."""
-    dot = blas.dot if xp is np else xp.matmul
+    dot = blas.dot if xp is np else products.of(xp)
 
     def multiply(a: Any, b: Any, out: Any, keep: bool) -> None:
         if keep:
