@@ -222,7 +222,7 @@ class Executable:
         device = binder.devices[group[0].node.device]
         if not device.has_own_memory:
             return region.function
-        parts = parts_of(group, binder.known, (device.to_host,))
+        parts = parts_of(group, binder.known, region.inputs, device.to_device)
         if not parts.obstacle and (region.needs_step or region.has_loops):
             parts = parts._replace(obstacle="it has a loop, or needs the running step")
         return device.region(region.function, parts)

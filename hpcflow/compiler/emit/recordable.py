@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpcflow.compiler.ir.step_graph import Node, Port, ref_inputs
@@ -23,6 +23,7 @@ class Parts(NamedTuple):
         obstacle: why its kernels cannot be recorded; empty if they can, as far as is known.
         states: the variables that it reads or writes.
         written: those that it writes.
+        uploads: positions of the inputs that may be in host memory, and are moved to the device.
         is_long: it has several kernels, so that it pays to launch them as one.
     """
 
@@ -30,11 +31,14 @@ class Parts(NamedTuple):
     obstacle: str = ""
     states: tuple[Any, ...] = ()
     written: tuple[Any, ...] = ()
+    uploads: frozenset[int] = frozenset()
     is_long: bool = True
 
 
-def parts_of(group: list[Bound], known: Mapping[Port, Any], host_moves: Iterable[Any]) -> Parts:
-    """The parts of a region; `host_moves` are the functions that bring values to the host."""
+def parts_of(group: list[Bound], known: Mapping[Port, Any], inputs: Sequence[Port],
+             to_device: Any) -> Parts:
+    """The parts of a region with these `inputs`; `to_device` is the function that brings values of
+    the host to its device."""
     states: dict[int, Any] = {}
     written: dict[int, Any] = {}
     for b in group:
@@ -47,20 +51,32 @@ def parts_of(group: list[Bound], known: Mapping[Port, Any], host_moves: Iterable
             if (i < len(refs) and refs[i]) or (
                     source.dtypes[index].name == "resource" and b.node.type not in _READING):
                 written[id(state)] = state
-    moves = tuple(host_moves)
+    uploads = _uploads(group, inputs, to_device)
     obstacle = next((f"op '{b.node.name}' of type {b.node.type} {why}" for b in group
-                     if (why := _obstacle(b, known, moves))), "")
+                     if (why := _obstacle(b, known, uploads))), "")
     first = group[0].node.name
     more = f" and {len(group) - 1} more" if len(group) > 1 else ""
     return Parts(f"'{first}'{more}", obstacle, tuple(states.values()), tuple(written.values()),
+                 frozenset(i for i, port in enumerate(inputs) if port in uploads),
                  sum(b.kernel is not None for b in group) >= tuning.RECORDED_FEWEST)
+
+
+def _uploads(group: list[Bound], inputs: Sequence[Port], to_device: Any) -> set[Port]:
+    """The inputs that all readers in the region want on the device."""
+    from_outside, found, on_host = set(inputs), set(), set()
+    for b in group:
+        for i, port in enumerate(b.node.inputs):
+            if port in from_outside:
+                moved = i < len(b.moves) and b.moves[i] == to_device
+                (found if moved else on_host).add(port)
+    return found - on_host
 
 
 def _is_variable(state: Any) -> bool:
     return hasattr(state, "exclusive")
 
 
-def _obstacle(b: Bound, known: Mapping[Port, Any], host_moves: tuple[Any, ...]) -> str:
+def _obstacle(b: Bound, known: Mapping[Port, Any], uploads: set[Port]) -> str:
     """Why the kernel of a node may be given something else, or do something else, in each step."""
     kernel, node = b.kernel, b.node
     if b.is_constant or b.function is None:
@@ -71,10 +87,12 @@ def _obstacle(b: Bound, known: Mapping[Port, Any], host_moves: tuple[Any, ...]) 
         return "needs the running step"
     if kernel.host_outputs == EVERY:
         return "computes on the host"
-    if any(move in host_moves for move in b.moves):
-        return "reads a value on the host"
-    if any(move is not None and port not in known for move, port in zip(b.moves, node.inputs)):
-        return "is given a value of the host"
+    for i, port in enumerate(node.inputs):
+        if i in kernel.host_inputs and port not in known:
+            return "reads a value on the host"
+        if i < len(b.moves) and b.moves[i] is not None and port not in known and (
+                port not in uploads):
+            return "is given a value of the host"
     if node.op_def.is_stateful and not _has_variable(node, known):
         return "keeps state on the host"
     return ""

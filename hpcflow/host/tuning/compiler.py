@@ -50,7 +50,7 @@ FEW_PARALLEL_ITERATIONS = 4
 
 # ---- compiler.emit.recordable
 #: Ops of a region from which on it pays to launch their kernels as one.
-RECORDED_FEWEST = 4
+RECORDED_FEWEST = 8
 
 # ---- compiler.emit.writer
 #: Between two looks at whether a running loop has to stop, about: nobody notices so short a wait.

@@ -176,7 +176,7 @@ class CupyDevice(Device):
         where that is asked for and possible."""
         run = self._explaining(function)
         if config.flags.cuda_graphs and parts.is_long:
-            run = RecordedRegion(run, parts, self.streams)
+            run = RecordedRegion(run, parts, self.streams, self.transfers.upload)
             self.recorded.append(run)
         return self.streams.entered(run)
 

@@ -38,8 +38,10 @@ class Recorded(NamedTuple):
 class RecordedRegion:
     """The function of a region, which launches the graph of its kernels once there is one."""
 
-    def __init__(self, function: Callable[..., Any], parts: Parts, streams: Streams) -> None:
+    def __init__(self, function: Callable[..., Any], parts: Parts, streams: Streams,
+                 upload: Callable[[Any], Any]) -> None:
         self._function = function
+        self._upload = upload
         self._parts = parts
         self._streams = streams
         self._lock = threading.RLock()
@@ -53,6 +55,8 @@ class RecordedRegion:
         """Run the region; as its function does."""
         if self.obstacle:
             return self._function(step, *inputs)
+        if self._parts.uploads:
+            inputs = self._uploaded(inputs)
         key = tuple([(v.shape, v.dtype) for v in inputs])
         with self._lock:
             known = self._graphs.get(key)
@@ -63,6 +67,14 @@ class RecordedRegion:
                 return self._function(step, *inputs)
             self._graphs.pop(key, None)
             return self._record(key, step, inputs)
+
+    def _uploaded(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """`inputs` with those on the device that all ops of the region want there."""
+        array, found = self._streams.xp.ndarray, list(inputs)
+        for i in self._parts.uploads:
+            if not isinstance(found[i], array):
+                found[i] = self._upload(found[i])
+        return tuple(found)
 
     def describe(self) -> str:
         """One line for people: how often it was launched as one, or why not."""
