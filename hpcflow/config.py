@@ -179,6 +179,7 @@ class Flags:
     health_timeout: float
     onednn: str
     cudnn: str
+    cuda_graphs: bool
     tf32: bool
     check_stages: bool
     preemption: bool

@@ -139,8 +139,8 @@ class FakeArray:
         return self._device.pointer(self)
 
     def _set_part(self, name: str, value: Any) -> None:
-        given = self._device.unwrap(value)
-        self._device.run(lambda: setattr(self._data, name, given), (), self._data)
+        given, data = self._device.unwrap(value), self._data
+        self._device.run(lambda: setattr(data, name, given), (), data)
         self._ticket = self._device.stream.launch()
 
     def _read(self) -> np.ndarray:
@@ -169,13 +169,14 @@ class FakeArray:
         return self._read().__index__()
 
     def __getitem__(self, key: Any) -> FakeArray:
-        return self._device.wrap(self._data[self._device.rules.key(self, key)], self)
+        place, data = self._device.rules.key(self, key), self._data
+        return self._device.wrap(self._device.run(lambda: data[place], (data,)), self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         device = self._device
         device.rules.writes(self, key, value)
-        place, given = device.rules.key(self, key), device.unwrap(value)
-        device.run(lambda: self._data.__setitem__(place, given), (), self._data)
+        place, given, data = device.rules.key(self, key), device.unwrap(value), self._data
+        device.run(lambda: data.__setitem__(place, given), (), data)
         device.launches += 1
         self._ticket = device.stream.launch()
 
@@ -209,12 +210,11 @@ def _operator(name: str) -> Callable:
         operands = (*others, self) if swapped else (self, *others)
         given = [*map(device.unwrap, (self, *others))]
 
-        def compute() -> Any:
-            result = getattr(np.ndarray, name)(*given)
+        def finish(result: Any) -> Any:
             return result if result is NotImplemented else device.rules.called(
                 function, operands, {}, result)
 
-        result = device.run(compute, given)
+        result = device.run(lambda: getattr(np.ndarray, name)(*given), given, finish=finish)
         if result is NotImplemented:
             return result
         device.launches += 1
@@ -228,8 +228,8 @@ def _in_place(name: str) -> Callable:
 
     def apply(self: FakeArray, other: Any) -> FakeArray:
         device = self._device
-        given = device.unwrap(other)
-        device.run(lambda: getattr(np.ndarray, name)(self._data, given), (), self._data)
+        given, data = device.unwrap(other), self._data
+        device.run(lambda: getattr(np.ndarray, name)(data, given), (), data)
         device.rules.called(function, (self, other), {"out": self}, self._data)
         device.launches += 1
         self._ticket = device.stream.launch()
@@ -314,6 +314,7 @@ class FakeFunction:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         device, owner, path = self._device, self._owner, self._path
+        device.starting(path)
         out = keywords.get("out")
         if owner is not None:
             device.rules.method(path, owner, arguments, keywords)
@@ -322,19 +323,19 @@ class FakeFunction:
         if owner is None:
             device.rules.given(path, given, named)
 
-        def compute() -> Any:
-            result = self._function(*given, **named)
+        def finish(result: Any) -> Any:
             return device.rules.called(path, arguments, keywords, result) if owner is None else (
                 result)
 
+        function = self._function
         written = named.get("out")
         nin = getattr(self._function, "nin", len(given))
         if len(given) > nin:  # a ufunc's outputs by position
             written = given[nin]
         if path in _WRITING or path.endswith(".at"):
             written = given[0] if owner is None else owner._data
-        result = device.run(compute, [*given, *named.values()]
-                            + ([] if owner is None else [owner._data]), written)
+        result = device.run(lambda: function(*given, **named), [*given, *named.values()]
+                            + ([] if owner is None else [owner._data]), written, finish)
         device.launches += 1
         if path in _WAITING:
             device.waits()
@@ -411,9 +412,14 @@ class FakeDevice(Device):
     # ------------------------------------------------------------ inside the device
 
     def run(self, compute: Callable[[], Any], given: Sequence[Any] = (),
-            written: np.ndarray | None = None) -> Any:
-        """``compute()``, some work of the device on the memory `given`, which changes `written`."""
-        return compute()
+            written: np.ndarray | None = None,
+            finish: Callable[[Any], Any] = lambda result: result) -> Any:
+        """``finish(compute())``, some work of the device on the memory `given`, which changes
+        `written`."""
+        return finish(compute())
+
+    def starting(self, path: str) -> None:
+        """The function or method `path` of the array library is about to be called."""
 
     def waits(self) -> None:
         """The host has to wait for the device."""

@@ -1,4 +1,4 @@
-"""recordable: what a device has to know of a region to record its kernels and launch them as one."""
+"""recordable: what a device has to know of a region to launch its kernels as one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def parts_of(group: list[Bound], known: Mapping[Port, Any], inputs: Sequence[Por
 
 def _uploads(group: list[Bound], inputs: Sequence[Port], to_device: Any) -> set[Port]:
     """The inputs that all readers in the region want on the device."""
-    from_outside, found, on_host = set(inputs), set(), set()
+    from_outside = set(inputs)
+    found: set[Port] = set()
+    on_host: set[Port] = set()
     for b in group:
         for i, port in enumerate(b.node.inputs):
             if port in from_outside:

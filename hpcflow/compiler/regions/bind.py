@@ -161,6 +161,8 @@ class Binder:
         on_host = host_kernel(node, [self._likely_side(*p) for p in node.inputs]) if (
             device.has_own_memory) else None
         kernel = on_host or kernel
+        if device.has_own_memory and config.flags.cuda_graphs:  # variables stay where they are
+            kernel = kernel._replace(takes_over=None)
         function = instantiate(node, kernel, device.on_host if on_host else device, self.context,
                                constants)
         if kernel.mode == RESOURCE:

@@ -86,7 +86,8 @@ def _run_inside(options: argparse.Namespace) -> int:
     """In a process of its own: one stage, or one worker's part of it."""
     stage, share, shares = options.inside.split(":")
     asked = Asked(Results(options.output), options.repo.resolve(),
-                  tuple(n for n in options.names.split(",") if n), int(share), int(shares))
+                  tuple(n for n in options.names.split(",") if n), int(share), int(shares),
+                  options.stand_in)
     if options.stand_in:
         _stand_in(asked.repo)
     try:

@@ -18,6 +18,7 @@ import numpy as np
 
 from hpcflow.tools import facts as doctor
 from hpcflow.tools.gpu_check.results import Results
+from hpcflow.tools.gpu_check.streams import streams
 
 
 class Asked(NamedTuple):
@@ -27,6 +28,7 @@ class Asked(NamedTuple):
         repo: the project's folder, which has the tests and the examples.
         names: only these op types or models; all if empty.
         share, shares: of the cases those of this worker.
+        stand_in: it is a rehearsal without a GPU.
     """
 
     results: Results
@@ -34,6 +36,7 @@ class Asked(NamedTuple):
     names: tuple[str, ...] = ()
     share: int = 0
     shares: int = 1
+    stand_in: bool = False
 
     def wants(self, name: str) -> bool:
         """True if `name` is to be checked."""
@@ -260,6 +263,7 @@ def _ranks(mpirun: str, folder: Path, program: list[str], env: dict[str, str]) -
 # In this order, with limits in seconds, together within ten minutes: what is cheap and decisive
 # comes first.
 STAGES: dict[str, tuple[Callable[[Asked], None], float]] = {
-    "facts": (facts, 30), "smoke": (smoke, 50), "micro": (micro, 40), "cases": (cases, 160),
-    "cudnn": (cudnn, 80), "models": (models, 90), "torch": (torch, 60), "mpi": (mpi, 50),
+    "facts": (facts, 30), "smoke": (smoke, 50), "streams": (streams, 60), "micro": (micro, 40),
+    "cases": (cases, 110), "cudnn": (cudnn, 70), "models": (models, 90), "torch": (torch, 60),
+    "mpi": (mpi, 50),
 }

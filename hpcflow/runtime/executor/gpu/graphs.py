@@ -141,11 +141,11 @@ class RecordedRegion:
             try:
                 with cuda.using_allocator(pool.malloc):
                     outputs = self._own(self._function(step, *buffers), places)
-            finally:
-                graph = streams.recording.end_capture()
-        except Exception as e:  # noqa: BLE001  (each part of CUDA has a class of errors of its own)
-            self.obstacle = str(e) if isinstance(e, NotRecordableError) else (
-                f"{type(e).__name__}: {e}")
+            except Exception as e:  # noqa: BLE001  (every part of CUDA has errors of its own)
+                self.obstacle = _words(e)
+            graph = streams.recording.end_capture()
+        except Exception as e:  # noqa: BLE001
+            self.obstacle = self.obstacle or _words(e)
         finally:
             streams.recorded_by = 0
             streams.compute.use()
@@ -179,6 +179,11 @@ class RecordedRegion:
     def _copied(self, values: Sequence[Any]) -> tuple[Any, ...]:
         array = self._streams.xp.ndarray
         return tuple([v.copy() if isinstance(v, array) else v for v in values])
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, NotRecordableError) else (
+        f"{type(error).__name__}: {error}")
 
 
 def _place(state: Any) -> Place:

@@ -9,7 +9,7 @@ A GPU has one stream for kernels (*compute*) and one for large copies in each di
 - The copy streams touch only buffers that somebody holds until an event says that the copy is
   complete; before they write to a buffer they wait for the event of its last use.
 
-The streams are *blocking* ones: what a program gives to CUDA's default stream by itself, is in
+The others are *blocking* streams: what a program gives to CUDA's default stream by itself, is in
 order with them.
 """
 
@@ -42,8 +42,8 @@ class Streams:
             self.up = cuda.Stream()
             self.down = cuda.Stream()
             # What is launched here is recorded in a graph, by one thread at a time; other threads
-            # go on with the compute stream.
-            self.recording = cuda.Stream()
+            # go on with the compute stream, and programs with CUDA's default stream.
+            self.recording = cuda.Stream(non_blocking=True)
         self.recorded_by = 0  # that thread, 0 for none
 
     def refuse(self, what: str) -> None:
