@@ -56,6 +56,15 @@ VIEWS = {
 }  # fmt: skip
 
 
+def test_factors_that_are_broadcast(cublas: FakeCublas | None) -> None:
+    device = _device()
+    numbers = np.arange(24, dtype="f").reshape(4, 1, 2, 3)
+    seen = device.xp.broadcast_to(device.to_device(numbers), (4, 5, 2, 3))
+    b = np.arange(60, dtype="f").reshape(4, 5, 3, 1)
+    found = device.to_host(products.of(device.xp)(seen, device.to_device(b)))
+    np.testing.assert_array_equal(found, numbers @ b)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_factors_of_any_layout(dtype: str, cublas: FakeCublas | None) -> None:
     device = _device()

@@ -10,9 +10,7 @@ import functools
 from ctypes import POINTER, byref, c_double, c_float, c_int, c_longlong, c_size_t, c_void_p
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from hpcflow import config
+from hpcflow import config, dtypes
 
 _NAMES = ("libcublas.so.13", "libcublas.so.12")
 _P = c_void_p
@@ -44,7 +42,7 @@ def _precision(code: int, compute: int, fast: int, kind: Any, parts: int = 1) ->
 
 
 _FLOAT32, _TF32, _FLOAT64 = 68, 77, 70
-PRECISIONS = {
+_BY_NAME = {
     "float16": _precision(2, _FLOAT32, _FLOAT32, c_float),
     "bfloat16": _precision(14, _FLOAT32, _FLOAT32, c_float),
     "float32": _precision(0, _FLOAT32, _TF32, c_float),
@@ -52,6 +50,8 @@ PRECISIONS = {
     "complex64": _precision(4, _FLOAT32, _TF32, c_float, 2),
     "complex128": _precision(5, _FLOAT64, _FLOAT64, c_double, 2),
 }
+#: The types that cuBLAS multiplies.
+PRECISIONS = {getattr(dtypes, name).np: precision for name, precision in _BY_NAME.items()}
 
 
 class CublasError(RuntimeError):
@@ -81,7 +81,8 @@ class Library:
     be captured into a CUDA graph.
     """
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: Any, cuda: Any) -> None:
+        self._cuda = cuda  # cupy.cuda
         self._functions = {}
         for name, types in SIGNATURES.items():
             function = getattr(handle, f"cublas{name}")
@@ -99,7 +100,7 @@ class Library:
         The rows of `c` lie together. cuBLAS has its matrices in columns: it computes the
         transposed product of the factors in the other order.
         """
-        kind = PRECISIONS[c.dtype.name]
+        kind = PRECISIONS[c.dtype]
         code, compute = kind.code, kind.fast if config.flags.tf32 else kind.compute
         if count == 1:
             status = self._gemm(
@@ -122,19 +123,15 @@ class Library:
 
     def _handle(self) -> int:
         """The handle of the current stream of the current GPU."""
-        import cupy
-
-        place = cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr
+        place = self._cuda.runtime.getDevice(), self._cuda.get_current_stream().ptr
         found = self._handles.get(place)
         return self._made(place) if found is None else found
 
     def _made(self, place: tuple[int, int]) -> int:
-        import cupy
-
         made = c_void_p()
         self._call("Create_v2", byref(made))
         self._call("SetStream_v2", made, place[1])
-        workspace = cupy.cuda.MemoryPool().malloc(_WORKSPACE)
+        workspace = self._cuda.MemoryPool().malloc(_WORKSPACE)
         self._workspaces.append(workspace)
         self._call("SetWorkspace_v2", made, workspace.ptr, _WORKSPACE)
         self._handles[place] = made.value or 0
@@ -144,17 +141,12 @@ class Library:
 @functools.cache
 def load() -> Library | None:
     """The library, loaded on first use; None where CuPy's cannot be found by its name."""
-    from cupy.cuda import device
+    from cupy import cuda
 
-    device.get_cublas_handle()  # CuPy knows where the library is, and loads it
+    cuda.device.get_cublas_handle()  # CuPy knows where the library is, and loads it
     for name in _NAMES:
         try:
-            return Library(ctypes.CDLL(name))
+            return Library(ctypes.CDLL(name), cuda)
         except (OSError, AttributeError):
             continue
     return None
-
-
-def is_known(dtype: np.dtype) -> bool:
-    """True for the types that cuBLAS multiplies."""
-    return dtype.name in PRECISIONS

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hpcflow.kernels.cublas import library
-from hpcflow.kernels.cublas.library import Matrices
+from hpcflow.kernels.cublas.library import PRECISIONS, Matrices
 
 
 class Product(Protocol):
@@ -49,19 +49,20 @@ def plain(matmul: Callable[..., Any]) -> Product:
 
 def by_library(xp: Any, lib: Any) -> Product:
     """The product by cuBLAS; of integers by the array module."""
-    simple = plain(xp.matmul)
+    simple, empty = plain(xp.matmul), xp.empty
 
     def product(a: Any, b: Any, *, flip_a: bool = False, flip_b: bool = False,
                 out: Any = None) -> Any:
-        if a.dtype != b.dtype or not library.is_known(a.dtype) or min(a.ndim, b.ndim) < 2:
+        shape, other, dtype = a.shape, b.shape, a.dtype
+        if dtype != b.dtype or dtype not in PRECISIONS or len(shape) < 2 or len(other) < 2:
             return simple(a, b, flip_a=flip_a, flip_b=flip_b, out=out)
-        m, k = a.shape[:-3:-1] if flip_a else a.shape[-2:]
-        inner, n = b.shape[:-3:-1] if flip_b else b.shape[-2:]
+        k, m = shape[-2:] if flip_a else shape[:-3:-1]
+        n, inner = other[-2:] if flip_b else other[:-3:-1]
         if k != inner:
             raise ValueError(f"inner dimensions differ: {k}, {inner}")
-        batch = _batch(a, b)
-        given = out if out is not None and out.flags.c_contiguous and out.dtype == a.dtype else None
-        c = xp.empty((*batch, m, n), a.dtype) if given is None else given
+        batch = () if len(shape) == len(other) == 2 else _batch(shape[:-2], other[:-2])
+        fits = out is not None and out.flags.c_contiguous and out.dtype == dtype
+        c = out if fits else empty((*batch, m, n), dtype)
         if c.size and not k:
             c.fill(0)
         elif c.size:
@@ -75,35 +76,27 @@ def by_library(xp: Any, lib: Any) -> Product:
     return product
 
 
-def _batch(a: Any, b: Any) -> tuple[int, ...]:
-    """The dimensions before the last two, those of one factor broadcast along the other's."""
-    one, other = a.shape[:-2], b.shape[:-2]
-    return one if one == other else _broadcast(one, other)
-
-
 @functools.lru_cache(maxsize=1024)
-def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def _batch(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions before the last two, those of one factor broadcast along the other's."""
     return np.broadcast_shapes(one, other)
 
 
 def _factor(xp: Any, x: Any, flip: bool, batch: tuple[int, ...]) -> Matrices:
     """`x` as cuBLAS takes it; a copy if neither its rows nor its columns lie together."""
-    outer = x.shape[:-2]
-    size = math.prod(outer)
-    if size not in (1, math.prod(batch)) or not _evenly_apart(x):
-        x = xp.ascontiguousarray(xp.broadcast_to(x, (*batch, *x.shape[-2:])))
-        size = math.prod(batch)
-    found = _together(x)
+    shape, strides, item = x.shape, x.strides, x.itemsize
+    step = _step(shape[:-2], strides[:-2], item, batch) if batch else 0
+    found = None if step is None else _together(shape[-2:], strides[-2:], item)
     if found is None:
-        x = xp.ascontiguousarray(x)
-        found = False, x.shape[-1]
-    step = 0 if size == 1 else _step(x)
-    return Matrices(x, found[0] != flip, found[1], step)
+        x = xp.ascontiguousarray(xp.broadcast_to(x, (*batch, *shape[-2:])))
+        return Matrices(x, flip, shape[-1], shape[-1] * shape[-2])
+    return Matrices(x, found[0] != flip, found[1], step or 0)
 
 
-def _together(x: Any) -> tuple[bool, int] | None:
+def _together(shape: tuple[int, ...], strides: tuple[int, ...],
+              item: int) -> tuple[bool, int] | None:
     """(columns lie together instead of rows, elements from one to the next); None if neither do."""
-    (rows, columns), (down, right), item = x.shape[-2:], x.strides[-2:], x.itemsize
+    (rows, columns), (down, right) = shape, strides
     if (right == item or columns == 1) and (rows == 1 or down >= columns * item
                                             and not down % item):
         return False, columns if rows == 1 else down // item
@@ -112,20 +105,18 @@ def _together(x: Any) -> tuple[bool, int] | None:
     return None
 
 
-def _evenly_apart(x: Any) -> bool:
-    """True if the matrices of a batch follow each other at one distance."""
-    outer, strides = x.shape[:-2], x.strides[:-2]
-    wanted = None
-    for size, stride in zip(reversed(outer), reversed(strides)):
-        if size == 1:
-            continue
-        if wanted is not None and stride != wanted or stride % x.itemsize or stride < 0:
-            return False
-        wanted = stride * size
-    return True
-
-
-def _step(x: Any) -> int:
-    """Elements from one matrix of a batch to the next."""
-    steps = [s for n, s in zip(x.shape[:-2], x.strides[:-2]) if n > 1]
-    return steps[-1] // x.itemsize if steps else 0
+def _step(shape: tuple[int, ...], strides: tuple[int, ...], item: int,
+          batch: tuple[int, ...]) -> int | None:
+    """Elements from one matrix of a batch to the next; None if they are not at one distance."""
+    size = math.prod(shape)
+    if size == 1:
+        return 0
+    if size != math.prod(batch):
+        return None
+    several = [(n, s) for n, s in zip(reversed(shape), reversed(strides)) if n > 1]
+    step = wanted = several[0][1]
+    for number, stride in several:
+        if stride % item or stride < 0 or stride != wanted:
+            return None
+        wanted = stride * number
+    return step // item
