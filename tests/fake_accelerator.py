@@ -81,7 +81,7 @@ class Rules:
     def method(self, name: str, array: FakeArray, arguments: tuple, keywords: dict) -> None:
         """Raise unless arrays of the library have the method with these arguments."""
 
-    def key(self, array: FakeArray, key: Any) -> Any:
+    def key(self, array: Place, key: Any) -> Any:
         """The unwrapped `key` as the library understands it."""
         return array._device.unwrap(key)
 
@@ -169,14 +169,14 @@ class FakeArray:
         return self._read().__index__()
 
     def __getitem__(self, key: Any) -> FakeArray:
-        place, data = self._device.rules.key(self, key), self._data
-        return self._device.wrap(self._device.run(lambda: data[place], (data,)), self)
+        device, data, place = self._device, self._data, Place(self, key)
+        return device.wrap(device.run(lambda: data[place.plain()], (data,)), self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         device = self._device
         device.rules.writes(self, key, value)
-        place, given, data = device.rules.key(self, key), device.unwrap(value), self._data
-        device.run(lambda: data.__setitem__(place, given), (), data)
+        place, given, data = Place(self, key), device.unwrap(value), self._data
+        device.run(lambda: data.__setitem__(place.plain(), given), (), data)
         device.launches += 1
         self._ticket = device.stream.launch()
 
@@ -188,6 +188,20 @@ class FakeArray:
         if not callable(method):
             raise AttributeError(f"FakeArray has no attribute '{name}'")
         return self._device.function(method, self, name)
+
+
+class Place:
+    """A key of an array, without the array itself: indices may be others when it is used."""
+
+    def __init__(self, array: FakeArray, key: Any) -> None:
+        self._device = array._device
+        self.shape = array.shape
+        self._key = key
+        self.plain()  # what is wrong with it is wrong now
+
+    def plain(self) -> Any:
+        """The key with the device's own memory in it."""
+        return self._device.rules.key(self, self._key)
 
 
 # Operator -> the function of the array library that it stands for.
@@ -320,21 +334,26 @@ class FakeFunction:
             device.rules.method(path, owner, arguments, keywords)
         given = [*map(device.unwrap, arguments)]
         named = {k: device.unwrap(v) for k, v in keywords.items()}
-        if owner is None:
-            device.rules.given(path, given, named)
 
         def finish(result: Any) -> Any:
             return device.rules.called(path, arguments, keywords, result) if owner is None else (
                 result)
 
         function = self._function
+
+        def compute() -> Any:
+            positional, by_name = given[:], {**named}
+            if owner is None:
+                device.rules.given(path, positional, by_name)
+            return function(*positional, **by_name)
+
         written = named.get("out")
         nin = getattr(self._function, "nin", len(given))
         if len(given) > nin:  # a ufunc's outputs by position
             written = given[nin]
         if path in _WRITING or path.endswith(".at"):
             written = given[0] if owner is None else owner._data
-        result = device.run(lambda: function(*given, **named), [*given, *named.values()]
+        result = device.run(compute, [*given, *named.values()]
                             + ([] if owner is None else [owner._data]), written, finish)
         device.launches += 1
         if path in _WAITING:

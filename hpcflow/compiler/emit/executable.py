@@ -34,7 +34,7 @@ from hpcflow.compiler.emit.items import (
     Layout,
     Part,
 )
-from hpcflow.compiler.emit.recordable import parts_of
+from hpcflow.compiler.emit.recordable import parts_of, split
 from hpcflow.compiler.emit.superblocks import START, Piece, make_pieces
 from hpcflow.compiler.ir.checks import check_items
 from hpcflow.compiler.ir.explain import node_error
@@ -156,6 +156,8 @@ class Executable:
             edge.close()
         _pass_on_controls(order, bound)
         groups = _groups(order, bound, compiled)
+        if compiled and config.flags.cuda_graphs:
+            groups = [part for group in groups for part in _recordable(group, binder)]
         wanted = _wanted_ports(groups, binder.known)
         calls = [g for g in groups if _kind_of(g[0]) != SOURCE]
         if len(calls) == 1:  # the region's outputs are then the results of the step
@@ -450,6 +452,15 @@ def _groups(order: list[Node], bound: dict[Node, Bound], compiled: bool) -> list
     leading = leading_to_others(order)
     return sorted(groups.values(), key=lambda group: (
         not is_early(group[0].node.type), not any(b.node in leading for b in group)))
+
+
+def _recordable(group: list[Bound], binder: Binder) -> list[list[Bound]]:
+    """A region on a device, without what can go before it and would keep it from being recorded."""
+    device = binder.devices[group[0].node.device]
+    if not device.has_own_memory or len(group) < tuning.RECORDED_FEWEST or (
+            _kind_of(group[0]) != CALL):
+        return [group]
+    return split(group, binder.known, device.to_device)
 
 
 def _wanted_ports(groups: list[list[Bound]], known: dict) -> dict[int, list[Port | None]]:

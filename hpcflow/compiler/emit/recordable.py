@@ -61,6 +61,34 @@ def parts_of(group: list[Bound], known: Mapping[Port, Any], inputs: Sequence[Por
                  sum(b.kernel is not None for b in group) >= tuning.RECORDED_FEWEST)
 
 
+def split(group: list[Bound], known: Mapping[Port, Any], to_device: Any) -> list[list[Bound]]:
+    """The region in two, where only ops stand in the way of recording it that wait for none of the
+    others: what draws random numbers or computes on the host runs first."""
+    if any(b.node.absorbed for b in group):
+        return [group]
+    first: set[Node] = set()
+    inside = {b.node for b in group}
+    for b in group:
+        waits = [*(s for s, _ in b.node.inputs), *b.node.controls]
+        if all(w in first for w in waits if w in inside) and _may_go_first(b, known):
+            first.add(b.node)
+    before = [b for b in group if b.node in first]
+    rest = [b for b in group if b.node not in first]
+    if not any(b.function is not None for b in before) or len(rest) < tuning.RECORDED_FEWEST:
+        return [group]
+    left = {b.node for b in rest}
+    inputs = [p for b in rest for p in b.node.inputs if p not in known and p[0] not in left]
+    uploads = _uploads(rest, inputs, to_device)
+    return [group] if any(_obstacle(b, known, uploads) for b in rest) else [before, rest]
+
+
+def _may_go_first(b: Bound, known: Mapping[Port, Any]) -> bool:
+    if _has_variable(b.node, known) or any(d._is_ref_dtype for d in b.node.dtypes):
+        return False
+    return b.function is None or b.kernel is not None and b.kernel.mode == SYNC and bool(
+        _obstacle(b, known, set(b.node.inputs)))
+
+
 def _uploads(group: list[Bound], inputs: Sequence[Port], to_device: Any) -> set[Port]:
     """The inputs that all readers in the region want on the device."""
     from_outside = set(inputs)
@@ -81,7 +109,7 @@ def _is_variable(state: Any) -> bool:
 def _obstacle(b: Bound, known: Mapping[Port, Any], uploads: set[Port]) -> str:
     """Why the kernel of a node may be given something else, or do something else, in each step."""
     kernel, node = b.kernel, b.node
-    if b.is_constant or b.function is None:
+    if b.is_constant or b.function is None or node.type == "Const":
         return ""
     if kernel is None:
         return "moves values between devices"
@@ -93,7 +121,7 @@ def _obstacle(b: Bound, known: Mapping[Port, Any], uploads: set[Port]) -> str:
         if i in kernel.host_inputs and port not in known:
             return "reads a value on the host"
         if i < len(b.moves) and b.moves[i] is not None and port not in known and (
-                port not in uploads):
+                port not in uploads) and port[0].type != "Const":
             return "is given a value of the host"
     if node.op_def.is_stateful and not _has_variable(node, known):
         return "keeps state on the host"

@@ -90,7 +90,8 @@ class RecordedRegion:
         elif self._records >= tuning.GRAPH_MOST:
             self.obstacle = (f"it would have been recorded more than {tuning.GRAPH_MOST} times: "
                              "its shapes change, or its variables move")
-        return not self.obstacle and all(s.exclusive() for s in self._parts.written)
+        return not self.obstacle and all(
+            s.initialized and s.exclusive() for s in self._parts.written)
 
     def _places(self) -> list[Place]:
         return [_place(state) for state in self._parts.states]
@@ -105,9 +106,7 @@ class RecordedRegion:
     def _record(self, key: tuple, step: Any, inputs: Sequence[Any]) -> Any:
         """Run the region in memory of a graph, then record the graph for the steps to come."""
         streams, cuda = self._streams, self._streams.xp.cuda
-        pool = cuda.MemoryPool()
-        places = self._places()
-        recording = streams.recording
+        pool, recording = cuda.MemoryPool(), streams.recording
         recording.wait_event(streams.event(streams.compute))
         recording.use()
         try:
@@ -119,19 +118,17 @@ class RecordedRegion:
             streams.compute.wait_event(streams.event(recording))
         results = self._copied(found)
         del found
-        if self._places() == places:  # otherwise it is too early
-            self._records += 1
-            recorded = self._recorded(step, buffers, pool, places)
-            if recorded is not None:
-                self._graphs[key] = recorded
+        self._records += 1
+        recorded = self._recorded(step, buffers, pool)
+        if recorded is not None:
+            self._graphs[key] = recorded
         return results
 
-    def _recorded(self, step: Any, buffers: list[Any], pool: Any,
-                  places: list[Place]) -> Recorded | None:
+    def _recorded(self, step: Any, buffers: list[Any], pool: Any) -> Recorded | None:
         """Record the region; None, and the obstacle is noted, if that does not go."""
         streams, cuda = self._streams, self._streams.xp.cuda
-        memory = [(s, s.value.data, s.value.shape, s.value.dtype) for s in self._parts.written]
-        noted = late_errors.count()
+        homes = [_Home(s) for s in self._parts.written if isinstance(s.value, streams.xp.ndarray)]
+        places, noted = self._places(), late_errors.count()
         outputs: tuple[Any, ...] = ()
         graph = None
         streams.recording.use()
@@ -141,6 +138,8 @@ class RecordedRegion:
             try:
                 with cuda.using_allocator(pool.malloc):
                     outputs = self._own(self._function(step, *buffers), places)
+                    for home in homes:
+                        home.bring_back(streams.xp)
             except Exception as e:  # noqa: BLE001  (every part of CUDA has errors of its own)
                 self.obstacle = _words(e)
             graph = streams.recording.end_capture()
@@ -151,11 +150,10 @@ class RecordedRegion:
             streams.compute.use()
         checks = late_errors.taken_from(noted)
         if not self.obstacle and self._places() != places:
-            self.obstacle = "a variable moves in every step"
-        if self.obstacle:
-            for state, place, shape, dtype in memory:
-                if _place(state) != (place.ptr, shape):  # nothing has been written there
-                    state.value = streams.xp.ndarray(shape, dtype, place)
+            self.obstacle = "a variable changes its shape"
+        if self.obstacle:  # nothing has been computed: the variables are what they were
+            for home in homes:
+                home.restore(streams.xp)
             return None
         return Recorded(graph, pool, buffers, outputs, checks, places)
 
@@ -179,6 +177,29 @@ class RecordedRegion:
     def _copied(self, values: Sequence[Any]) -> tuple[Any, ...]:
         array = self._streams.xp.ndarray
         return tuple([v.copy() if isinstance(v, array) else v for v in values])
+
+
+class _Home:
+    """The memory of a variable, to which a recorded step brings its new value."""
+
+    def __init__(self, state: Any) -> None:
+        # Not the array itself: one that somebody else refers to is not updated in place.
+        self._state = state
+        self._memory, self._shape, self._dtype = (
+            state.value.data, state.value.shape, state.value.dtype)
+
+    def restore(self, xp: Any) -> None:
+        """Let the variable be in its memory, whatever has been assigned to it since."""
+        if _place(self._state) != (self._memory.ptr, self._shape):
+            self._state.value = xp.ndarray(self._shape, self._dtype, self._memory)
+
+    def bring_back(self, xp: Any) -> None:
+        """Copy a value that replaced the variable's, because a reader was left, to its memory."""
+        found = self._state.value
+        if isinstance(found, xp.ndarray) and found.shape == self._shape and (
+                found.data.ptr != self._memory.ptr):
+            self.restore(xp)
+            xp.copyto(self._state.value, found)
 
 
 def _words(error: Exception) -> str:
