@@ -339,11 +339,12 @@ class FakeFunction:
             return device.rules.called(path, arguments, keywords, result) if owner is None else (
                 result)
 
-        function = self._function
+        # What is recorded must not hold the array: others update it in place as long as it is theirs.
+        function, is_method = self._function, owner is not None
 
         def compute() -> Any:
             positional, by_name = given[:], {**named}
-            if owner is None:
+            if not is_method:
                 device.rules.given(path, positional, by_name)
             return function(*positional, **by_name)
 

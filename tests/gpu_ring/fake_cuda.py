@@ -346,6 +346,7 @@ class ArrayType(type):
         buffer.memory = memptr  # type: ignore[attr-defined]
         made = FakeArray(cls.gpu, np.frombuffer(buffer, dtype).reshape(shape))
         made.base = None
+        made._ticket = cls.gpu.xp.cuda.null, 0  # nothing has been written to it
         return made
 
 
@@ -385,7 +386,8 @@ class _Launching:
         stream = self._gpu.xp.cuda.get_current_stream()
         if stream.is_null:
             raise RaceError("work for the default stream, which nothing waits for")
-        return stream.tick()
+        # What is recorded is not done yet, and will be in the order of the stream that launches it.
+        return stream.tick() if stream.recording is None else (self._gpu.xp.cuda.null, 0)
 
     def wait(self, ticket: Ticket | None = None) -> None:
         cuda = self._gpu.xp.cuda

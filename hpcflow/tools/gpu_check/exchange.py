@@ -1,4 +1,4 @@
-"""Two ranks that exchange a tensor between their GPUs: ``mpirun -n 2 python -m ...exchange N``.
+"""Two ranks that exchange a tensor between their GPUs: ``mpirun -n 2 python exchange.py N``.
 
 Each run sends N floats, computed on the GPU of rank 1, to the GPU of rank 0. Rank 0 prints the time
 and exits with 1 if the sum is wrong.
@@ -16,9 +16,7 @@ import hpcflow as hf
 
 def main(size: int) -> int:
     """Exchange `size` floats a number of times."""
-    from mpi4py import MPI
-
-    task = hf.mpi.task(comm=MPI.COMM_WORLD)
+    task = hf.mpi.task()
     server = hf.train.Server(task.cluster, task.job, task.index)
     failed = 0
     if task.index == 0:

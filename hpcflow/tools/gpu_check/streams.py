@@ -15,6 +15,7 @@ import numpy as np
 
 from hpcflow import config
 from hpcflow.tools import facts as doctor
+from hpcflow.tools.gpu_check import exchange
 
 if TYPE_CHECKING:
     import hpcflow as hf
@@ -158,8 +159,9 @@ def _overlap(size: int) -> Facts:
 @contextmanager
 def counted_waits(gpu: Any) -> Iterator[list[None]]:
     """Inside, a list that grows with every wait of the host for an event or a stream."""
-    streams, found = gpu.streams, []  # type: ignore[var-annotated]
-    kinds = [type(streams.event(streams.compute)), type(streams.compute).__mro__[-2]]
+    streams = gpu.streams
+    found: list[None] = []
+    kinds: list[Any] = [type(streams.event(streams.compute)), type(streams.compute).__mro__[-2]]
     kept = [kind.synchronize for kind in kinds]
 
     def counting(wait: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -293,8 +295,7 @@ def _two_ranks(size: int) -> Facts:
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(
-        [mpirun, "--oversubscribe", "-n", "2", sys.executable, "-m",
-         "hpcflow.tools.gpu_check.exchange", str(size)],
+        [mpirun, "--oversubscribe", "-n", "2", sys.executable, exchange.__file__, str(size)],
         capture_output=True, text=True, env=environment, timeout=25, check=False)
     said = (done.stdout + done.stderr)[-1500:]
     return {"said": said, "failed": said if done.returncode else None}
