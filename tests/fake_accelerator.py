@@ -339,7 +339,7 @@ class FakeFunction:
             return device.rules.called(path, arguments, keywords, result) if owner is None else (
                 result)
 
-        # What is recorded must not hold the array: others update it in place as long as it is theirs.
+        # What is recorded must not hold the array, or a variable is not updated in place any more.
         function, is_method = self._function, owner is not None
 
         def compute() -> Any:
