@@ -131,6 +131,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CUDNN", str, "",
          "path of the cuDNN library to use on GPUs; 0 none, 1 says so if none is found"),
+    Flag("HPCFLOW_CUDA_GRAPHS", _parse_bool, False,
+         "1 records the kernels of a region on a GPU, and launches them as one from then on"),
     Flag("HPCFLOW_TF32", _parse_bool, False,
          "1: products and convolutions of float32 on GPUs round their factors to TF32"),
     Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),
@@ -181,6 +183,7 @@ class Flags:
     health_timeout: float
     onednn: str
     cudnn: str
+    cuda_graphs: bool
     tf32: bool
     check_stages: bool
     preemption: bool

@@ -15,7 +15,7 @@ import functools
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ class Rules:
     def method(self, name: str, array: FakeArray, arguments: tuple, keywords: dict) -> None:
         """Raise unless arrays of the library have the method with these arguments."""
 
-    def key(self, array: FakeArray, key: Any) -> Any:
+    def key(self, array: Place, key: Any) -> Any:
         """The unwrapped `key` as the library understands it."""
         return array._device.unwrap(key)
 
@@ -98,14 +98,17 @@ class FakeArray:
 
     def __init__(self, device: FakeDevice, data: np.ndarray, base: FakeArray | None = None) -> None:
         self._device = device
+        self._own = 0
         self._data = data
         self._ticket = device.stream.launch()
         self.base = base if data.base is not None else None
-        self._own = data.nbytes if data.base is None else 0
-        device.count(self._own)
+        if data.base is None:
+            device.count(data.nbytes)
+            self._own = data.nbytes
 
     def __del__(self) -> None:
-        self._device.count(-self._own)
+        if self._own:
+            self._device.released(self)
 
     shape = property(lambda self: self._data.shape)
     dtype = property(lambda self: self._data.dtype)
@@ -130,12 +133,18 @@ class FakeArray:
     def __len__(self) -> int:
         return len(self._data)
 
+    @property
+    def data(self) -> Any:
+        """Where it is in the device's memory."""
+        return self._device.pointer(self)
+
     def _set_part(self, name: str, value: Any) -> None:
-        setattr(self._data, name, self._device.unwrap(value))
+        given, data = self._device.unwrap(value), self._data
+        self._device.run(lambda: setattr(data, name, given), (), data)
         self._ticket = self._device.stream.launch()
 
     def _read(self) -> np.ndarray:
-        self._device.syncs += 1
+        self._device.waits()
         self._device.stream.wait(self._ticket)
         return self._data
 
@@ -160,12 +169,14 @@ class FakeArray:
         return self._read().__index__()
 
     def __getitem__(self, key: Any) -> FakeArray:
-        return self._device.wrap(self._data[self._device.rules.key(self, key)], self)
+        device, data, place = self._device, self._data, Place(self, key)
+        return device.wrap(device.run(lambda: data[place.plain()], (data,)), self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         device = self._device
         device.rules.writes(self, key, value)
-        self._data[device.rules.key(self, key)] = device.unwrap(value)
+        place, given, data = Place(self, key), device.unwrap(value), self._data
+        device.run(lambda: data.__setitem__(place.plain(), given), (), data)
         device.launches += 1
         self._ticket = device.stream.launch()
 
@@ -177,6 +188,20 @@ class FakeArray:
         if not callable(method):
             raise AttributeError(f"FakeArray has no attribute '{name}'")
         return self._device.function(method, self, name)
+
+
+class Place:
+    """A key of an array, without the array itself: indices may be others when it is used."""
+
+    def __init__(self, array: FakeArray, key: Any) -> None:
+        self._device = array._device
+        self.shape = array.shape
+        self._key = key
+        self.plain()  # what is wrong with it is wrong now
+
+    def plain(self) -> Any:
+        """The key with the device's own memory in it."""
+        return self._device.rules.key(self, self._key)
 
 
 # Operator -> the function of the array library that it stands for.
@@ -196,12 +221,18 @@ def _operator(name: str) -> Callable:
 
     def apply(self: FakeArray, *others: Any) -> Any:
         device = self._device
-        result = getattr(np.ndarray, name)(self._data, *map(device.unwrap, others))
+        operands = (*others, self) if swapped else (self, *others)
+        given = [*map(device.unwrap, (self, *others))]
+
+        def finish(result: Any) -> Any:
+            return result if result is NotImplemented else device.rules.called(
+                function, operands, {}, result)
+
+        result = device.run(lambda: getattr(np.ndarray, name)(*given), given, finish=finish)
         if result is NotImplemented:
             return result
-        operands = (*others, self) if swapped else (self, *others)
         device.launches += 1
-        return device.wrap(device.rules.called(function, operands, {}, result), None)
+        return device.wrap(result, None)
 
     return apply
 
@@ -211,7 +242,8 @@ def _in_place(name: str) -> Callable:
 
     def apply(self: FakeArray, other: Any) -> FakeArray:
         device = self._device
-        getattr(np.ndarray, name)(self._data, device.unwrap(other))
+        given, data = device.unwrap(other), self._data
+        device.run(lambda: getattr(np.ndarray, name)(data, given), (), data)
         device.rules.called(function, (self, other), {"out": self}, self._data)
         device.launches += 1
         self._ticket = device.stream.launch()
@@ -279,6 +311,11 @@ class FakeModule:
 _WAITING = frozenset({"nonzero", "flatnonzero", "argwhere", "unique", "bincount", "compress"})
 
 
+# Functions and methods that change their first argument.
+_WRITING = frozenset({"copyto", "put", "putmask", "place", "fill", "sort", "fill_diagonal",
+                      "partition"})
+
+
 def _is_view(result: Any, given: list) -> bool:
     """True if a function only looked at the memory of an array in another way: no launch."""
     made = result if isinstance(result, (list, tuple)) else [result]
@@ -300,20 +337,39 @@ class FakeFunction:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         device, owner, path = self._device, self._owner, self._path
+        device.starting(path)
         out = keywords.get("out")
         if owner is not None:
             device.rules.method(path, owner, arguments, keywords)
         given = [*map(device.unwrap, arguments)]
         named = {k: device.unwrap(v) for k, v in keywords.items()}
-        if owner is None:
-            device.rules.given(path, given, named)
-        result = self._function(*given, **named)
-        if owner is None:
-            result = device.rules.called(path, arguments, keywords, result)
-        looks = out is None and not isinstance(self._function, np.ufunc) and _is_view(
+
+        def finish(result: Any) -> Any:
+            return device.rules.called(path, arguments, keywords, result) if owner is None else (
+                result)
+
+        # What is recorded must not hold the array, or a variable is not updated in place any more.
+        function, is_method = self._function, owner is not None
+
+        def compute() -> Any:
+            positional, by_name = given[:], {**named}
+            if not is_method:
+                device.rules.given(path, positional, by_name)
+            return function(*positional, **by_name)
+
+        written = named.get("out")
+        nin = getattr(self._function, "nin", len(given))
+        if len(given) > nin:  # a ufunc's outputs by position
+            written = given[nin]
+        if path in _WRITING or path.endswith(".at"):
+            written = given[0] if owner is None else owner._data
+        result = device.run(compute, [*given, *named.values()]
+                            + ([] if owner is None else [owner._data]), written, finish)
+        looks = written is None and not isinstance(function, np.ufunc) and _is_view(
             result, given if owner is None else [owner._data])
         device.launches += not looks
-        device.syncs += path in _WAITING
+        if path in _WAITING:
+            device.waits()
         if isinstance(out, FakeArray):
             out._ticket = device.stream.launch()
             return out
@@ -349,6 +405,10 @@ class FakeDevice(Device):
         self.in_use += nbytes
         self.most_in_use = max(self.most_in_use, self.in_use)
 
+    def released(self, array: FakeArray) -> None:
+        """The memory of an array is free again."""
+        self.count(-array._own)
+
     def to_device(self, value: Any) -> Any:
         if isinstance(value, FakeArray):
             if value._device is not self:
@@ -381,6 +441,24 @@ class FakeDevice(Device):
         self.stream.wait()
 
     # ------------------------------------------------------------ inside the device
+
+    def run(self, compute: Callable[[], Any], given: Sequence[Any] = (),
+            written: np.ndarray | None = None,
+            finish: Callable[[Any], Any] = lambda result: result) -> Any:
+        """``finish(compute())``, some work of the device on the memory `given`, which changes
+        `written`."""
+        return finish(compute())
+
+    def starting(self, path: str) -> None:
+        """The function or method `path` of the array library is about to be called."""
+
+    def waits(self) -> None:
+        """The host has to wait for the device."""
+        self.syncs += 1
+
+    def pointer(self, array: FakeArray) -> Any:
+        """Where an array is."""
+        raise AttributeError("arrays of this device have no addresses")
 
     def function(self, function: Callable, owner: FakeArray | None = None,
                  path: str = "") -> FakeFunction:

@@ -62,45 +62,85 @@ def explain_from(start: int, explain: Callable[[BaseException], BaseException]) 
         check.explain = explain
 
 
+def taken_from(start: int) -> list[Check]:
+    """Take the flags back that were noted after the first `start`."""
+    with _lock:
+        found = _pending[start:]
+        del _pending[start:]
+    return found
+
+
+def note_again(checks: list[Check]) -> None:
+    """Note flags that the device has written to once more."""
+    with _lock:
+        _pending.extend(checks)
+
+
 def discard() -> None:
     """Forget all flags: the step failed already."""
     _pending.clear()
 
 
+# (module, number of the device) -> what makes that device the current one while a function runs.
+_entering: dict[tuple[Any, int], Callable[[Callable[..., Any]], Callable[..., Any]]] = {}
+
+
+def enter_by(xp: Any, number: int,
+             entered: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Let what is done with the flags on device `number` of `xp` run as ``entered(function)``."""
+    _entering[xp, number] = entered
+
+
+def _entered(home: tuple[Any, int], function: Callable[..., Any]) -> Callable[..., Any]:
+    entered = _entering.get(home)
+    return function if entered is None else entered(function)
+
+
+def _home(check: Check) -> tuple[Any, int]:
+    return check.xp, int(getattr(getattr(check.flag, "device", None), "id", 0))
+
+
 def raise_any() -> None:
     """Read all flags and raise the first error; do not ask the device if there are none."""
-    for xp in {id(c.xp): c.xp for c in list(_pending)}.values():
-        checks = _taken(xp)
-        _raise_first(checks, xp.asnumpy(_stacked(xp, checks)))
+    for home in dict.fromkeys(map(_home, list(_pending))):
+        checks, flags = _entered(home, taken)(*home)
+        if checks:
+            raise_first(checks, _entered(home, home[0].asnumpy)(flags))
 
 
-def read(xp: Any, value: Any, to_host: Callable[[Any], Any]) -> Any:
-    """``to_host(value)`` and the flags of `xp` in one transfer; raises the first error."""
-    checks = _taken(xp)
+def taken(xp: Any, number: int = 0) -> tuple[list[Check], Any]:
+    """Take all flags of device `number` of `xp`, and one array of them; None without any."""
+    checks = _taken(xp, number)
+    return checks, _stacked(xp, checks) if checks else None
+
+
+def raise_first(checks: list[Check], flags: Any) -> None:
+    """Raise the error of the first of `checks` whose flag, on the host, is true."""
+    for check, is_wrong in zip(checks, np.atleast_1d(flags)):
+        if is_wrong:
+            raise _entered(_home(check), check.fail)()
+
+
+def read(xp: Any, value: Any, to_host: Callable[[Any], Any], number: int = 0) -> Any:
+    """``to_host(value)`` and the flags of the device in one transfer; raises the first error."""
+    checks, flags = taken(xp, number)
     if not checks:
         return to_host(value)
-    flags = _stacked(xp, checks)
     if value.nbytes > tuning.LATE_ERROR_SMALL_BYTES or not value.size:
-        _raise_first(checks, to_host(flags))
+        raise_first(checks, to_host(flags))
         return to_host(value)
     words = xp.ascontiguousarray(value).reshape(-1).view(np.uint8)
     joined = np.asarray(to_host(xp.concatenate([words, flags.view(np.uint8)])))
-    _raise_first(checks, joined[words.size :])
+    raise_first(checks, joined[words.size :])
     return joined[: words.size].view(value.dtype).reshape(value.shape)[()]
 
 
-def _taken(xp: Any) -> list[Check]:
+def _taken(xp: Any, number: int) -> list[Check]:
     with _lock:
-        found = [c for c in _pending if c.xp is xp]
-        _pending[:] = [c for c in _pending if c.xp is not xp]
+        found = [c for c in _pending if _home(c) == (xp, number)]
+        _pending[:] = [c for c in _pending if _home(c) != (xp, number)]
     return found
 
 
 def _stacked(xp: Any, checks: list[Check]) -> Any:
     return xp.stack([xp.asarray(c.flag) for c in checks])
-
-
-def _raise_first(checks: list[Check], flags: Any) -> None:
-    for check, is_wrong in zip(checks, np.atleast_1d(flags)):
-        if is_wrong:
-            raise check.fail()

@@ -100,10 +100,8 @@ class VariableState:
         dims = getattr(value, "shape", ())
         if validate_shape and dims != self.shape:
             self._check_fits(dims)
-        if not dims:
-            # Arrays of another array module stay arrays.
-            is_numpy = isinstance(value, (np.ndarray, np.generic))
-            self.value = value[()] if is_numpy else _copied(value)
+        if not dims and (isinstance(value, (np.ndarray, np.generic, bytes))):
+            self.value = value[()] if isinstance(value, np.ndarray) else value
         elif own and _owned(value):
             self.value = value
         elif getattr(self.value, "shape", ()) == dims and self.value is not value and (

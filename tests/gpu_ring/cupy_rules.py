@@ -15,7 +15,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from fake_accelerator import FakeArray, Rules
+from fake_accelerator import FakeArray, Place, Rules
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that there is no driver
@@ -219,13 +219,14 @@ class CupyRules(Rules):
                 and (values < float(info.max) + 1).all()):
             raise NotInCupyError(f"{array.dtype} out of range of {wanted} is cast another way")
 
-    def key(self, array: FakeArray, key: Any) -> Any:
+    def key(self, array: Place, key: Any) -> Any:
         """The key with indices in range, as CuPy wraps them."""
         parts = key if isinstance(key, tuple) else (key,)
         masks = [k for k in parts if isinstance(k, FakeArray) and k.dtype == bool]
         if len(masks) > 1:
             raise NotInCupyError("CuPy takes one mask at a time")
-        array._device.syncs += len(masks)
+        if masks:
+            array._device.waits()
         plain = array._device.unwrap(key)
         if masks or not any(isinstance(k, FakeArray) for k in parts):
             return plain

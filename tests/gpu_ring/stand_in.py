@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from fake_accelerator import FakeArray, FakeDevice
+from fake_accelerator import FakeArray
 from gpu_ring.cupy_rules import CupyRules, NotInCupyError, loop_of
+from gpu_ring.fake_cuda import Hardware
 
 from hpcflow.kernels.math import bessel_functions, error_functions, gamma_functions, inverse_errors
 from hpcflow.loops import cuda_code, form_numpy
 from hpcflow.loops.form import Program
 from hpcflow.loops.meanings import numpy_dtype
+from hpcflow.runtime.executor.device import CupyDevice
+from hpcflow.runtime.executor.gpu.transfers import Transfers, transfers_of
 
 
 def _zeta(x: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -39,8 +42,8 @@ class FormPrograms:
     #: The programs of every launch that was prepared, for what compiles them.
     prepared: ClassVar[list[tuple[Program, ...]]] = []
 
-    def __init__(self, device: FakeDevice) -> None:
-        self._device = device
+    def __init__(self, gpu: Hardware) -> None:
+        self._gpu = gpu
 
     def supports(self, program: Program) -> bool:
         """As the GPU does."""
@@ -54,11 +57,11 @@ class FormPrograms:
         """A new array, full of what nobody may read."""
         made = np.empty(shape, numpy_dtype(dtype))
         made.view(np.uint8 if made.ndim else made.dtype)[...] = 0xA5 if made.ndim else 0
-        return FakeArray(self._device, made)
+        return FakeArray(self._gpu, made)
 
     def dense(self, array: FakeArray) -> FakeArray:
         """The array, or a copy, in C order."""
-        return array if array.flags.c_contiguous else self._device.xp.ascontiguousarray(array)
+        return array if array.flags.c_contiguous else self._gpu.xp.ascontiguousarray(array)
 
     def prepare(self, programs: tuple[Program, ...]) -> Callable[..., None]:
         """See `loops.cuda.Programs`."""
@@ -66,39 +69,69 @@ class FormPrograms:
 
         def launch(rows: tuple[int, ...], arrays: Sequence[Sequence[Any]]) -> None:
             for program, count, given in zip(programs, rows, arrays, strict=True):
-                most = len(program.arrays)
-                form_numpy.run(program, count, [a._data for a in given[:most]], given[most:])
-            self._device.launches += 1
+                self._run(program, count, given[: len(program.arrays)],
+                          given[len(program.arrays) :])
+            self._gpu.launches += 1
 
         return launch
 
+    def _run(self, program: Program, rows: int, arrays: Sequence[FakeArray],
+             numbers: Sequence[Any]) -> None:
+        data, stored = [*map(self._gpu.unwrap, arrays)], program.stored()
+        self._gpu.run(lambda: form_numpy.run(program, rows, data, numbers), data,
+                      data[min(stored)])
+        for i in stored:
+            arrays[i]._ticket = self._gpu.stream.launch()
 
-class StandIn(FakeDevice):
-    """A device of type GPU that has what CuPy has, and nothing else."""
 
-    type = "GPU"
-    priority = 100
+class StandInGpu(Hardware):
+    """A GPU that has what CuPy has, and nothing else."""
+
     rules = CupyRules()
+
+
+@functools.cache
+def hardware(number: int) -> StandInGpu:
+    """GPU `number` of the machine."""
+    return StandInGpu(number)
+
+
+class StandIn(CupyDevice):
+    """A device of type GPU on such a GPU: the library's own, with another array module."""
+
+    def _open(self, number: int) -> Transfers:
+        self.gpu = hardware(number)
+        return transfers_of(self.gpu.xp, number)
+
+    launches = property(lambda self: self.gpu.launches)
+    syncs = property(lambda self: self.gpu.syncs)
+    moved_in = property(lambda self: self.gpu.moved_in)
+    moved_out = property(lambda self: self.gpu.moved_out)
 
     @functools.cached_property
     def programs(self) -> FormPrograms:
         """Generated programs, run by NumPy."""
-        return FormPrograms(self)
+        return FormPrograms(self.gpu)
 
     def special(self, name: str) -> Callable[..., Any]:
         """``cupyx.scipy.special.NAME`` on arrays of this device, in the types of its loops."""
         import cupyx.scipy.special
 
-        ufunc = getattr(cupyx.scipy.special, name)
+        ufunc, gpu = getattr(cupyx.scipy.special, name), self.gpu
 
         def run(*values: FakeArray) -> FakeArray:
             outputs = loop_of(ufunc, values)
             if outputs is None:
                 raise NotInCupyError(f"cupyx.scipy.special.{name} has no loop for "
                                      f"({', '.join(str(v.dtype) for v in values)})")
-            with np.errstate(all="ignore"):
-                found = _SPECIAL[name](*(v._data.astype(np.float64) for v in values))
-                self.launches += 1
-                return self.wrap(np.asarray(found).astype(outputs[0]), None)
+            given = [*map(gpu.unwrap, values)]
+
+            def compute() -> np.ndarray:
+                with np.errstate(all="ignore"):
+                    found = _SPECIAL[name](*(g.astype(np.float64) for g in given))
+                return np.asarray(found).astype(outputs[0])
+
+            gpu.launches += 1
+            return gpu.wrap(gpu.run(compute, given), None)
 
         return run

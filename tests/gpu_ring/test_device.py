@@ -49,18 +49,6 @@ def test_options_of_a_session() -> None:
     assert GpuOptions.of(hf.ConfigProto()) == GpuOptions(None, 0.0, True)
 
 
-def test_a_scalar_comes_as_a_scalar() -> None:
-    """CuPy copies rank 0 into an array of rank 0, which its own ufuncs refuse."""
-    class Module:
-        ndarray = np.ndarray
-        asnumpy = staticmethod(np.array)
-
-    device = devices.CupyDevice.__new__(devices.CupyDevice)
-    device.xp = Module
-    assert type(device._copied(np.zeros((), np.float32))) is np.float32
-    assert type(device._copied(np.zeros(1, np.float32))) is np.ndarray
-
-
 def test_two_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each trains on its own device, from threads of their own."""
     kind, count = devices._TYPES["GPU"]

@@ -34,6 +34,7 @@ from hpcflow.compiler.emit.items import (
     Layout,
     Part,
 )
+from hpcflow.compiler.emit.recordable import parts_of, split
 from hpcflow.compiler.emit.superblocks import START, Piece, make_pieces
 from hpcflow.compiler.ir.checks import check_items
 from hpcflow.compiler.ir.explain import node_error
@@ -51,7 +52,7 @@ from hpcflow.compiler.ir.step_graph import (
 )
 from hpcflow.compiler.ir.withdrawable import acts_on_queues
 from hpcflow.compiler.regions.bind import Binder
-from hpcflow.compiler.regions.host_values import predicates
+from hpcflow.compiler.regions.host_values import fetched, predicates
 from hpcflow.compiler.regions.lower import Bound, input_refs
 from hpcflow.compiler.regions.structure import Unstructured
 from hpcflow.errors import InvalidArgumentError
@@ -86,8 +87,13 @@ class Executable:
         self._fetch_count = fetch_count  # of the whole step; operations run where they are
         self.resources_version = context.resources.version if context is not None else 0
 
+        # The values that are brought to the host when the step ends.
+        only_fetched = fetched(nodes)
+        later = {name for name, device in devices.items() if device.fetches_later}
+        self.brings = any(n.inputs[0][0].device in later for n in only_fetched)
+
         def binder() -> Binder:
-            return Binder(devices, context, places_of(nodes), predicates(nodes))
+            return Binder(devices, context, places_of(nodes), predicates(nodes), only_fetched)
 
         try:
             self._build(nodes, binder(), compiled)
@@ -150,6 +156,8 @@ class Executable:
             edge.close()
         _pass_on_controls(order, bound)
         groups = _groups(order, bound, compiled)
+        if compiled and config.flags.cuda_graphs:
+            groups = [part for group in groups for part in _recordable(group, binder)]
         wanted = _wanted_ports(groups, binder.known)
         calls = [g for g in groups if _kind_of(g[0]) != SOURCE]
         if len(calls) == 1:  # the region's outputs are then the results of the step
@@ -201,7 +209,7 @@ class Executable:
             region = codegen.generate(group, binder.known, wanted.get(id(group), []),
                                       binder.devices[nodes[0].device])
             item = Item(index, CALL, nodes, region.inputs, region.outputs)
-            item.region, item.function = region, region.function
+            item.region, item.function = region, self._on_device(region, group, binder)
             if config.flags.print_source:
                 print(f"# {self.task} item {index}\n{region.source}", file=sys.stderr)
         else:
@@ -210,6 +218,17 @@ class Executable:
             self.feeds[nodes[0].attrs["index"]] = item
         self.items.append(item)
         return item
+
+    def _on_device(self, region: codegen.RegionFunction, group: list[Bound],
+                   binder: Binder) -> Callable:
+        """The function of a region, as the device runs it that all of its nodes are on."""
+        device = binder.devices[group[0].node.device]
+        if not device.has_own_memory:
+            return region.function
+        parts = parts_of(group, binder.known, region.inputs, device.to_device)
+        if not parts.obstacle and (region.needs_step or region.has_loops):
+            parts = parts._replace(obstacle="it has a loop, or needs the running step")
+        return device.region(region.function, parts)
 
     def _primitive(self, index: int, kind: int, group: list[Bound], binder: Binder) -> Item:
         b = group[0]
@@ -434,6 +453,15 @@ def _groups(order: list[Node], bound: dict[Node, Bound], compiled: bool) -> list
     leading = leading_to_others(order)
     return sorted(groups.values(), key=lambda group: (
         not is_early(group[0].node.type), not any(b.node in leading for b in group)))
+
+
+def _recordable(group: list[Bound], binder: Binder) -> list[list[Bound]]:
+    """A region on a device, without what can go before it and would keep it from being recorded."""
+    device = binder.devices[group[0].node.device]
+    if not device.has_own_memory or len(group) < tuning.RECORDED_FEWEST or (
+            _kind_of(group[0]) != CALL):
+        return [group]
+    return split(group, binder.known, device.to_device)
 
 
 def _wanted_ports(groups: list[list[Bound]], known: dict) -> dict[int, list[Port | None]]:

@@ -59,16 +59,20 @@ class Binder:
     `devices` maps canonical names to device objects; `context` is what kernels see of the session
     and the task (``op_state``, ...). ``known`` collects the values that are the same in every
     step: constants (in host memory) and the states of variables. `places` are the nodes whose
-    values a reduction over ranks has a place for, `predicates` the values that the executor reads.
+    values a reduction over ranks has a place for, `predicates` the values that the executor reads,
+    `fetched` the nodes that bring values to the client alone.
     """
 
     def __init__(self, devices: dict[str, Any], context: Any,
                  places: dict[Node, tuple[str, int]] | None = None,
-                 predicates: frozenset[Port] = frozenset()) -> None:
+                 predicates: frozenset[Port] = frozenset(),
+                 fetched: frozenset[Node] = frozenset()) -> None:
         self.devices = devices
         self.context = context
         self._places = places or {}
         self._predicates = predicates
+        self._fetched = fetched
+        self._coming: set[Node] = set()  # of these, what gives a value when the step ends
         # Where what goes round a loop is at first: it is where most of it stays.
         self._first: dict[Port, str] = {}
         self.known: dict[tuple[Node, int], Any] = {}
@@ -88,7 +92,7 @@ class Binder:
         if node.type in NOTHING:
             return Bound(node, None, None)
         if node.type == FETCH:
-            return Bound(node, None, _fetch)
+            return Bound(node, None, None if node.inputs[0][0] in self._coming else _fetch)
         if node.type == RECV:
             return self._receive(node, device)
         if node.type in ALIASES:
@@ -142,6 +146,9 @@ class Binder:
             self._place(node, 0, device, HOST)
             return Bound(node, None, None)
         self._place(node, 0, device, DEVICE)
+        if node in self._fetched and source.fetches_later and not device.has_own_memory:
+            self._coming.add(node)
+            return Bound(node, None, source.fetch, fresh=True)
         move = _transfer(source, device)
         return Bound(node, None, move, fresh=source.has_own_memory and not device.has_own_memory)
 
@@ -154,6 +161,8 @@ class Binder:
         on_host = host_kernel(node, [self._likely_side(*p) for p in node.inputs]) if (
             device.has_own_memory) else None
         kernel = on_host or kernel
+        if device.has_own_memory and config.flags.cuda_graphs:  # variables stay where they are
+            kernel = kernel._replace(takes_over=None)
         function = instantiate(node, kernel, device.on_host if on_host else device, self.context,
                                constants)
         if kernel.mode == RESOURCE:
@@ -264,7 +273,8 @@ def instantiate(node: Node, kernel: Kernel, device: Device, context: Any, consta
         node.name, node.type, node.attrs, device, [s.dtypes[i].base_dtype for s, i in node.inputs],
         node.dtypes, [s.dims[i] for s, i in node.inputs], node.dims, constants, context, node.op)
     try:
-        function = checked(kernel_node, kernel, kernel.factory(kernel_node))
+        make = device.entered(kernel.factory)  # which may put constants there
+        function = checked(kernel_node, kernel, make(kernel_node))
     except Exception as e:  # noqa: BLE001  (whatever it is, it is about this node)
         error = explain(e, node, [], node.device)
         if kernel.mode == RESOURCE:

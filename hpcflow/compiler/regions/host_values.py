@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hpcflow.compiler.ir.explain import explain, summary
-from hpcflow.compiler.ir.step_graph import LOOP_GATE, SWITCH_TYPES, Node, Port
+from hpcflow.compiler.ir.step_graph import FETCH, LOOP_GATE, RECV, SWITCH_TYPES, Node, Port
 from hpcflow.dtypes import DType
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels import late_errors
-from hpcflow.kernels.registry import EVERY, STEP, SYNC, Kernel, find_kernel
+from hpcflow.kernels.registry import ASYNC, EVERY, STEP, SYNC, Kernel, find_kernel
 
 HOST, DEVICE = "host", "device"
 
@@ -49,6 +49,16 @@ def predicates(nodes: Iterable[Node]) -> frozenset[Port]:
             source = port[0]
             port = source.inputs[0] if source.type in _PASSING and source.inputs else None
     return frozenset(found)
+
+
+def fetched(nodes: Sequence[Node]) -> frozenset[Node]:
+    """The nodes that bring a value from another device of the task to the client alone."""
+    readers: dict[Node, set[str]] = {n: set() for n in nodes if n.type == RECV and n.inputs}
+    for node in nodes:
+        for source, _ in node.inputs:
+            if source in readers:
+                readers[source].add(node.type)
+    return frozenset(n for n, types in readers.items() if types == {FETCH})
 
 
 def host_kernel(node: Node, sides: Sequence[str | None]) -> Kernel | None:
@@ -98,9 +108,10 @@ def _is_small(node: Node, sides: Sequence[str | None]) -> bool:
 
 
 def named(function: Callable, node: Node, kernel: Kernel, device: Any) -> Callable:
-    """`function` of a node on a device with memory of its own, run with the device as the current
-    one; errors that are heard of later will name the node."""
-    entered, where, first = device.entered(function), node.device, int(kernel.mode == STEP)
+    """`function` of a node on a device with memory of its own: errors that are heard of later will
+    name the node. What runs outside of regions makes the device the current one by itself."""
+    entered = device.entered(function) if kernel.mode == ASYNC else function
+    where, first = node.device, {STEP: 1, ASYNC: 2}.get(kernel.mode, 0)
 
     def run(*inputs: Any, **options: Any) -> Any:
         noted = late_errors.count()

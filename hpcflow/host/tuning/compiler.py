@@ -48,6 +48,10 @@ MESSAGE_SHORT_BYTES = 4096
 #: A loop of so many parallel iterations loses little if one of them is left out.
 FEW_PARALLEL_ITERATIONS = 4
 
+# ---- compiler.emit.recordable
+#: Ops of a region from which on it pays to launch their kernels as one.
+RECORDED_FEWEST = 8
+
 # ---- compiler.emit.writer
 #: Between two looks at whether a running loop has to stop, about: nobody notices so short a wait.
 LOOP_LOOK_SECONDS = 0.002

@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import config
+from hpcflow.compiler.emit.recordable import Parts
 from hpcflow.kernels import late_errors
 from hpcflow.loops.cuda import CudaPrograms, Programs
 from hpcflow.resources.manager import ResourceManager
 from hpcflow.runtime.executor import gpus
+from hpcflow.runtime.executor.gpu import memory
+from hpcflow.runtime.executor.gpu.graphs import RecordedRegion
+from hpcflow.runtime.executor.gpu.transfers import Transfers, transfers_of
 
 
 class Device:
@@ -23,6 +28,7 @@ class Device:
 
     type = "CPU"
     has_own_memory = False
+    fetches_later = False  # ``fetch`` gives something that has the value when the step ends
     priority = 0  # among devices that fit, the highest is preferred
 
     def __init__(self, name: str, index: int, resources: ResourceManager) -> None:
@@ -65,6 +71,15 @@ class Device:
         one in any thread."""
         return function
 
+    def fetch(self, value: Any) -> Any:
+        """Begin to bring a value to the host; devices that have ``fetches_later`` give a
+        ``Download``, or the value."""
+        raise NotImplementedError
+
+    def region(self, function: Callable[..., Any], parts: Parts) -> Callable[..., Any]:
+        """Return `function`, which is a whole region on this device, as the device runs it."""
+        return self.entered(function)
+
     @functools.cached_property
     def programs(self) -> Programs | None:
         """What runs fused lines on this device; None if nothing does."""
@@ -87,25 +102,36 @@ class Device:
 
 
 class CupyDevice(Device):
-    """A CUDA GPU through CuPy: one memory pool and one stream per device.
+    """A CUDA GPU through CuPy: one memory pool, a stream for kernels and one each way for copies.
 
     `number` is that of the GPU among those of the node, `index` that of the device in its task.
     """
 
     type = "GPU"
     has_own_memory = True
+    fetches_later = True
     priority = 100
 
     def __init__(self, name: str, index: int, resources: ResourceManager,
                  number: int | None = None,
                  options: gpus.GpuOptions | None = None) -> None:
         super().__init__(name, index, resources)
+        self.transfers = self._open(index if number is None else number)
+        self.streams = self.transfers.streams
+        self.xp = self.streams.xp
+        #: What became of the regions that may be launched as one (HPCFLOW_CUDA_GRAPHS).
+        self.recorded: list[RecordedRegion] = []
+        entered = self.streams.entered
+        self._uploaded, self._fetched = entered(self.transfers.upload), entered(self._begin)
+        self._brought = entered(self._bring)
+        if options is not None:
+            entered(memory.limit)(self.xp, options)
+
+    def _open(self, number: int) -> Transfers:
+        """The transfers of GPU `number` of the machine."""
         import cupy
 
-        self.xp = cupy
-        self._device = cupy.cuda.Device(index if number is None else number)
-        if options is not None and options.fraction:
-            self._limit_memory(options)
+        return transfers_of(cupy, number)
 
     @classmethod
     def make(cls, prefix: str, resources: ResourceManager, wanted: int | None, available: int,
@@ -115,36 +141,31 @@ class CupyDevice(Device):
         return [cls(f"{prefix}/device:{cls.type}:{i}", i, resources, number, options)
                 for i, number in enumerate(numbers)]
 
-    def _limit_memory(self, options: gpus.GpuOptions) -> None:
-        """Take no more than the fraction of the memory; at once all, unless it is to grow."""
-        with self._device:
-            pool = self.xp.get_default_memory_pool()
-            pool.set_limit(fraction=options.fraction)
-            if not options.allow_growth:
-                pool.malloc(pool.get_limit() - pool.total_bytes())  # and back into the pool
-
     def to_device(self, value: Any) -> Any:
-        """The value as a CuPy array; strings stay."""
+        """The value as a CuPy array; strings stay. The copy may still be under way."""
         if isinstance(value, self.xp.ndarray) or _is_host_only(value):
             return value
-        with self._device:
-            return self.xp.asarray(value)
+        return self._uploaded(value)
 
     def to_host(self, value: Any) -> Any:
         """The value as a NumPy array (of rank 0: a scalar), once it is complete.
 
         Raises what the device found wrong until then (`hpcflow.kernels.late_errors`).
         """
-        if not isinstance(value, self.xp.ndarray):
-            return value
-        with self._device:
-            if late_errors.count():
-                return late_errors.read(self.xp, value, self._copied)
-            return self._copied(value)
+        return self._brought(value) if isinstance(value, self.xp.ndarray) else value
 
-    def _copied(self, value: Any) -> Any:
-        found = self.xp.asnumpy(value)
-        return found if found.ndim else found[()]
+    def _bring(self, value: Any) -> Any:
+        if late_errors.count():
+            return late_errors.read(self.xp, value, lambda v: self.transfers.download(v).result(),
+                                    self.streams.number)
+        return self.transfers.download(value).result()
+
+    def fetch(self, value: Any) -> Any:
+        """The copy to the host, begun."""
+        return self._fetched(value) if isinstance(value, self.xp.ndarray) else value
+
+    def _begin(self, value: Any) -> Any:
+        return self.transfers.download(value)
 
     def special(self, name: str) -> Callable[..., Any]:
         """CuPy's special function."""
@@ -158,15 +179,26 @@ class CupyDevice(Device):
         return CudaPrograms(self.xp)
 
     def entered(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function` after ``cudaSetDevice``, where there is more than one GPU: the current one is
-        that of each thread."""
-        if self.xp.cuda.runtime.getDeviceCount() < 2:
-            return function
-        device = self._device
+        """`function` with this GPU and its compute stream as the current ones of the thread."""
+        return self.streams.entered(function)
 
-        def run(*inputs: Any, **options: Any) -> Any:
-            with device:
-                return function(*inputs, **options)
+    def region(self, function: Callable[..., Any], parts: Parts) -> Callable[..., Any]:
+        """`function` with this GPU and its compute stream as the current ones; launched as one
+        where that is asked for and possible."""
+        run = self._explaining(function)
+        if config.flags.cuda_graphs and parts.is_long:
+            run = RecordedRegion(run, parts, self.streams, self.transfers.upload)
+            self.recorded.append(run)
+        return self.streams.entered(run)
+
+    def _explaining(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, whose errors of too little memory say what was there."""
+        def run(*inputs: Any) -> Any:
+            try:
+                return function(*inputs)
+            except MemoryError as e:
+                memory.explain(e, self)
+                raise
 
         return run
 
@@ -176,11 +208,11 @@ class CupyDevice(Device):
 
     def synchronize(self) -> None:
         """Wait for all streams of the GPU."""
-        self._device.synchronize()
+        self.streams.device.synchronize()
 
     def memory_limit(self) -> int:
         """Bytes of memory of the GPU."""
-        return int(self._device.mem_info[1])
+        return int(self.streams.device.mem_info[1])
 
 
 def _is_host_only(value: Any) -> bool:

@@ -35,6 +35,7 @@ from hpcflow.kernels import late_errors
 from hpcflow.resources.effects import Effect
 from hpcflow.runtime.executor.deadline import check_deadline
 from hpcflow.runtime.executor.distributed_loops import SpreadLoops
+from hpcflow.runtime.executor.gpu.transfers import brought
 from hpcflow.runtime.executor.iterations import DEAD, Iteration
 from hpcflow.runtime.executor.offload import Pace, now
 from hpcflow.runtime.executor.propagation import Propagation
@@ -225,6 +226,8 @@ class Step(Propagation):
             self.lane.receive(self, item.edge.index, item)  # type: ignore[union-attr]
 
     def _finish_step(self) -> None:
+        if self.executable.brings and self.error is None:
+            self._bring()
         if late_errors.count():
             self._hear_of_errors()
         for hook in self.on_finish_hooks:
@@ -247,6 +250,13 @@ class Step(Propagation):
         done, self.on_done = self.on_done, None  # whoever is told may refer to the step
         if done is not None:
             done(self)
+
+    def _bring(self) -> None:
+        """Wait for the results that are on their way from a device: once for all of them."""
+        try:
+            self.results = brought(self.results)
+        except Exception as e:  # noqa: BLE001  (whatever a device says)
+            self.error = e
 
     def _hear_of_errors(self) -> None:
         """Take the errors that devices report late for those of the step, unless it failed

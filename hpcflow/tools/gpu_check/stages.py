@@ -19,6 +19,7 @@ import numpy as np
 from hpcflow.tools import facts as doctor
 from hpcflow.tools.gpu_check.programs import programs
 from hpcflow.tools.gpu_check.results import Results
+from hpcflow.tools.gpu_check.streams import streams
 
 
 class Asked(NamedTuple):
@@ -204,6 +205,7 @@ def _ranks(mpirun: str, folder: Path, program: list[str], env: dict[str, str]) -
 # In this order, with limits in seconds, together within ten minutes: what is cheap and decisive
 # comes first.
 STAGES: dict[str, tuple[Callable[[Asked], None], float]] = {
-    "facts": (facts, 30), "smoke": (smoke, 50), "micro": (micro, 40), "programs": (programs, 50),
-    "cases": (cases, 160), "cudnn": (cudnn, 30), "bench": (bench, 200), "mpi": (mpi, 50),
+    "facts": (facts, 30), "smoke": (smoke, 40), "streams": (streams, 60), "micro": (micro, 20),
+    "programs": (programs, 50), "cases": (cases, 90), "cudnn": (cudnn, 30), "bench": (bench, 200),
+    "mpi": (mpi, 40),
 }

@@ -1,0 +1,27 @@
+"""Numbers of `hpcflow.runtime.executor.gpu`: how values move between host and GPU."""
+
+# ---- runtime.executor.gpu.pinned
+#: The smallest block of pinned memory.
+PINNED_LEAST_BYTES = 4096
+#: Blocks of a size that may be waiting for their copies, before the host waits for the first.
+PINNED_MOST = 8
+
+# ---- runtime.executor.gpu.transfers
+#: Larger values are copied on a stream of their own, beside the kernels.
+COPY_BESIDE_BYTES = 1 << 20
+#: Of the pieces in which large values are staged: while one is on its way, the next is filled.
+STAGING_BYTES = 4 << 20
+#: Buffers of one size that are kept for the next large feeds.
+FEED_BUFFERS = 4
+#: Values up to this size are copied out of the pinned memory that they came in.
+FETCH_COPY_BYTES = 1 << 20
+
+# ---- runtime.executor.gpu.graphs
+#: Steps of the same shapes before their kernels are recorded.
+GRAPH_AFTER = 2
+#: Sets of shapes for which a region is recorded, and times that it is recorded again.
+GRAPH_MOST = 8
+
+# ---- runtime.executor.gpu.memory
+#: Variables that a message about too little memory names.
+MEMORY_NAMED = 5

@@ -1,0 +1,62 @@
+"""The memory of a GPU: how much of it may be taken, and what is said when there is too little."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hpcflow.host.tuning import gpu as tuning
+from hpcflow.resources.manager import ResourceManager
+from hpcflow.runtime.executor.gpus import GpuOptions
+
+if TYPE_CHECKING:
+    from hpcflow.runtime.executor.device import CupyDevice
+
+
+def limit(xp: Any, options: GpuOptions) -> None:
+    """Take no more than the fraction of the current GPU's memory; at once all of that, unless it
+    is to grow."""
+    if not options.fraction:
+        return
+    pool = xp.get_default_memory_pool()
+    pool.set_limit(fraction=options.fraction)
+    if not options.allow_growth:
+        pool.malloc(pool.get_limit() - pool.total_bytes())  # and back into the pool
+
+
+def explain(error: MemoryError, device: CupyDevice) -> None:
+    """Add to the message of `error` what lived on the device when it was raised, and give back what
+    is free."""
+    xp, name, resources = device.xp, device.name, device.resources
+    pool = xp.get_default_memory_pool()
+    used, held = pool.used_bytes(), pool.total_bytes()
+    variables = sorted(_variables(xp, resources), reverse=True)
+    total = sum(nbytes for nbytes, _ in variables)
+    largest = ", ".join(f"{text} {_size(nbytes)}" for nbytes, text in
+                        variables[: tuning.MEMORY_NAMED])
+    most = pool.get_limit()
+    lines = [f"{error}", f"live on {name}: {_size(used)} of {_size(held)} taken from the GPU"
+             + (f", of which it may take {_size(most)}" if most else ""),
+             f"  {len(variables)} variables of this task: {_size(total)}"
+             + (f", the largest: {largest}" if largest else ""),
+             f"  values of steps, graphs and other sessions: {_size(max(used - total, 0))}"]
+    device.transfers.clear()
+    pool.free_all_blocks()
+    error.args = ("\n".join(lines),)
+
+
+def _variables(xp: Any, resources: ResourceManager) -> list[tuple[int, str]]:
+    """Bytes and name of the variables that are on a device of `xp`."""
+    found = []
+    for _, name, state in resources.items("variable"):
+        value = getattr(state, "value", None)
+        if isinstance(value, xp.ndarray):
+            found.append((int(value.nbytes), f"'{name}'"))
+    return found
+
+
+def _size(nbytes: int) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if nbytes < 1024:
+            return f"{nbytes:.4g} {unit}"
+        nbytes /= 1024  # type: ignore[assignment]
+    return f"{nbytes:.4g} GiB"
