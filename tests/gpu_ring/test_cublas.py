@@ -39,10 +39,14 @@ def test_it_computes_the_same(op: str, cublas: FakeCublas | None) -> None:
     assert cublas is None or cublas.calls
 
 
-def _device() -> Any:
+@pytest.fixture
+def device() -> Iterator[Any]:
+    """The GPU, with its stream as the current one."""
     from hpcflow.runtime.executor.device import make_devices
 
-    return next(d for d in make_devices("/job:x/replica:0/task:0", None) if d.type == "GPU")
+    found = next(d for d in make_devices("/job:x/replica:0/task:0", None) if d.type == "GPU")
+    with found.streams.compute:
+        yield found
 
 
 # Of a [4, 3, 5, 6] array: how a factor is cut out of it.
@@ -56,8 +60,7 @@ VIEWS = {
 }  # fmt: skip
 
 
-def test_factors_that_are_broadcast(cublas: FakeCublas | None) -> None:
-    device = _device()
+def test_factors_that_are_broadcast(device: Any, cublas: FakeCublas | None) -> None:
     numbers = np.arange(24, dtype="f").reshape(4, 1, 2, 3)
     seen = device.xp.broadcast_to(device.to_device(numbers), (4, 5, 2, 3))
     b = np.arange(60, dtype="f").reshape(4, 5, 3, 1)
@@ -66,8 +69,8 @@ def test_factors_that_are_broadcast(cublas: FakeCublas | None) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
-def test_factors_of_any_layout(dtype: str, cublas: FakeCublas | None) -> None:
-    device = _device()
+def test_factors_of_any_layout(dtype: str, device: Any,
+                               cublas: FakeCublas | None) -> None:
     product = products.of(device.xp)
     numbers = np.random.default_rng(3).standard_normal((4, 3, 5, 6)).astype(dtype)
     there = device.to_device(numbers)
@@ -83,8 +86,7 @@ def test_factors_of_any_layout(dtype: str, cublas: FakeCublas | None) -> None:
                 np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-def test_outputs_that_are_given(cublas: FakeCublas | None) -> None:
-    device = _device()
+def test_outputs_that_are_given(device: Any, cublas: FakeCublas | None) -> None:
     product = products.of(device.xp)
     a, b = np.arange(6, dtype="f").reshape(2, 3), np.arange(12, dtype="f").reshape(3, 4)
     whole = device.to_device(np.zeros((2, 8), "f"))

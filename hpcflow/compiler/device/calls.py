@@ -7,7 +7,7 @@ lines are to run, as when a variable has no value, of which a line makes the err
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -137,18 +137,3 @@ class UpdateCall:
             arrays.append(given)
         self._launch(self._rows, arrays)
         return tuple(inputs[start] for start, _, _, _ in self._parts)
-
-
-def entered(device: Any, call: Any) -> Callable[..., tuple | None]:
-    """`call` with the device as the current one; it keeps its ``reuse``."""
-    return _Entered(device.entered(call), call)
-
-
-class _Entered:
-    def __init__(self, function: Callable[..., tuple | None], call: Any) -> None:
-        self.call = call
-        self._function = function
-        self.reuse = call.reuse
-
-    def __call__(self, *inputs: Any) -> tuple | None:
-        return self._function(*inputs)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hpcflow.compiler.device.calls import ProgramCall, UpdateCall, entered
+from hpcflow.compiler.device.calls import ProgramCall, UpdateCall
 from hpcflow.compiler.device.groups import Group, may_join
 from hpcflow.compiler.device.tracing import UntraceableError
 from hpcflow.compiler.device.updates import BuiltUpdate, built_update
@@ -233,7 +233,7 @@ class _Segment:
                 outputs: list[str | None]) -> list[Line]:
         scope = self.program.globals
         name = f"f{len(scope)}"
-        scope[name] = entered(self.device, call)
+        scope[name] = call
         targets = [n if n is not None else f"{name}_{i}" for i, n in enumerate(outputs)]
         return [Line(lines[0].node, [], FUSED, [name, *inputs]), *lines,
                 Line(lines[-1].node, targets, FUSED_END, [])]
