@@ -144,6 +144,10 @@ FLAGS: tuple[Flag, ...] = (
          "seconds from the signal that ranks may take to come to the step at which all stop"),
     Flag("HPCFLOW_PREEMPTED_STATUS", _parse_int, 75,
          "exit status of a job that was preempted and has saved"),
+    Flag("HPCFLOW_LOCAL_CHECKPOINTS", str, "",
+         "a folder on the storage of each node, to which hooks save between shared checkpoints"),
+    Flag("HPCFLOW_SHARED_CHECKPOINT_EVERY", _parse_int, 10,
+         "which one of the checkpoints goes to the shared directory, where nodes have local ones"),
     Flag("HPCFLOW_RESTART_COUNT", _parse_int, 0,
          "how often `hpcflow run` or the scheduler has started this job again; they set it"),
     Flag("HPCFLOW_PROGRESS_FILE", str, "",
@@ -190,6 +194,8 @@ class Flags:
     preemption_file: str
     preemption_grace: float
     preempted_status: int
+    local_checkpoints: str
+    shared_checkpoint_every: int
     restart_count: int
     progress_file: str
     chunk_bytes: int

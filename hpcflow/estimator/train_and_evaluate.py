@@ -11,6 +11,7 @@ from hpcflow.estimator.base import Estimator
 from hpcflow.estimator.exporters import Exporter
 from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.platform import logging
+from hpcflow.train.preemption import is_noticed
 from hpcflow.train.saving_hooks import CheckpointSaverListener
 from hpcflow.train.server import Server
 
@@ -164,7 +165,8 @@ class _Evaluator:
 
 
 class _EvaluatesSaved(CheckpointSaverListener):
-    """A listener that evaluates each saved checkpoint, except the first, which is untrained."""
+    """A listener that evaluates each saved checkpoint, except the first, which is untrained, and
+    the one with which a preempted job ends."""
 
     def __init__(self, evaluator: _Evaluator) -> None:
         self._evaluator = evaluator
@@ -173,6 +175,8 @@ class _EvaluatesSaved(CheckpointSaverListener):
 
     def after_save(self, session: SessionLike, global_step_value: int) -> bool | None:
         """See the base class."""
+        if is_noticed():
+            return None
         if not self._is_first:
             if self._evaluator.is_last(global_step_value) or time.monotonic() < self._next_time:
                 return None

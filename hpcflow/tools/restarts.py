@@ -68,7 +68,7 @@ class Attempt(NamedTuple):
         failed = {n.get("code") for n in self.notes
                   if n.get("ended") and n.get("code") and not n.get("lost")}
         failed.discard(config.flags.preempted_status)
-        if self.vanished and not failed:
+        if not failed and (self.vanished or not any(self.notes)):
             return How.LOST
         silent = any(not n.get("ended") for n in self.notes)
         knew = any(n.get("lost") for n in self.notes)
@@ -161,12 +161,12 @@ class Restarts:
             place = next_place
 
     def _why_not(self, how: How, attempt: Attempt, place: Place) -> str | None:
+        if not attempt.hosts() and not place.number:
+            return "no rank has begun"
         if how in (How.FAILED, How.WELL, How.ENDED):
             return how.value
         if how is How.PREEMPTED and (attempt.told or _scheduler_restarts()):
             return how.value
-        if not attempt.hosts() and not place.number:
-            return "no rank has begun"
         self._idle = 0 if self._progress(place) else self._idle + 1
         if self._idle > tuning.RUN_IDLE_RESTARTS:
             return f"{self._idle} starts in a row have saved nothing new"

@@ -147,7 +147,10 @@ def launcher_command(launcher: str, place: Place) -> list[str]:
     """The launcher with its options."""
     ranks = ["-n", str(place.ranks)]
     if Path(launcher).name == "srun":
-        return [launcher, "--mpi=pmix", "--kill-on-bad-exit=1", *avoiding(launcher, place), *ranks]
+        # What a lost step held stays held if nobody is left to tell Slurm of its end.
+        beside = ["--overlap"] if place.number else []
+        return [launcher, "--mpi=pmix", "--kill-on-bad-exit=1", *beside,
+                *avoiding(launcher, place), *ranks]
     return [launcher, *mpirun_options(launcher), *avoiding(launcher, place), *ranks]
 
 

@@ -109,6 +109,13 @@ def make_steps(session: SessionLike, graph: Graph) -> Any:
     return Steps(endpoint, together)
 
 
+def is_noticed() -> bool:
+    """True once this process knows that the job is preempted: time is short."""
+    from hpcflow.runtime.cluster.preemption import watch
+
+    return watch.noticed is not None
+
+
 def leave(session: SessionLike) -> None:
     """Do what others wait for before they can stop too."""
     if hasattr(session, "_take_leave"):

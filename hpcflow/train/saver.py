@@ -34,6 +34,8 @@ from hpcflow.train.saving_graph import BackgroundOps, background_ops, build_save
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from hpcflow.train.local_checkpoints import LocalCheckpoints
+
 _log = logging.getLogger("hpcflow")
 
 V1, V2 = 1, 2
@@ -117,6 +119,8 @@ class Saver:
         self.saver_def = saver_def
         self._is_built = False
         self._is_empty = False
+        #: Saves on the nodes; None without HPCFLOW_LOCAL_CHECKPOINTS.
+        self.local: LocalCheckpoints | None = None
         self._last_checkpoints: list[tuple[str, float]] = []
         self._to_delete: list[tuple[str, float]] = []
         self._swept: set[str] = set()
@@ -131,7 +135,8 @@ class Saver:
             return
         self._is_built = True
         if self.saver_def is None:
-            self.saver_def = build_saver_def(self._var_list, self._name, **self._options)
+            self.saver_def, self.local = build_saver_def(self._var_list, self._name,
+                                                         **self._options)
             if self.saver_def is None:
                 if not self._allow_empty:
                     raise ValueError("No variables to save")

@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hpcflow import dtypes
+from hpcflow import config, dtypes
 from hpcflow.device_spec import canonical_name, merge_names
 from hpcflow.graph.convert import constant
 from hpcflow.graph.graph import Graph, control_dependencies, device, name_scope
 from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.runtime.cluster.server import own_name, tasks_and_nodes
+from hpcflow.train.local_checkpoints import LocalCheckpoints
 from hpcflow.train.saveable import SaveableObject, SaveSpec, saveable_objects
 
 if TYPE_CHECKING:
@@ -36,27 +38,32 @@ Groups = dict[str, list[SaveableObject]]
 def build_saver_def(var_list: Sequence[Any] | Mapping[str, Any] | None, name: str | None,
                     reshape: bool, sharded: bool, max_to_keep: int,
                     keep_checkpoint_every_n_hours: float, restore_sequentially: bool,
-                    filename: str = "model") -> Any:
-    """Add the operations to the default graph and return the ``SaverDef`` that names them.
+                    filename: str = "model") -> tuple[Any, LocalCheckpoints | None]:
+    """Add the operations to the default graph; return the ``SaverDef`` that names them, and those
+    for the storage of the nodes where the flag is set.
 
     `var_list` is what :func:`saveable_objects` takes, `filename` the path unless one is fed.
-    Returns None if there is nothing to save.
+    The ``SaverDef`` is None if there is nothing to save.
     """
     from tensorboard.compat.proto.saver_pb2 import SaverDef
 
     with name_scope(name, "save"):
         saveables = saveable_objects(var_list)
         if not saveables:
-            return None
+            return None, None
         with device(_HOST):
             path = constant(filename)
             saved = _add_save(path, saveables)
             restored = _add_restore(path, saveables, reshape, restore_sequentially)
             _add_positions(path, saveables)
-    return SaverDef(
+        local = None
+        if config.flags.local_checkpoints:
+            local = LocalCheckpoints(_by_host(saveables), tasks_and_nodes(), own_name())
+    made = SaverDef(
         filename_tensor_name=path.name, save_tensor_name=saved.name,
         restore_op_name=restored.name, max_to_keep=max_to_keep, sharded=sharded,
         keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours, version=SaverDef.V2)
+    return made, local
 
 
 def _by_host(saveables: list[SaveableObject]) -> Groups:

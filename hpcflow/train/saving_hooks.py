@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from hpcflow.config import flags
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
@@ -75,6 +76,8 @@ class CheckpointSaverHook(SessionRunHook):
         self._scaffold = scaffold
         self._timer = SecondOrStepTimer(save_secs, save_steps)
         self._listeners = listeners or []
+        self._turn = 0
+        self._is_local = False  # the last one is on the nodes only
 
     def add_listeners(self, listeners: Iterable[CheckpointSaverListener]) -> None:
         """Tell these too; before ``begin``."""
@@ -106,13 +109,13 @@ class CheckpointSaverHook(SessionRunHook):
             step = int(run_context.session.run(self._global_step))
             if self._timer.should_trigger_for_step(step):
                 self._timer.update_last_triggered_step(step)
-                if self._save(run_context.session, step):
+                if self._save_somewhere(run_context.session, step):
                     run_context.request_stop()
 
     def end(self, session: SessionLike) -> None:
         """Save, unless the last step is saved already."""
         step = int(session.run(self._global_step))
-        if step != self._timer.last_triggered_step():
+        if step != self._timer.last_triggered_step() or self._is_local:
             self._timer.update_last_triggered_step(step)
             self._save(session, step)
         join(self._get_saver())
@@ -126,6 +129,18 @@ class CheckpointSaverHook(SessionRunHook):
         self._writer.add_meta_graph(export_meta_graph(
             graph_def=graph.as_graph_def(add_shapes=True),
             saver_def=self._get_saver().as_saver_def()))
+
+    def _save_somewhere(self, session: SessionLike, step: int) -> bool:
+        """Write a checkpoint: to the nodes where these have their own, but for each so-many-th."""
+        self._turn += 1
+        local = getattr(self._get_saver(), "local", None)
+        self._is_local = (local is not None
+                          and self._turn % max(flags.shared_checkpoint_every, 1) != 0)
+        if not self._is_local:
+            return self._save(session, step)
+        assert local is not None
+        local.save(session, self._dir, f"{os.path.basename(self._path)}-{step}")
+        return False
 
     def _save(self, session: SessionLike, step: int) -> bool:
         """Write a checkpoint; returns whether a listener wants training to end."""

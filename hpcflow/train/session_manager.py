@@ -164,6 +164,9 @@ class SessionManager:
             saver.restore(session, filename)
             return session, _Restored(saver, filename)
         assert directory is not None
+        local = getattr(saver, "local", None)
+        if local is not None:
+            local.recover(session, directory)
         state = self._checkpoint(directory, time.monotonic() + (max_wait_secs if wait else 0))
         if state is None:
             return session, None

@@ -88,7 +88,7 @@ class SlurmCluster:
     def _prepare(self) -> None:
         """Make the directories, the key and slurm.conf."""
         self.directory.chmod(0o755)
-        for name in ("munge", "state", "spool", "log"):
+        for name in ("munge", "state", "spool", "log", "pmix"):
             (self.directory / name).mkdir(mode=0o755)
         key = self.directory / "munge" / "key"
         key.touch(0o400)
@@ -103,6 +103,9 @@ class SlurmCluster:
                 cpus=max(CPUS, os.cpu_count() or 1),
             )
         )
+
+        # Not in /tmp: one that trips over what a killed manager of its number left does not start.
+        (self.directory / "mpi.conf").write_text(f"PMIxCliTmpDirBase={self.directory}/pmix\n")
 
     def _start_munge(self) -> None:
         folder = self.directory / "munge"

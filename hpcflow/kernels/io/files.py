@@ -1,10 +1,11 @@
-"""Kernels of files as strings: ReadFile, WriteFile, MatchingFiles."""
+"""Kernels of files as strings: ReadFile, WriteFile, MatchingFiles; and of folders."""
 
 from __future__ import annotations
 
 import glob
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -46,3 +47,18 @@ def _matching_files(node: KernelNode) -> Callable:
         return result
 
     return in_background(match)
+
+
+@kernel("_TidyFolder", device="CPU", mode=ASYNC)
+def _tidy_folder(node: KernelNode) -> Callable:
+    def tidy(folder: Any, keep: Any) -> None:
+        path, kept = as_text(folder), tuple(texts(keep))
+        with system_errors(f"folder '{path}'"):
+            os.makedirs(path, exist_ok=True)
+            for name in os.listdir(path):
+                file = os.path.join(path, name)
+                if not name.startswith(kept) and not os.path.isdir(file):
+                    with suppress(FileNotFoundError):
+                        os.unlink(file)
+
+    return in_background(tidy)

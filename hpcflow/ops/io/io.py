@@ -210,13 +210,16 @@ register_op("WriteFile", "filename: string; contents: string", "", shape=_scalar
             stateful=True)
 register_op("MatchingFiles", "pattern: string", "filenames: string", shape=_matching_shape,
             stateful=True)
+# Makes a folder, and removes the files in it whose names begin with none of `keep`.
+register_op("_TidyFolder", "folder: string; keep: string", "", stateful=True)
 
 not_differentiable(
     "_VariableSnapshot", "_HandleSnapshot", "_CheckpointCreate", "_CheckpointWrite",
     "_CheckpointHold", "_CheckpointWriteHeld", "_CheckpointRelease", "_CheckpointCommit",
     "_CheckpointRead", "Save", "SaveSlices", "SaveV2", "Restore",
     "RestoreSlice", "RestoreV2", "MergeV2Checkpoints",
-    "ShardedFilename", "ShardedFilespec", "ReadFile", "WriteFile", "MatchingFiles")
+    "ShardedFilename", "ShardedFilespec", "ReadFile", "WriteFile", "MatchingFiles",
+    "_TidyFolder")
 
 
 def read_file(filename: TensorLike, name: str | None = None) -> Tensor:

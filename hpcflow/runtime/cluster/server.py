@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.base import at_end
+from hpcflow.comm.launch import launch
 from hpcflow.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
@@ -117,6 +118,25 @@ def task_of(target: str) -> Task:
     if server is None:
         raise UnavailableError(None, None, f"No server in this process has the target '{target}'")
     return server.task
+
+
+def tasks_and_nodes() -> list[tuple[str, int]]:
+    """(name, number of the node) of each task of the cluster that this process serves in; none
+    without a server, 0 where nodes are not known."""
+    with _lock:
+        server = next(iter(_servers.values()), None)
+    if server is None:
+        return []
+    nodes = getattr(getattr(server.endpoint.transport, "comms", None), "nodes", ())
+    return [(name, nodes[int(number)] if number.isdigit() and int(number) < len(nodes) else 0)
+            for name, address in server.names.items()
+            for number in [address.removeprefix(MPI_SCHEME)]]
+
+
+def own_name() -> str:
+    """A name for this process that no other process of the job has."""
+    started = launch()
+    return f"rank-{started.rank or 0}" if started else "rank-0"
 
 
 def reset_target(target: str, containers: list[str] | None, config: Message) -> None:

@@ -116,6 +116,7 @@ def test_launchers(monkeypatch, tmp_path):
     assert srun.endswith("/srun")
     assert run.launcher_command(srun, place(4))[1:] == [
         "--mpi=pmix", "--kill-on-bad-exit=1", "-n", "4"]
+    assert "--overlap" in run.launcher_command(srun, place(4)._replace(number=1))
     assert run.launcher_command(str(tmp_path / "mpirun"), place(4))[1:] == ["-n", "4"]
     monkeypatch.setenv("PATH", "")
     with pytest.raises(CommandError, match="no mpirun"):
