@@ -53,6 +53,10 @@ class EventLoop:
                                             name="hpcflow-progress")
             self._thread.start()
 
+    def poll_also(self, source: Any) -> None:
+        """Poll `source`, which has ``poll`` and ``pending`` as transports do, beside these."""
+        self._endpoints = (*self._endpoints, source)
+
     def remove(self, transport: LoopbackTransport) -> None:
         """Stop polling `transport`."""
         self._endpoints = tuple(t for t in self._endpoints if t is not transport)

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 def limit(xp: Any, options: GpuOptions) -> None:
     """Take no more than the fraction of the current GPU's memory; at once all of that, unless it
     is to grow."""
-    if not options.fraction:
-        return
     pool = xp.get_default_memory_pool()
+    if not options.fraction:  # and no part of an earlier session's either
+        pool.set_limit(size=0)
+        return
     pool.set_limit(fraction=options.fraction)
     if not options.allow_growth:
         pool.malloc(pool.get_limit() - pool.total_bytes())  # and back into the pool
