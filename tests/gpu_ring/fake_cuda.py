@@ -220,6 +220,10 @@ class Runtime:
     def getDeviceCount(self) -> int:
         return 1
 
+    def getDeviceProperties(self, number: int) -> dict[str, Any]:
+        return {"name": b"Stand-in", "major": 9, "minor": 0, "pciDomainID": 0, "pciBusID": number,
+                "pciDeviceID": 0, "totalGlobalMem": self._cuda.gpu.memory}
+
     def hostRegister(self, ptr: int, size: int, flags: int) -> None:
         if ptr in self.registered:
             raise CUDARuntimeError("cudaErrorHostMemoryAlreadyRegistered")

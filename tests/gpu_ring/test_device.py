@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.comm.launch import Launch
+from hpcflow.platform import device_lib
 from hpcflow.runtime.executor import device as devices
 from hpcflow.runtime.executor.gpus import GpuOptions, choose
 
@@ -129,3 +131,11 @@ def test_flags_belong_to_threads() -> None:
         assert str(check.fail()) == "of another"
     finally:
         late_errors._taken(Module, 0)
+
+
+def test_list_of_devices() -> None:
+    """Name, memory and capability of each GPU, also from another session's list."""
+    [gpu, *_] = [d for d in device_lib.list_local_devices() if d.device_type == "GPU"]
+    assert gpu.name == "/gpu:0" and gpu.memory_limit > 1 << 30
+    assert re.fullmatch(r"device: 0, name: .+, pci bus id: [0-9a-f:]+\.0, "
+                        r"compute capability: \d+\.\d", gpu.physical_device_desc)

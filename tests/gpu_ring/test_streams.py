@@ -148,7 +148,8 @@ def test_a_part_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         gpu = gpu_of(session)
         pool = gpu.xp.get_default_memory_pool()
         try:
-            assert pool.get_limit() == gpu.memory_limit() // 4
+            assert pool.get_limit() == gpu.streams.device.mem_info[1] // 4
+            assert session.list_devices()[-1].memory_limit_bytes == pool.get_limit()
         finally:
             pool.set_limit(size=0)
 
@@ -159,7 +160,8 @@ def test_a_session_without_a_part_of_the_memory() -> None:
     for config_proto, most in ((hf.ConfigProto(gpu_options=options), 0.25), (None, 0)):
         with hf.Session(config=config_proto) as session:
             gpu = gpu_of(session)
-            assert gpu.xp.get_default_memory_pool().get_limit() == int(gpu.memory_limit() * most)
+            assert gpu.xp.get_default_memory_pool().get_limit() == int(
+                gpu.streams.device.mem_info[1] * most)
 
 
 def test_a_trace_has_rows_of_streams(session: Any) -> None:

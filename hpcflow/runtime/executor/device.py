@@ -30,6 +30,7 @@ class Device:
 
     type = "CPU"
     has_own_memory = False
+    description = ""  # of the hardware, for people
     fetches_later = False  # ``fetch`` gives something that has the value when the step ends
     priority = 0  # among devices that fit, the highest is preferred
 
@@ -260,8 +261,13 @@ class CupyDevice(Device):
         self.streams.device.synchronize()
 
     def memory_limit(self) -> int:
-        """Bytes of memory of the GPU."""
-        return int(self.streams.device.mem_info[1])
+        """Bytes of memory of the GPU that this process may take."""
+        return self.entered(memory.may_take)(self.xp, self.streams.device)
+
+    @functools.cached_property
+    def description(self) -> str:  # type: ignore[override]
+        """The number, the name, the bus and the compute capability of the GPU."""
+        return memory.description(self.xp, self.streams.number)
 
 
 def _is_host_only(value: Any) -> bool:

@@ -24,6 +24,23 @@ def limit(xp: Any, options: GpuOptions) -> None:
         pool.malloc(pool.get_limit() - pool.total_bytes())  # and back into the pool
 
 
+def may_take(xp: Any, device: Any) -> int:
+    """Bytes of the current GPU, `device`, that this process may take."""
+    return int(xp.get_default_memory_pool().get_limit() or device.mem_info[1])
+
+
+def description(xp: Any, number: int) -> str:
+    """One line about GPU `number`; empty if the driver tells nothing."""
+    try:
+        found = xp.cuda.runtime.getDeviceProperties(number)
+        name = found["name"].decode()
+        bus = f"{found['pciDomainID']:04x}:{found['pciBusID']:02x}:{found['pciDeviceID']:02x}.0"
+        return (f"device: {number}, name: {name}, pci bus id: {bus}, "
+                f"compute capability: {found['major']}.{found['minor']}")
+    except Exception:  # noqa: BLE001  (every part of CUDA has errors of its own)
+        return ""
+
+
 def explain(error: MemoryError, device: CupyDevice) -> None:
     """Add to the message of `error` what lived on the device when it was raised, and give back what
     is free."""
