@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -139,6 +140,7 @@ class Event:
         self.reach: dict[Stream, int] = {}
         self._asked = False
         self.ptr = id(self)
+        cuda.events[self.ptr] = self
 
     def record(self, stream: Stream | None = None) -> None:
         stream = stream or self._cuda.get_current_stream()
@@ -220,6 +222,9 @@ class Runtime:
     def getDeviceCount(self) -> int:
         return 1
 
+    def eventQuery(self, ptr: int) -> int:
+        return 0 if self._cuda.events[ptr].done else 600
+
     def getDeviceProperties(self, number: int) -> dict[str, Any]:
         return {"name": b"Stand-in", "major": 9, "minor": 0, "pciDomainID": 0, "pciBusID": number,
                 "pciDeviceID": 0, "totalGlobalMem": self._cuda.gpu.memory}
@@ -294,6 +299,7 @@ class FakeCuda:
         self.host: dict[Stream, int] = {}  # what the host knows to be complete
         self.pending: list[tuple[Ticket, Callable[[], Any]]] = []
         self.lock = threading.RLock()
+        self.events: weakref.WeakValueDictionary[int, Event] = weakref.WeakValueDictionary()
         self.runtime = Runtime(self)
         self.pool = Pool(gpu)
 

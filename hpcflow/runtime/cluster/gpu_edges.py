@@ -93,12 +93,13 @@ class GpuEdges:
         ROUTES["staged" if memory is None else "shared"] += 1
         if memory is None:
             coming = device.fetch(value)
-            send = partial(self._send, step, index, edge, coming)
+            over, send = lambda: coming.over, partial(self._send, step, index, edge, coming)
         else:
             kept, event = device.download_into(value, memory)
-            coming, send = event, partial(self._sign, step, index, edge, kept, event)
+            over, send = lambda: device.streams.is_over(event), partial(
+                self._sign, step, index, edge, kept, event)
         step.hold()
-        completions().when(lambda: coming.done, lambda: step.post(send))
+        completions().when(over, lambda: step.post(send))
 
     def _send(self, step: Step, index: int, edge: Edge, coming: Any) -> None:
         try:
@@ -132,7 +133,7 @@ class GpuEdges:
             return device.to_device(value)
         found, event = device.upload_pinned(value)
         step.post(step.hold)
-        completions().when(lambda: event.done, partial(_let_go, step, value))
+        completions().when(lambda: device.streams.is_over(event), partial(_let_go, step, value))
         return found
 
 

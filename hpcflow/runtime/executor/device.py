@@ -185,11 +185,12 @@ class CupyDevice(Device):
 
     def pinned(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray | None:
         """An array in pinned memory of the host; None if there is none left."""
-        return pinned.array(self.xp, shape, dtype)
+        return self.entered(pinned.array)(self.xp, shape, dtype)
 
     def register(self, array: np.ndarray) -> Callable[[], None] | None:
         """Pin the memory of `array`; a function that takes that back, None if it does not go."""
-        return pinned.register(self.xp, array)
+        release = self.entered(pinned.register)(self.xp, array)
+        return None if release is None else self.entered(release)
 
     def clock(self) -> GpuClock | None:
         """A record by events; None if these cannot be had."""
@@ -213,7 +214,7 @@ class CupyDevice(Device):
             ready(found)
 
         if downloads:
-            completions().when(lambda: all(d.done for d in downloads), go_on)
+            completions().when(lambda: all(d.over for d in downloads), go_on)
         else:
             go_on()
 

@@ -77,10 +77,11 @@ def array(xp: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray | None:
     """An array in pinned memory of its own; None if there is none."""
     count = math.prod(shape)
     try:
-        memory = xp.cuda.alloc_pinned_memory(count * np.dtype(dtype).itemsize)
+        nbytes = count * np.dtype(dtype).itemsize
+        memory = xp.cuda.alloc_pinned_memory(nbytes)
     except Exception:  # noqa: BLE001  (every part of CUDA has errors of its own)
         return None
-    return np.frombuffer(memory, dtype, count).reshape(shape)
+    return np.frombuffer(memory, np.uint8, nbytes).view(dtype).reshape(shape)
 
 
 def register(xp: Any, memory: np.ndarray) -> Callable[[], None] | None:

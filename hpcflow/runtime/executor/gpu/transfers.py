@@ -169,6 +169,11 @@ class Download:
         """True if ``result`` would not wait."""
         return self._block is None or self._block.event.done
 
+    @property
+    def over(self) -> bool:
+        """True if ``result`` would not wait, or raises what the device has failed with."""
+        return self._block is None or self.home.streams.is_over(self._block.event)
+
     def result(self) -> Any:
         """The value: an array of its own, or a scalar for rank 0. Waits for the copy alone."""
         block = self._block
