@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.compiler.emit.executable import Executable
@@ -35,17 +36,15 @@ class Trace:
 
     __slots__ = ("events", "begin", "_clocks")
 
-    def __init__(self) -> None:
-        self._clocks: dict[str, GpuClock | None] = {}  # by the name of the device
+    def __init__(self, gpus: Iterable[Device] = ()) -> None:
+        self._clocks: dict[str, GpuClock | None] = {d.name: d.clock() for d in gpus}
         self.begin = time.time_ns()
         # (node, ns of the start, ns of the end, thread, outputs as (port, dtype, shape, bytes))
         self.events: list[tuple[Node, int, int, int, list]] = []
 
     def on_device(self, device: Device, node: Node, function: Callable[[], Any]) -> Any:
         """``function()``, which may launch work of `node` on `device`."""
-        if device.name not in self._clocks:
-            self._clocks[device.name] = device.clock()
-        clock = self._clocks[device.name]
+        clock = self._clocks.get(device.name)
         return function() if clock is None else device.entered(clock.timed)(node, function)
 
     def gpu_times(self) -> list[GpuTime]:
@@ -85,7 +84,10 @@ def _fact(value: Any) -> tuple | None:
 
 def instrument(executable: Executable, devices: dict[str, Device]) -> Executable:
     """Let the steps of `executable`, on `devices` by name, keep a record in ``step.trace``."""
-    executable.tracer = Trace
+    nodes = [item.nodes[0] for item in executable.items if item.nodes]
+    gpus = [d for name in dict.fromkeys(n.device for n in nodes)
+            if (d := devices.get(name)) is not None and d.fetches_later]
+    executable.tracer = partial(Trace, gpus)
     executable.direct = None
     executable.drop_pieces()
     for item in executable.items:

@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run_inside(options)
     wanted = {stage: [n for n in options.names.split(",") if n]
               for stage in options.stages.split(",")}
+    options.output.mkdir(parents=True, exist_ok=True)
     results = Results(options.output / "results.jsonl")
     if options.again:
         failed = failures(results.rows())
