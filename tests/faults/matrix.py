@@ -177,12 +177,13 @@ def main() -> int:
     parser.add_argument("--phases", nargs="+", choices=PHASES, default=PHASES)
     parser.add_argument("--roles", nargs="+", choices=ROLES, default=ROLES)
     parser.add_argument("--sample", type=int, help="only so many cases, some of everything")
+    parser.add_argument("--first", type=int, default=0, help="leave out those before this one")
     parser.add_argument("--jobs", type=int, default=2, help="at a time")
     args = parser.parse_args()
     cases = [c for c in all_cases()
              if c.way in args.ways and c.phase in args.phases and c.role in args.roles]
     with tempfile.TemporaryDirectory() as folder:
-        results = run_all(cases[:args.sample], args.jobs, Path(folder))
+        results = run_all(cases[args.first:][:args.sample], args.jobs, Path(folder))
     wrong = [r for r in results if r.wrong]
     for result in wrong:
         print(f"\n{result.case}: {', '.join(result.wrong)}\n{result.output[-4000:]}")
