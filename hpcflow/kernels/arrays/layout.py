@@ -72,7 +72,7 @@ def _tile(x: Any, counts: list) -> Any:
     for i, count in enumerate(counts):
         if count < 0:
             raise invalid(f"Expected multiples[{i}] >= 0, but got {count}")
-    check_count((*counts, *x.shape))
+    check_count((*counts, *x.shape), x.dtype.itemsize * (type(x) is np.ndarray))
     if (type(x) is np.ndarray and x.nbytes * math.prod(counts) >= tuning.COPY_LARGE_BYTES
             and set(counts) != {1}):
         return _tile_large(x, counts)
