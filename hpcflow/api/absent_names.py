@@ -89,7 +89,6 @@ INSTEAD: dict[str, str] = {
     **{f"contrib.learn.datasets.{name}": "arrays of your own: nothing is downloaded" for name in (
         "load_boston", "load_dbpedia", "load_iris", "make_dataset", "text_datasets",
         "synthetic")},
-    "contrib.linalg": "`hf.linalg`",
     "contrib.linear_optimizer": "`hf.train.FtrlOptimizer`",
     "contrib.lite": "",
     "contrib.memory_stats": "`HPCFLOW_PRINT_MEMORY=1`, or `hf.profiler`",
@@ -121,7 +120,8 @@ INSTEAD: dict[str, str] = {
     "keras.applications": "a model built of `hf.keras.layers`, with weights of your own",
     "keras.datasets": "`numpy.load` of data that you have: nothing is downloaded",
     "keras.mixed_precision": "casts to `hf.float16` and a loss that is scaled in the graph",
-    "linalg.LinearOperator": "the functions of `hf.linalg` over batches of matrices",
+    **{f"linalg.LinearOperator{kind}": "`hf.linalg.LinearOperatorFullMatrix`" for kind in (
+        "Circulant2D", "Circulant3D", "Permutation", "Toeplitz", "Tridiag")},
     "lite": "",
     "ragged": "`hf.sparse`",
     "random.Generator": "`hf.random`, or `hf.contrib.stateless`",
