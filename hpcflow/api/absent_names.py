@@ -32,6 +32,10 @@ INSTEAD: dict[str, str] = {
     "contrib.cudnn_rnn": "`hf.nn.dynamic_rnn` with `hf.nn.rnn_cell.LSTMCell`",
     "contrib.decision_trees": "",
     "contrib.distribute": _RANKS,
+    **{f"contrib.distributions.{name}": "`hf.contrib.distributions.MixtureSameFamily`" for name in (
+        "Mixture", "PoissonLogNormalQuadratureCompound", "VectorDiffeomixture")},
+    **{f"contrib.distributions.{name}": "functions of the samples, and their derivatives" for name
+       in ("ConditionalTransformedDistribution", "TransformedDistribution", "bijectors")},
     **{f"contrib.factorization.{name}": "" for name in (
         "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "WALSModel", "gmm")},
     "contrib.ffmpeg": "",
