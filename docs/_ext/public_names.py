@@ -20,7 +20,7 @@ _INNER = (
     "contrib.losses", "contrib.metrics", "contrib.opt", "contrib.crf", "contrib.lookup",
     "contrib.data", "contrib.sharded", "contrib.slim", "contrib.learn", "contrib.factorization",
     "contrib.learn.preprocessing", "contrib.learn.datasets.mnist", "contrib.cluster_resolver",
-    "contrib.predictor", "data.experimental", "keras.layers",
+    "contrib.distributions", "contrib.predictor", "data.experimental", "keras.layers",
     "keras.losses", "keras.metrics", "keras.optimizers", "keras.callbacks", "keras.backend",
     "nn.rnn_cell", "saved_model.loader", "framework.function",
 )

@@ -27,6 +27,7 @@ COMMANDS = {
     "run": (".run", "start a program on several ranks"),
     "trace": (".trace.command", "merge and draw traces of steps; say why a step is slow"),
     "profile": (".profile", "count the work and the parameters of a graph; time of a traced step"),
+    "compare": (".compare.command", "run two graphs, or one in two runtimes, node by node"),
     "checkpoint": (".checkpoint", "list, verify, compare, convert, prune checkpoints"),
     "freeze-graph": (".freeze_graph", "make one GraphDef of a graph and a checkpoint"),
     "simulate": (".simulate", "predict step times on a cluster that is described"),
