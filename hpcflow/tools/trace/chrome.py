@@ -75,7 +75,10 @@ def _rows(spans: Sequence[Span], places: list[str]) -> tuple[dict[int, Row], lis
     events: list[Event] = []
     used: dict[str, int] = defaultdict(int)
     for pid, place in enumerate(places):
-        events.append(_name("process_name", pid, 0, f"{place} Compute"))
+        # Viewers show what stands behind the last slash of a name.
+        event = _name("process_name", pid, 0, f"{place.strip('/').replace('/', ' ')} Compute")
+        event["args"]["device"] = place
+        events.append(event)
     for key in order:
         place, kind, _ = key
         pid = places.index(place)
