@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                f"{__package__}.run_rank", str(folder.resolve()),
                *(["-m"] if options.module else []), options.program, *options.arguments]
     return Job(command, environment(options, ranks), ranks, folder, options.follow,
-               options.grace).run()
+               options.grace, options.json).run()
 
 
 def parser() -> CommandParser:
@@ -72,6 +72,8 @@ def parser() -> CommandParser:
     made.add_argument("--grace", type=float, default=tuning.RUN_GRACE_SECONDS, metavar="SECONDS",
                       help="how long ranks may take to end after SIGTERM, SIGINT or SIGHUP "
                       f"(default: {tuning.RUN_GRACE_SECONDS:g}); a second one ends them at once")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the job's status, its "
+                      "seconds and how each rank ended to this file")
     made.add_argument("-m", dest="module", action="store_true",
                       help="the program is the name of a module")
     made.add_argument("program", help="a Python file, or with -m a module")
@@ -141,12 +143,13 @@ class Job:
     """The ranks under way."""
 
     def __init__(self, command: list[str], env: dict[str, str], ranks: int, folder: Path,
-                 follow: str, grace: float | None = None) -> None:
+                 follow: str, grace: float | None = None, outcome: Path | None = None) -> None:
         self.command = command
         self.env = env
         self.ranks = ranks
         self.folder = folder
         self.grace = tuning.RUN_GRACE_SECONDS if grace is None else grace
+        self.outcome = outcome  # the file to write it to
         self.asked_to_end = 0  # the first signal that did
         wanted = range(ranks) if follow == "all" else [] if follow == "none" else [int(follow)]
         self.shown = [_Follower(folder / LOG.format(r), f"[{r}] " if follow == "all" else "")
@@ -164,7 +167,19 @@ class Job:
         self._show()
         if self.asked_to_end and not self._chose_status():
             status = 128 + self.asked_to_end
-        return self._report(status, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        status = self._report(status, seconds)
+        if self.outcome is not None:
+            self.outcome.write_text(json.dumps(self._facts(status, seconds), indent=1) + "\n")
+        return status
+
+    def _facts(self, status: int, seconds: float) -> dict[str, Any]:
+        """Return what ``--json`` writes; a rank without a code left no note of its end."""
+        wanted = ("host", "code", "error")
+        ranks = [{"rank": rank, **{key: found.get(key) for key in wanted}, "log": str(
+            self.folder / LOG.format(rank))} for rank, found in (
+                (r, self._status(r)) for r in range(self.ranks))]
+        return {"status": status, "seconds": round(seconds, 3), "ranks": ranks}
 
     def _watch(self, process: subprocess.Popen, caught: Caught) -> int:
         deadline = math.inf
