@@ -23,7 +23,8 @@ from mpi4py import MPI
 
 import hpcflow as tf
 
-REACH, REPORTS = 3, 5  # cells around a place that the network sees
+REACH = 3  # cells around a place that the network sees
+TRAININGS, REPORTS = 4, 5  # steps of training a leap, reports in all
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -31,7 +32,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--side", type=int, default=96, help="cells of a side of the plate")
     parser.add_argument("--leap", type=int, default=8, help="steps that the network predicts")
     parser.add_argument("--leaps", type=int, default=400, help="of the simulation")
-    parser.add_argument("--batch", type=int, default=256, help="pieces of a leap, on each rank")
+    parser.add_argument("--batch", type=int, default=256, help="pieces of a training step, on "
+                        "each rank")
     return parser.parse_args()
 
 
@@ -107,19 +109,24 @@ class Surrogate:
         nothing = tf.reduce_mean(tf.squared_difference(middle, self.after))
         # Of the places of all ranks.
         self.errors = tf.sqrt(tf.mpi.allreduce(tf.stack([error, nothing]), "mean"))
-        rate = tf.train.exponential_decay(3e-3, tf.train.get_or_create_global_step(), 500, 0.5)
+        rate = tf.train.exponential_decay(3e-3, tf.train.get_or_create_global_step(), 400, 0.6)
         self.train = tf.mpi.DistributedOptimizer(tf.train.AdamOptimizer(rate)).minimize(
             1e3 * error, tf.train.get_global_step())
 
-    def leap(self, session: tf.Session, plate: Plate, args: argparse.Namespace,
-             fetch: tf.Tensor | list) -> np.ndarray | list:
-        """Run `fetch` on pieces of before and after a leap of the simulation."""
-        ys = plate.random.integers(plate.rows, size=args.batch)
-        xs = plate.random.integers(args.side, size=args.batch)
-        before = plate.pieces(ys, xs)
-        for _ in range(args.leap):
-            plate.step()
-        return session.run(fetch, {self.pieces: before, self.after: plate.inner[ys, xs]})
+    def run(self, session: tf.Session, fetch: tf.Tensor | list, pieces: np.ndarray,
+            after: np.ndarray) -> np.ndarray | list:
+        """Run `fetch` on pieces, and what became of their middles."""
+        return session.run(fetch, {self.pieces: pieces, self.after: after})
+
+
+def leap(plate: Plate, args: argparse.Namespace, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Go on by a leap; return `count` pieces of before, and their middles after it."""
+    ys = plate.random.integers(plate.rows, size=count)
+    xs = plate.random.integers(args.side, size=count)
+    before = plate.pieces(ys, xs)
+    for _ in range(args.leap):
+        plate.step()
+    return before, plate.inner[ys, xs]
 
 
 def main() -> None:
@@ -134,13 +141,17 @@ def main() -> None:
         for number in range(1, args.leaps + 1):
             if number % 40 == 0:
                 plate = Plate(comm, args.side, seed=number)
-            errors = surrogate.leap(session, plate, args, [surrogate.errors, surrogate.train])[0]
+            before, after = leap(plate, args, args.batch * TRAININGS)
+            for part in np.split(np.arange(len(after)), TRAININGS):
+                errors, _ = surrogate.run(session, [surrogate.errors, surrogate.train],
+                                          before[part], after[part])
             if comm.Get_rank() == 0 and number % max(args.leaps // REPORTS, 1) == 0:
                 print(f"leap {number}  error {errors[0]:.5f}, of no change {errors[1]:.5f}",
                       flush=True)
         seconds = time.perf_counter() - begun
         plate = Plate(comm, args.side, seed=args.leaps + 1)
-        seen = [surrogate.leap(session, plate, args, surrogate.errors) for _ in range(20)]
+        seen = [surrogate.run(session, surrogate.errors, *leap(plate, args, args.batch))
+                for _ in range(20)]
     if comm.Get_rank() == 0:
         print(f"{args.leaps / seconds:.0f} leaps per second on {comm.Get_size()} ranks")
         share = np.sqrt(np.mean(np.square(seen), 0))
