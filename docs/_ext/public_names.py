@@ -40,6 +40,12 @@ def modules() -> list[str]:
     return sorted({*lazy, *_INNER, *other_names.MODULES, "errors", "extending"})
 
 
+def rank(module: str) -> tuple[bool, bool, bool, str]:
+    """Return a key by which the usual one of the modules that have an object comes first."""
+    return (module.startswith("contrib"), module in other_names.MODULES,
+            module.startswith(("keras", "estimator")), module)
+
+
 def module(name: str) -> ModuleType:
     """Return the module ``hpcflow.name``; ``""`` is hpcflow itself."""
     found: Any = hpcflow

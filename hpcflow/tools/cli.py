@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hpcflow.version import __version__
+from hpcflow.version import API_VERSION, __version__
 
 #: As the user has started it.
 PROGRAM = "hpcflow" if Path(sys.argv[0]).name == "hpcflow" else "python -m hpcflow"
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(usage())
         return 0 if arguments else 2
     if name in ("-V", "--version"):
-        print(f"hpcflow {__version__}")
+        print(f"hpcflow {__version__} (API of {API_VERSION})")
         return 0
     if name not in COMMANDS:
         print(f"{PROGRAM}: {unknown('command', name, COMMANDS)}", file=sys.stderr)

