@@ -17,13 +17,27 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.resources.effects import Effect
-from hpcflow.resources.queues import Attempt
+from hpcflow.resources.attempts import Attempt
+from hpcflow.resources.effects import Effect, Undoing
 from hpcflow.resources.waiting import WaitingLine
 from hpcflow.shapes import ShapeLike, TensorShape, format_shape
 
 if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
+
+
+class _Take(Attempt):
+    """A take of an average, and of how many gradients it is."""
+
+    __slots__ = ("taken",)
+
+    def __init__(self, look: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        super().__init__(look, done)
+        self.taken = 0
+
+    def count(self) -> int:
+        """The number of gradients."""
+        return self.taken
 
 
 class Accumulator(WaitingLine):
@@ -91,14 +105,13 @@ class Accumulator(WaitingLine):
             if self.count < num_required:
                 return None
             average = self._average()
-            taken.append(self.count)
+            attempt.taken = self.count
             self.count = 0
             self.global_step += 1
             return average
 
-        taken: list[int] = []
-        attempt = self.wait(advance, done)
-        attempt.count = lambda: sum(taken)
+        attempt = _Take(advance, done)
+        self.join(attempt)
         return attempt
 
     def effect(self, attempt: Attempt) -> Effect:
@@ -112,7 +125,7 @@ class Accumulator(WaitingLine):
             self.cancel(attempt)
             return describe()
 
-        return Effect(undo, describe)
+        return Undoing(undo, describe)
 
     def _check(self, *gradient: Any) -> None:
         """Raise ``InvalidArgumentError`` unless the gradient fits."""

@@ -30,7 +30,8 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 # Where a framework keeps its 1.x-compatible interface.
-MODULES = {"tensorflow": "tensorflow.compat.v1", "hpcflow": "hpcflow", "torch": "torch"}
+MODULES = {"tensorflow": "tensorflow.compat.v1", "hpcflow": "hpcflow", "torch": "torch",
+           "numpy": "numpy"}
 
 Step = Callable[[], object]
 
