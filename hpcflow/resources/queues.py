@@ -216,24 +216,29 @@ class Queue(SharedHandle):
     def _joined(self, waiting: deque[Attempt] | list[Attempt], attempt: Attempt) -> list[Outcome]:
         """Let `attempt` wait, and all go on; return those that are over."""
         waiting.append(attempt)
-        return self._advanced()
+        return self._advanced(waiting is self._dequeues)
 
-    def _advanced(self) -> list[Outcome]:
+    def _advanced(self, dequeues_first: bool = False) -> list[Outcome]:
         """Let attempts go on until none can; return those that are over, with their outcomes."""
         over: list[Outcome] = []
-        enqueues, dequeues, reads = self._enqueues, self._dequeues, self._reads
-        moved = True
-        while moved and (enqueues or dequeues or reads):
+        reads, moved = self._reads, True
+        one, other = self._enqueues, self._dequeues
+        if dequeues_first:
+            one, other = other, one
+        while moved:
             for read in reads[:] if reads else ():
                 self._try(read, reads, over)
-            moved = bool(enqueues) and self._front(enqueues, over)
-            moved = bool(dequeues) and self._front(dequeues, over) or moved
+            first = bool(one) and self._front(one, over)
+            second = bool(other) and self._front(other, over)
+            moved = second and bool(one) or (first or second) and bool(reads)
         return over
 
     def _front(self, waiting: deque[Attempt], over: list[Outcome]) -> bool:
-        """Let the first attempt go on; True if that has changed anything."""
-        before = len(self._elements)
-        return self._try(waiting[0], waiting, over) or len(self._elements) != before
+        """Let the first attempts go on until one has to wait; True if that has changed anything."""
+        before, many = len(self._elements), len(over)
+        while waiting and self._try(waiting[0], waiting, over):
+            pass
+        return len(over) != many or len(self._elements) != before
 
     def _try(self, attempt: Attempt, waiting: Any, over: list[Outcome]) -> bool:
         """Advance an attempt; True if it is over now, and then no longer among those that wait."""

@@ -16,7 +16,7 @@ from hpcflow.tools.bench.contestants import Peer, core_count
 from hpcflow.tools.bench.convnets import NETWORKS
 from hpcflow.tools.bench.programs import control_flow, forward_numpy
 from hpcflow.tools.bench.registry import Options, with_title
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
+from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of, with_busy
 from hpcflow.tools.table import Row
 
 FLOOR = "numpy"
@@ -87,4 +87,4 @@ def measure(case: Case, options: Options, plan: Plan) -> list[Row]:
             list(starters.map(lambda program: program.open(case.title, details), programs))
         for program in programs:
             program.warm(0.0 if options.quick else tuning.BENCH_WARMING_SECONDS)
-        return rows_of(case.title, alternate(programs, plan))
+        return with_busy(rows_of(case.title, alternate(programs, plan)), programs)

@@ -13,7 +13,7 @@ from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.bench.contestants import Peer
 from hpcflow.tools.bench.programs import input as program
 from hpcflow.tools.bench.registry import Options, with_title
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
+from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of, with_busy
 from hpcflow.tools.table import Row
 
 # Turns are longer than the queues are full.
@@ -43,4 +43,4 @@ def measure(case: str, options: Options, plan: Plan) -> list[Row]:
                     for name, python in {OURS: sys.executable, **options.peers}.items()]
         for each in programs:
             each.warm(0.0 if options.quick else tuning.BENCH_WARMING_SECONDS)
-        return rows_of(case, alternate(programs, plan))
+        return with_busy(rows_of(case, alternate(programs, plan)), programs)
