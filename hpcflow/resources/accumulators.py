@@ -17,8 +17,8 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.resources.effects import Effect
-from hpcflow.resources.queues import Attempt
+from hpcflow.resources.attempts import Attempt
+from hpcflow.resources.effects import Effect, Undoing
 from hpcflow.resources.waiting import WaitingLine
 from hpcflow.shapes import ShapeLike, TensorShape, format_shape
 
@@ -87,9 +87,8 @@ class Accumulator(WaitingLine):
             raise InvalidArgumentError(
                 None, None, f"Argument num_required must be positive, but was {num_required}")
 
-        taken = _Taken(self)
-        attempt = self.wait(lambda: taken.take() if self.count >= num_required else None, done)
-        attempt.count, attempt.undo = lambda: taken.count, taken.undo
+        attempt = _Take(self, num_required, done)
+        self.join(attempt)
         return attempt
 
     def effect(self, attempt: Attempt) -> Effect:
@@ -105,7 +104,7 @@ class Accumulator(WaitingLine):
             self.serve()
             return words(left)
 
-        return Effect(undo, lambda: words(attempt.count()))
+        return Undoing(undo, lambda: words(attempt.count()))
 
     def _check(self, *gradient: Any) -> None:
         """Raise ``InvalidArgumentError`` unless the gradient fits."""
@@ -121,20 +120,26 @@ class Accumulator(WaitingLine):
         raise NotImplementedError
 
 
-class _Taken:
-    """An average that was taken, to be put back while nobody has seen it."""
+class _Take(Attempt):
+    """A take of an average, to be put back while nobody has seen it."""
 
-    def __init__(self, accumulator: Accumulator) -> None:
-        self._accumulator = accumulator
+    __slots__ = ("_accumulator", "_required", "_put_back", "_step", "_count")
+
+    def __init__(self, accumulator: Accumulator, required: int,
+                 done: Callable[[Any], None]) -> None:
+        self.done, self.over = done, False
+        self._accumulator, self._required = accumulator, required
         self._put_back: Callable[[], None] = lambda: None
-        self._step = 0
-        self.count = 0
+        self._step = self._count = 0
 
-    def take(self) -> tuple:
-        """Begin the accumulator's next step; the average of the last one. Its lock is held."""
+    def advance(self) -> tuple | None:
+        """Begin the accumulator's next step, if enough gradients have come: the average of the
+        last one. Its lock is held."""
         accumulator = self._accumulator
+        if accumulator.count < self._required:
+            return None
         average, self._put_back = accumulator._average()
-        self.count, accumulator.count = accumulator.count, 0
+        self._count, accumulator.count = accumulator.count, 0
         accumulator.global_step += 1
         self._step = accumulator.global_step
         return average
@@ -142,12 +147,16 @@ class _Taken:
     def undo(self) -> int:
         """Go back to the step before; how many gradients stay taken. The lock is held."""
         accumulator = self._accumulator
-        if self.count and accumulator.global_step == self._step:
+        if self._count and accumulator.global_step == self._step:
             self._put_back()
-            accumulator.count += self.count
+            accumulator.count += self._count
             accumulator.global_step -= 1
-            self.count = 0
-        return self.count
+            self._count = 0
+        return self._count
+
+    def count(self) -> int:
+        """The number of gradients."""
+        return self._count
 
 
 class DenseAccumulator(Accumulator):
