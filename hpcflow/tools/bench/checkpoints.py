@@ -17,14 +17,14 @@ from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, rows_of
 from hpcflow.tools.table import Row
 
-MEGABYTES, QUICK_MEGABYTES = 400, 2
+SIZE, QUICK_SIZE = 400, 2  # megabytes
 RAW = {program.DURABLE: "write of the bytes", program.RESTORE: "read of the bytes"}
 
 
 def run(options: Options) -> list[Row]:
     """Measure every case, in a directory in the one for temporary files."""
     plan = Plan(rounds=2 if options.quick else 5, block_seconds=0.0, min_samples=1)
-    size = QUICK_MEGABYTES if options.quick else MEGABYTES
+    size = QUICK_SIZE if options.quick else SIZE
     rows: list[Row] = []
     for case in program.CASES:
         with contextlib.ExitStack() as stack:
