@@ -178,9 +178,9 @@ def check_time_limit(cluster: SlurmCluster) -> str:
     """A job that comes to its time limit goes on in its next start; one that a person cancels, in
     the midst of it, does not."""
     shutil.rmtree(BUILD / "time-limit", ignore_errors=True)
-    job = submit(cluster, "allreduce_train.sbatch", "time-limit", 10**6, "--time=2",
-                 "--signal=B:USR1@30")
-    found = job.wait_for_output(r"start 2, (?s:.*)step +\d+ ", LIMIT_SECONDS)
+    job = submit(cluster, "allreduce_train.sbatch", "time-limit", 10**6, "--time=3",
+                 "--signal=B:USR1@60")
+    found = job.wait_for_output(r"start \d+, (?s:.*)step +\d+ (?s:.*)start \d+, (?s:.*)step ", 600)
     assert found and "into the queue again" in job.text(), job.text()
     cluster.command("scancel", job.id)
     result = job.wait(60)
