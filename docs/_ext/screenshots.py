@@ -51,7 +51,7 @@ def serving(command: list[str], ready: str) -> Iterator[re.Match]:
 
 def tensorboard(folder: Path) -> None:
     """Scalars of the demo; the graph of a small model by compute time; the projector."""
-    from job_ring.tools.test_tensorboard import has_text, write_model
+    from job_ring.tools.test_tensorboard import write_model
 
     write_model(folder / "a_model")
     subprocess.run([sys.executable, "examples/digits_ps.py", "--steps", "600", "--logdir",
@@ -71,7 +71,7 @@ def tensorboard(folder: Path) -> None:
                    "e.textContent.trim() === 'Compute time'")
         save(page, "graph")
         page.open(f"{url}/#projector")
-        page.wait(has_text("Points: 16"))
+        page.wait("e.textContent.trim() === 'Points: 16'")
         save(page, "projector")
 
 
