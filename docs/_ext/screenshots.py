@@ -37,10 +37,10 @@ def save(page: browser.Browser, name: str) -> None:
 
 
 @contextmanager
-def serving(command: list[str], ready: str) -> Iterator[re.Match]:
+def serving(command: list[str], folder: Path, ready: str) -> Iterator[re.Match]:
     """Start a server; yield what matched in the line with which it says that it is ready."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True) as process:
+                          text=True, cwd=folder) as process:
         assert process.stdout is not None
         try:
             yield next(found for line in process.stdout if (found := re.search(ready, line)))
@@ -56,9 +56,9 @@ def tensorboard(folder: Path) -> None:
     write_model(folder / "a_model")
     subprocess.run([sys.executable, "examples/digits_ps.py", "--steps", "600", "--logdir",
                     str(folder / "digits")], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--host",
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", ".", "--host",
                "127.0.0.1", "--port", "0", "--load_fast", "false"]
-    with serving(command, r"TensorBoard \S+ at (http://\S+)") as found, \
+    with serving(command, folder, r"TensorBoard \S+ at (http://\S+)") as found, \
             browser.Browser(folder / "profile", SECONDS) as page:
         url = found[1].rstrip("/")
         page.open(f"{url}/#scalars&tagFilter=loss%7Caccuracy")

@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "examples.md").read_text()
 NEEDS_MPI = {"heat_surrogate"}
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("work", WORKLOADS, ids=lambda work: f"{work.name} {work.small}")
 def test_reaches_what_it_should(work: Workload, tmp_path) -> None:
     launch, _, arguments = work.small.rpartition(":")
