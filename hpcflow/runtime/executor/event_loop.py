@@ -281,7 +281,8 @@ def _timed_out(what: str) -> DeadlineExceededError:
 def event_loop() -> EventLoop:
     """The event loop of this process."""
     global _loop
-    with _loop_lock:
-        if _loop is None:
-            _loop = EventLoop()
-        return _loop
+    if _loop is None:
+        with _loop_lock:
+            if _loop is None:
+                _loop = EventLoop()
+    return _loop
