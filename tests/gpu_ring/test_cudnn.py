@@ -123,7 +123,11 @@ def test_a_way_that_takes_too_much_memory_is_left(cudnn: FakeCudnn | None,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "CUDNN_MOST_BYTES", 16)
     check_close(convolved("input", 1, steps=2), "input")
-    assert cudnn is None or cudnn.ran == [(PARTS["input"], *LAST)] * 2
+    assert cudnn is None or FIRST not in [way[1:] for way in cudnn.ran]
+    convolution._plan.cache_clear()
+    monkeypatch.setattr(tuning, "CUDNN_PART_OF_FREE", 1 << 35)
+    check_close(convolved("input", 1, steps=2), "input")
+    assert cudnn is None or cudnn.ran[-2:] == [(PARTS["input"], *LAST)] * 2
 
 
 def test_ways_that_do_not_work_are_left(cudnn: FakeCudnn | None,

@@ -27,11 +27,11 @@ GRAPH_MOST = 8
 MEMORY_NAMED = 5
 
 # ---- kernels.cudnn
-#: What a way to compute a convolution may take besides operands and result: bytes, and which part
-#: of the memory that is free.
+#: The most memory of an algorithm's own, and which part of the free memory it and transposed
+#: operands may take.
 CUDNN_MOST_BYTES = 1 << 30
 CUDNN_PART_OF_FREE = 4
 #: Ways that are measured in each order of memory, the best by the library's heuristics.
-CUDNN_MEASURED = 4
+CUDNN_MEASURED = 6
 #: A way that takes so many times the best one's time is not measured again.
 CUDNN_HOPELESS = 1.25

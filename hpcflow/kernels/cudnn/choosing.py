@@ -23,11 +23,16 @@ class Way:
     """One algorithm of the library, on operands in one order of memory."""
 
     def __init__(self, lib: Any, name: str, dtype: np.dtype, operands: Sequence[Operand],
-                 convolution: Any, found: c.AlgorithmFound) -> None:
+                 convolution: Any, found: c.AlgorithmFound, layout: int) -> None:
+        #: For people.
+        place = "last" if layout == c.NHWC else "first"
+        self.title = (f"algorithm {found.algo}, math {found.math_type}, channels {place}, "
+                      f"{found.memory >> 20} MiB")
         first, second, result = self._operands = operands
         one, zero = c.scales(dtype)
-        self._memory = found.memory
-        #: Bytes that are taken while it computes, besides operands and result.
+        #: Bytes of the memory that the algorithm wants for itself.
+        self.memory = found.memory
+        #: All bytes that are taken while it computes, besides operands and result.
         self.extra = found.memory + sum(o.extra for o in operands)
         self._run = lib.prepare(
             name, one, first.descriptor, c.ARRAY, second.descriptor, c.ARRAY, convolution,
@@ -38,7 +43,7 @@ class Way:
         """The result; CudnnError if the library does not compute it."""
         first, second, result = self._operands
         a, b, made = first.entered(xp, a), second.entered(xp, b), result.blank(xp)
-        memory = [xp.empty(self._memory, np.uint8)] if self._memory else []
+        memory = [xp.empty(self.memory, np.uint8)] if self.memory else []
         self._run(a, b, *memory, made)
         del a, b, memory
         return result.left(xp, made)
@@ -49,6 +54,8 @@ class Choice:
 
     def __init__(self, ways: list[Way]) -> None:
         self._ways = ways
+        #: What was measured: ways by their titles, and milliseconds.
+        self.times: dict[str, float] = {}
         self._is_settled = len(ways) < 2
         self._lock = threading.Lock()
 
@@ -68,39 +75,42 @@ class Choice:
             if self._is_settled or xp.cuda.get_current_stream().is_capturing():
                 return
             most = room(xp)
-            self._ways = [w for w in self._ways if w.extra <= most] or [
+            self._ways = [w for w in self._ways if w.extra <= most
+                          and w.memory <= tuning.CUDNN_MOST_BYTES] or [
                 min(self._ways, key=lambda w: w.extra)]
             if len(self._ways) > 1 and not config.flags.deterministic:
-                self._ways = by_time(xp, self._ways, a, b)
+                times = measured(xp, self._ways, a, b)
+                self.times = {w.title: ms for w, ms in times.items()}
+                self._ways = sorted(times, key=times.__getitem__) or self._ways
             self._is_settled = True
 
 
 def room(xp: Any) -> int:
-    """Bytes that a way may take: a part of what is free, as far as that is sane."""
+    """Bytes that a way may take of those that are free."""
     pool = xp.get_default_memory_pool()
     free = xp.cuda.Device().mem_info[0] + pool.total_bytes() - pool.used_bytes()
     if pool.get_limit():
         free = min(free, pool.get_limit() - pool.used_bytes())
-    return min(tuning.CUDNN_MOST_BYTES, free // tuning.CUDNN_PART_OF_FREE)
+    return free // tuning.CUDNN_PART_OF_FREE
 
 
-def by_time(xp: Any, ways: list[Way], a: Any, b: Any) -> list[Way]:
-    """The ways that work, the fastest first; as they were, if none does.
+def measured(xp: Any, ways: Sequence[Way], a: Any, b: Any) -> dict[Way, float]:
+    """The ways that work, and their milliseconds.
 
     The memory that they take is given back to the GPU.
     """
     pool, stream = xp.cuda.MemoryPool(), xp.cuda.get_current_stream()
-    times: list[tuple[float, int]] = []
+    times: dict[Way, float] = {}
     with xp.cuda.using_allocator(pool.malloc):
-        for i, way in enumerate(ways):
+        for way in ways:
             try:
-                times.append((_milliseconds(xp, way, a, b, min(times, default=(np.inf,))[0]), i))
+                times[way] = _milliseconds(xp, way, a, b, min(times.values(), default=np.inf))
             except (c.CudnnError, MemoryError):
                 continue
             finally:
                 stream.synchronize()
                 pool.free_all_blocks()
-    return [ways[i] for _, i in sorted(times)] or ways
+    return times
 
 
 def _milliseconds(xp: Any, way: Way, a: Any, b: Any, best: float) -> float:

@@ -97,8 +97,11 @@ class _Plan:
             found = self._lib.ways(name, first, second, self._convolution(self._math), result)
         except c.NoWayError:
             return []
-        return [Way(self._lib, name, self._dtype, operands, self._convolution(self._math_of(one)),
-                    one) for one in found[: tuning.CUDNN_MEASURED]]
+        each: dict[tuple[int, int], c.AlgorithmFound] = {}
+        for one in found:
+            each.setdefault((one.algo, self._math_of(one)), one)
+        return [Way(self._lib, name, self._dtype, operands, self._convolution(math), one, layout)
+                for (_, math), one in list(each.items())[: tuning.CUDNN_MEASURED]]
 
     def _math_of(self, found: c.AlgorithmFound) -> int:
         """The arithmetic of a way: it is the way's own only where nothing more is rounded."""
