@@ -49,7 +49,7 @@ class Plate:
         y, x = np.mgrid[:side, :side]
         plate = np.zeros((side, side))
         for _ in range(12):
-            place, width = self.random.uniform(0, side, 2), self.random.uniform(2, 8)
+            place, width = self.random.uniform(0, side, 2), self.random.uniform(1.5, 5)
             away = [abs(np.mod(z - p + side / 2, side) - side / 2) for z, p in zip((y, x), place)]
             plate += self.random.uniform(0.3, 1) * np.exp(-(away[0]**2 + away[1]**2) / width**2)
         self.rows = last - first

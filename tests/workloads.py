@@ -62,7 +62,7 @@ WORKLOADS = [
     Workload("clusters", "-n 2:--points 6000", 0.95, "-n 3", "", 0.97),
     Workload("gan", "--steps 600 --batch 32", 1.5, "-n 2", "--steps 2000", 3),
     Workload("stumps", "-n 2:--stumps 30", 0.9, "-n 3", "", 0.93),
-    Workload("heat_surrogate", "-n 2:--side 48 --leaps 120", -0.95, "-n 3", "", -0.6),
+    Workload("heat_surrogate", "-n 2:--side 48 --leaps 100", -0.85, "-n 3", "", -0.6),
 ]
 
 

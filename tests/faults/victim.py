@@ -45,6 +45,7 @@ def _raise() -> None:
 def _abort() -> None:
     from mpi4py import MPI
 
+    time.sleep(0.1)  # launchers drop what they have not forwarded by then
     MPI.COMM_WORLD.Abort(STATUS)
 
 

@@ -175,9 +175,9 @@ class Binder:
         for i in range(len(node.dtypes)):
             if not keeps_its_side(node):
                 self._place(node, i, device, HOST if i in kernel.host_outputs else DEVICE)
-        nbytes = known_bytes(node)
+        nbytes = known_bytes(node)  # kernels refuse shapes that have no size themselves
         if kernel.mode == SYNC and kernel.fresh and not device.has_own_memory and (
-                nbytes >= tuning.MEMORY_LARGE_BYTES):
+                tuning.MEMORY_LARGE_BYTES <= nbytes < 1 << 63):
             function = _asking(function, nbytes)
         if node in self._places and not device.has_own_memory:
             function = made_in_place(function, kernel, self.context.place(*self._places[node]))

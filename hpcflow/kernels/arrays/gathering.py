@@ -42,7 +42,7 @@ def _gather_rows(xp: Any) -> Callable:
         if not params.ndim:
             raise invalid("params must be at least 1 dimensional")
         if not indices.ndim and 0 <= (place := int(indices)) < len(params):
-            return params[place].copy()
+            return params[place].copy() if params.ndim > 1 else params[place]
         try:
             places = _without_negatives(indices)
             # take() would first copy parameters that do not lie in order.

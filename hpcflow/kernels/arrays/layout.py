@@ -27,8 +27,10 @@ def transpose(node: KernelNode) -> Callable:
         return lambda x, perm: _transpose(x, perm.tolist())
     axes = tuple(perm.tolist())
     rank = len(axes)
-    if node.input_dims[0] is not None and len({p % rank for p in axes}) == rank:
-        return lambda x, _: x.transpose(axes)  # the shape function has checked the rest
+    dims = node.input_dims[0]
+    if dims is not None and len(dims) == rank and all(-rank <= p < rank for p in axes) and (
+            len({p % rank for p in axes}) == rank):
+        return lambda x, _: x.transpose(axes)
     return lambda x, _: _transpose(x, axes)
 
 

@@ -33,7 +33,8 @@ def run(options: Options) -> list[Row]:
     """
     plan = plan_of(options) if options.quick else _PLAN
     cases = with_title(map(Case, program.CASES), options)
-    return [row for case in cases for row in measure(case.title, options, plan)]
+    return [row for case in (cases[:1] if options.quick else cases)
+            for row in measure(case.title, options, plan)]
 
 
 def measure(case: str, options: Options, plan: Plan) -> list[Row]:

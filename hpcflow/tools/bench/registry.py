@@ -120,6 +120,11 @@ BENCHMARKS = {
             peers=("torch", "tensorflow"),
         ),
         Benchmark(
+            "checkpoints",
+            "saving and restoring 400 MB: what a step sees of it, until it is on disk, and back",
+            peers=("tensorflow",),
+        ),
+        Benchmark(
             "elementwise",
             "formulas written out of plain ops, and every element-wise op, in one process each",
             peers=("tensorflow",),

@@ -21,7 +21,7 @@ def test_reaches_what_it_should(work: Workload, tmp_path) -> None:
     if launch or work.name in NEEDS_MPI:
         pytest.importorskip("mpi4py")
     done = subprocess.run(command_of(work.name, arguments, launch, tmp_path), cwd=ROOT, text=True,
-                          capture_output=True, timeout=280, check=False)
+                          capture_output=True, timeout=880, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert holds(last_number(done.stdout), work.small_bound), done.stdout
 

@@ -59,7 +59,7 @@ def test_training_goes_on_from_the_checkpoint(tmp_path):
         estimator.train(NUMBERS, steps=0)
 
 
-def tevaluation_is_of_the_whole_data(tmp_path):
+def test_evaluation_is_of_the_whole_data(tmp_path):
     estimator = made(tmp_path)
     untrained = estimator.evaluate(ONCE)
     assert untrained["global_step"] == 0
