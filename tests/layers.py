@@ -155,6 +155,8 @@ NOT_TUNED = {
     "host.signals": "_SET_BYTES",
     "kernels.common.sizes": "_MOST",
     "train.embedding_files": "_MOST_ROWS",  # that the page takes
+    "kernels.cudnn.library": "_MOST_WAYS",  # more than there are
+    "kernels.cudnn.transposing": "_MOST",  # CUDA's
     "kernels.cudnn.response": "_LEAST_BIAS _LEAST_POWER",  # what the library takes
     "kernels.image.png": "_LIMIT",
     "kernels.math.bessel_functions": "_LIMIT",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
@@ -18,13 +18,19 @@ def once(function: Callable[_P, _T]) -> Callable[_P, _T]:
     `functools.cache` alone lets them all call, and gives each its own.
     """
     lock = threading.RLock()
-    made: dict[Hashable, _T] = {}
+    made = functools.cache(function)
 
-    def make(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        key = args, tuple(sorted(kwargs.items()))
+    @functools.cache
+    @functools.wraps(function)
+    def ask(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         with lock:
-            if key not in made:
-                made[key] = function(*args, **kwargs)
-            return made[key]
+            return made(*args, **kwargs)  # type: ignore[arg-type]
 
-    return functools.cache(functools.wraps(function)(make))  # type: ignore[return-value]
+    forget = ask.cache_clear
+
+    def clear() -> None:
+        made.cache_clear()
+        forget()
+
+    ask.cache_clear = clear  # type: ignore[method-assign]
+    return ask  # type: ignore[return-value]

@@ -131,6 +131,8 @@ class CudaPrograms:
         self._launch_kernel: Any = None
         self._kernels: dict[str, Any] = {}
         self._counters: dict[int, Any] = {}
+        # Of their own: in CuPy's pool they would be parts of large blocks, and keep these.
+        self._counters_pool = cupy.cuda.MemoryPool()
         self._lock = threading.Lock()
 
     def supports(self, program: Program) -> bool:
@@ -215,8 +217,9 @@ class CudaPrograms:
         with self._lock:
             found = self._counters.get(stream)
             if found is None or found.size < count:
-                found = self._counters[stream] = self._cupy.zeros(
-                    max(count, tuning.CUDA_COUNTERS), "uint32")
+                with self._cupy.cuda.using_allocator(self._counters_pool.malloc):
+                    found = self._counters[stream] = self._cupy.zeros(
+                        max(count, tuning.CUDA_COUNTERS), "uint32")
         return int(found.data.ptr)
 
 

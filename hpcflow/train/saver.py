@@ -106,7 +106,8 @@ class Saver:
                              "defer_build=False or var_list=None.")
         if builder is not None:
             raise ValueError("Saver(builder=...): the layout of checkpoints is not pluggable")
-        self._var_list = var_list
+        # Asked for twice: by name, and to be saved.
+        self._var_list = list(var_list) if isinstance(var_list, Iterator) else var_list
         self._options: dict[str, Any] = {
             "reshape": reshape, "sharded": sharded, "max_to_keep": max_to_keep or 0,
             "keep_checkpoint_every_n_hours": keep_checkpoint_every_n_hours,

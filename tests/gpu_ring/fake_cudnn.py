@@ -7,12 +7,25 @@ descriptors. So a wrong order, shape or padding gives a wrong result.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from gpu_ring.stand_in import hardware
 
-from hpcflow.kernels.cudnn.library import ARRAY, NHWC, SIGNATURES, AlgorithmFound
+from hpcflow.kernels.cudnn.library import (
+    ARRAY,
+    DOUBLE,
+    FLOAT,
+    NCHW,
+    NHWC,
+    SIGNATURES,
+    TYPES,
+    AlgorithmFound,
+    NoWayError,
+)
+
+SIMPLE, WINOGRAD = 1, 6
 
 
 class Made(NamedTuple):
@@ -27,11 +40,29 @@ def _number(pointer: Any) -> float:
     return float(pointer._obj.value)
 
 
+def _layout_and_type(d: Made) -> tuple[int, int]:
+    """The order of memory and the type of images or filters."""
+    if d.kind == "Tensor":
+        return d.settings["SetTensor4dDescriptor"][:2]  # type: ignore[return-value]
+    dtype, layout = d.settings["SetFilter4dDescriptor"][:2]
+    return layout, dtype
+
+
 class FakeCudnn:
-    """The library; ``calls`` holds the names of the functions that computed something."""
+    """The library.
+
+    Attributes:
+        calls: the names of the functions that computed something.
+        ran: of convolutions the function, the order of memory and the algorithm.
+        costs: the time of (order of memory, algorithm); 1000 for others.
+        refused: functions that do not take what they are given.
+    """
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.ran: list[tuple[str, int, int]] = []
+        self.costs: dict[tuple[int, int], int] = {}
+        self.refused: set[str] = set()
 
     def create(self, kind: str, *settings: tuple) -> Made:
         for name, *values in settings:
@@ -52,18 +83,60 @@ class FakeCudnn:
         return run
 
     def ways(self, name: str, *descriptors: Made) -> list[AlgorithmFound]:
+        """Simple ways; for 3x3 windows in float32, channels first, one that saves products.
+
+        In float64 there are no gradients with channels last."""
         assert len(descriptors) == 4
         kinds = [d.kind for d in descriptors]
         assert kinds == {"ConvolutionForward": ["Tensor", "Filter", "Convolution", "Tensor"],
                          "ConvolutionBackwardData": ["Filter", "Tensor", "Convolution", "Tensor"],
                          "ConvolutionBackwardFilter": ["Tensor", "Tensor", "Convolution", "Filter"],
                          }[name]
-        return [AlgorithmFound(algo=1, memory=16)]
+        conv, layout, dtype = self._checked(descriptors)
+        if dtype == DOUBLE and layout == NHWC and name != "ConvolutionForward":
+            raise NoWayError(f"cudnnGet{name}Algorithm_v7 failed: not supported (3000)")
+        window = next(d for d in descriptors if d.kind == "Filter").settings[
+            "SetFilter4dDescriptor"][4:]
+        plain = conv.settings["SetConvolution2dDescriptor"][2:6] == (1, 1, 1, 1)
+        saving = layout == NCHW and dtype == FLOAT and window == (3, 3) and plain
+        return [AlgorithmFound(algo=SIMPLE, memory=16), *[
+            AlgorithmFound(algo=WINOGRAD, memory=64)] * saving]
+
+    def _checked(self, descriptors: Sequence[Made]) -> tuple[Made, int, int]:
+        """The convolution, the order of memory and the type, which must be those of all."""
+        conv = next(d for d in descriptors if d.kind == "Convolution")
+        found = {_layout_and_type(d) for d in descriptors if d is not conv}
+        assert len(found) == 1, found
+        layout, dtype = found.pop()
+        compute = conv.settings["SetConvolution2dDescriptor"][7]
+        assert compute == (DOUBLE if dtype == DOUBLE else FLOAT)
+        return conv, layout, dtype
+
+    def transpose(self, source: Any, result: Any, count: int, rows: int, columns: int) -> None:
+        """As the library's own kernel does."""
+        assert source.flags.c_contiguous and result.flags.c_contiguous
+        assert source.size == result.size == count * rows * columns
+        self.calls.append("transpose")
+        result._data.reshape(count, columns, rows)[...] = (
+            source._data.reshape(count, rows, columns).swapaxes(1, 2))
 
     def call(self, name: str, *args: Any) -> None:
         assert len(args) == len(SIGNATURES[name]), name
+        if name in self.refused:
+            raise NoWayError(f"cudnn{name} failed: bad parameter (2000)")
         self.calls.append(name)
+        if name.startswith("Convolution"):
+            self._take_time(name, args)
         getattr(self, "_" + name)(*args[1:])
+
+    def _take_time(self, name: str, args: tuple) -> None:
+        """Let so many pieces of work pass on the stream as `costs` says."""
+        _, layout, _ = self._checked([a for a in args if isinstance(a, Made)])
+        place = next(i for i, a in enumerate(args) if getattr(a, "kind", "") == "Convolution")
+        algo, memory, size = args[place + 1 : place + 4]
+        assert memory.nbytes == size
+        self.ran.append((name, layout, algo))
+        hardware(0).xp.cuda.get_current_stream().count += self.costs.get((layout, algo), 1000)
 
     # ------------------------------------------------------------ convolutions
 
@@ -81,21 +154,19 @@ class FakeCudnn:
                 yield i, j, padded, inside, (slice(None), *at)
 
     def _dims(self, d: Made, array: Any) -> np.ndarray:
-        """The array's data, once it has the shape that its descriptor says."""
-        if d.kind == "Tensor":
-            layout, _, n, c, h, w = d.settings["SetTensor4dDescriptor"]
-            dims = (n, h, w, c)
-        else:
-            _, layout, k, c, h, w = d.settings["SetFilter4dDescriptor"]
-            dims = (k, h, w, c)
-        assert layout == NHWC and array.size == np.prod(dims), (dims, array.shape)
-        assert array.flags.c_contiguous
-        return array._data.reshape(dims)
+        """The array's data, channels last, once it has the size that its descriptor says."""
+        n, c, h, w = d.settings[f"Set{d.kind}4dDescriptor"][2:]
+        layout, dtype = _layout_and_type(d)
+        assert array.size == n * c * h * w, (d, array.shape)
+        assert array.flags.c_contiguous and TYPES[array.dtype] == dtype
+        if layout == NCHW:
+            return array._data.reshape(n, c, h, w).transpose(0, 2, 3, 1)
+        return array._data.reshape(n, h, w, c)
 
     def _ConvolutionForward(self, one: Any, dx: Made, x: Any, dw: Made, w: Any, conv: Made,
                             algo: int, memory: Any, size: int, zero: Any, dy: Made,
                             y: Any) -> None:
-        assert (_number(one), _number(zero), memory.nbytes) == (1, 0, size)
+        assert (_number(one), _number(zero)) == (1, 0)
         a, b, out = self._dims(dx, x), self._dims(dw, w), self._dims(dy, y)
         groups = conv.settings["SetConvolutionGroupCount"][0]
         total = np.zeros(out.shape)

@@ -10,15 +10,21 @@ from collections.abc import Iterator
 from ctypes import byref, c_double, c_float, c_int, c_size_t, c_uint
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from gpu_ring import nvrtc
 from gpu_ring.cases import cases_by_type, differences
 from gpu_ring.conftest import real_gpus
-from gpu_ring.fake_cudnn import FakeCudnn
+from gpu_ring.fake_cudnn import SIMPLE, WINOGRAD, FakeCudnn
+from gpu_ring.stand_in import hardware
 
+import hpcflow as hf
 from hpcflow import config
-from hpcflow.kernels.cudnn import convolution, library, pooling
+from hpcflow.base.geometry import windows
+from hpcflow.host.tuning import gpu as tuning
+from hpcflow.kernels.cudnn import convolution, library, pooling, transposing
 
 OPS = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "MaxPool", "MaxPoolGrad", "AvgPool",
        "AvgPoolGrad", "Softmax", "LogSoftmax", "FusedBatchNorm", "FusedBatchNormV2",
@@ -56,6 +62,122 @@ def test_it_computes_the_same(op: str, cudnn: FakeCudnn | None) -> None:
     wrong = [text for case in cases_by_type()[op] for text in differences(case)]
     assert not wrong, "\n".join(wrong)
     assert cudnn is None or COMPUTES[op] in cudnn.calls
+
+
+# ---------------------------------------------------------------- the way that is taken
+
+PARTS = {"Conv2D": "ConvolutionForward", "input": "ConvolutionBackwardData",
+         "filter": "ConvolutionBackwardFilter"}
+LAST, FIRST = (library.NHWC, SIMPLE), (library.NCHW, WINOGRAD)
+
+
+def convolved(part: str, gpus: int, steps: int = 1, kind: Any = np.float32) -> Any:
+    """A convolution of 3x3 windows, or one of its gradients, computed so many times."""
+    drawn = np.random.default_rng(0)
+    x, w, dy = (drawn.standard_normal(dims).astype(kind) for dims in (
+        (2, 9, 70, 5), (3, 3, 5, 33), (2, 9, 70, 33)))
+    with hf.Graph().as_default():
+        if part == "Conv2D":
+            y = hf.nn.conv2d(x, hf.Variable(w), [1, 1, 1, 1], "SAME")
+        elif part == "input":
+            y = hf.nn.conv2d_backprop_input(x.shape, hf.Variable(w), dy, [1, 1, 1, 1], "SAME")
+        else:
+            y = hf.nn.conv2d_backprop_filter(hf.Variable(x), w.shape, dy, [1, 1, 1, 1], "SAME")
+        with hf.Session(config=hf.ConfigProto(device_count={"GPU": gpus})) as session:
+            session.run(hf.global_variables_initializer())
+            return [session.run(y) for _ in range(steps)][-1]
+
+
+def check_close(found: Any, part: str) -> None:
+    """It is what the CPU computes, up to rounding."""
+    wanted = convolved(part, 0)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("fast", [LAST, FIRST])
+@pytest.mark.parametrize("part", PARTS)
+def test_the_fastest_way_is_found_once(part: str, fast: tuple[int, int],
+                                       cudnn: FakeCudnn | None) -> None:
+    if cudnn is not None:
+        cudnn.costs[fast] = 10
+    check_close(convolved(part, 1, steps=3), part)
+    if cudnn is not None:
+        assert cudnn.ran[-3:] == [(PARTS[part], *fast)] * 3
+        assert {way[1:] for way in cudnn.ran[:-3]} == {LAST, FIRST, (library.NCHW, SIMPLE)}
+        assert len(cudnn.ran) <= 3 + 3 * 3
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_deterministic_mode_measures_nothing(part: str, cudnn: FakeCudnn | None,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config.flags, "deterministic", True)
+    found = convolved(part, 1, steps=2)
+    check_close(found, part)
+    assert np.array_equal(found, convolved(part, 1))
+    if cudnn is not None:
+        layout = library.NHWC if part == "Conv2D" else library.NCHW
+        assert cudnn.ran == [(PARTS[part], layout, SIMPLE)] * 3
+
+
+def test_a_way_that_takes_too_much_memory_is_left(cudnn: FakeCudnn | None,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "CUDNN_MOST_BYTES", 16)
+    check_close(convolved("input", 1, steps=2), "input")
+    assert cudnn is None or FIRST not in [way[1:] for way in cudnn.ran]
+    convolution._plan.cache_clear()
+    monkeypatch.setattr(tuning, "CUDNN_PART_OF_FREE", 1 << 35)
+    check_close(convolved("input", 1, steps=2), "input")
+    assert cudnn is None or cudnn.ran[-2:] == [(PARTS["input"], *LAST)] * 2
+
+
+def test_ways_that_do_not_work_are_left(cudnn: FakeCudnn | None,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    if cudnn is None:
+        pytest.skip("the library does not refuse this")
+    cudnn.refused.add("ConvolutionBackwardData")
+    check_close(convolved("input", 1, steps=2), "input")
+    assert not cudnn.ran  # the plain kernel has computed it
+
+
+@pytest.mark.usefixtures("stand_in_only")
+def test_nothing_is_measured_while_a_graph_is_recorded(cudnn: FakeCudnn) -> None:
+    gpu = hardware(0)
+    over = (windows.Span(4, 3, 1, 1, 4, 1, 1),) * 2
+    with gpu.xp.cuda.Stream() as stream:
+        x, w = gpu.xp.ones((1, 4, 4, 2), np.float32), gpu.xp.ones((3, 3, 2, 2), np.float32)
+        plan = convolution._plan(cudnn, x.dtype, library.FMA_MATH, x.shape, w.shape, over, False)
+        stream.begin_capture()
+        plan.forward(gpu.xp, x, w)
+        assert cudnn.ran == [("ConvolutionForward", *LAST)]
+        stream.end_capture()
+        plan.forward(gpu.xp, x, w)
+        assert len(cudnn.ran) > 2
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "MaxPoolGrad", "AvgPool", "AvgPoolGrad"])
+def test_pooling_that_is_refused_is_left_to_the_plain_kernel(op: str,
+                                                             cudnn: FakeCudnn | None) -> None:
+    if cudnn is None:
+        pytest.skip("the library does not refuse this")
+    cudnn.refused |= {"PoolingForward", "PoolingBackward"}
+    wrong = [text for case in cases_by_type()[op] for text in differences(case)]
+    assert not wrong, "\n".join(wrong)
+    assert not cudnn.calls
+
+
+@pytest.mark.parametrize("size", transposing.ELEMENTS)
+def test_matrices_are_transposed(size: int, cudnn: FakeCudnn | None) -> None:
+    """The kernel compiles; a GPU, if there is one, runs it."""
+    if cudnn is not None:
+        assert not nvrtc.errors(transposing.SOURCE.replace("ELEMENT", transposing.ELEMENTS[size]))
+        return
+    import cupy
+
+    for dims in ((1, 1, 1), (3, 65, 31), (2, 32, 64), (70_000, 2, 3), (1, 5, 3_000_000)):
+        x = cupy.arange(np.prod(dims)).astype(f"u{size}").reshape(dims)
+        made = cupy.empty((dims[0], *dims[:0:-1]), x.dtype)
+        transposing.transpose(x, made, *dims)
+        assert (made == x.swapaxes(1, 2)).all(), dims
 
 
 # ---------------------------------------------------------------- the library itself

@@ -248,6 +248,27 @@ def test_a_value_outlives_its_graph(session: Any) -> None:
 
 
 @pytest.mark.usefixtures("graphs")
+def test_a_session_that_closes_gives_the_memory_of_its_graphs_back(session: Any) -> None:
+    fed = np.ones([1 << 10, 1 << 10], np.float32)
+    x, y = hf.placeholder(hf.float32, fed.shape), hf.Variable(fed)
+    step = y.assign(hf.matmul(hf.exp(-hf.matmul(x, y)), y)).op
+    held = gpu_of(session).streams.held
+    session.run(hf.global_variables_initializer())
+    for _ in range(4):
+        session.run(step, {x: fed})
+    regions = gpu_of(session).recorded
+    assert _launches(session), _recorded(session)
+    assert sum(r.graph_bytes() for r in regions) >= 4 << 20
+    assert held.most() >= 12 << 20  # a variable, and what the graph computes
+    session.close()
+    assert not any(r.graph_bytes() for r in regions)
+    gc.collect()
+    held.trim()
+    held.forget()
+    assert held.most() < 1 << 20  # no buffers of feeds either
+
+
+@pytest.mark.usefixtures("graphs")
 def test_an_index_out_of_range_in_a_graph(session: Any) -> None:
     table = hf.Variable(hf.ones([4, 2]))
     ids = hf.placeholder(hf.int32, [3])

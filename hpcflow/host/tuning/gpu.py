@@ -25,3 +25,13 @@ GRAPH_MOST = 8
 # ---- runtime.executor.gpu.memory
 #: Variables that a message about too little memory names.
 MEMORY_NAMED = 5
+
+# ---- kernels.cudnn
+#: The most memory of an algorithm's own, and which part of the free memory it and transposed
+#: operands may take.
+CUDNN_MOST_BYTES = 1 << 30
+CUDNN_PART_OF_FREE = 4
+#: Ways that are measured in each order of memory, the best by the library's heuristics.
+CUDNN_MEASURED = 6
+#: A way that takes so many times the best one's time is not measured again.
+CUDNN_HOPELESS = 1.25

@@ -1,7 +1,7 @@
 """Convolutions of two dimensions and their gradients by cuDNN, grouped ones as well.
 
-Images are (batch, height, width, channels); filters, which are small, are transposed to what the
-library takes: (outputs, height, width, inputs). Where a window is one element wide the convolution
+Images are (batch, height, width, channels). The library computes on them as they are, or channels
+first, whichever is faster: `choosing`. Where a window is one element wide the convolution
 is a product of matrices, which needs no transposing. What the library has no way for is left to the
 plain kernels.
 """
@@ -16,14 +16,16 @@ import numpy as np
 
 from hpcflow import config
 from hpcflow.base.geometry.windows import Span, extent
+from hpcflow.host.tuning import gpu as tuning
 from hpcflow.kernels.common.windows import check_rank, last, pad, restored, window_of
 from hpcflow.kernels.cublas import products
 from hpcflow.kernels.cudnn import library as c
+from hpcflow.kernels.cudnn.choosing import Choice, Way
+from hpcflow.kernels.cudnn.orders import Order
 from hpcflow.kernels.nn import convolution as plain
 from hpcflow.kernels.registry import KernelNode, kernel
 
-# In float64 the library has gradients only for channels first.
-_TYPES = {"T": ("float16", "float32")}
+_TYPES = {"T": ("float16", "float32", "float64")}
 
 
 def math_type(dtype: np.dtype) -> int:
@@ -41,77 +43,78 @@ class _Plan:
     """
 
     def __init__(self, lib: Any, dtype: np.dtype, math: int, x_dims: tuple, w_dims: tuple,
-                 over: Sequence[Span]) -> None:
-        self.lib, self.dtype, self.over = lib, dtype, over
+                 over: Sequence[Span], deterministic: bool) -> None:
+        self._lib, self._dtype, self._math = lib, dtype, math
+        self.over = over
         self.outside = None if _symmetric(over) else x_dims
-        before = [s.before for s in over] if self.outside is None else [0, 0]
+        self._before = [s.before for s in over] if self.outside is None else [0, 0]
         if self.outside is not None:
             space = [(s.out - 1) * s.stride + extent(s.window, s.rate) for s in over]
             x_dims = (x_dims[0], *space, x_dims[-1])
         self.x_dims, self.y_dims = x_dims, (x_dims[0], *(s.out for s in over), w_dims[-1])
-        height, width, inner, outer = w_dims
-        self.w_dims, self.filter_dims = w_dims, (outer, height, width, inner)
-        self.x, self.y = c.tensor(lib, x_dims, dtype), c.tensor(lib, self.y_dims, dtype)
-        self.w = lib.create("Filter", ("SetFilter4dDescriptor", c.TYPES[dtype], c.NHWC, outer,
-                                       inner, height, width))
-        self.convolution = lib.create(
-            "Convolution", ("SetConvolution2dDescriptor", *before, *(s.stride for s in over),
-                            *(s.rate for s in over), c.CROSS_CORRELATION, c.FLOAT),
-            ("SetConvolutionGroupCount", x_dims[-1] // inner), ("SetConvolutionMathType", math))
+        self.w_dims = w_dims
 
     @functools.cached_property
-    def forward(self) -> _Call:
+    def forward(self) -> Choice:
         """From images and filters to outputs."""
-        return _Call(self, "ConvolutionForward", self.x, self.w, self.y)
+        return self._choice("ConvolutionForward", "xwy", is_gradient=False)
 
     @functools.cached_property
-    def by_data(self) -> _Call:
+    def by_data(self) -> Choice:
         """From filters and the outputs' gradients to the images'."""
-        return _Call(self, "ConvolutionBackwardData", self.w, self.y, self.x)
+        return self._choice("ConvolutionBackwardData", "wyx")
 
     @functools.cached_property
-    def by_filter(self) -> _Call:
+    def by_filter(self) -> Choice:
         """From images and the outputs' gradients to the filters'."""
-        return _Call(self, "ConvolutionBackwardFilter", self.x, self.y, self.w)
+        return self._choice("ConvolutionBackwardFilter", "xyw")
 
     def images(self, xp: Any, x: Any) -> Any:
         """The images, with zeros around them where the library's padding does not do."""
-        return xp.ascontiguousarray(x if self.outside is None else pad(xp, x, self.over))
+        return x if self.outside is None else pad(xp, x, self.over)
 
-    def filters(self, xp: Any, w: Any) -> Any:
-        """The filters as the library takes them."""
-        outer = self.w_dims[-1]
-        return xp.ascontiguousarray(w.reshape(-1, outer).T).reshape(self.filter_dims)
+    @functools.cached_property
+    def _orders(self) -> dict[int, Order]:
+        return {layout: Order(self._lib, self._dtype, layout, self.x_dims, self.w_dims, self.y_dims)
+                for layout in (c.NHWC, c.NCHW)}
 
+    def _choice(self, name: str, roles: str, is_gradient: bool = True) -> Choice:
+        """By the ways in both orders. The rule: channels last first, except for gradients where
+        the library has few ways for these, in float32 and float64."""
+        rule = [c.NHWC, c.NCHW]
+        if is_gradient and self._math == c.FMA_MATH:
+            rule.reverse()
+        ways = [way for layout in rule for way in self._ways(name, roles, layout)]
+        if not ways:
+            raise c.NoWayError(f"cuDNN knows no way for {name}")
+        return Choice(ways)
 
-class _Call:
-    """One of a plan's functions: the best way that the library has for it."""
+    def _ways(self, name: str, roles: str, layout: int) -> list[Way]:
+        order = self._orders[layout]
+        operands = [getattr(order, role) for role in roles]
+        first, second, result = (o.descriptor for o in operands)
+        try:
+            found = self._lib.ways(name, first, second, self._convolution(self._math), result)
+        except c.NoWayError:
+            return []
+        each: dict[tuple[int, int], c.AlgorithmFound] = {}
+        for one in found:
+            each.setdefault((one.algo, self._math_of(one)), one)
+        return [Way(self._lib, name, self._dtype, operands, self._convolution(math), one, layout)
+                for (_, math), one in list(each.items())[: tuning.CUDNN_MEASURED]]
 
-    def __init__(self, plan: _Plan, name: str, a: Any, b: Any, result: Any) -> None:
-        self._plan, self._name = plan, name
-        self._descriptors = a, b, result
-        self._ways = plan.lib.ways(name, a, b, plan.convolution, result)
-        self._prepare()
+    def _math_of(self, found: c.AlgorithmFound) -> int:
+        """The arithmetic of a way: it is the way's own only where nothing more is rounded."""
+        return found.math_type if self._math == c.TENSOR_MATH else self._math
 
-    def _prepare(self) -> None:
-        way, (one, zero), (a, b, result) = (
-            self._ways[0], c.scales(self._plan.dtype), self._descriptors)
-        self._memory = way.memory
-        self._run = self._plan.lib.prepare(
-            self._name, one, a, c.ARRAY, b, c.ARRAY, self._plan.convolution, way.algo,
-            c.ARRAY if way.memory else None, way.memory, zero, result, c.ARRAY)
-
-    def __call__(self, xp: Any, a: Any, b: Any, result: Any) -> None:
-        """Compute `result`; NoWayError if the library has no way that works."""
-        while True:
-            memory = [xp.empty(self._memory, np.uint8)] if self._memory else []
-            try:
-                return self._run(a, b, *memory, result)
-            except c.NoWayError:
-                if len(self._ways) == 1:
-                    raise
-            self._ways = self._ways[1:]
-            self._prepare()
+    def _convolution(self, math: int) -> Any:
+        compute = c.DOUBLE if self._dtype == np.float64 else c.FLOAT
+        return self._lib.create(
+            "Convolution", ("SetConvolution2dDescriptor", *self._before,
+                            *(s.stride for s in self.over), *(s.rate for s in self.over),
+                            c.CROSS_CORRELATION, compute),
+            ("SetConvolutionGroupCount", self.x_dims[-1] // self.w_dims[2]),
+            ("SetConvolutionMathType", math))
 
 
 _plan = functools.lru_cache(maxsize=1024)(_Plan)
@@ -133,29 +136,23 @@ class _Convolution:
 
     def __init__(self, lib: Any, xp: Any, dtype: np.dtype, x_dims: tuple, w_dims: tuple,
                  over: Sequence[Span]) -> None:
-        self.xp, self.x_dims, self.w_dims = xp, x_dims, tuple(w_dims)
-        self.plan = _plan(lib, dtype, math_type(dtype), tuple(x_dims), self.w_dims, tuple(over))
+        self.xp, self.x_dims = xp, x_dims
+        self.plan = _plan(lib, dtype, math_type(dtype), tuple(x_dims), tuple(w_dims), tuple(over),
+                          config.flags.deterministic)
 
     def forward(self, x: Any, w: Any) -> Any:
         """The outputs."""
-        plan, xp = self.plan, self.xp
-        y = xp.empty(plan.y_dims, x.dtype)
-        plan.forward(xp, plan.images(xp, x), plan.filters(xp, w), y)
-        return y
+        return self.plan.forward(self.xp, self.plan.images(self.xp, x), w)
 
     def by_input(self, w: Any, dy: Any) -> Any:
         """The gradient of the images."""
-        plan, xp = self.plan, self.xp
-        dx = xp.empty(plan.x_dims, dy.dtype)
-        plan.by_data(xp, plan.filters(xp, w), xp.ascontiguousarray(dy), dx)
-        return dx if plan.outside is None else _inside(xp, dx, self.x_dims, plan.over)
+        plan = self.plan
+        dx = plan.by_data(self.xp, w, dy)
+        return dx if plan.outside is None else _inside(self.xp, dx, self.x_dims, plan.over)
 
     def by_filter(self, x: Any, dy: Any) -> Any:
         """The gradient of the filters."""
-        plan, xp = self.plan, self.xp
-        dw = xp.empty(plan.filter_dims, x.dtype)
-        plan.by_filter(xp, plan.images(xp, x), xp.ascontiguousarray(dy), dw)
-        return xp.ascontiguousarray(dw.reshape(self.w_dims[-1], -1).T).reshape(self.w_dims)
+        return self.plan.by_filter(self.xp, self.plan.images(self.xp, x), dy)
 
 
 class _Product:
@@ -209,7 +206,7 @@ class _Shapes:
 
         Raises InvalidArgumentError for shapes that do not fit.
         """
-        key = (x_dims, w_dims, dy_dims, config.flags.tf32)
+        key = (x_dims, w_dims, dy_dims, config.flags.tf32, config.flags.deterministic)
         try:
             return self._found[key]
         except KeyError:

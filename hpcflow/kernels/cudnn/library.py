@@ -21,6 +21,7 @@ import numpy as np
 
 from hpcflow import config
 from hpcflow.base.once import once
+from hpcflow.kernels.cudnn import transposing
 
 MAJOR = 9
 _NAME = "libcudnn.so.9"
@@ -81,7 +82,9 @@ TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.float64): DOUBLE, np.dtype(np.
 NCHW, NHWC = 0, 1
 CROSS_CORRELATION = 1
 DEFAULT_MATH, TENSOR_MATH, FMA_MATH = 0, 1, 3  # the default takes TF32 for float32
-_NOT_SUPPORTED = 3  # thousands of the status
+_NO_WAY = 2, 3  # thousands of the status: it does not take the arguments, or not support them
+
+_MOST_WAYS = 16
 
 
 class CudnnError(RuntimeError):
@@ -135,7 +138,7 @@ class Library:
 
     def _check(self, name: str, status: int) -> None:
         if status:
-            kind = NoWayError if status // 1000 == _NOT_SUPPORTED else CudnnError
+            kind = NoWayError if status // 1000 in _NO_WAY else CudnnError
             raise kind(f"cudnn{name} failed: {self._text(status).decode()} ({status})")
 
     def create(self, kind: str, *settings: tuple) -> Descriptor:
@@ -161,11 +164,16 @@ class Library:
             self._handles[place] = found
         return found
 
+    def transpose(self, source: Any, result: Any, count: int, rows: int, columns: int) -> None:
+        """See `transposing.transpose`."""
+        transposing.transpose(source, result, count, rows, columns)
+
     def ways(self, name: str, *descriptors: Any) -> list[AlgorithmFound]:
         """The ways to compute, the best by the heuristics first (only deterministic ones, if that
         mode is on); NoWayError if there is none."""
-        found, count = (AlgorithmFound * 8)(), c_int()
-        self.call(f"Get{name}Algorithm_v7", self.handle(), *descriptors, 8, byref(count), found)
+        found, count = (AlgorithmFound * _MOST_WAYS)(), c_int()
+        self.call(f"Get{name}Algorithm_v7", self.handle(), *descriptors, _MOST_WAYS, byref(count),
+                  found)
         ways = [one for one in found[: count.value] if not one.status and (
             one.determinism or not config.flags.deterministic)]
         if not ways:
@@ -196,10 +204,11 @@ def scales(dtype: np.dtype) -> tuple[Any, Any]:
     return byref(kind(1)), byref(kind(0))
 
 
-def tensor(lib: Any, dims: tuple[int, ...], dtype: np.dtype) -> Descriptor:
-    """The descriptor of images (batch, height, width, channels)."""
+def tensor(lib: Any, dims: tuple[int, ...], dtype: np.dtype, layout: int = NHWC) -> Descriptor:
+    """The descriptor of images (batch, height, width, channels), which lie in memory so or
+    channels first."""
     n, h, w, c = dims
-    return lib.create("Tensor", ("SetTensor4dDescriptor", NHWC, TYPES[dtype], n, c, h, w))
+    return lib.create("Tensor", ("SetTensor4dDescriptor", layout, TYPES[dtype], n, c, h, w))
 
 
 def candidates() -> Iterator[str]:

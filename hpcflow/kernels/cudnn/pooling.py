@@ -79,8 +79,24 @@ class _Shapes:
         if len(dims) != 4:
             return None  # the plain kernel says so
         over = self._geometry.of(dims)  # type: ignore[attr-defined]
-        return _plan(self._lib, self._mode, self._dtype, dims, over) if _serves(dims, over) else (
-            None)
+        if not _serves(dims, over):
+            return None
+        try:
+            return _plan(self._lib, self._mode, self._dtype, dims, over)
+        except c.NoWayError:
+            return None
+
+    def attempted(self, dims: tuple, compute: Callable[[_Plan], Any],
+                  simple: Callable[[], Any]) -> Any:
+        """What the library computes of an input of `dims`; by the plain kernel where it does not
+        take that."""
+        plan = self.of(dims)
+        if plan is not None:
+            try:
+                return compute(plan)
+            except c.NoWayError:
+                self._found[dims] = None
+        return simple()
 
 
 def _forward(mode: int, simple_of: Callable) -> Callable:
@@ -91,12 +107,12 @@ def _forward(mode: int, simple_of: Callable) -> Callable:
         shapes = _Shapes(node, lib, mode)
 
         def run(x: Any) -> Any:
-            plan = shapes.of(x.shape)
-            if plan is None:
-                return simple(x)
-            y = xp.empty(plan.y_dims, x.dtype)
-            plan.forward(xp.ascontiguousarray(x), y)
-            return y
+            def compute(plan: _Plan) -> Any:
+                y = xp.empty(plan.y_dims, x.dtype)
+                plan.forward(xp.ascontiguousarray(x), y)
+                return y
+
+            return shapes.attempted(x.shape, compute, lambda: simple(x))
 
         return run
 
@@ -116,12 +132,14 @@ def max_pool_grad(node: KernelNode) -> Callable:
     shapes = _Shapes(node, lib, _MAX)
 
     def run(x: Any, y: Any, dy: Any) -> Any:
-        plan = shapes.of(x.shape)
-        if plan is None or not y.shape == dy.shape == plan.y_dims:
-            return simple(x, y, dy)
-        dx = xp.empty(x.shape, x.dtype)
-        plan.backward(*map(xp.ascontiguousarray, (y, dy, x)), dx)
-        return dx
+        def compute(plan: _Plan) -> Any:
+            if not y.shape == dy.shape == plan.y_dims:
+                return simple(x, y, dy)  # which says what is wrong
+            dx = xp.empty(x.shape, x.dtype)
+            plan.backward(*map(xp.ascontiguousarray, (y, dy, x)), dx)
+            return dx
+
+        return shapes.attempted(x.shape, compute, lambda: simple(x, y, dy))
 
     return run
 
@@ -135,12 +153,15 @@ def avg_pool_grad(node: KernelNode) -> Callable:
     shapes = _Shapes(node, lib, _MEAN_INSIDE)
 
     def run(sizes: Any, dy: Any) -> Any:
-        plan = shapes.of(described(sizes, "orig_input_shape", 4))
-        if plan is None or dy.shape != plan.y_dims:
-            return simple(sizes, dy)
-        dx = xp.empty(plan.x_dims, dy.dtype)
-        dy = xp.ascontiguousarray(dy)
-        plan.backward(dy, dy, dx, dx)  # the values do not matter for means
-        return dx
+        def compute(plan: _Plan) -> Any:
+            if dy.shape != plan.y_dims:
+                return simple(sizes, dy)  # which says what is wrong
+            dx = xp.empty(plan.x_dims, dy.dtype)
+            grads = xp.ascontiguousarray(dy)
+            plan.backward(grads, grads, dx, dx)  # the values do not matter for means
+            return dx
+
+        return shapes.attempted(described(sizes, "orig_input_shape", 4), compute,
+                                lambda: simple(sizes, dy))
 
     return run

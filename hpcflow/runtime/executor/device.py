@@ -107,6 +107,9 @@ class Device:
     def synchronize(self) -> None:
         """Wait for the work that was handed to the device."""
 
+    def close(self) -> None:
+        """Give back what the device keeps for steps that do not run any more."""
+
     def memory_limit(self) -> int:
         """Bytes of memory of the device, 0 if unknown."""
         return 0
@@ -260,6 +263,12 @@ class CupyDevice(Device):
     def synchronize(self) -> None:
         """Wait for all streams of the GPU."""
         self.streams.device.synchronize()
+
+    def close(self) -> None:
+        """Give back the memory of graphs and of the buffers for feeds."""
+        for region in self.recorded:
+            self.entered(region.close)()
+        self.entered(self.transfers.clear)()
 
     def memory_limit(self) -> int:
         """Bytes of memory of the GPU that this process may take."""

@@ -405,6 +405,8 @@ class LocalEngine:
         """Cancel what runs, and forget the task's resources."""
         self.running.close()
         self.task.resources.clear()
+        for device in self.task.devices:
+            device.close()
 
 
 class Session(BaseSession):

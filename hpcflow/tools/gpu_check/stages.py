@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.tools import facts as doctor
-from hpcflow.tools.gpu_check import exchange
+from hpcflow.tools.gpu_check import convolutions, exchange
 from hpcflow.tools.gpu_check.programs import programs
 from hpcflow.tools.gpu_check.results import Results
 from hpcflow.tools.gpu_check.streams import streams
@@ -145,7 +145,7 @@ def _compared(differences: Callable[[Any], list[str]], chosen: Iterable[Any]) ->
 
 
 def cudnn(asked: Asked) -> None:
-    """The cases of the op types that cuDNN serves."""
+    """The cases of the op types that cuDNN serves, and the times of its convolutions."""
     os.environ["HPCFLOW_CUDNN"] = "1"
     from hpcflow import config
     from hpcflow.kernels.cudnn import library
@@ -160,6 +160,12 @@ def cudnn(asked: Asked) -> None:
 
     for op in filter(asked.wants, OPS):
         asked.attempt("cudnn", op, functools.partial(_compared, differences, cases_by_type()[op]))
+    if not asked.stand_in:
+        import cupy
+
+        for name, check in convolutions.ways(cupy):
+            if asked.wants(name):
+                asked.attempt("cudnn", name, check)
 
 
 def _test_paths(repo: Path) -> None:

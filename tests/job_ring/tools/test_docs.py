@@ -47,5 +47,5 @@ def test_flags_that_the_docs_name_exist():
 
     known = {flag.name for flag in config.FLAGS}
     for page in PAGES:
-        named = set(re.findall(r"HPCFLOW_[A-Z]+(?:_[A-Z]+)*", page.read_text()))
+        named = set(re.findall(r"HPCFLOW_[A-Z0-9]+(?:_[A-Z0-9]+)*", page.read_text()))
         assert named <= known, f"{page.name}: {named - known}"

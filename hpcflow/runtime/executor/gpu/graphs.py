@@ -48,6 +48,7 @@ class RecordedRegion:
         self._seen: dict[tuple, int] = {}
         self._graphs: dict[tuple, Recorded] = {}
         self._records = 0
+        streams.held.regions.add(self)
         self.obstacle = parts.obstacle
         self.launches = 0
 
@@ -65,8 +66,27 @@ class RecordedRegion:
             seen = self._seen[key] = self._seen.get(key, 0) + 1
             if seen <= tuning.GRAPH_AFTER or not self._can_record(inputs):
                 return self._function(step, *inputs)
-            self._graphs.pop(key, None)
+            self._drop(key)
             return self._record(key, step, inputs)
+
+    def close(self) -> None:
+        """Give the memory of the graphs back; there will be no others."""
+        with self._lock:
+            self.obstacle = self.obstacle or "its session is closed"
+            for key in list(self._graphs):
+                self._drop(key)
+
+    def graph_bytes(self) -> int:
+        """Bytes of the GPU that the graphs have taken."""
+        return sum(known.pool.total_bytes() for known in list(self._graphs.values()))
+
+    def _drop(self, key: tuple) -> None:
+        """Forget a graph, once it has run."""
+        if key in self._graphs:
+            self._streams.held.note()
+            self._streams.device.synchronize()
+            pool = self._graphs.pop(key).pool
+            pool.free_all_blocks()
 
     def _uploaded(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """`inputs` with those on the device that all ops of the region want there."""
@@ -106,6 +126,7 @@ class RecordedRegion:
     def _record(self, key: tuple, step: Any, inputs: Sequence[Any]) -> Any:
         """Run the region in memory of a graph, then record the graph for the steps to come."""
         streams, cuda = self._streams, self._streams.xp.cuda
+        streams.held.trim()  # what the region has used so far is not needed beside the graph's
         pool, recording = cuda.MemoryPool(), streams.recording
         recording.wait_event(streams.event(streams.compute))
         recording.use()

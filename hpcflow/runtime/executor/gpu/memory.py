@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.resources.manager import ResourceManager
@@ -39,6 +40,45 @@ def description(xp: Any, number: int) -> str:
                 f"compute capability: {found['major']}.{found['minor']}")
     except Exception:  # noqa: BLE001  (every part of CUDA has errors of its own)
         return ""
+
+
+class HasGraphs(Protocol):
+    """Something that keeps graphs, with pools of their own."""
+
+    def graph_bytes(self) -> int:
+        """Bytes that these pools have taken from the GPU."""
+
+
+class Held:
+    """The memory that this process has taken from a GPU: CuPy's pool, and those of graphs."""
+
+    def __init__(self, xp: Any) -> None:
+        self._xp = xp
+        self._noted = 0
+        #: What keeps graphs, as long as it lives.
+        self.regions: weakref.WeakSet[HasGraphs] = weakref.WeakSet()
+
+    def most(self) -> int:
+        """Bytes at most since `forget`: nothing goes back to the GPU without `note`."""
+        self.note()
+        return self._noted
+
+    def forget(self) -> None:
+        """Count from what is held now."""
+        self._noted = 0
+
+    def note(self) -> None:
+        """What is held now may be the most."""
+        taken = self._xp.get_default_memory_pool().total_bytes() + sum(
+            r.graph_bytes() for r in list(self.regions))
+        self._noted = max(self._noted, taken)
+
+    def trim(self) -> None:
+        """Give free blocks of CuPy's pool back to the GPU, unless a part of it is to be kept."""
+        self.note()
+        pool = self._xp.get_default_memory_pool()
+        if not pool.get_limit():
+            pool.free_all_blocks()
 
 
 def explain(error: MemoryError, device: CupyDevice) -> None:

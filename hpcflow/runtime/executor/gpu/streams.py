@@ -19,6 +19,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from hpcflow.runtime.executor.gpu.memory import Held
+
 _NOT_READY = 600  # cudaErrorNotReady
 
 
@@ -30,7 +32,7 @@ class Streams:
     """The three streams of GPU `number`, of the array module `xp`."""
 
     __slots__ = ("xp", "number", "device", "compute", "up", "down", "recording", "recorded_by",
-                 "_current", "_is_only")  # fmt: skip
+                 "held", "_current", "_is_only")  # fmt: skip
 
     def __init__(self, xp: Any, number: int) -> None:
         cuda = xp.cuda
@@ -47,6 +49,7 @@ class Streams:
             # go on with the compute stream, and programs with CUDA's default stream.
             self.recording = cuda.Stream(non_blocking=True)
         self.recorded_by = 0  # that thread, 0 for none
+        self.held = Held(xp)
 
     def refuse(self, what: str) -> None:
         """Raise ``NotRecordableError`` if this thread records a graph, and so `what` must not

@@ -12,6 +12,7 @@ import importlib
 import sys
 
 from hpcflow.runtime.executor import device, gpus
+from hpcflow.runtime.executor.gpu import transfers
 
 
 def open_case(hf, case, options):
@@ -57,14 +58,22 @@ def _wait():
 
 
 def _free():
+    """Wait, and give back what nothing holds; memory is counted from what is left."""
     gc.collect()
     cupy = _cupy()
     if cupy is not None:
         cupy.cuda.Device().synchronize()
+        # A small buffer that waits for feeds would keep the large block that it is a part of.
+        transfers.transfers_of(cupy, 0).clear()
         cupy.get_default_memory_pool().free_all_blocks()
+        _held().forget()
+
+
+def _held():
+    """What this process holds of the GPU."""
+    return transfers.transfers_of(_cupy(), 0).streams.held
 
 
 def peak_bytes():
-    """The memory of the GPU that the pool has taken since the case is open."""
-    cupy = _cupy()
-    return 0 if cupy is None else cupy.get_default_memory_pool().total_bytes()
+    """The most memory of the GPU that pools have taken since the case is open."""
+    return 0 if _cupy() is None else _held().most()

@@ -1,0 +1,129 @@
+"""The ways in which the library computes a convolution, and which of them is taken.
+
+What is fast depends on shapes, the order of memory and the card. So the first time each way that
+the library's heuristics name among the best runs a few times, and the fastest stays. In the
+deterministic mode, and while a graph is recorded, the first way by a fixed rule is taken.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hpcflow import config
+from hpcflow.host.tuning import gpu as tuning
+from hpcflow.kernels.cudnn import library as c
+from hpcflow.kernels.cudnn.orders import Operand
+
+
+class Way:
+    """One algorithm of the library, on operands in one order of memory."""
+
+    def __init__(self, lib: Any, name: str, dtype: np.dtype, operands: Sequence[Operand],
+                 convolution: Any, found: c.AlgorithmFound, layout: int) -> None:
+        #: For people.
+        place = "last" if layout == c.NHWC else "first"
+        self.title = (f"algorithm {found.algo}, math {found.math_type}, channels {place}, "
+                      f"{found.memory >> 20} MiB")
+        first, second, result = self._operands = operands
+        one, zero = c.scales(dtype)
+        #: Bytes of the memory that the algorithm wants for itself.
+        self.memory = found.memory
+        #: All bytes that are taken while it computes, besides operands and result.
+        self.extra = found.memory + sum(o.extra for o in operands)
+        self._run = lib.prepare(
+            name, one, first.descriptor, c.ARRAY, second.descriptor, c.ARRAY, convolution,
+            found.algo, c.ARRAY if found.memory else None, found.memory, zero, result.descriptor,
+            c.ARRAY)
+
+    def __call__(self, xp: Any, a: Any, b: Any) -> Any:
+        """The result; CudnnError if the library does not compute it."""
+        first, second, result = self._operands
+        a, b, made = first.entered(xp, a), second.entered(xp, b), result.blank(xp)
+        memory = [xp.empty(self.memory, np.uint8)] if self.memory else []
+        self._run(a, b, *memory, made)
+        del a, b, memory
+        return result.left(xp, made)
+
+
+class Choice:
+    """One function of a convolution, by the best of `ways`, which come in the order of the rule."""
+
+    def __init__(self, ways: list[Way]) -> None:
+        self._ways = ways
+        #: What was measured: ways by their titles, and milliseconds.
+        self.times: dict[str, float] = {}
+        self._is_settled = len(ways) < 2
+        self._lock = threading.Lock()
+
+    def __call__(self, xp: Any, a: Any, b: Any) -> Any:
+        """The result; NoWayError if the library has no way that works."""
+        if not self._is_settled:
+            self._settle(xp, a, b)
+        for way in list(self._ways):
+            try:
+                return way(xp, a, b)
+            except c.NoWayError:
+                self._ways = [w for w in self._ways if w is not way]
+        raise c.NoWayError("no way of cuDNN for this convolution works")
+
+    def _settle(self, xp: Any, a: Any, b: Any) -> None:
+        with self._lock:
+            if self._is_settled or xp.cuda.get_current_stream().is_capturing():
+                return
+            most = room(xp)
+            self._ways = [w for w in self._ways if w.extra <= most
+                          and w.memory <= tuning.CUDNN_MOST_BYTES] or [
+                min(self._ways, key=lambda w: w.extra)]
+            if len(self._ways) > 1 and not config.flags.deterministic:
+                times = measured(xp, self._ways, a, b)
+                self.times = {w.title: ms for w, ms in times.items()}
+                self._ways = sorted(times, key=times.__getitem__) or self._ways
+            self._is_settled = True
+
+
+def room(xp: Any) -> int:
+    """Bytes that a way may take of those that are free."""
+    pool = xp.get_default_memory_pool()
+    free = xp.cuda.Device().mem_info[0] + pool.total_bytes() - pool.used_bytes()
+    if pool.get_limit():
+        free = min(free, pool.get_limit() - pool.used_bytes())
+    return free // tuning.CUDNN_PART_OF_FREE
+
+
+def measured(xp: Any, ways: Sequence[Way], a: Any, b: Any) -> dict[Way, float]:
+    """The ways that work, and their milliseconds.
+
+    The memory that they take is given back to the GPU.
+    """
+    pool, stream = xp.cuda.MemoryPool(), xp.cuda.get_current_stream()
+    times: dict[Way, float] = {}
+    with xp.cuda.using_allocator(pool.malloc):
+        for way in ways:
+            try:
+                times[way] = _milliseconds(xp, way, a, b, min(times.values(), default=np.inf))
+            except (c.CudnnError, MemoryError):
+                continue
+            finally:
+                stream.synchronize()
+                pool.free_all_blocks()
+    return times
+
+
+def _milliseconds(xp: Any, way: Way, a: Any, b: Any, best: float) -> float:
+    """Of a run after the first, which loads code; of the better of two, if it may be the best."""
+    way(xp, a, b)
+    first = _timed(xp, way, a, b)
+    return first if first > tuning.CUDNN_HOPELESS * best else min(first, _timed(xp, way, a, b))
+
+
+def _timed(xp: Any, way: Way, a: Any, b: Any) -> float:
+    start, end = xp.cuda.Event(), xp.cuda.Event()
+    start.record()
+    way(xp, a, b)
+    end.record()
+    end.synchronize()
+    return xp.cuda.get_elapsed_time(start, end)
