@@ -368,6 +368,12 @@ class CudaModule(FakeModule):
             return made
         return super().asarray(value, dtype)
 
+    def concatenate(self, values: Any, *given: Any, **named: Any) -> FakeArray:
+        """Of more than eight arrays the addresses are copied from the host."""
+        if len(values) > 8:
+            self.cuda.get_current_stream().check_not_recording()
+        return self.__getattr__("concatenate")(values, *given, **named)
+
     def empty(self, shape: Any, dtype: Any = float) -> FakeArray:
         """Memory alone: no kernel fills it."""
         return FakeArray(self._device, np.empty(shape, dtype))
