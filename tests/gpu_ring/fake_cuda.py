@@ -181,6 +181,13 @@ class PinnedPointer(bytearray):
         return ctypes.addressof(ctypes.c_char.from_buffer(self))
 
 
+class PinnedMemory:
+    """The pool of pinned memory."""
+
+    def malloc(self, size: int) -> PinnedPointer:
+        return PinnedPointer(size)
+
+
 class Pool:
     """Counts the memory of the device, up to a limit."""
 
@@ -303,6 +310,9 @@ class FakeCuda:
     def alloc(self, size: int) -> Pointer:
         return self.pool.malloc(size)
 
+    def set_pinned_memory_allocator(self, allocator: Callable | None = None) -> None:
+        """Copies of the array module are refused by `CudaModule.asarray` here."""
+
     def alloc_pinned_memory(self, size: int) -> PinnedPointer:
         return PinnedPointer(size)
 
@@ -377,6 +387,9 @@ class CudaModule(FakeModule):
     def empty(self, shape: Any, dtype: Any = float) -> FakeArray:
         """Memory alone: no kernel fills it."""
         return FakeArray(self._device, np.empty(shape, dtype))
+
+    def get_default_pinned_memory_pool(self) -> PinnedMemory:
+        return PinnedMemory()
 
     def get_default_memory_pool(self) -> Pool:
         return self.cuda.pool

@@ -51,6 +51,10 @@ class Device:
         """Return a host value as a value of this device (one of the device as it is)."""
         return value
 
+    def drawn(self, make: Callable[[], Any]) -> Any:
+        """Return what ``make()`` draws at random on the host as a value of this device."""
+        return self.to_device(make())
+
     def to_host(self, value: np.ndarray | np.generic | bytes) -> Any:
         """Return a value of this device as a host value (one of the host as it is)."""
         return value
@@ -124,6 +128,7 @@ class CupyDevice(Device):
         entered = self.streams.entered
         self._uploaded, self._fetched = entered(self.transfers.upload), entered(self._begin)
         self._brought = entered(self._bring)
+        self._drawn = entered(self.transfers.upload_drawn)
         if options is not None:
             entered(memory.limit)(self.xp, options)
 
@@ -146,6 +151,10 @@ class CupyDevice(Device):
         if isinstance(value, self.xp.ndarray) or _is_host_only(value):
             return value
         return self._uploaded(value)
+
+    def drawn(self, make: Callable[[], Any]) -> Any:
+        """What ``make()`` draws as a CuPy array; a recorded region draws for every launch."""
+        return self._drawn(make)
 
     def to_host(self, value: Any) -> Any:
         """The value as a NumPy array (of rank 0: a scalar), once it is complete.
