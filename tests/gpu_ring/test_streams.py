@@ -196,6 +196,33 @@ def test_unknown_batches_by_graphs() -> None:
     np.testing.assert_allclose(found(1), found(0), rtol=1e-4)
 
 
+@pytest.mark.usefixtures("graphs", "stand_in_only")
+def test_no_graph_without_room(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph has memory of its own; where that is not there twice, the region runs as before."""
+    gpu = gpu_of(session)
+    monkeypatch.setattr(type(gpu.xp.cuda.pool), "total_bytes", lambda pool: 3 * pool._gpu.memory)
+    x = hf.placeholder(hf.float32, [4])
+    y = hf.exp(x) * 2.0 + 1.0
+    for _ in range(5):
+        session.run(y, {x: np.zeros(4)})
+    assert not _launches(session) and "too little memory" in "".join(_recorded(session))
+
+
+@pytest.mark.usefixtures("graphs")
+def test_regions_go_with_their_session() -> None:
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.placeholder(hf.float32, [4])
+        y = hf.exp(x) * 2.0 + 1.0
+        for _ in range(5):
+            session.run(y, {x: np.zeros(4)})
+        gpu = gpu_of(session)
+        assert gpu.recorded
+    session.close()
+    del session
+    gc.collect()
+    assert not gpu.recorded
+
+
 @pytest.mark.usefixtures("graphs")
 def test_shapes_come_out_of_a_graph(session: Any) -> None:
     x = hf.placeholder(hf.float32, [None, 2])

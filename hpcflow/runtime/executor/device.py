@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -123,8 +124,8 @@ class CupyDevice(Device):
         self.transfers = self._open(index if number is None else number)
         self.streams = self.transfers.streams
         self.xp = self.streams.xp
-        #: What became of the regions that may be launched as one (HPCFLOW_CUDA_GRAPHS).
-        self.recorded: list[RecordedRegion] = []
+        # The regions that may be launched as one; they live as long as their steps.
+        self._recorded: list[weakref.ref[RecordedRegion]] = []
         entered = self.streams.entered
         self._uploaded, self._fetched = entered(self.transfers.upload), entered(self._begin)
         self._brought = entered(self._bring)
@@ -197,8 +198,14 @@ class CupyDevice(Device):
         run = self._explaining(function)
         if config.flags.cuda_graphs and parts.is_long:
             run = RecordedRegion(run, parts, self.streams, self.transfers.upload)
-            self.recorded.append(run)
+            self._recorded = [r for r in self._recorded if r() is not None]
+            self._recorded.append(weakref.ref(run))
         return self.streams.entered(run)
+
+    @property
+    def recorded(self) -> list[RecordedRegion]:
+        """The regions that may be launched as one, and say what became of that."""
+        return [run for r in self._recorded if (run := r()) is not None]
 
     def _explaining(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, whose errors of too little memory say what was there."""

@@ -22,6 +22,7 @@ import numpy as np
 from hpcflow.compiler.emit.recordable import Parts
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.kernels import late_errors
+from hpcflow.runtime.executor.gpu import memory
 from hpcflow.runtime.executor.gpu.streams import HostValues, NotRecordableError, Streams
 
 Place = tuple[int, tuple[int, ...]]  # an address, and dims
@@ -96,6 +97,8 @@ class RecordedRegion:
     def _can_record(self, inputs: Sequence[Any]) -> bool:
         if not all(isinstance(v, self._streams.xp.ndarray) for v in inputs):
             self.obstacle = "it reads a value of the host"
+        elif not memory.has_room_twice(self._streams):
+            self.obstacle = "there is too little memory for a second copy of its values"
         elif self._records >= tuning.GRAPH_MOST:
             self.obstacle = (f"it would have been recorded more than {tuning.GRAPH_MOST} times: "
                              "its shapes change, or its variables move")
@@ -132,7 +135,7 @@ class RecordedRegion:
     def _record(self, key: tuple, step: Any, inputs: Sequence[Any]) -> Any:
         """Run the region in memory of a graph, then record the graph for the steps to come."""
         streams, cuda = self._streams, self._streams.xp.cuda
-        pool, recording = cuda.MemoryPool(), streams.recording
+        pool, recording = memory.pool_of_its_own(streams.xp), streams.recording
         held = streams.host_values = HostValues(streams)
         recording.wait_event(streams.event(streams.compute))
         recording.use()
