@@ -393,7 +393,7 @@ class _Function:
             text = f"s{step.number}"
             return f"from_{_NARROW[step.dtype]}({text})" if step.dtype in _NARROW else text
         if isinstance(step, Column):
-            return f"({_TYPES[step.dtype][1]})c"
+            return f"({_TYPES[step.dtype][1]}){'c' if self.program.columns > 1 else '0'}"
         assert isinstance(step, Elementwise)
         return self._applied(step)
 

@@ -183,6 +183,13 @@ class PinnedPointer(bytearray):
         return ctypes.addressof(ctypes.c_char.from_buffer(self))
 
 
+class PinnedMemory:
+    """The pool of pinned memory."""
+
+    def malloc(self, size: int) -> PinnedPointer:
+        return PinnedPointer(size)
+
+
 class Pool:
     """Counts the memory of the device, up to a limit."""
 
@@ -327,6 +334,9 @@ class FakeCuda:
     def alloc(self, size: int) -> Pointer:
         return self.pool.malloc(size)
 
+    def set_pinned_memory_allocator(self, allocator: Callable | None = None) -> None:
+        """Copies of the array module are refused by `CudaModule.asarray` here."""
+
     def alloc_pinned_memory(self, size: int) -> PinnedPointer:
         return PinnedPointer(size)
 
@@ -395,9 +405,18 @@ class CudaModule(FakeModule):
             return made
         return super().asarray(value, dtype)
 
+    def concatenate(self, values: Any, *given: Any, **named: Any) -> FakeArray:
+        """Of more than eight arrays the addresses are copied from the host."""
+        if len(values) > 8:
+            self.cuda.get_current_stream().check_not_recording()
+        return self.__getattr__("concatenate")(values, *given, **named)
+
     def empty(self, shape: Any, dtype: Any = float) -> FakeArray:
         """Memory alone: no kernel fills it."""
         return FakeArray(self._device, np.empty(shape, dtype))
+
+    def get_default_pinned_memory_pool(self) -> PinnedMemory:
+        return PinnedMemory()
 
     def get_default_memory_pool(self) -> Pool:
         return self.cuda.pool

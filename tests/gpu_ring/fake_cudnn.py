@@ -260,32 +260,6 @@ class FakeCudnn:
 
     # ------------------------------------------------------------ normalization
 
-    def _channels(self, d: Made, *arrays: Any) -> list[np.ndarray]:
-        """Vectors with an element for each channel."""
-        return [self._dims(d, a).reshape(-1) for a in arrays]
-
-    def _BatchNormalizationForwardTraining(
-            self, mode: int, one: Any, zero: Any, dx: Made, x: Any, dy: Made, y: Any, dc: Made,
-            scale: Any, offset: Any, factor: float, mean: Any, variance: Any, epsilon: float,
-            saved: Any, inverse: Any) -> None:
-        assert (mode, factor, _number(one), _number(zero)) == (1, 1.0, 1, 0)
-        a, out = self._dims(dx, x).astype(np.float64), self._dims(dy, y)
-        slope, shift, m, v, s, i = self._channels(dc, scale, offset, mean, variance, saved, inverse)
-        m[:] = s[:] = a.mean((0, 1, 2))
-        v[:] = a.var((0, 1, 2), ddof=1)
-        i[:] = 1 / np.sqrt(a.var((0, 1, 2)) + epsilon)
-        out[...] = (a - s) * i * slope + shift
-
-    def _BatchNormalizationBackward(
-            self, mode: int, one: Any, zero: Any, one2: Any, zero2: Any, dx: Made, x: Any,
-            dy: Made, g: Any, ddx: Made, result: Any, dc: Made, scale: Any, by_scale: Any,
-            by_offset: Any, epsilon: float, mean: Any, inverse: Any) -> None:
-        a, grads = self._dims(dx, x).astype(np.float64), self._dims(dy, g).astype(np.float64)
-        slope, gs, go, m, i = self._channels(dc, scale, by_scale, by_offset, mean, inverse)
-        unit, count = (a - m) * i, a.size // a.shape[3]
-        gs[:], go[:] = (grads * unit).sum((0, 1, 2)), grads.sum((0, 1, 2))
-        self._dims(ddx, result)[...] = slope * i * (grads - go / count - unit * gs / count)
-
     def _around(self, norm: Made, values: np.ndarray) -> np.ndarray:
         """Sums over the channels around each."""
         radius = norm.settings["SetLRNDescriptor"][0] // 2

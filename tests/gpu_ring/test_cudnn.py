@@ -27,17 +27,12 @@ from hpcflow.host.tuning import gpu as tuning
 from hpcflow.kernels.cudnn import convolution, library, pooling, transposing
 
 OPS = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "MaxPool", "MaxPoolGrad", "AvgPool",
-       "AvgPoolGrad", "Softmax", "LogSoftmax", "FusedBatchNorm", "FusedBatchNormV2",
-       "FusedBatchNormGrad", "FusedBatchNormGradV2", "LRN", "LRNGrad")
+       "AvgPoolGrad", "Softmax", "LogSoftmax", "LRN", "LRNGrad")
 COMPUTES = {"Conv2D": "ConvolutionForward", "Conv2DBackpropInput": "ConvolutionBackwardData",
             "Conv2DBackpropFilter": "ConvolutionBackwardFilter", "MaxPool": "PoolingForward",
             "MaxPoolGrad": "PoolingBackward", "AvgPool": "PoolingForward",
             "AvgPoolGrad": "PoolingBackward",
             "Softmax": "SoftmaxForward", "LogSoftmax": "SoftmaxForward",
-            "FusedBatchNorm": "BatchNormalizationForwardTraining",
-            "FusedBatchNormV2": "BatchNormalizationForwardTraining",
-            "FusedBatchNormGrad": "BatchNormalizationBackward",
-            "FusedBatchNormGradV2": "BatchNormalizationBackward",
             "LRN": "LRNCrossChannelForward", "LRNGrad": "LRNCrossChannelBackward"}
 
 

@@ -121,6 +121,37 @@ def test_an_uninitialized_variable_is_an_error() -> None:
             session.run(train)
 
 
+@pytest.mark.parametrize("dtype", [hf.float32, hf.float16, hf.bool, hf.int32, hf.complex64])
+def test_many_arrays_put_together(dtype: Any) -> None:
+    """More of them than a kernel has parameters for; of several lengths, some empty."""
+    random = np.random.default_rng(0)
+
+    def build() -> tuple:
+        feeds = {hf.placeholder(dtype, [None, n, 2]): random.integers(0, 2, (3, n, 2))
+                 for n in (1, 0, 3, 3, *[2] * 200)}
+        fed = list(feeds)
+        same = fed[4:]
+        return [hf.concat(fed[:5], 1), hf.concat(fed, -2), hf.concat(same, 0), hf.stack(same),
+                hf.stack(same[:3], 1), hf.stack(same[:9], -1)], feeds
+
+    random = np.random.default_rng(0)
+    ours = run(build, 1)
+    random = np.random.default_rng(0)
+    for a, b in zip(ours, run(build, 0), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("op", ["concat", "stack"])
+def test_arrays_that_do_not_fit(op: str) -> None:
+    def build() -> tuple:
+        a, b = hf.placeholder(hf.float32), hf.placeholder(hf.float32)
+        return getattr(hf, op)([a, b], axis=0), {a: np.ones((2, 3)), b: np.ones((2, 4))}
+
+    for gpus in (0, 1):
+        with pytest.raises(hf.errors.InvalidArgumentError, match=r"\[2,3\].*\[2,4\]"):
+            run(build, gpus)
+
+
 # ---------------------------------------------------------------- the form itself
 
 
@@ -148,6 +179,31 @@ def test_a_malformed_program(break_it: Any, message: str) -> None:
     break_it(b, b.load(b.array("float32"), form.DENSE))
     with pytest.raises(form.MalformedError, match=message):
         b.program()
+
+
+@pytest.mark.usefixtures("stand_in_only")
+def test_rows_of_one_number_compile() -> None:
+    """Every op of rows and reduction, of arrays with one column, or with one element."""
+    from gpu_ring.stand_in import FormPrograms
+
+    FormPrograms.prepared.clear()
+    for dims in ((5, 1), (1, 1)):
+        def build(dims: tuple = dims) -> tuple:
+            x = hf.placeholder(hf.float32, dims)
+            labels = hf.placeholder(hf.int32, dims[:1])
+            y = hf.tanh(x)
+            return [hf.nn.softmax(y), hf.nn.log_softmax(y * 2.0), hf.reduce_sum(y * y, 0),
+                    hf.reduce_max(y - 1.0, 1), hf.reduce_mean(y + x),
+                    hf.nn.softmax_cross_entropy_with_logits(labels=x, logits=y),
+                    hf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=y)], {
+                        x: np.ones(dims), labels: np.zeros(dims[:1])}
+
+        for ours, theirs in zip(run(build, 1), run(build, 0), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    texts = {cuda_code.kernel_text(p) for p in FormPrograms.prepared}
+    assert len(texts) > 3
+    wrong = [found for t in texts if (found := nvrtc.errors(t, *cuda_code.OPTIONS))]
+    assert not wrong, wrong[0]
 
 
 @pytest.mark.usefixtures("stand_in_only")

@@ -212,6 +212,66 @@ def test_networks_by_graphs(name: str) -> None:
 
 
 @pytest.mark.usefixtures("graphs")
+def test_unknown_batches_by_graphs() -> None:
+    """Numbers that follow from shapes, and random ones that the host draws for every launch."""
+    def found(gpus: int) -> list[float]:
+        with hf.Graph().as_default():
+            hf.set_random_seed(1)
+            x, y = hf.placeholder(hf.float32, [None, 6]), hf.placeholder(hf.int32, [None])
+            h = hf.layers.batch_normalization(hf.layers.dense(x, 9, hf.nn.relu), training=True)
+            logits = hf.layers.dense(hf.layers.dropout(h, 0.5, training=True), 4)
+            loss = hf.reduce_mean(hf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=y, logits=logits))
+            train = hf.train.AdamOptimizer(0.01).minimize(loss)
+            with hf.Session(config=hf.ConfigProto(device_count={"GPU": gpus})) as session:
+                session.run(hf.global_variables_initializer())
+                losses = [session.run([loss, train], {
+                    x: np.sin(np.arange(6.0 * n)).reshape(n, 6), y: np.arange(n) % 4})[0]
+                    for n in [8] * 5 + [5] * 5 + [8, 5] * 2]
+                assert not gpus or _launches(session) == 8, _recorded(session)
+                return losses
+
+    np.testing.assert_allclose(found(1), found(0), rtol=1e-4)
+
+
+@pytest.mark.usefixtures("graphs", "stand_in_only")
+def test_no_graph_without_room(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph has memory of its own; where that is not there twice, the region runs as before."""
+    gpu = gpu_of(session)
+    monkeypatch.setattr(type(gpu.xp.cuda.pool), "total_bytes", lambda pool: 3 * pool._gpu.memory)
+    x = hf.placeholder(hf.float32, [4])
+    y = hf.exp(x) * 2.0 + 1.0
+    for _ in range(5):
+        session.run(y, {x: np.zeros(4)})
+    assert not _launches(session) and "too little memory" in "".join(_recorded(session))
+
+
+@pytest.mark.usefixtures("graphs")
+def test_regions_go_with_their_session() -> None:
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.placeholder(hf.float32, [4])
+        y = hf.exp(x) * 2.0 + 1.0
+        for _ in range(5):
+            session.run(y, {x: np.zeros(4)})
+        gpu = gpu_of(session)
+        assert gpu.recorded
+    session.close()
+    del session
+    gc.collect()
+    assert not gpu.recorded
+
+
+@pytest.mark.usefixtures("graphs")
+def test_shapes_come_out_of_a_graph(session: Any) -> None:
+    x = hf.placeholder(hf.float32, [None, 2])
+    y = hf.exp(x) * hf.cast(hf.shape(x)[0], hf.float32)
+    for n in [3] * 5 + [4] * 5:
+        value, shape = session.run([y, hf.shape(y)], {x: np.ones((n, 2))})
+        np.testing.assert_allclose(value, np.full((n, 2), np.e * n, np.float32), rtol=1e-6)
+        np.testing.assert_array_equal(shape, [n, 2])
+
+
+@pytest.mark.usefixtures("graphs")
 def test_a_graph_takes_new_feeds(session: Any) -> None:
     x = hf.placeholder(hf.float32, [4])
     y = hf.exp(x) * 2.0 + 1.0

@@ -11,6 +11,7 @@ import pytest
 from gpu_ring.workloads import WORKLOADS
 
 import hpcflow as hf
+from hpcflow import config
 from hpcflow.compiler.distribute.place import Placer
 
 # What the executor runs wherever it is, and what moves values.
@@ -70,7 +71,9 @@ def test_training_equals_the_cpu(name: str) -> None:
 
 @pytest.mark.usefixtures("stand_in_only")
 @pytest.mark.parametrize("name", list(WORKLOADS))
-def test_a_step_stays_on_the_device(name: str, placed: dict[str, tuple[str, str]]) -> None:
+def test_a_step_stays_on_the_device(name: str, placed: dict[str, tuple[str, str]],
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config.flags, "cuda_graphs", False)
     with hf.Graph().as_default():
         hf.set_random_seed(1)
         training = WORKLOADS[name]()

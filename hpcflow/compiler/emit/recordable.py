@@ -13,6 +13,8 @@ from hpcflow.kernels.registry import EVERY, SYNC
 # Op types that take the handle of a variable and only read it.
 _READING = frozenset({"ReadVariableOp", "VarIsInitializedOp", "VariableShape", "ResourceGather",
                       "ResourceGatherNd", "IsVariableInitialized"})
+# Op types of random numbers that are drawn on the host, anew for each launch.
+_DRAWING = frozenset({"RandomUniform", "RandomStandardNormal", "TruncatedNormal"})
 
 
 class Parts(NamedTuple):
@@ -52,8 +54,9 @@ def parts_of(group: list[Bound], known: Mapping[Port, Any], inputs: Sequence[Por
                     source.dtypes[index].name == "resource" and b.node.type not in _READING):
                 written[id(state)] = state
     uploads = _uploads(group, inputs, to_device)
+    inside = {b.node for b in group}
     obstacle = next((f"op '{b.node.name}' of type {b.node.type} {why}" for b in group
-                     if (why := _obstacle(b, known, uploads))), "")
+                     if (why := _obstacle(b, known, uploads, inside))), "")
     first = group[0].node.name
     more = f" and {len(group) - 1} more" if len(group) > 1 else ""
     return Parts(f"'{first}'{more}", obstacle, tuple(states.values()), tuple(written.values()),
@@ -79,14 +82,14 @@ def split(group: list[Bound], known: Mapping[Port, Any], to_device: Any) -> list
     left = {b.node for b in rest}
     inputs = [p for b in rest for p in b.node.inputs if p not in known and p[0] not in left]
     uploads = _uploads(rest, inputs, to_device)
-    return [group] if any(_obstacle(b, known, uploads) for b in rest) else [before, rest]
+    return [group] if any(_obstacle(b, known, uploads, left) for b in rest) else [before, rest]
 
 
 def _may_go_first(b: Bound, known: Mapping[Port, Any]) -> bool:
     if _has_variable(b.node, known) or any(d._is_ref_dtype for d in b.node.dtypes):
         return False
     return b.function is None or b.kernel is not None and b.kernel.mode == SYNC and bool(
-        _obstacle(b, known, set(b.node.inputs)))
+        _obstacle(b, known, set(b.node.inputs), set()))
 
 
 def _uploads(group: list[Bound], inputs: Sequence[Port], to_device: Any) -> set[Port]:
@@ -106,8 +109,11 @@ def _is_variable(state: Any) -> bool:
     return hasattr(state, "exclusive")
 
 
-def _obstacle(b: Bound, known: Mapping[Port, Any], uploads: set[Port]) -> str:
-    """Why the kernel of a node may be given something else, or do something else, in each step."""
+def _obstacle(b: Bound, known: Mapping[Port, Any], uploads: set[Port], inside: set[Node]) -> str:
+    """Why the kernel of a node may be given something else, or do something else, in each step.
+
+    Values of the host that are made inside of the region follow from shapes and constants.
+    """
     kernel, node = b.kernel, b.node
     if b.is_constant or b.function is None or node.type == "Const":
         return ""
@@ -115,15 +121,17 @@ def _obstacle(b: Bound, known: Mapping[Port, Any], uploads: set[Port]) -> str:
         return "moves values between devices"
     if kernel.mode != SYNC:
         return "needs the running step"
-    if kernel.host_outputs == EVERY:
-        return "computes on the host"
     for i, port in enumerate(node.inputs):
-        if i in kernel.host_inputs and port not in known:
+        if port in known or port[0] in inside:
+            continue
+        if kernel.host_outputs == EVERY:
+            return "computes on the host"
+        if i in kernel.host_inputs:
             return "reads a value on the host"
-        if i < len(b.moves) and b.moves[i] is not None and port not in known and (
+        if i < len(b.moves) and b.moves[i] is not None and (
                 port not in uploads) and port[0].type != "Const":
             return "is given a value of the host"
-    if node.op_def.is_stateful and not _has_variable(node, known):
+    if node.type not in _DRAWING and node.op_def.is_stateful and not _has_variable(node, known):
         return "keeps state on the host"
     return ""
 

@@ -105,6 +105,10 @@ CUMULATIVE_WIDE = 64
 # ---- kernels.math.large_reductions
 #: From which on blocks on several threads pay.
 REDUCTION_LARGE_BYTES = 1 << 17
+#: Elements of an array of a device from which on generated kernels reduce it.
+REDUCTION_DEVICE = 1 << 14
+#: Kernels of one op, for different lengths of rows; what comes later is left to the array module.
+REDUCTION_PROGRAMS = 32
 #: About half of what the second-level cache of a core holds.
 REDUCTION_BLOCK_BYTES = 1 << 19
 #: Elements of a row that NumPy's loops are good for.

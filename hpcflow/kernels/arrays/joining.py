@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host.tuning import loops as tuning
+from hpcflow.kernels.arrays.device_joining import joiner_of
 from hpcflow.kernels.common.strings import also_strings, box
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.loops import strided_copy
@@ -19,9 +20,12 @@ from hpcflow.loops import strided_copy
 @kernel("Pack", fresh=True)
 def pack(node: KernelNode) -> Callable:
     """The inputs along a new dimension."""
-    array, concatenate, axis = node.xp.array, _concatenate(node), node.attr("axis")
-    large = node.xp is np and _may_be_large(node)
-    if not large and axis == 0 or node.output_dims[0] is not None and len(node.output_dims[0]) == 1:
+    axis = node.attr("axis")
+    if node.xp is not np:
+        return _stacked(node, axis)
+    array, concatenate = np.array, _concatenate(node)
+    dims = node.output_dims[0]
+    if axis == 0 and not _may_be_large(node) or dims is not None and len(dims) == 1:
         return lambda *values: _pack(array, values)
     place = _new_axis(axis)
 
@@ -30,15 +34,32 @@ def pack(node: KernelNode) -> Callable:
             return concatenate([x[place] for x in values], axis)
         except (ValueError, IndexError):
             _same_shapes(values)
-            raise invalid(f"axis = {axis} not in [{-values[0].ndim - 1}, {values[0].ndim}]"
-                          ) from None
+            raise _no_axis(axis, values[0].ndim) from None
 
     return run
 
 
+def _stacked(node: KernelNode, axis: int) -> Callable:
+    """The inputs along a new dimension, on a device."""
+    stack = joiner_of(node.device).stack
+
+    def run(*values: Any) -> Any:
+        try:
+            return stack(values, axis)
+        except ValueError:
+            _same_shapes(values)
+            raise _no_axis(axis, values[0].ndim) from None
+
+    return run
+
+
+def _no_axis(axis: int, rank: int) -> Exception:
+    return invalid(f"axis = {axis} not in [{-rank - 1}, {rank}]")
+
+
 def _concatenate(node: KernelNode) -> Callable:
     """The function ``concatenate(values, axis, out)`` of a device."""
-    return strided_copy.concatenate if node.xp is np else node.xp.concatenate
+    return strided_copy.concatenate if node.xp is np else joiner_of(node.device).concatenate
 
 
 def _may_be_large(node: KernelNode) -> bool:

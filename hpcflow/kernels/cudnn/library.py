@@ -67,9 +67,6 @@ SIGNATURES: dict[str, list] = {
     "PoolingForward": [_P] * 8,
     "PoolingBackward": [_P] * 12,
     "SoftmaxForward": [_P, c_int, c_int, *[_P] * 6],
-    "BatchNormalizationForwardTraining":
-        [_P, c_int, *[_P] * 9, c_double, _P, _P, c_double, _P, _P],
-    "BatchNormalizationBackward": [_P, c_int, *[_P] * 14, c_double, _P, _P],
     "CreateLRNDescriptor": [_OUT],
     "DestroyLRNDescriptor": [_P],
     "SetLRNDescriptor": [_P, c_uint, c_double, c_double, c_double],

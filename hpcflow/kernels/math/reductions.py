@@ -12,6 +12,7 @@ from hpcflow.host import blas
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.math import large_reductions
+from hpcflow.kernels.math.device_sums import reducer
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
@@ -97,13 +98,17 @@ def _total(node: KernelNode, name: str) -> Callable[[Any, Any, bool], Any]:
     if node.xp is np:
         reduce = _ufunc_reduce(node, name, _dtype_argument(node))
     else:
-        function = {"add": node.xp.sum, "multiply": node.xp.prod}[name]
+        function = reducer(node.device, "sum") if name == "add" else _product_on(node.xp)
         dtype = _dtype_argument(node)
 
         def reduce(x: Any, axis: Any, keep: bool) -> Any:
-            return function(x, axis=axis, dtype=dtype, keepdims=keep)
+            return function(x, axis, dtype, keep)
 
     return _back_to(node.np_dtype(), reduce) if _is_half(node) else reduce
+
+
+def _product_on(xp: Any) -> Callable:
+    return lambda x, axis, dtype, keep: xp.prod(x, axis=axis, dtype=dtype, keepdims=keep)
 
 
 @kernel("Sum", host_inputs=(1,))
@@ -163,7 +168,7 @@ def _mean(node: KernelNode) -> Any:
     if node.output_dtypes[0].is_integer or node.output_dtypes[0].is_quantized:
         return _reduction(node, _integer_mean(node))
     wide = np.float32 if dtype.itemsize == 2 else dtype.type
-    total = _total_of_floats(node.xp)
+    total = _total_of_floats(node)
     divide, half = node.xp.true_divide, dtype.itemsize == 2
 
     def mean(x: Any, axis: Any, keep: bool) -> Any:
@@ -175,11 +180,11 @@ def _mean(node: KernelNode) -> Any:
     return _reduction(node, mean)
 
 
-def _total_of_floats(xp: Any) -> Callable:
+def _total_of_floats(node: KernelNode) -> Callable:
     """The function of (array, axis, dtype, keep) that adds up."""
-    if xp is np:
+    if node.xp is np:
         return functools.partial(large_reductions.reduce, np.add)
-    return lambda x, axis, dtype, keep: xp.sum(x, axis=axis, dtype=dtype, keepdims=keep)
+    return reducer(node.device, "sum")
 
 
 def _integer_mean(node: KernelNode) -> Callable[[Any, Any, bool], Any]:
@@ -214,12 +219,7 @@ def _extremum(node: KernelNode, name: str, initial: Any) -> Callable[[Any, Any, 
     if node.xp is np:
         reduce: Callable = functools.partial(large_reductions.reduce, getattr(np, name))
     else:
-        function = getattr(node.xp, {"maximum": "max", "minimum": "min"}[name])
-
-        def over_array(x: Any, axis: Any, dtype: Any, keep: bool) -> Any:
-            return function(x, axis=axis, keepdims=keep)
-
-        reduce = over_array
+        reduce = reducer(node.device, {"maximum": "max", "minimum": "min"}[name])
 
     def run(x: Any, axis: Any, keep: bool) -> Any:
         if not x.size:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcflow.kernels.common.windows import check_rank
 from hpcflow.kernels.compiled import batch_norm_loops
+from hpcflow.kernels.math.device_sums import reducer
 from hpcflow.kernels.nn import channel_rows as rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
@@ -19,8 +20,9 @@ _FLOATS = {"T": ("float16", "float32", "float64")}
 class _Layout:
     """Sums over everything but the channels, and vectors that broadcast along them."""
 
-    def __init__(self, data_format: bytes) -> None:
+    def __init__(self, node: KernelNode, data_format: bytes) -> None:
         first = data_format == b"NCHW"
+        self._total = _sums if node.xp is np else reducer(node.device, "sum")
         self.channel = 1 if first else 3
         self.others = (0, 2, 3) if first else (0, 1, 2)
         self._vector = (-1, 1, 1) if first else (-1,)
@@ -30,10 +32,10 @@ class _Layout:
         return vector.reshape(self._vector)
 
     def sum(self, x: Any) -> Any:
-        return x.sum(axis=self.others)
+        return self._total(x, self.others)
 
     def dot(self, xp: Any, x: Any, y: Any) -> Any:
-        return np.einsum(self._dot, x, y) if xp is np else (x * y).sum(axis=self.others)
+        return np.einsum(self._dot, x, y) if xp is np else self.sum(x * y)
 
     def count(self, x: Any) -> int:
         return math.prod(x.shape[a] for a in self.others)
@@ -44,6 +46,10 @@ class _Layout:
             if vector.shape != (x.shape[self.channel],):
                 raise invalid(f"{what} {shown(vector)} does not fit the channels of "
                               f"{shown(x)}")
+
+
+def _sums(x: Any, axes: tuple[int, ...]) -> Any:
+    return x.sum(axis=axes)
 
 
 def _wide(*arrays: Any) -> list:
@@ -66,7 +72,7 @@ def _results(node: KernelNode, *values: Any) -> tuple:
 @kernel("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", types=_FLOATS, fresh=True)
 def fused_batch_norm(node: KernelNode) -> Callable:
     """(y, mean, variance to average, mean, variance); the third is free of bias in training."""
-    xp, epsilon, layout = node.xp, node.attr("epsilon"), _Layout(node.attr("data_format"))
+    xp, epsilon, layout = node.xp, node.attr("epsilon"), _Layout(node, node.attr("data_format"))
     training, extra = node.attr("is_training"), len(node.output_dtypes) > 5
     by_rows = xp is np and layout.channel == 3
 
@@ -100,7 +106,7 @@ def fused_batch_norm(node: KernelNode) -> Callable:
 def fused_batch_norm_grad(node: KernelNode) -> Callable:
     """The gradients by x, scale and offset, from the statistics that the op reserved. The gradient
     that comes in becomes that by x where nobody else needs it."""
-    xp, epsilon, layout = node.xp, node.attr("epsilon"), _Layout(node.attr("data_format"))
+    xp, epsilon, layout = node.xp, node.attr("epsilon"), _Layout(node, node.attr("data_format"))
     training = node.attr("is_training")
 
     def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *_: Any,
@@ -152,7 +158,7 @@ def _by_blocks(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any, training: b
 
 @kernel("BatchNormWithGlobalNormalization", types=_FLOATS, fresh=True)
 def _global(node: KernelNode) -> Callable:
-    xp, layout = node.xp, _Layout(b"NHWC")
+    xp, layout = node.xp, _Layout(node, b"NHWC")
     epsilon, scaled = node.attr("variance_epsilon"), node.attr("scale_after_normalization")
 
     def run(t: Any, m: Any, v: Any, beta: Any, gamma: Any) -> Any:
@@ -169,7 +175,7 @@ def _global(node: KernelNode) -> Callable:
 @kernel("BatchNormWithGlobalNormalizationGrad", types=_FLOATS, fresh=True)
 def _global_grad(node: KernelNode) -> Callable:
     """By everything, with mean and variance as variables of their own."""
-    xp, layout = node.xp, _Layout(b"NHWC")
+    xp, layout = node.xp, _Layout(node, b"NHWC")
     epsilon, scaled = node.attr("variance_epsilon"), node.attr("scale_after_normalization")
 
     def run(t: Any, m: Any, v: Any, gamma: Any, dy: Any) -> tuple:

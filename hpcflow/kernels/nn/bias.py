@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.cublas import products
+from hpcflow.kernels.math.device_sums import Reducer, reducer
 from hpcflow.kernels.math.reductions import ColumnSums
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
@@ -43,32 +43,20 @@ def _bias_add_grad(node: KernelNode) -> Any:
     if node.xp is np and dtype in (np.float32, np.float64):
         return _by_blas(node, dtype)
     wide = np.dtype(np.float32) if dtype == np.float16 else dtype
-    column_sums = None if node.xp is np or dtype.kind != "f" else _by_product(node.xp, dtype)
+    total = _sums if node.xp is np else reducer(node.device, "sum")
 
     def run(grad: Any) -> Any:
         if grad.ndim < 2:
             raise invalid(f"out_backprop must have at least 2 dimensions: {shown(grad)}")
         axis = _axis(node, grad.ndim)
-        if column_sums is not None and grad.size and axis == grad.ndim - 1:
-            return column_sums(grad if grad.ndim == 2 else grad.reshape(-1, grad.shape[-1]))
         others = tuple(i for i in range(grad.ndim) if i != axis)
-        return grad.sum(axis=others, dtype=wide).astype(dtype, copy=False)
+        return total(grad, others, wide).astype(dtype, copy=False)
 
     return run
 
 
-def _by_product(xp: Any, dtype: np.dtype) -> Callable:
-    """Sums of the columns of a matrix of a device, as a product with ones: the library of products
-    spreads a long sum over the whole device, as sum() does not."""
-    product, ones = products.of(xp), dict[int, Any]()
-
-    def sums(rows: Any) -> Any:
-        count = len(rows)
-        if count not in ones:
-            ones[count] = xp.ones((1, count), dtype)
-        return product(ones[count], rows)[0]
-
-    return sums
+def _sums(x: Any, axes: tuple[int, ...], dtype: np.dtype) -> Any:
+    return x.sum(axis=axes, dtype=dtype)
 
 
 def _by_blas(node: KernelNode, dtype: np.dtype) -> Callable:
@@ -95,13 +83,14 @@ def _l2_loss(node: KernelNode) -> Any:
     if dtype.kind in "iu":
         return lambda t: dtype.type(int((t * t).sum(dtype=dtype)) // 2)
     half = dtype.type(0.5)
+    if xp is not np and dtype.kind != "c":
+        squares = Reducer(node.device, "sum", squares=True)
+        wide = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+        return lambda t: (squares(t, None, wide) * wide.type(0.5)).astype(dtype, copy=False)
     if dtype == np.float16:
         return lambda t: (xp.square(t.astype(np.float32)).sum() * np.float32(0.5)).astype(dtype)
     if dtype.kind == "c":
         return lambda t: (t * t).sum() * half
-
-    if xp is not np:
-        return lambda t: xp.square(t).sum() * half
 
     def run(t: Any) -> Any:
         flat = t.reshape(-1)

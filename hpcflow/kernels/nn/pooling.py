@@ -222,6 +222,12 @@ def _argmax_grad_grad(node: KernelNode) -> Callable:
 # ---------------------------------------------------------------- averages
 
 
+def _counting(xp: Any) -> Callable[[tuple[Span, ...], np.dtype], Any]:
+    """``f(spans, dtype)``: as :func:`_counts`; those of a device are brought there once, as a graph
+    of kernels must not copy from the host."""
+    return functools.lru_cache(maxsize=64)(functools.partial(_counts, xp))
+
+
 def _counts(xp: Any, over: Sequence[Span], dtype: np.dtype) -> Any:
     """Return the number of inputs that each output's window covers; it broadcasts to the output."""
     counts = np.ones((1,) * (len(over) + 1), dtype)
@@ -243,12 +249,13 @@ def _wide(x: Any) -> Any:
 def avg_pool(node: KernelNode) -> Callable:
     """The mean of each window, without padding."""
     xp, geometry, dtype = node.xp, _geometry(node), node.np_dtype()
+    counts = _counting(xp)
 
     def run(x: Any) -> Any:
         over = geometry(x, "value")
         x = _wide(x)
         total = _reduced(xp, x, over, xp.add, x.dtype.type(0))
-        return (total / _counts(xp, over, x.dtype)).astype(dtype, copy=False)
+        return (total / counts(over, x.dtype)).astype(dtype, copy=False)
 
     return run
 
@@ -257,7 +264,7 @@ def avg_pool(node: KernelNode) -> Callable:
 def avg_pool_grad(node: KernelNode) -> Callable:
     """Each output's gradient in equal parts over its window."""
     xp, geometry, dtype = node.xp, _geometry(node), node.np_dtype()
-    rank = len(node.attr("ksize"))
+    rank, counts = len(node.attr("ksize")), _counting(xp)
 
     def run(shape: Any, dy: Any) -> Any:
         dims = tuple(int(n) for n in np.asarray(shape).reshape(-1))
@@ -266,7 +273,7 @@ def avg_pool_grad(node: KernelNode) -> Callable:
         over = geometry.of(dims)  # type: ignore[attr-defined]
         _check_shape("grad", dy, _out_shape(dims, over))
         wide = _wide(dy)
-        part = wide / _counts(xp, over, wide.dtype)
+        part = wide / counts(over, wide.dtype)
         for axis, s in enumerate(over, 1):
             if moves(s):
                 part = _spread(xp, part, axis, s)

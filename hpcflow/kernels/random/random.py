@@ -8,6 +8,7 @@ Numbers are drawn on the host.
 
 from __future__ import annotations
 
+import functools
 import math
 import zlib
 from collections.abc import Callable
@@ -60,8 +61,9 @@ def _register_draw(op_type: str, make: Callable[[np.random.Generator, np.dtype],
         known = node.constant(0)
         dims = None if known is None else _to_dims(known)
         if node.xp is not np:
-            send = node.device.to_device
-            return lambda shape: send(draw(_to_dims(shape) if dims is None else dims))
+            drawn = node.device.drawn
+            return lambda shape: drawn(functools.partial(
+                draw, _to_dims(shape) if dims is None else dims))
         if dims is not None:
             return _scalar_draw(draw) if not dims else lambda shape, out=None: draw(dims, out)
         return lambda shape, out=None: draw(_to_dims(shape), out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -53,6 +54,10 @@ class Device:
     def to_device(self, value: Any) -> Any:
         """Return a host value as a value of this device (one of the device as it is)."""
         return value
+
+    def drawn(self, make: Callable[[], Any]) -> Any:
+        """Return what ``make()`` draws at random on the host as a value of this device."""
+        return self.to_device(make())
 
     def to_host(self, value: np.ndarray | np.generic | bytes) -> Any:
         """Return a value of this device as a host value (one of the host as it is)."""
@@ -136,13 +141,14 @@ class CupyDevice(Device):
         self.transfers = self._open(index if number is None else number)
         self.streams = self.transfers.streams
         self.xp = self.streams.xp
-        #: What became of the regions that may be launched as one (HPCFLOW_CUDA_GRAPHS).
-        self.recorded: list[RecordedRegion] = []
+        # The regions that may be launched as one; they live as long as their steps.
+        self._recorded: list[weakref.ref[RecordedRegion]] = []
         entered = self.streams.entered
         self._uploaded, self._fetched = entered(self.transfers.upload), entered(self._begin)
         self._brought = entered(self._bring)
         self.upload_pinned = entered(self.transfers.upload_pinned)
         self.download_into = entered(self.transfers.download_into)
+        self._drawn = entered(self.transfers.upload_drawn)
         if options is not None:
             entered(memory.limit)(self.xp, options)
 
@@ -165,6 +171,10 @@ class CupyDevice(Device):
         if isinstance(value, self.xp.ndarray) or _is_host_only(value):
             return value
         return self._uploaded(value)
+
+    def drawn(self, make: Callable[[], Any]) -> Any:
+        """What ``make()`` draws as a CuPy array; a recorded region draws for every launch."""
+        return self._drawn(make)
 
     def to_host(self, value: Any) -> Any:
         """The value as a NumPy array (of rank 0: a scalar), once it is complete.
@@ -242,8 +252,14 @@ class CupyDevice(Device):
         run = self._explaining(function)
         if config.flags.cuda_graphs and parts.is_long:
             run = RecordedRegion(run, parts, self.streams, self.transfers.upload)
-            self.recorded.append(run)
+            self._recorded = [r for r in self._recorded if r() is not None]
+            self._recorded.append(weakref.ref(run))
         return self.streams.entered(run)
+
+    @property
+    def recorded(self) -> list[RecordedRegion]:
+        """The regions that may be launched as one, and say what became of that."""
+        return [run for r in self._recorded if (run := r()) is not None]
 
     def _explaining(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, whose errors of too little memory say what was there."""

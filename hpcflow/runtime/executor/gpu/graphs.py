@@ -1,7 +1,8 @@
 """CUDA graphs: the kernels of a region are recorded once, and launched as one from then on.
 
 A region is recorded if every kernel in it is given the same things in every step: static shapes,
-no values of the host, no state but variables. What goes in is copied into the graph's own buffers,
+no values of the host but what follows from shapes, no state but variables. Random numbers are drawn
+on the host before each launch. What goes in is copied into the graph's own buffers,
 and what comes out is copied out of them, so that steps that run at one time do not disturb each
 other. All memory of a graph comes from a pool of its own, which is kept with it. Variables that
 are updated in place keep their addresses; where one has moved, the region is recorded anew.
@@ -16,10 +17,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hpcflow.compiler.emit.recordable import Parts
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.kernels import late_errors
-from hpcflow.runtime.executor.gpu.streams import NotRecordableError, Streams
+from hpcflow.runtime.executor.gpu import memory
+from hpcflow.runtime.executor.gpu.streams import HostValues, NotRecordableError, Streams
 
 Place = tuple[int, tuple[int, ...]]  # an address, and dims
 
@@ -33,6 +37,7 @@ class Recorded(NamedTuple):
     outputs: tuple[Any, ...]
     checks: list[late_errors.Check]
     places: list[Place]
+    host_values: HostValues
 
 
 class RecordedRegion:
@@ -48,7 +53,7 @@ class RecordedRegion:
         self._seen: dict[tuple, int] = {}
         self._graphs: dict[tuple, Recorded] = {}
         self._records = 0
-        streams.held.regions.add(self)
+        streams.memory.regions.add(self)
         self.obstacle = parts.obstacle
         self.launches = 0
 
@@ -64,10 +69,15 @@ class RecordedRegion:
             if known is not None and self._fits(known):
                 return self._launch(known, inputs)
             seen = self._seen[key] = self._seen.get(key, 0) + 1
-            if seen <= tuning.GRAPH_AFTER or not self._can_record(inputs):
-                return self._function(step, *inputs)
-            self._drop(key)
-            return self._record(key, step, inputs)
+            if seen <= tuning.GRAPH_AFTER or not self._can_record(inputs) or (
+                    not self._streams.recorder.acquire(blocking=False)):
+                return self._run(step, inputs)
+            try:
+                self._drop(key)
+                return self._record(key, step, inputs)
+            finally:
+                self._streams.host_values = None
+                self._streams.recorder.release()
 
     def close(self) -> None:
         """Give the memory of the graphs back; there will be no others."""
@@ -83,7 +93,7 @@ class RecordedRegion:
     def _drop(self, key: tuple) -> None:
         """Forget a graph, once it has run."""
         if key in self._graphs:
-            self._streams.held.note()
+            self._streams.memory.note()
             self._streams.device.synchronize()
             pool = self._graphs.pop(key).pool
             pool.free_all_blocks()
@@ -107,6 +117,8 @@ class RecordedRegion:
     def _can_record(self, inputs: Sequence[Any]) -> bool:
         if not all(isinstance(v, self._streams.xp.ndarray) for v in inputs):
             self.obstacle = "it reads a value of the host"
+        elif not memory.has_room_twice(self._streams):
+            self.obstacle = "there is too little memory for a second copy of its values"
         elif self._records >= tuning.GRAPH_MOST:
             self.obstacle = (f"it would have been recorded more than {tuning.GRAPH_MOST} times: "
                              "its shapes change, or its variables move")
@@ -121,31 +133,50 @@ class RecordedRegion:
         return known.places == self._places() and all(
             s.exclusive() for s in self._parts.written)
 
+    def _run(self, step: Any, inputs: Sequence[Any]) -> Any:
+        """Run the region as it is; but variables stay where they are, for the graphs of other
+        shapes."""
+        homes, places = self._homes(), self._places()
+        found = self._function(step, *inputs)
+        if homes and self._places() != places:
+            found = self._own(found, places)
+            for home in homes:
+                home.bring_back(self._streams.xp)
+        return found
+
+    def _homes(self) -> list[_Home]:
+        """Where variables are that the region writes, and that nobody else reads."""
+        return [_Home(s) for s in self._parts.written
+                if s.initialized and s.exclusive()
+                and isinstance(s.value, self._streams.xp.ndarray)]
+
     # ------------------------------------------------------------ recording
 
     def _record(self, key: tuple, step: Any, inputs: Sequence[Any]) -> Any:
         """Run the region in memory of a graph, then record the graph for the steps to come."""
         streams, cuda = self._streams, self._streams.xp.cuda
-        streams.held.trim()  # what the region has used so far is not needed beside the graph's
-        pool, recording = cuda.MemoryPool(), streams.recording
+        pool, recording = memory.pool_of_its_own(streams.xp), streams.recording
+        held = streams.host_values = HostValues(streams)
         recording.wait_event(streams.event(streams.compute))
         recording.use()
         try:
             with cuda.using_allocator(pool.malloc):
                 buffers = [_copied_into(streams.xp, None, v) for v in inputs]
-                found = self._function(step, *buffers)
+                found = self._run(step, buffers)
         finally:
             streams.compute.use()
             streams.compute.wait_event(streams.event(recording))
         results = self._copied(found)
         del found
         self._records += 1
-        recorded = self._recorded(step, buffers, pool)
+        held.again()
+        recorded = self._recorded(step, buffers, pool, held)
         if recorded is not None:
             self._graphs[key] = recorded
         return results
 
-    def _recorded(self, step: Any, buffers: list[Any], pool: Any) -> Recorded | None:
+    def _recorded(self, step: Any, buffers: list[Any], pool: Any,
+                  held: HostValues) -> Recorded | None:
         """Record the region; None, and the obstacle is noted, if that does not go."""
         streams, cuda = self._streams, self._streams.xp.cuda
         homes = [_Home(s) for s in self._parts.written if isinstance(s.value, streams.xp.ndarray)]
@@ -157,7 +188,7 @@ class RecordedRegion:
         try:
             streams.recording.begin_capture()
             try:
-                with cuda.using_allocator(pool.malloc):
+                with cuda.using_allocator(pool.malloc), streams.refusing_copies():
                     outputs = self._own(self._function(step, *buffers), places)
                     for home in homes:
                         home.bring_back(streams.xp)
@@ -176,12 +207,12 @@ class RecordedRegion:
             for home in homes:
                 home.restore(streams.xp)
             return None
-        return Recorded(graph, pool, buffers, outputs, checks, places)
+        return Recorded(graph, pool, buffers, outputs, checks, places, held)
 
     def _own(self, values: Sequence[Any], places: list[Place]) -> tuple[Any, ...]:
         """`values` with copies of those that are variables: a graph must not hold these."""
-        addresses = {address for address, _ in places}
-        return tuple([v.copy() if v is not None and (
+        addresses, array = {address for address, _ in places}, self._streams.xp.ndarray
+        return tuple([v.copy() if isinstance(v, array) and (
             v.base is not None or v.data.ptr in addresses) else v for v in values])
 
     # ------------------------------------------------------------ launching
@@ -189,6 +220,7 @@ class RecordedRegion:
     def _launch(self, known: Recorded, inputs: Sequence[Any]) -> Any:
         for buffer, value in zip(known.buffers, inputs):
             _copied_into(self._streams.xp, buffer, value)
+        known.host_values.redraw(self._upload)
         known.graph.launch(self._streams.compute)
         self.launches += 1
         if known.checks:
@@ -196,8 +228,8 @@ class RecordedRegion:
         return self._copied(known.outputs)
 
     def _copied(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        array = self._streams.xp.ndarray
-        return tuple([v.copy() if isinstance(v, array) else v for v in values])
+        arrays = (self._streams.xp.ndarray, np.ndarray)
+        return tuple([v.copy() if isinstance(v, arrays) else v for v in values])
 
 
 class _Home:
@@ -218,7 +250,7 @@ class _Home:
         """Copy a value that replaced the variable's, because a reader was left, to its memory."""
         found = self._state.value
         if isinstance(found, xp.ndarray) and found.shape == self._shape and (
-                found.data.ptr != self._memory.ptr):
+                found.dtype == self._dtype and found.data.ptr != self._memory.ptr):
             self.restore(xp)
             xp.copyto(self._state.value, found)
 

@@ -11,6 +11,7 @@ from hpcflow.runtime.executor.gpus import GpuOptions
 
 if TYPE_CHECKING:
     from hpcflow.runtime.executor.device import CupyDevice
+    from hpcflow.runtime.executor.gpu.streams import Streams
 
 
 def limit(xp: Any, options: GpuOptions) -> None:
@@ -79,6 +80,31 @@ class Held:
         pool = self._xp.get_default_memory_pool()
         if not pool.get_limit():
             pool.free_all_blocks()
+
+
+def has_room_twice(streams: Streams) -> bool:
+    """True if what the steps so far took for their values is there twice, for a graph and for what
+    runs without one; gives back what is free."""
+    pool = streams.xp.get_default_memory_pool()
+    taken = pool.total_bytes() - pool.used_bytes()
+    streams.memory.note()
+    pool.free_all_blocks()
+    return bool(_free(streams.xp, streams.device.mem_info[0]) >= 2 * taken)
+
+
+def pool_of_its_own(xp: Any) -> Any:
+    """A new pool of the current GPU, which takes no more than the default one may still take."""
+    pool = xp.cuda.MemoryPool()
+    if xp.get_default_memory_pool().get_limit():
+        pool.set_limit(size=max(_free(xp, 1 << 62), 1))
+    return pool
+
+
+def _free(xp: Any, free: int) -> int:
+    """Of so many free bytes those that the limit allows."""
+    pool = xp.get_default_memory_pool()
+    most = pool.get_limit()
+    return min(free, most - pool.total_bytes()) if most else free
 
 
 def explain(error: MemoryError, device: CupyDevice) -> None:

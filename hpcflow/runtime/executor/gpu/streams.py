@@ -15,8 +15,9 @@ order with them.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcflow.runtime.executor.gpu.memory import Held
@@ -28,11 +29,72 @@ class NotRecordableError(Exception):
     """Something happened while a graph was recorded that would not happen when it is launched."""
 
 
+class HostValues:
+    """What a recorded region brings from the host, in the order in which it does.
+
+    It depends on the shapes of the region's inputs alone, so it is brought once; what is drawn at
+    random is drawn anew for each launch. The region runs twice: the first run brings the values,
+    the second, which is recorded, is given the same.
+    """
+
+    def __init__(self, streams: Streams) -> None:
+        self.thread = threading.get_ident()
+        self._streams = streams
+        self._known: list[tuple[Callable[[], Any] | None, bytes, Any]] = []
+        self._at: int | None = None  # the next in the second run
+
+    def again(self) -> None:
+        """The second run begins."""
+        self._at = 0
+
+    def brought(self, upload: Callable[[Any], Any], value: Any) -> Any:
+        """The device array of a value."""
+        content = value.tobytes()
+        if self._at is None:
+            return self._first(upload, value, None, content)
+        make, known, array = self._next()
+        if make is not None or known != content or array.shape != value.shape:
+            raise NotRecordableError("values of the host change")
+        return array
+
+    def drawn(self, upload: Callable[[Any], Any], make: Callable[[], Any]) -> Any:
+        """The device array of what ``make()`` draws."""
+        if self._at is None:
+            return self._first(upload, make(), make, b"")
+        known, _, array = self._next()
+        if known is None:
+            raise NotRecordableError("values of the host change")
+        return array
+
+    def redraw(self, upload: Callable[[Any], Any]) -> None:
+        """Draw for one more launch."""
+        for make, _, array in self._known:
+            if make is not None:
+                self._streams.xp.copyto(array, upload(make()))
+
+    def _first(self, upload: Callable[[Any], Any], value: Any, make: Callable[[], Any] | None,
+               content: bytes) -> Any:
+        """Copied on the compute stream, between what runs on the other."""
+        compute, recording = self._streams.compute, self._streams.recording
+        compute.wait_event(self._streams.event(recording))
+        array = upload(value)
+        recording.wait_event(self._streams.event(compute))
+        self._known.append((make, content, array))
+        return array
+
+    def _next(self) -> tuple[Callable[[], Any] | None, bytes, Any]:
+        assert self._at is not None
+        if self._at >= len(self._known):
+            raise NotRecordableError("values of the host go to the device")
+        self._at += 1
+        return self._known[self._at - 1]
+
+
 class Streams:
     """The three streams of GPU `number`, of the array module `xp`."""
 
     __slots__ = ("xp", "number", "device", "compute", "up", "down", "recording", "recorded_by",
-                 "held", "_current", "_is_only")  # fmt: skip
+                 "memory", "recorder", "host_values", "_current", "_is_only")  # fmt: skip
 
     def __init__(self, xp: Any, number: int) -> None:
         cuda = xp.cuda
@@ -49,13 +111,37 @@ class Streams:
             # go on with the compute stream, and programs with CUDA's default stream.
             self.recording = cuda.Stream(non_blocking=True)
         self.recorded_by = 0  # that thread, 0 for none
-        self.held = Held(xp)
+        self.memory = Held(xp)
+        self.recorder = threading.Lock()  # of whoever records
+        self.host_values: HostValues | None = None  # of the region that is recorded
 
     def refuse(self, what: str) -> None:
         """Raise ``NotRecordableError`` if this thread records a graph, and so `what` must not
         happen."""
         if self.recorded_by and self.recorded_by == threading.get_ident():
             raise NotRecordableError(what)
+
+    def held(self) -> HostValues | None:
+        """What this thread brings from the host for a region that it records; None if it records
+        none."""
+        found = self.host_values
+        return found if found is not None and found.thread == threading.get_ident() else None
+
+    @contextlib.contextmanager
+    def refusing_copies(self) -> Iterator[None]:
+        """While this thread records, the array module must not copy from the host by itself: the
+        graph would read pinned memory that is somebody else's by then. It asks for such memory."""
+        cuda, usual = self.xp.cuda, self.xp.get_default_pinned_memory_pool().malloc
+
+        def allocate(size: int) -> Any:
+            self.refuse("a kernel copies values of the host to the device")
+            return usual(size)
+
+        cuda.set_pinned_memory_allocator(allocate)
+        try:
+            yield
+        finally:
+            cuda.set_pinned_memory_allocator(usual)
 
     def entered(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return `function`, run with this GPU and its compute stream as the current ones.

@@ -54,8 +54,19 @@ class Transfers:
     def upload(self, value: np.ndarray | np.generic) -> Any:
         """A device array with the content of `value`, which the caller may change at once; the
         copy may still be under way."""
+        held = self.streams.held()
+        if held is not None:
+            return held.brought(self._upload, np.asarray(value))
         self.streams.refuse("values of the host go to the device")
-        array = np.asarray(value)
+        return self._upload(np.asarray(value))
+
+    def upload_drawn(self, make: Callable[[], Any]) -> Any:
+        """As :meth:`upload` of what ``make()`` draws at random, anew in every step."""
+        held = self.streams.held()
+        return self.upload(make()) if held is None else held.drawn(self._upload, make)
+
+    def _upload(self, array: Any) -> Any:
+        array = np.asarray(array)
         if array.nbytes >= tuning.COPY_BESIDE_BYTES:
             return self._upload_beside(array)
         made = self.xp.empty(array.shape, array.dtype)

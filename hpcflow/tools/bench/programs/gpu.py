@@ -71,7 +71,7 @@ def _free():
 
 def _held():
     """What this process holds of the GPU."""
-    return transfers.transfers_of(_cupy(), 0).streams.held
+    return transfers.transfers_of(_cupy(), 0).streams.memory
 
 
 def peak_bytes():
