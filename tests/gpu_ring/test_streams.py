@@ -312,7 +312,7 @@ def test_a_session_that_closes_gives_the_memory_of_its_graphs_back(session: Any)
     fed = np.ones([1 << 10, 1 << 10], np.float32)
     x, y = hf.placeholder(hf.float32, fed.shape), hf.Variable(fed)
     step = y.assign(hf.matmul(hf.exp(-hf.matmul(x, y)), y)).op
-    held = gpu_of(session).streams.held
+    held = gpu_of(session).streams.memory
     session.run(hf.global_variables_initializer())
     for _ in range(4):
         session.run(step, {x: fed})
