@@ -17,11 +17,12 @@ REFERENCE := build/reference
 export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 
-.PHONY: help demo test lint docs test-site test-gpu test-oracle bench clean distclean
+.PHONY: help demo examples test lint docs test-site test-gpu test-oracle bench clean distclean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo       train the digits on 4 ranks: 2 parameter servers, 2 workers'
+	@echo 'make examples   train all workloads of the papers whole, alone and on ranks'
 	@echo 'make test       run all test rings (TEST_ARGS="--ring graph -k NAME" narrows)'
 	@echo '                one room of the tests: make test TEST_ARGS="--room compiler"'
 	@echo 'make lint       ruff, mypy and the layer test'
@@ -35,6 +36,9 @@ help:
 demo: $(VENV)/.demo
 	@$(BIN)/mpirun --oversubscribe -n $(RANKS) $(BIN)/python examples/digits_ps.py \
 		--ps 2 --logdir build/digits
+
+examples: $(VENV)/.demo
+	@$(BIN)/python tests/workloads.py
 
 test: $(VENV)/.test
 	@$(BIN)/python tests/run.py $(TEST_ARGS)

@@ -30,7 +30,7 @@ from hpcflow import kernels
 from hpcflow.simulator.cluster import Cluster, Job
 from hpcflow.simulator.engine import Simulation
 from hpcflow.simulator.program import compile_program
-from hpcflow.tools import table
+from hpcflow.tools import facts, table
 from hpcflow.tools.bench.command import job_environment
 from hpcflow.tools.bench.prediction import one_thread
 from hpcflow.tools.bench.programs import sweeps
@@ -270,12 +270,14 @@ def draw(rows: list[Row], x: str, y: str, path: Path, title: str) -> None:
         panels = [([r for r in rows if "backup" not in r], x, y),
                   ([r for r in rows if "backup" not in r], x, "p90_ms"),
                   (with_backup, "backup", "median_ms"), (with_backup, "backup", "normalized")]
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(6 * len(panels), 4.5), squeeze=False)
-    for axis, (part, across, up) in zip(axes[0], panels, strict=True):
+    side = 1 if len(panels) == 1 else 2
+    figure, axes = pyplot.subplots(side, side, figsize=(6 * side, 4.5 * side), squeeze=False)
+    for axis, (part, across, up) in zip(axes.flat, panels, strict=True):
         _draw_panel(axis, part, across, up)
-    figure.suptitle(title)
+    figure.suptitle(title, fontsize=9)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
+        figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
 
 
@@ -320,9 +322,23 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
                         help="backup: the spread of the stragglers' pauses")
     parser.add_argument("--limit", type=float, default=900.0, metavar="SECONDS",
                         help="the longest time of a measured point")
+    parser.add_argument("--format", choices=["png", "svg"], default="png", help="of the picture")
     parser.add_argument("--quick", action="store_true", help="small, to see that it runs")
     parser.add_argument("--no-picture", action="store_true", help="only the table and the file")
     return parser.parse_args(argv)
+
+
+def machine_name() -> str:
+    """Processor, cores and ranks' threads, in a few words."""
+    found = facts.machine()
+    return f"{found['processor']}, {found['cores']} cores, one thread a rank"
+
+
+def commit() -> str:
+    """The version, and the commit of the tree where it is one."""
+    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent,
+                           capture_output=True, text=True, check=False)
+    return f"{hf.hpcflow_version} {asked.stdout.strip()}".strip()
 
 
 def _ranks_here() -> int:
@@ -335,16 +351,19 @@ def main(argv: list[str] | None = None) -> int:
     compute, x, y = FIGURES[options.figure]
     options.out.mkdir(parents=True, exist_ok=True)
     if options.rows is not None:
-        rows = json.loads(options.rows.read_text())
+        made = json.loads(options.rows.read_text())
+        rows = made["rows"]
     else:
         kernels.load()
         rows = compute(Study(options))
         print(file=sys.stderr)
-        (options.out / f"{options.figure}.json").write_text(json.dumps(rows, indent=1) + "\n")
+        made = {"machine": machine_name(), "commit": commit(), "rows": rows}
+        (options.out / f"{options.figure}.json").write_text(json.dumps(made, indent=1) + "\n")
     print(table.render(options.figure, rows))
     if not options.no_picture:
         try:
-            draw(rows, x, y, options.out / f"{options.figure}.png", options.figure)
+            draw(rows, x, y, options.out / f"{options.figure}.{options.format}",
+                 f"{options.figure}: {made['machine']}, hpcflow {made['commit']}")
         except ImportError:
             print("no picture: pip install 'hpcflow[plots]' brings matplotlib", file=sys.stderr)
             return 1

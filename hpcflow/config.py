@@ -101,6 +101,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_THREADS", _parse_int, 0, "threads of large element-wise work; 0 is one per core"),
     Flag("HPCFLOW_KEEP_BYTES", _parse_int, 512 << 20,
          "freed memory that the process keeps for later arrays; 0 is what the C library does"),
+    Flag("HPCFLOW_CHECK_MEMORY", _parse_bool, True,
+         "0 makes large arrays without a look at how much memory is left for them"),
     Flag("HPCFLOW_SHARED_BYTES", _parse_int, 1 << 30,
          "memory through which a rank reduces with the others of its node, and gets what they "
          "send; 0 sends messages"),
@@ -176,6 +178,7 @@ class Flags:
     denormals: bool
     threads: int
     keep_bytes: int
+    check_memory: bool
     shared_bytes: int
     keep_core: bool
     jit: bool

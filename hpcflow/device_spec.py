@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from hpcflow.graph.operation import Operation
 
+#: Between the name of a GPU and that of a stream, in the rows of step statistics that tell what the
+#: GPU did, beside those that tell what the host launched.
+STREAM_ROW = "/stream:"
+
 _NAME = re.compile(r"[A-Za-z0-9_.\-]+\Z")
 _TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SHORT_TYPES = ("CPU", "GPU")

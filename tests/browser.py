@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import subprocess
@@ -100,6 +101,11 @@ class Browser:
         return self.run(FIND % "e.childElementCount === 0 && e.textContent.trim() && "
                         "!['STYLE', 'SCRIPT'].includes(e.tagName)"
                         + "return found.map((e) => e.textContent.trim()).join(' | ')")[:3000]
+
+    def screenshot(self) -> bytes:
+        """The page as it looks, as a PNG file."""
+        with urllib.request.urlopen(f"{self.url}/screenshot", timeout=self.seconds) as answer:
+            return base64.b64decode(json.load(answer)["value"])
 
     def errors(self) -> list[str]:
         """What the pages since the last call reported as errors."""

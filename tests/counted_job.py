@@ -43,7 +43,8 @@ with hf.train.MonitoredTrainingSession("", rank == 0, "model", hooks=hooks,
             time.sleep(1.0 if n >= at and count < until else 0.0)
         elif n == at and rank == who and count < until:
             last = n - n % {INTERVAL}
-            while hf.train.latest_checkpoint("model") != "model/model.ckpt-%d" % last:
+            while how != "SIGTERM" and (  # after which the job saves
+                    hf.train.latest_checkpoint("model") != "model/model.ckpt-%d" % last):
                 time.sleep(0.01)  # it is written in the background
             if how == "raise":
                 raise ValueError("no good")

@@ -63,6 +63,7 @@ image: graph ops.* nn
 metrics: graph ops.* nn
 layers: graph ops.* nn framework
 data: graph ops.* framework
+linear_operators: graph ops.*
 kernels: host
 kernels.cublas: kernels
 kernels.common: host loops resources kernels

@@ -18,7 +18,6 @@ from names_tables import names_tables
 from sphinx.application import Sphinx
 
 import hpcflow
-from hpcflow.api import other_names
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.tools.cli import COMMANDS
 
@@ -46,17 +45,11 @@ def write_pages(app: Sphinx) -> None:
 def _api_pages() -> dict[str, str]:
     homes: dict[int, str] = {}  # of each object the name under which it is described
     pages = {"api/raw_ops.rst": _raw_ops_page()}
-    for name in ["", *sorted(public_names.modules(), key=_rank)]:
+    for name in ["", *sorted(public_names.modules(), key=public_names.rank)]:
         entries = public_names.entries(name)
         if entries:
             pages[f"api/{name or 'hpcflow'}.rst"] = _api_page(name, entries, homes)
     return pages
-
-
-def _rank(module: str) -> tuple[bool, bool, bool, str]:
-    """Sort modules so that an object with several names is described under the usual one."""
-    return (module.startswith("contrib"), module in other_names.MODULES,
-            module.startswith(("keras", "estimator")), module)
 
 
 def _api_page(name: str, entries: list[public_names.Entry], homes: dict[int, str]) -> str:

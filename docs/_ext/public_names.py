@@ -20,7 +20,7 @@ _INNER = (
     "contrib.losses", "contrib.metrics", "contrib.opt", "contrib.crf", "contrib.lookup",
     "contrib.data", "contrib.sharded", "contrib.slim", "contrib.learn", "contrib.factorization",
     "contrib.learn.preprocessing", "contrib.learn.datasets.mnist", "contrib.cluster_resolver",
-    "contrib.predictor", "data.experimental", "keras.layers",
+    "contrib.distributions", "contrib.predictor", "data.experimental", "keras.layers",
     "keras.losses", "keras.metrics", "keras.optimizers", "keras.callbacks", "keras.backend",
     "nn.rnn_cell", "saved_model.loader", "framework.function",
 )
@@ -38,6 +38,12 @@ def modules() -> list[str]:
     """Return the names of the public modules that have a page, as ``nn`` and ``keras.layers``."""
     lazy = [name for name in api_modules.LAZY if name not in _VIEWS]
     return sorted({*lazy, *_INNER, *other_names.MODULES, "errors", "extending"})
+
+
+def rank(module: str) -> tuple[bool, bool, bool, str]:
+    """Return a key by which the usual one of the modules that have an object comes first."""
+    return (module.startswith("contrib"), module in other_names.MODULES,
+            module.startswith(("keras", "estimator")), module)
 
 
 def module(name: str) -> ModuleType:

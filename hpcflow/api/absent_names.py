@@ -32,6 +32,10 @@ INSTEAD: dict[str, str] = {
     "contrib.cudnn_rnn": "`hf.nn.dynamic_rnn` with `hf.nn.rnn_cell.LSTMCell`",
     "contrib.decision_trees": "",
     "contrib.distribute": _RANKS,
+    **{f"contrib.distributions.{name}": "`hf.contrib.distributions.MixtureSameFamily`" for name in (
+        "Mixture", "PoissonLogNormalQuadratureCompound", "VectorDiffeomixture")},
+    **{f"contrib.distributions.{name}": "functions of the samples, and their derivatives" for name
+       in ("ConditionalTransformedDistribution", "TransformedDistribution", "bijectors")},
     **{f"contrib.factorization.{name}": "" for name in (
         "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "WALSModel", "gmm")},
     "contrib.ffmpeg": "",
@@ -89,7 +93,6 @@ INSTEAD: dict[str, str] = {
     **{f"contrib.learn.datasets.{name}": "arrays of your own: nothing is downloaded" for name in (
         "load_boston", "load_dbpedia", "load_iris", "make_dataset", "text_datasets",
         "synthetic")},
-    "contrib.linalg": "`hf.linalg`",
     "contrib.linear_optimizer": "`hf.train.FtrlOptimizer`",
     "contrib.lite": "",
     "contrib.memory_stats": "`HPCFLOW_PRINT_MEMORY=1`, or `hf.profiler`",
@@ -121,7 +124,8 @@ INSTEAD: dict[str, str] = {
     "keras.applications": "a model built of `hf.keras.layers`, with weights of your own",
     "keras.datasets": "`numpy.load` of data that you have: nothing is downloaded",
     "keras.mixed_precision": "casts to `hf.float16` and a loss that is scaled in the graph",
-    "linalg.LinearOperator": "the functions of `hf.linalg` over batches of matrices",
+    **{f"linalg.LinearOperator{kind}": "`hf.linalg.LinearOperatorFullMatrix`" for kind in (
+        "Circulant2D", "Circulant3D", "Permutation", "Toeplitz", "Tridiag")},
     "lite": "",
     "ragged": "`hf.sparse`",
     "random.Generator": "`hf.random`, or `hf.contrib.stateless`",

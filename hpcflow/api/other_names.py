@@ -124,6 +124,11 @@ NAMES: dict[str, dict[str, str]] = {
             "matvec", "normalize", "pinv", "sqrtm")},
         **{name: f"hpcflow.ops.linalg.tridiagonal:{name}" for name in (
             "tridiagonal_matmul", "tridiagonal_solve")},
+        **{name: f"hpcflow.linear_operators:{name}" for name in ("LinearOperator", *(
+            f"LinearOperator{kind}" for kind in (
+                "Adjoint", "BlockDiag", "Circulant", "Composition", "Diag", "FullMatrix",
+                "Householder", "Identity", "Inversion", "Kronecker", "LowRankUpdate",
+                "LowerTriangular", "ScaledIdentity", "Zeros")))},
         "l2_normalize": "hpcflow.nn:l2_normalize",
         "adjoint": "hpcflow.ops.linalg.linalg:adjoint",
         "logdet": "hpcflow.ops.linalg.linalg:logdet",

@@ -138,6 +138,11 @@ _OPS = {
                 ("Identity", "identity"), ("Enter", "enter"),
                 ("NextIteration", "next_iteration"))}}),
     **_DISTRIBUTIONS,
+    **{f"linalg.linear_operator{kind}": Entry(("hpcflow.linear_operators",)) for kind in (
+        "", "_adjoint", "_block_diag", "_circulant", "_composition", "_diag", "_full_matrix",
+        "_identity", "_inversion", "_kronecker", "_low_rank_update", "_lower_triangular",
+        "_zeros")},
+    "linalg.linalg": Entry((_API,), {"linalg": "hpcflow:linalg"}),
     "template": Entry(("hpcflow.ops.state.templates", _API, RAW)),
     "variable_scope": Entry(
         ("hpcflow.ops.state.variable_scope", "hpcflow.ops.state.variable_store", _API, RAW),
@@ -358,6 +363,7 @@ _CONTRIB_VIEWS = {
     **{f"keras.python.keras.{path}": entry for path, entry in _OLDER_KERAS.items()},
     **{f"learn.python.learn.{path}": Entry((f"hpcflow.contrib.learn.{path}",)) for path in (
         "datasets", "datasets.base", "datasets.mnist", "preprocessing", "preprocessing.text")},
+    "linalg": Entry(("hpcflow.linear_operators",)),
     "learn.python.learn.preprocessing.categorical_vocabulary": Entry(
         ("hpcflow.contrib.learn.preprocessing",)),
     **{f"learn.python.{path}": Entry(("hpcflow.contrib.learn",)) for path in (

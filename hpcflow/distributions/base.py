@@ -160,7 +160,7 @@ class Distribution:
     def log_prob(self, value: TensorLike, name: str = "log_prob") -> Any:
         """Return the logarithm of the density (or probability) at `value`."""
         with self._scope(name):
-            value = hf.convert_to_tensor(value, self.dtype)
+            value = hf.convert_to_tensor(value, preferred_dtype=self.dtype)
             if hasattr(self, "_log_prob"):
                 return self._log_prob(value)
             return hf.log(self._get("_prob")(value))
@@ -168,7 +168,7 @@ class Distribution:
     def prob(self, value: TensorLike, name: str = "prob") -> Any:
         """Return the density (or probability) at `value`."""
         with self._scope(name):
-            value = hf.convert_to_tensor(value, self.dtype)
+            value = hf.convert_to_tensor(value, preferred_dtype=self.dtype)
             if hasattr(self, "_prob"):
                 return self._prob(value)
             return hf.exp(self._get("_log_prob")(value))
@@ -176,12 +176,12 @@ class Distribution:
     def cdf(self, value: TensorLike, name: str = "cdf") -> Any:
         """Return the probability of events up to `value`."""
         with self._scope(name):
-            return self._get("_cdf")(hf.convert_to_tensor(value, self.dtype))
+            return self._get("_cdf")(hf.convert_to_tensor(value, preferred_dtype=self.dtype))
 
     def log_cdf(self, value: TensorLike, name: str = "log_cdf") -> Any:
         """Return the logarithm of :meth:`cdf`."""
         with self._scope(name):
-            value = hf.convert_to_tensor(value, self.dtype)
+            value = hf.convert_to_tensor(value, preferred_dtype=self.dtype)
             if hasattr(self, "_log_cdf"):
                 return self._log_cdf(value)
             return hf.log(self._get("_cdf")(value))
@@ -189,7 +189,7 @@ class Distribution:
     def survival_function(self, value: TensorLike, name: str = "survival_function") -> Any:
         """Return the probability of events above `value`."""
         with self._scope(name):
-            value = hf.convert_to_tensor(value, self.dtype)
+            value = hf.convert_to_tensor(value, preferred_dtype=self.dtype)
             if hasattr(self, "_survival"):
                 return self._survival(value)
             return 1.0 - self._get("_cdf")(value)
@@ -197,7 +197,7 @@ class Distribution:
     def log_survival_function(self, value: TensorLike, name: str = "log_survival_function") -> Any:
         """Return the logarithm of :meth:`survival_function`."""
         with self._scope(name):
-            value = hf.convert_to_tensor(value, self.dtype)
+            value = hf.convert_to_tensor(value, preferred_dtype=self.dtype)
             if hasattr(self, "_log_survival"):
                 return self._log_survival(value)
             return hf.log1p(-self._get("_cdf")(value))
@@ -205,7 +205,7 @@ class Distribution:
     def quantile(self, value: TensorLike, name: str = "quantile") -> Any:
         """Return the event up to which the probability is `value`."""
         with self._scope(name):
-            return self._get("_quantile")(hf.convert_to_tensor(value, self.dtype))
+            return self._get("_quantile")(hf.convert_to_tensor(value, preferred_dtype=self.dtype))
 
     # ------------------------------------------------------------ statistics
 

@@ -170,6 +170,10 @@ class BinaryHead(_Classes):
         return super()._exports(predictions) | {
             "regression": RegressionOutput(predictions["logistic"])}
 
+    def _ids(self, labels: Any) -> Tensor:
+        dense = _dense(labels)  # truth values are classes, too
+        return super()._ids(to_float(dense) if dense.dtype == dtypes.bool else dense)
+
     def _labels(self, labels: TensorLike) -> Tensor:
         return to_float(self._ids(labels))
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host import free_memory
 from hpcflow.host.tuning import host as tuning
 
 # NumPy's ``PyArrayObject`` is what every object has, then this address.
@@ -61,6 +62,7 @@ def empty(dims: Sequence[int], dtype: Any, least: int | None = None) -> np.ndarr
     size = math.prod(dims) * dtype.itemsize
     if size < (tuning.ALIGNED_LEAST_BYTES if least is None else least) or dtype.hasobject:
         return np.empty(dims, dtype)
+    free_memory.require(size)
     memory = _Memory(size + LINE, np.uint8)
     return np.ndarray(dims, dtype, memory, -address_of(memory) % LINE)
 

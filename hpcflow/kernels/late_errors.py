@@ -20,12 +20,14 @@ from hpcflow.host.tuning import kernels as tuning
 class Check:
     """One flag: an array of rank 0 that is true if something is wrong, and the error to raise."""
 
-    __slots__ = ("xp", "flag", "error", "explain")
+    __slots__ = ("xp", "flag", "error", "explain", "thread", "number")
 
     def __init__(self, xp: Any, flag: Any, error: Callable[[], BaseException]) -> None:
         self.xp = xp
         self.flag = flag
         self.error = error
+        self.thread = threading.get_ident()
+        self.number = noted()  # of those that this thread has noted
         self.explain: Callable[[BaseException], BaseException] | None = None
 
     def fail(self) -> BaseException:
@@ -36,6 +38,13 @@ class Check:
 
 _pending: list[Check] = []
 _lock = threading.Lock()
+_local = threading.local()
+
+
+def noted() -> int:
+    """Return how many flags this thread has noted so far: what `explain_from` and `taken_from`
+    begin at."""
+    return getattr(_local, "noted", 0)
 
 
 def note(xp: Any, flag: Any, error: Callable[[], BaseException]) -> None:
@@ -47,38 +56,48 @@ def note(xp: Any, flag: Any, error: Callable[[], BaseException]) -> None:
         if flag:
             raise error()
         return
+    check = Check(xp, flag, error)
+    _local.noted = check.number + 1
     with _lock:
-        _pending.append(Check(xp, flag, error))
+        _pending.append(check)
 
 
 def count() -> int:
-    """Return the number of flags that have not been examined yet."""
+    """Return the number of flags, of all threads, that have not been examined yet."""
     return len(_pending)
 
 
+def _is_own(check: Check, start: int) -> bool:
+    return check.thread == threading.get_ident() and check.number >= start
+
+
 def explain_from(start: int, explain: Callable[[BaseException], BaseException]) -> None:
-    """Attribute the errors noted after the first `start` to an op."""
-    for check in _pending[start:]:
-        check.explain = explain
+    """Attribute the errors that this thread has noted since `noted` was `start` to an op."""
+    with _lock:
+        for check in _pending:
+            if _is_own(check, start):
+                check.explain = explain
 
 
 def taken_from(start: int) -> list[Check]:
-    """Take the flags back that were noted after the first `start`."""
+    """Take the flags back that this thread has noted since `noted` was `start`."""
     with _lock:
-        found = _pending[start:]
-        del _pending[start:]
+        found = [c for c in _pending if _is_own(c, start)]
+        _pending[:] = [c for c in _pending if not _is_own(c, start)]
     return found
 
 
 def note_again(checks: list[Check]) -> None:
-    """Note flags that the device has written to once more."""
+    """Note flags that the device has written to once more, for this thread."""
+    for check in checks:
+        check.thread = threading.get_ident()
     with _lock:
         _pending.extend(checks)
 
 
 def discard() -> None:
-    """Forget all flags: the step failed already."""
-    _pending.clear()
+    """Forget the flags that this thread has noted: its step failed already."""
+    taken_from(0)
 
 
 # (module, number of the device) -> what makes that device the current one while a function runs.

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
+
+from hpcflow import dtypes
 
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
@@ -113,7 +114,7 @@ REDUCTIONS = {"sum": Reduction("add", np.add), "max": Reduction("maximum", np.ma
 
 def numpy_dtype(name: str) -> np.dtype:
     """The dtype called `name`, ``bfloat16`` among them."""
-    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    return np.dtype(dtypes.bfloat16.np if name == "bfloat16" else name)
 
 
 def start_of(reduction: str, dtype: str) -> float | int:

@@ -24,7 +24,7 @@ class DeviceAttributes(NamedTuple):
 def list_local_devices(session_config: Message | None = None) -> list[DeviceAttributes]:
     """Return the devices that a session of this process may use."""
     with Session(graph=Graph(), config=session_config) as session:
-        return [DeviceAttributes(_local_name(d.name), d.type, _memory(d))
+        return [DeviceAttributes(_local_name(d.name), d.type, _memory(d), d.description)
                 for d in session.list_devices()]
 
 

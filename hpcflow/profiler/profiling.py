@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
+from hpcflow.device_spec import STREAM_ROW
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation
@@ -103,6 +104,8 @@ class Profiler:
             m for n, m in self._steps.items() if n == step]
         for metadata in chosen:
             for device in metadata.step_stats.dev_stats:
+                if STREAM_ROW in device.device:  # its ops have a row of their own
+                    continue
                 gpu = "gpu" in device.device.lower()
                 for stats in device.node_stats:
                     node = nodes.get(stats.node_name.split(":")[0])

@@ -17,8 +17,8 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.resources.effects import Effect
-from hpcflow.resources.queues import Attempt
+from hpcflow.resources.attempts import Attempt
+from hpcflow.resources.effects import Effect, Undoing
 from hpcflow.resources.waiting import WaitingLine
 from hpcflow.shapes import ShapeLike, TensorShape, format_shape
 
@@ -87,32 +87,24 @@ class Accumulator(WaitingLine):
             raise InvalidArgumentError(
                 None, None, f"Argument num_required must be positive, but was {num_required}")
 
-        def advance() -> tuple | None:
-            if self.count < num_required:
-                return None
-            average = self._average()
-            taken.append(self.count)
-            self.count = 0
-            self.global_step += 1
-            return average
-
-        taken: list[int] = []
-        attempt = self.wait(advance, done)
-        attempt.count = lambda: sum(taken)
+        attempt = _Take(self, num_required, done)
+        self.join(attempt)
         return attempt
 
     def effect(self, attempt: Attempt) -> Effect:
-        """Return the effect of a take, for a step that may end without its results: the average of
-        what is added later cannot be told from it, so a take that is over stays."""
-        def describe() -> str:
-            count = attempt.count()
+        """Return the effect of a take, for a step that may end without its results: the gradients
+        go back, unless another average was taken since."""
+        def words(count: int) -> str:
             return f"the average of {count} gradients of {self.kind} '{self.name}'" * (count > 0)
 
         def undo() -> str:
             self.cancel(attempt)
-            return describe()
+            with self.lock:
+                left = attempt.undo()
+            self.serve()
+            return words(left)
 
-        return Effect(undo, describe)
+        return Undoing(undo, lambda: words(attempt.count()))
 
     def _check(self, *gradient: Any) -> None:
         """Raise ``InvalidArgumentError`` unless the gradient fits."""
@@ -122,9 +114,49 @@ class Accumulator(WaitingLine):
         """Add the gradient; the first one if ``count`` is 0."""
         raise NotImplementedError
 
-    def _average(self) -> tuple:
-        """The outputs of taking the average; what was added is forgotten."""
+    def _average(self) -> tuple[tuple, Callable[[], None]]:
+        """The outputs of taking the average, and a function that adds again what was added so far,
+        and is now forgotten."""
         raise NotImplementedError
+
+
+class _Take(Attempt):
+    """A take of an average, to be put back while nobody has seen it."""
+
+    __slots__ = ("_accumulator", "_required", "_put_back", "_step", "_count")
+
+    def __init__(self, accumulator: Accumulator, required: int,
+                 done: Callable[[Any], None]) -> None:
+        self.done, self.over = done, False
+        self._accumulator, self._required = accumulator, required
+        self._put_back: Callable[[], None] = lambda: None
+        self._step = self._count = 0
+
+    def advance(self) -> tuple | None:
+        """Begin the accumulator's next step, if enough gradients have come: the average of the
+        last one. Its lock is held."""
+        accumulator = self._accumulator
+        if accumulator.count < self._required:
+            return None
+        average, self._put_back = accumulator._average()
+        self._count, accumulator.count = accumulator.count, 0
+        accumulator.global_step += 1
+        self._step = accumulator.global_step
+        return average
+
+    def undo(self) -> int:
+        """Go back to the step before; how many gradients stay taken. The lock is held."""
+        accumulator = self._accumulator
+        if self._count and accumulator.global_step == self._step:
+            self._put_back()
+            accumulator.count += self._count
+            accumulator.global_step -= 1
+            self._count = 0
+        return self._count
+
+    def count(self) -> int:
+        """The number of gradients."""
+        return self._count
 
 
 class DenseAccumulator(Accumulator):
@@ -148,11 +180,19 @@ class DenseAccumulator(Accumulator):
         else:
             self._sum = np.array(gradient, dtype=self.dtype.np)
 
-    def _average(self) -> tuple:
-        total, self._sum = self._sum, np.empty(0, self.dtype.np)
+    def _average(self) -> tuple[tuple, Callable[[], None]]:
+        total, self._sum, count = self._sum, np.empty(0, self.dtype.np), self.count
+        # Whole numbers are the only ones that a division cannot give back.
+        kept = total.copy() if self.averages and total.dtype.kind in "iu" else None
         if self.averages:
-            _divide(total, total.dtype.type(self.count))
-        return (total if total.ndim else total[()],)
+            _divide(total, total.dtype.type(count))
+
+        def put_back() -> None:
+            summed = kept if kept is not None else (
+                total * total.dtype.type(count) if self.averages else total.copy())
+            self._sum = summed + self._sum if self.count else np.asarray(summed)
+
+        return (total if total.ndim else total[()],), put_back
 
 
 class SparseAccumulator(Accumulator):
@@ -236,26 +276,40 @@ class SparseAccumulator(Accumulator):
             return
         if not len(unique):
             return
-        both = np.union1d(self._indices, unique)
+        self._merge(unique, rows, 1)
+
+    def _merge(self, indices: np.ndarray, rows: np.ndarray, times: Any) -> None:
+        """Add rows, each of which was added so many times."""
+        both = np.union1d(self._indices, indices)
         total = np.zeros((len(both), *rows.shape[1:]), rows.dtype)
-        times = np.zeros(len(both), np.int64)
-        for index, part, n in ((self._indices, self._rows, self._times), (unique, rows, 1)):
+        counts = np.zeros(len(both), np.int64)
+        for index, part, n in ((self._indices, self._rows, self._times), (indices, rows, times)):
             positions = np.searchsorted(both, index)
             total[positions] += part
-            times[positions] += n
-        self._indices, self._rows, self._times = both, total, times
+            counts[positions] += n
+        self._indices, self._rows, self._times = both, total, counts
 
-    def _average(self) -> tuple:
-        rows = self._rows
+    def _average(self) -> tuple[tuple, Callable[[], None]]:
+        rows, times = self._rows, self._times
+        factor = times.astype(rows.dtype).reshape(-1, *[1] * (rows.ndim - 1))
+        kept = rows.copy() if self.averages and rows.dtype.kind in "iu" else None
         if self.averages:
-            _divide(rows, self._times.astype(rows.dtype).reshape(-1, *[1] * (rows.ndim - 1)))
+            _divide(rows, factor)
         first: Any = -1
         if self.shape.ndims and self.shape.as_list()[0] is not None:
             first = self.shape.as_list()[0]
         shape = np.array([first, *rows.shape[1:]], np.int64)
         indices = self._indices
+
+        def put_back() -> None:
+            summed = kept if kept is not None else rows * factor if self.averages else rows.copy()
+            if self.count and len(self._indices):
+                self._merge(indices, summed, times)
+            else:
+                self._indices, self._rows, self._times = indices, summed, times
+
         self._indices, self._rows = indices[:0], rows[:0]
-        return indices, rows, shape
+        return (indices, rows, shape), put_back
 
 
 def _summed(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ from hpcflow.errors import (
 )
 from hpcflow.resources.datasets import workers
 from hpcflow.resources.datasets.base import Dataset, Dims, Element, Run, check_types
-from hpcflow.resources.effects import Effect
+from hpcflow.resources.effects import Effect, Undoing
 from hpcflow.resources.handles import SharedHandle
 
 
@@ -158,7 +158,7 @@ class IteratorResource(SharedHandle):
                 self._serve(False)
             return ""
 
-        return Effect(undo, lambda: f"an element of iterator '{self.name}'" * (
+        return Undoing(undo, lambda: f"an element of iterator '{self.name}'" * (
             request.given is not None))
 
     def clear(self) -> None:

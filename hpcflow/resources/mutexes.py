@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.errors import FailedPreconditionError
-from hpcflow.resources.queues import Attempt
+from hpcflow.resources.attempts import Attempt
 from hpcflow.resources.waiting import WaitingLine
 
 

@@ -1,9 +1,8 @@
 """Queues: bounded buffers of tuples of tensors whose operations wait without holding a thread.
 
-An operation that cannot finish stays behind as an *attempt*; whatever changes the queue lets the
-attempts at the front go on. Attempts of one kind are served in order. A dequeue of several
-elements takes them as they come and gives them back, in order, if it fails. An attempt that is
-over can be undone, for a step that ends without its client getting the results.
+An operation that cannot finish stays behind as an *attempt* (`attempts`); whatever changes the
+queue lets the attempts at the front go on. Attempts of one kind are served in order. A dequeue of
+several elements takes them as they come and gives them back, in order, if it fails.
 """
 
 from __future__ import annotations
@@ -18,37 +17,23 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from hpcflow.resources.attempts import (
+    FINISHED,
+    Attempt,
+    Dequeue,
+    Done,
+    Element,
+    Enqueue,
+    Moved,
+    Outcome,
+    tell,
+)
 from hpcflow.resources.effects import Effect
 from hpcflow.resources.handles import SharedHandle
 from hpcflow.shapes import TensorShape, format_shape
 
-Element = tuple
-Done = Callable[[Any], None]
-
-
-class Attempt:
-    """An enqueue or dequeue that is under way.
-
-    ``advance()`` does what is possible now and returns the outcome, or None to go on waiting.
-    ``give_up()`` undoes what a failing attempt has done so far. ``undo()`` does so for one that is
-    cancelled or over, and returns how many elements it could not undo; ``count()`` is how many the
-    attempt has moved.
-    """
-
-    __slots__ = ("advance", "give_up", "undo", "count", "done", "over")
-
-    def __init__(self, advance: Callable[[], Any], done: Done,
-                 give_up: Callable[[], None] = lambda: None,
-                 undo: Callable[[], int] = lambda: 0, count: Callable[[], int] = lambda: 0) -> None:
-        self.advance = advance
-        self.give_up = give_up
-        self.undo = undo
-        self.count = count
-        self.done = done
-        self.over = False
-
-
-FINISHED = object()  # the outcome of an attempt that has no values
+# The random numbers of a queue that shuffles: long enough for places to be equally likely.
+_DRAW_BITS, _DRAWS = 48, 256
 
 
 class Queue(SharedHandle):
@@ -68,6 +53,7 @@ class Queue(SharedHandle):
         self.name = name
         self.types = list(types)
         self.shapes = list(shapes)
+        self._dims = [s.dims_tuple for s in shapes]
         self.capacity = capacity if capacity >= 0 else float("inf")
         self.closed = False
         self._cancelled = False  # closed, and enqueues that waited were cancelled
@@ -129,30 +115,13 @@ class Queue(SharedHandle):
         return self._enqueue(self._split(batch), done)
 
     def _enqueue(self, elements: list[Element], done: Done) -> Attempt:
-        remaining = deque(elements)
-        added: list[Element] = []
-
-        def advance() -> Any:
-            if self._cancelled:
-                return self._closed_error()
-            while remaining and self._has_room(remaining[0]):
-                self._add(remaining[0])
-                added.append(remaining.popleft())
-            return None if remaining else FINISHED
-
-        def undo() -> int:
-            if added and self._remove(added):
-                added.clear()
-            return len(added)
-
-        attempt = Attempt(advance, done, undo=undo, count=lambda: len(added))
+        attempt = Enqueue(self, elements, done)
         with self._lock:
             attempt.over = self.closed
-            if not self.closed:
-                self._enqueues.append(attempt)
-        if attempt.over:
+            over = [] if self.closed else self._joined(self._enqueues, attempt)
+        if attempt.over and not over:
             done(self._closed_error())
-        self._serve()
+        tell(over)
         return attempt
 
     def _closed_error(self) -> CancelledError:
@@ -174,40 +143,21 @@ class Queue(SharedHandle):
 
     def _dequeue(self, count: int, up_to: bool, combine: Callable[[list], Element],
                  done: Done) -> Attempt:
-        taken: list[Element] = []
+        return self._begin(self._dequeues, Dequeue(self, count, up_to, combine, done))
 
-        def advance() -> Any:
-            while len(taken) < count and self._available() > 0:
-                taken.append(self._take())
-            if len(taken) < count and self.closed and not self._enqueues:
-                if up_to and taken:
-                    return combine(taken)
-                return OutOfRangeError(
-                    None, None, f"{self.kind} '{self.name}' is closed and has insufficient "
-                    f"elements (requested {count}, current size "
-                    f"{len(self._elements) + len(taken)})")
-            return combine(taken) if len(taken) == count else None
-
-        def give_up() -> None:
-            self._put_back(taken)
-            taken.clear()
-
-        def undo() -> int:
-            give_up()
-            return 0
-
-        attempt = Attempt(advance, done, give_up, undo, lambda: len(taken))
-        with self._lock:
-            self._dequeues.append(attempt)
-        self._serve()
-        return attempt
+    def _too_few(self, wanted: int, taken: int) -> OutOfRangeError:
+        return OutOfRangeError(
+            None, None, f"{self.kind} '{self.name}' is closed and has insufficient elements "
+            f"(requested {wanted}, current size {len(self._elements) + taken})")
 
     def _read(self, look: Callable[[], Any], done: Done) -> Attempt:
         """Wait until ``look()`` gives something other than None, the outcome."""
-        attempt = Attempt(look, done)
+        return self._begin(self._reads, Attempt(look, done))
+
+    def _begin(self, waiting: deque[Attempt] | list[Attempt], attempt: Attempt) -> Attempt:
         with self._lock:
-            self._reads.append(attempt)
-        self._serve()
+            over = self._joined(waiting, attempt)
+        tell(over)
         return attempt
 
     def cancel(self, attempt: Attempt, reason: BaseException | None = None) -> None:
@@ -226,18 +176,7 @@ class Queue(SharedHandle):
     def effect(self, attempt: Attempt) -> Effect:
         """Return the effect of `attempt` on the queue, for a step that may end without its
         results."""
-        def words(count: int) -> str:
-            return f"{count} element{'s' if count != 1 else ''} of {self.kind} '{self.name}'" * (
-                count > 0)
-
-        def undo() -> str:
-            self.cancel(attempt)
-            with self._lock:
-                left = attempt.undo()
-            self._serve()
-            return words(left)
-
-        return Effect(undo, lambda: words(attempt.count()))
+        return Moved(self, attempt)
 
     def close(self, cancel_pending: bool = False, done: Done = lambda _: None) -> Attempt:
         """Take no further elements; with `cancel_pending` not even those that wait for room.
@@ -270,23 +209,38 @@ class Queue(SharedHandle):
 
     def _serve(self) -> None:
         """Let attempts go on until none can; tell those that are over, with no lock held."""
-        over: list[tuple[Attempt, Any]] = []
         with self._lock:
-            moved = True
-            while moved:
-                for read in self._reads[:]:
-                    self._try(read, self._reads, over)
-                moved = self._front(self._enqueues, over) | self._front(self._dequeues, over)
-        for attempt, outcome in over:
-            attempt.done(() if outcome is FINISHED else outcome)
+            over = self._advanced()
+        tell(over)
 
-    def _front(self, waiting: deque[Attempt], over: list) -> bool:
-        """Let the first attempt go on; True if that has changed anything."""
-        before = len(self._elements)
-        return bool(waiting) and (
-            self._try(waiting[0], waiting, over) or len(self._elements) != before)
+    def _joined(self, waiting: deque[Attempt] | list[Attempt], attempt: Attempt) -> list[Outcome]:
+        """Let `attempt` wait, and all go on; return those that are over."""
+        waiting.append(attempt)
+        return self._advanced(waiting is self._dequeues)
 
-    def _try(self, attempt: Attempt, waiting: Any, over: list) -> bool:
+    def _advanced(self, dequeues_first: bool = False) -> list[Outcome]:
+        """Let attempts go on until none can; return those that are over, with their outcomes."""
+        over: list[Outcome] = []
+        reads, moved = self._reads, True
+        one, other = self._enqueues, self._dequeues
+        if dequeues_first:
+            one, other = other, one
+        while moved:
+            for read in reads[:] if reads else ():
+                self._try(read, reads, over)
+            first = bool(one) and self._front(one, over)
+            second = bool(other) and self._front(other, over)
+            moved = second and bool(one) or (first or second) and bool(reads)
+        return over
+
+    def _front(self, waiting: deque[Attempt], over: list[Outcome]) -> bool:
+        """Let the first attempts go on until one has to wait; True if that has changed anything."""
+        before, many = len(self._elements), len(over)
+        while waiting and self._try(waiting[0], waiting, over):
+            pass
+        return len(over) != many or len(self._elements) != before
+
+    def _try(self, attempt: Attempt, waiting: Any, over: list[Outcome]) -> bool:
         """Advance an attempt; True if it is over now, and then no longer among those that wait."""
         outcome = attempt.advance()
         if outcome is None:
@@ -306,12 +260,12 @@ class Queue(SharedHandle):
             raise InvalidArgumentError(None, None, f"Wrong number of components in tuple. Expected "
                                        f"{len(self.types)}, got {len(element)}")
         values = tuple([_own(v) for v in element])
-        for i, (value, shape) in enumerate(zip(values, self.shapes, strict=False)):
-            have = np.shape(value)
-            if have != shape.dims_tuple and not shape.is_compatible_with(have):
+        for i, (value, dims) in enumerate(zip(values, self._dims, strict=False)):
+            have = value.shape if hasattr(value, "shape") else np.shape(value)
+            if have != dims and not self.shapes[i].is_compatible_with(have):
                 raise InvalidArgumentError(
                     None, None, f"Shape mismatch in tuple component {i}. Expected "
-                    f"{format_shape(shape)}, got {format_shape(np.shape(value))}")
+                    f"{format_shape(self.shapes[i])}, got {format_shape(have)}")
         return values
 
     def _split(self, batch: Element) -> list[Element]:
@@ -359,6 +313,7 @@ class RandomShuffleQueue(Queue):
         self.min_after_dequeue = min_after_dequeue
         self.seeds = seeds
         self._generator = generator
+        self._draws: list[int] = []
         super().__init__(name, types, shapes, capacity)
 
     def properties(self) -> dict[str, Any]:
@@ -371,9 +326,16 @@ class RandomShuffleQueue(Queue):
 
     def _take(self) -> Element:
         elements = self._elements
-        chosen = int(self._generator.integers(len(elements)))
+        chosen = self._draw() * len(elements) >> _DRAW_BITS
         elements[chosen], elements[-1] = elements[-1], elements[chosen]
         return elements.pop()
+
+    def _draw(self) -> int:
+        """A random number of so many bits; many are drawn at once."""
+        if not self._draws:
+            self._draws = self._generator.integers(
+                1 << _DRAW_BITS, size=_DRAWS, dtype=np.uint64).tolist()
+        return self._draws.pop()
 
     def _put_back(self, elements: list[Element]) -> None:
         self._elements.extend(elements)

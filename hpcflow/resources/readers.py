@@ -14,9 +14,10 @@ from typing import Any
 
 from hpcflow.errors import CancelledError, InvalidArgumentError, UnimplementedError
 from hpcflow.host.tuning import files as tuning
-from hpcflow.resources.effects import Effect
+from hpcflow.resources.attempts import Attempt
+from hpcflow.resources.effects import Effect, Undoing
 from hpcflow.resources.handles import SharedHandle
-from hpcflow.resources.queues import Attempt, Queue
+from hpcflow.resources.queues import Queue
 
 Record = tuple[bytes, bytes]  # key and value
 Background = Callable[[Callable[[], None]], Any]
@@ -131,7 +132,7 @@ class Reader(SharedHandle):
             self._go_on()
             return ""
 
-        return Effect(undo, lambda: f"{len(read.keys)} records of reader '{self.name}'" * (
+        return Undoing(undo, lambda: f"{len(read.keys)} records of reader '{self.name}'" * (
             len(read.keys) > 0))
 
     def _put_back(self, read: Read) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.errors import CancelledError
+from hpcflow.resources.attempts import Attempt
 from hpcflow.resources.handles import SharedHandle
-from hpcflow.resources.queues import Attempt
 
 
 class WaitingLine(SharedHandle):
@@ -34,10 +34,14 @@ class WaitingLine(SharedHandle):
         in the line, and returns the outcome (values or an exception), or None to go on waiting;
         ``done(outcome)`` is called once, without the lock."""
         attempt = Attempt(advance, done)
+        self.join(attempt)
+        return attempt
+
+    def join(self, attempt: Attempt) -> None:
+        """Let `attempt` wait as the last of the line."""
         with self.lock:
             self._waiting.append(attempt)
         self.serve()
-        return attempt
 
     def serve(self) -> None:
         """Let the first attempts go on until one has to wait."""

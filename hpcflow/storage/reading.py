@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from typing import Any
 
@@ -97,10 +99,13 @@ class Reader(CheckpointFile):
         position = self._position(variable)
         size = variable.dtype.size
         out = np.empty(region.extent, f"u{size}" if size <= 8 else "c16")  # bits: any type will do
-        for piece in variable.pieces:
-            for block, expected in piece.blocks():
-                if block.overlaps(region):
-                    self._read_block(block, expected, position, region, out)
+        wanted = [(block, expected) for piece in variable.pieces
+                  for block, expected in piece.blocks() if block.overlaps(region)]
+
+        def read(item: tuple[Region, int]) -> None:
+            self._read_block(*item, position, region, out)
+
+        _for_all(read, wanted)
         kind = encoding.stored_dtype(variable.dtype)
         return encoding.from_stored(out.reshape(-1).view(kind), variable.dtype, region.extent)
 
@@ -155,6 +160,19 @@ class Reader(CheckpointFile):
             raise Damage("its dataset has another type or shape than the index says")
         content = self._bytes(found, plain_hdf5.stored_bytes(found))
         return content.view(found.dtype).astype(object)
+
+
+def _for_all(read: Callable[[tuple[Region, int]], None], blocks: list[tuple[Region, int]]) -> None:
+    """Read blocks, several at a time: checksums take longer than reading from memory."""
+    threads = min(len(blocks), len(os.sched_getaffinity(0)), tuning.READ_THREADS)
+    if threads < 2:
+        for block in blocks:
+            read(block)
+        return
+    with ThreadPoolExecutor(threads, "hpcflow restore") as pool:
+        for _ in pool.map(read, blocks):  # raises what one of them raised
+            pass
+
 
 def _read_region(descriptor: int, position: int, region: Region, out: np.ndarray) -> None:
     """Read a region of a row-major array that begins at `position` into flat elements."""

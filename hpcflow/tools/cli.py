@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hpcflow.version import __version__
+from hpcflow.version import API_VERSION, __version__
 
 #: As the user has started it.
 PROGRAM = "hpcflow" if Path(sys.argv[0]).name == "hpcflow" else "python -m hpcflow"
@@ -27,6 +27,7 @@ COMMANDS = {
     "run": (".run", "start a program on several ranks"),
     "trace": (".trace.command", "merge and draw traces of steps; say why a step is slow"),
     "profile": (".profile", "count the work and the parameters of a graph; time of a traced step"),
+    "compare": (".compare.command", "run two graphs, or one in two runtimes, node by node"),
     "checkpoint": (".checkpoint", "list, verify, compare, convert, prune checkpoints"),
     "freeze-graph": (".freeze_graph", "make one GraphDef of a graph and a checkpoint"),
     "simulate": (".simulate", "predict step times on a cluster that is described"),
@@ -87,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(usage())
         return 0 if arguments else 2
     if name in ("-V", "--version"):
-        print(f"hpcflow {__version__}")
+        print(f"hpcflow {__version__} (API of {API_VERSION})")
         return 0
     if name not in COMMANDS:
         print(f"{PROGRAM}: {unknown('command', name, COMMANDS)}", file=sys.stderr)

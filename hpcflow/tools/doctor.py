@@ -80,7 +80,7 @@ def warn_about_launcher(found: Sections) -> Iterator[str]:
     if os.geteuid() == 0 and library and mpi["mpirun"] and not allowed:
         yield (
             "Open MPI's mpirun refuses to run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and "
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1."
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, as `hpcflow run` does."
         )
 
 

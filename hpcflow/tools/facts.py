@@ -80,13 +80,25 @@ try:  # CuPy has a module of that name also where it was built, or started, with
     nccl_version = nccl.get_version()
 except (ImportError, AttributeError, RuntimeError):
     nccl_version = None
+try:
+    from hpcflow.kernels.cudnn import library
+    cudnn = library.load()
+    import ctypes
+    cudnn_version = cudnn and int(ctypes.CDLL(cudnn.path).cudnnGetVersion())
+except Exception as e:
+    cudnn_version = f"{type(e).__name__}: {e}"
+from hpcflow import config
 found = [runtime.getDeviceProperties(i) for i in range(runtime.getDeviceCount())]
 print(json.dumps({
     "devices": [p["name"].decode() for p in found],
     "memory (GiB)": [round(p["totalGlobalMem"] / 2**30, 1) for p in found],
+    "free (GiB)": [round(cupy.cuda.Device(i).mem_info[0] / 2**30, 1) for i in range(len(found))],
+    "compute capability": ["%d.%d" % (p["major"], p["minor"]) for p in found],
     "CUDA runtime": runtime.runtimeGetVersion(),
     "CUDA driver": runtime.driverGetVersion(),
     "NCCL": nccl_version,
+    "cuDNN in use": cudnn_version,
+    "CUDA graphs": config.flags.cuda_graphs,
 }))
 """
 

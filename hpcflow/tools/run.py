@@ -71,7 +71,8 @@ def _job(options: argparse.Namespace, launcher: str, place: Place) -> Job:
                f"{__package__}.run_rank", str(folder.resolve()),
                *(["-m"] if options.module else []), options.program, *options.arguments]
     follow = options.follow or str(place.servers)
-    return Job(command, environment(options, place), place.ranks, folder, follow, options.grace)
+    return Job(command, environment(options, place), place.ranks, folder, follow, options.grace,
+               options.json)
 
 
 def parser() -> CommandParser:
@@ -99,6 +100,8 @@ def parser() -> CommandParser:
     made.add_argument("--min-ranks", type=int, metavar="M",
                       help="the fewest ranks to go on with where nodes are gone; servers and "
                       "workers keep their proportion (default: as many as at first)")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the status of the last "
+                      "start, its seconds and how each rank ended to this file")
     made.add_argument("-m", dest="module", action="store_true",
                       help="the program is the name of a module")
     made.add_argument("program", help="a Python file, or with -m a module")
@@ -175,12 +178,13 @@ class Job:
     """The ranks under way."""
 
     def __init__(self, command: list[str], env: dict[str, str], ranks: int, folder: Path,
-                 follow: str, grace: float | None = None) -> None:
+                 follow: str, grace: float | None = None, outcome: Path | None = None) -> None:
         self.command = command
         self.env = env
         self.ranks = ranks
         self.folder = folder
         self.grace = tuning.RUN_GRACE_SECONDS if grace is None else grace
+        self.outcome = outcome  # the file to write it to
         self.asked_to_end = 0  # the first signal that did
         self.told: list[int] = []  # all signals that came
         self.status = 0  # of the launcher
@@ -203,7 +207,19 @@ class Job:
         self._show()
         if self.asked_to_end and not self._chose_status():
             status = 128 + self.asked_to_end
-        return self._report(status, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        status = self._report(status, seconds)
+        if self.outcome is not None:
+            self.outcome.write_text(json.dumps(self._facts(status, seconds), indent=1) + "\n")
+        return status
+
+    def _facts(self, status: int, seconds: float) -> dict[str, Any]:
+        """Return what ``--json`` writes; a rank without a code left no note of its end."""
+        wanted = ("host", "code", "error")
+        ranks = [{"rank": rank, **{key: found.get(key) for key in wanted}, "log": str(
+            self.folder / LOG.format(rank))} for rank, found in (
+                (r, self._status(r)) for r in range(self.ranks))]
+        return {"status": status, "seconds": round(seconds, 3), "ranks": ranks}
 
     def _watch(self, process: subprocess.Popen, caught: Caught) -> int:
         deadline = math.inf

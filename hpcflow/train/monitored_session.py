@@ -25,6 +25,7 @@ from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.likes import Feeds, Fetches
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.train.coordinator import Coordinator
+from hpcflow.train.local_replicas import copies_another, replica_hooks
 from hpcflow.train.preemption import PreemptionHook, exit_preempted
 from hpcflow.train.queue_runner import start_queue_runners
 from hpcflow.train.saving_hooks import CheckpointSaverHook, StepCounterHook, SummarySaverHook
@@ -80,8 +81,12 @@ def MonitoredTrainingSession(
         summary_dir: directory of summaries and speeds, if not `checkpoint_dir`.
     """
     scaffold = scaffold or Scaffold()
-    follows = _follows(hooks or [], master)
+    follows = copies_another(hooks or [], master)
+    replica: list[SessionRunHook] = []
     if follows is not None:
+        steps = _given(save_checkpoint_steps, None)
+        replica = replica_hooks(hooks or [], not follows, checkpoint_dir, _given(
+            save_checkpoint_secs, None if steps else 600), steps, scaffold)
         is_chief = True
         checkpoint_dir = None if follows else checkpoint_dir
         chief_only_hooks = None if follows else chief_only_hooks
@@ -95,7 +100,7 @@ def MonitoredTrainingSession(
     if not is_chief:
         worker = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
         return MonitoredSession(worker, every + list(hooks or []), stop_grace_period_secs)
-    every += chief_only_hooks or []
+    every += [*replica, *(chief_only_hooks or [])]
     summary_dir = summary_dir or checkpoint_dir
     if summary_dir:
         if log_step_count_steps:
@@ -117,13 +122,6 @@ def MonitoredTrainingSession(
 
 def _given(value: Any, default: int | None) -> Any:
     return default if value is _DEFAULT else value
-
-
-def _follows(hooks: list, master: str) -> bool | None:
-    """True if a hook copies this rank's variables from another rank, so that it initializes its own
-    but saves nothing; False if this rank is the source, None where no hook copies."""
-    found = [h for h in hooks if hasattr(h, "is_root")]
-    return None if not found else not any(h.is_root(master) for h in found)
 
 
 class _Monitored:

@@ -134,11 +134,7 @@ def saveable_objects(var_list: Any = None) -> list[SaveableObject]:
 
     Raises ``TypeError`` for what is no variable, ``ValueError`` for names or variables given twice.
     """
-    if var_list is None:
-        graph = get_default_graph()
-        var_list = (graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
-                    + graph.get_collection(GraphKeys.SAVEABLE_OBJECTS))
-    by_name = var_list if isinstance(var_list, dict) else _by_name(var_list)
+    by_name = named_variables(var_list)
     found: list[SaveableObject] = []
     owners: dict[Any, str] = {}
     for name in sorted(by_name):
@@ -149,6 +145,16 @@ def saveable_objects(var_list: Any = None) -> list[SaveableObject]:
             owners[saveable.op] = name
             found.append(saveable)
     return found
+
+
+def named_variables(var_list: Any = None) -> dict[str, Any]:
+    """Return what a Saver with this `var_list` saves, by the names in the checkpoint; see
+    :func:`saveable_objects`."""
+    if var_list is None:
+        graph = get_default_graph()
+        var_list = (graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
+                    + graph.get_collection(GraphKeys.SAVEABLE_OBJECTS))
+    return dict(var_list) if isinstance(var_list, dict) else _by_name(var_list)
 
 
 def _by_name(items: TensorLike) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow import storage
-from hpcflow.errors import OpError
+from hpcflow.errors import NotFoundError, OpError
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import TensorLike
@@ -22,6 +22,7 @@ from hpcflow.metagraph import meta_graph
 from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
 from hpcflow.train.background_task import BackgroundTask
+from hpcflow.train.cell_names import restore_by_other_names
 from hpcflow.train.checkpoint_state import (
     DEFAULT_FILENAME,
     get_checkpoint_mtimes,
@@ -29,6 +30,7 @@ from hpcflow.train.checkpoint_state import (
     update_checkpoint_state,
 )
 from hpcflow.train.embedding_files import write_embeddings
+from hpcflow.train.saveable import named_variables
 from hpcflow.train.saving_graph import BackgroundOps, background_ops, build_saver_def
 
 if TYPE_CHECKING:
@@ -117,6 +119,7 @@ class Saver:
         self._pad_step_number = pad_step_number
         self._save_relative_paths = save_relative_paths
         self.saver_def = saver_def
+        self._variables: dict[str, Any] = {}  # by their names in the checkpoint
         self._is_built = False
         self._is_empty = False
         #: Saves on the nodes; None without HPCFLOW_LOCAL_CHECKPOINTS.
@@ -135,6 +138,7 @@ class Saver:
             return
         self._is_built = True
         if self.saver_def is None:
+            self._variables = named_variables(self._var_list)
             self.saver_def, self.local = build_saver_def(self._var_list, self._name,
                                                          **self._options)
             if self.saver_def is None:
@@ -348,7 +352,8 @@ class Saver:
         """Give the variables the values of a checkpoint; they need not be initialized.
 
         `save_path` is what :meth:`save` or :func:`latest_checkpoint` returned. All values are read
-        and checked before the first variable changes. Raises ``ValueError`` if it is None,
+        and checked before the first variable changes. Variables of recurrent cells may have the
+        names of another version of 1.x in the checkpoint. Raises ``ValueError`` if it is None,
         ``NotFoundError`` for a checkpoint or a variable that does not exist, ``DataLossError`` for
         a damaged file and ``InvalidArgumentError`` for another dtype or shape.
         """
@@ -359,7 +364,11 @@ class Saver:
             raise ValueError("Can't load save_path when it is None.")
         self._check_usable(sess)
         definition = self.saver_def
-        sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})
+        try:
+            sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})
+        except NotFoundError:
+            if not self._variables or not restore_by_other_names(self._variables, sess, save_path):
+                raise
 
     # ------------------------------------------------------------ protobufs
 

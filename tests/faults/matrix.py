@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -41,6 +42,8 @@ HEALTH_TIMEOUT = 3
 #: From the failure to the end of the job, on a machine that is not busy.
 SOON_SECONDS = {"SIGSTOP": HEALTH_TIMEOUT + 4.0}
 SOON_ELSE = 3.0
+#: The words of a launcher that has started nothing, on a very busy machine.
+NOT_STARTED = "listener thread failed to start"
 #: What has to be in the output; ``{r}`` is the rank. The launcher says some of it itself.
 ENDED = r"rank {r} |Rank {r} is lost|,{r}\]"
 REPORTS = {
@@ -50,6 +53,12 @@ REPORTS = {
     "MPI_Abort": r"MPI_ABORT was invoked on rank {r}|rank {r} ",
     "memory": r"\[rank {r}\] .*(MemoryError|ResourceExhausted|memory)|" + ENDED,
 }
+
+
+#: What fails otherwise than by the end of a rank: each call of a save, a full disk, signals every
+#: few milliseconds, sessions closed under load, many threads, steps with little time.
+TESTS = ("process_ring/storage/test_storage_failures.py", "job_ring/runtime/test_storms.py",
+         "process_ring/runtime/test_closing.py", "process_ring/resources/test_timed_out_steps.py")
 
 
 class Case(NamedTuple):
@@ -92,12 +101,18 @@ def run_case(case: Case, folder: Path) -> Result:
         "PYTHONPATH": PACKAGE_PARENT, "OMP_NUM_THREADS": "1", "HPCFLOW_HEALTH_SECONDS": "0.25",
         "HPCFLOW_HEALTH_TIMEOUT": str(HEALTH_TIMEOUT)}
     log = folder / "job.log"
-    status = run_limited(command, log, LIMIT_SECONDS, env)
-    end = time.time()
-    output = log.read_text(errors="replace").replace("\0", "")
+    for _ in range(3):
+        status = run_limited(command, log, LIMIT_SECONDS, env)
+        end = time.time()
+        output = log.read_text(errors="replace").replace("\0", "")
+        if NOT_STARTED not in output:
+            break
     failed = re.search(rf"\[rank {rank}\] fails now ([\d.]+)", output)
     seconds = end - float(failed[1]) if failed else float("nan")
     wrong = [] if failed else ["did not fail"]
+    if case == Case("SIGTERM", "closing", "ps"):
+        # A server that joins takes it for a notice, and the job has ended well by then.
+        return Result(case, seconds, 0, [] if status == 0 else ["did not end well"], output)
     if not status:
         wrong.append("hung" if status is None else "ended well")
     if not re.search(REPORTS.get(case.way, ENDED).format(r=rank), output):
@@ -177,12 +192,15 @@ def main() -> int:
     parser.add_argument("--phases", nargs="+", choices=PHASES, default=PHASES)
     parser.add_argument("--roles", nargs="+", choices=ROLES, default=ROLES)
     parser.add_argument("--sample", type=int, help="only so many cases, some of everything")
+    parser.add_argument("--first", type=int, default=0, help="leave out those before this one")
     parser.add_argument("--jobs", type=int, default=2, help="at a time")
+    parser.add_argument("--tests", action="store_true", help="also run the tests of saves whose "
+                        "calls fail, signals, sessions that close, threads and timeouts")
     args = parser.parse_args()
     cases = [c for c in all_cases()
              if c.way in args.ways and c.phase in args.phases and c.role in args.roles]
     with tempfile.TemporaryDirectory() as folder:
-        results = run_all(cases[:args.sample], args.jobs, Path(folder))
+        results = run_all(cases[args.first:][:args.sample], args.jobs, Path(folder))
     wrong = [r for r in results if r.wrong]
     for result in wrong:
         print(f"\n{result.case}: {', '.join(result.wrong)}\n{result.output[-4000:]}")
@@ -190,6 +208,11 @@ def main() -> int:
     late = [r.seconds for r in results if not r.wrong]
     print(f"{len(results) - len(wrong)} of {len(results)} ended as they should, "
           f"after at most {max(late, default=0):.1f} s")
+    if args.tests:
+        folder = Path(__file__).resolve().parents[1]
+        done = subprocess.run([sys.executable, "-m", "pytest", "-q", *[folder / t for t in TESTS]],
+                              check=False)
+        return int(bool(wrong or done.returncode))
     return int(bool(wrong))
 
 

@@ -45,6 +45,7 @@ def _raise() -> None:
 def _abort() -> None:
     from mpi4py import MPI
 
+    time.sleep(0.1)  # launchers drop what they have not forwarded by then
     MPI.COMM_WORLD.Abort(STATUS)
 
 
@@ -170,6 +171,9 @@ def replicated() -> None:
     fails_in("first step", 0.01)
     if task.rank == 0:
         saver.save(session, PREFIX, 0)
+        BEGUN.touch()
+    while not BEGUN.exists():
+        time.sleep(0.01)
     fails_in(PHASE if PHASE != "closing" else "", 0.3)
     step = 0
     while PHASE != "closing" or step < 3:
@@ -177,7 +181,7 @@ def replicated() -> None:
         other.run(sent) if PHASE == "send" else session.run(update)
         if PHASE == "saving" and task.rank == 0:
             saver.save(session, PREFIX, step, write_meta_graph=False)
-        elif PHASE == "restoring" and (FOLDER / "checkpoint").exists():
+        elif PHASE == "restoring":
             saver.restore(session, f"{PREFIX}-0")
     session.close()
     fails_in("closing")

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -139,6 +140,7 @@ class Event:
         self.reach: dict[Stream, int] = {}
         self._asked = False
         self.ptr = id(self)
+        cuda.events[self.ptr] = self
 
     def record(self, stream: Stream | None = None) -> None:
         stream = stream or self._cuda.get_current_stream()
@@ -222,15 +224,35 @@ class Runtime:
 
     def __init__(self, cuda: FakeCuda) -> None:
         self._cuda = cuda
+        self.registered: set[int] = set()
 
     def getDeviceCount(self) -> int:
         return 1
+
+    def eventQuery(self, ptr: int) -> int:
+        return 0 if self._cuda.events[ptr].done else 600
+
+    def getDeviceProperties(self, number: int) -> dict[str, Any]:
+        return {"name": b"Stand-in", "major": 9, "minor": 0, "pciDomainID": 0, "pciBusID": number,
+                "pciDeviceID": 0, "totalGlobalMem": self._cuda.gpu.memory}
+
+    def hostRegister(self, ptr: int, size: int, flags: int) -> None:
+        if ptr in self.registered:
+            raise CUDARuntimeError("cudaErrorHostMemoryAlreadyRegistered")
+        self.registered.add(ptr)
+
+    def hostUnregister(self, ptr: int) -> None:
+        self.registered.remove(ptr)
 
     def memcpyAsync(self, to: int, source: int, size: int, kind: int,
                     stream: int) -> None:
         cuda, on = self._cuda, self._cuda.by_pointer[stream]
         on.check_not_recording()
-        data = ctypes.string_at(source, size)
+        with cuda.lock:
+            self._copy(to, source, size, kind, on)
+
+    def _copy(self, to: int, source: int, size: int, kind: int, on: Stream) -> None:
+        cuda, data = self._cuda, ctypes.string_at(source, size)
         if kind == self.memcpyHostToDevice:
             cuda.gpu.check_written(to, on)
             ctypes.memmove(to, data, size)
@@ -283,6 +305,8 @@ class FakeCuda:
         self.null = Stream(self, null=True)
         self.host: dict[Stream, int] = {}  # what the host knows to be complete
         self.pending: list[tuple[Ticket, Callable[[], Any]]] = []
+        self.lock = threading.RLock()
+        self.events: weakref.WeakValueDictionary[int, Event] = weakref.WeakValueDictionary()
         self.runtime = Runtime(self)
         self.pool = Pool(gpu)
 
@@ -330,12 +354,15 @@ class FakeCuda:
 
     def reached(self, reach: dict[Stream, int]) -> None:
         """The host knows that this is complete: copies of it have come."""
-        for stream, number in reach.items():
-            self.host[stream] = max(self.host.get(stream, 0), number)
-        done = [c for c in self.pending if self.host.get(c[0][0], 0) >= c[0][1]]
-        self.pending = [c for c in self.pending if self.host.get(c[0][0], 0) < c[0][1]]
-        for _, action in done:
-            action()
+        with self.lock:
+            for stream, number in list(reach.items()):
+                self.host[stream] = max(self.host.get(stream, 0), number)
+            waiting, self.pending = self.pending, []
+            for ticket, action in waiting:
+                if self.host.get(ticket[0], 0) >= ticket[1]:
+                    action()
+                else:
+                    self.pending.append((ticket, action))
 
 
 class ArrayType(type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.comm.launch import Launch
+from hpcflow.platform import device_lib
 from hpcflow.runtime.executor import device as devices
 from hpcflow.runtime.executor.gpus import GpuOptions, choose
 
@@ -105,3 +107,35 @@ def test_index_errors(kind: str, fetched: bool) -> None:
                 session.run(fetch, {ids: [0, 7, 2]})
             assert f"of type {kind}" in str(caught.value) and "device:GPU:0" in str(caught.value)
             session.run(fetch, {ids: [0, 1, 3]})
+
+
+def test_flags_belong_to_threads() -> None:
+    """A thread that takes its flags back, as when it records a graph, leaves those of others."""
+    from hpcflow.kernels import late_errors
+
+    class Module:
+        asnumpy = staticmethod(np.asarray)
+
+    start = late_errors.noted()
+    other = threading.Thread(
+        target=lambda: late_errors.note(Module, np.True_, lambda: ValueError("of another")))
+    other.start()
+    other.join()
+    late_errors.note(Module, np.True_, lambda: ValueError("own"))
+    try:
+        assert [str(c.fail()) for c in late_errors.taken_from(start)] == ["own"]
+        late_errors.discard()
+        assert late_errors.count() == 1
+        late_errors.explain_from(0, lambda e: TypeError("wrong thread"))
+        [check] = late_errors._taken(Module, 0)
+        assert str(check.fail()) == "of another"
+    finally:
+        late_errors._taken(Module, 0)
+
+
+def test_list_of_devices() -> None:
+    """Name, memory and capability of each GPU, also from another session's list."""
+    [gpu, *_] = [d for d in device_lib.list_local_devices() if d.device_type == "GPU"]
+    assert gpu.name == "/gpu:0" and gpu.memory_limit > 1 << 30
+    assert re.fullmatch(r"device: 0, name: .+, pci bus id: [0-9a-f:]+\.0, "
+                        r"compute capability: \d+\.\d", gpu.physical_device_desc)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from hpcflow import config
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.runtime.executor import device as devices
 from hpcflow.runtime.executor.gpu.streams import NotRecordableError
+from hpcflow.tools import timeline
 from hpcflow.tools.gpu_check.streams import counted_waits
 
 
@@ -146,9 +148,45 @@ def test_a_part_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         gpu = gpu_of(session)
         pool = gpu.xp.get_default_memory_pool()
         try:
-            assert pool.get_limit() == gpu.memory_limit() // 4
+            assert pool.get_limit() == gpu.streams.device.mem_info[1] // 4
+            assert session.list_devices()[-1].memory_limit_bytes == pool.get_limit()
         finally:
             pool.set_limit(size=0)
+
+
+def test_a_session_without_a_part_of_the_memory() -> None:
+    """It is not held to what an earlier one asked for."""
+    options = hf.GPUOptions(per_process_gpu_memory_fraction=0.25)
+    for config_proto, most in ((hf.ConfigProto(gpu_options=options), 0.25), (None, 0)):
+        with hf.Session(config=config_proto) as session:
+            gpu = gpu_of(session)
+            assert gpu.xp.get_default_memory_pool().get_limit() == int(
+                gpu.streams.device.mem_info[1] * most)
+
+
+def test_a_trace_has_rows_of_streams(session: Any) -> None:
+    """Kernels and copies are in rows of their own, within the step by the host's clock."""
+    x = hf.placeholder(hf.float32, [tuning.COPY_BESIDE_BYTES // 4])
+    y = hf.exp(x, name="grown") + 1.0
+    metadata = hf.RunMetadata()
+    options = hf.RunOptions(trace_level=hf.RunOptions.FULL_TRACE)
+    before = time.time_ns()
+    found = session.run(y, {x: np.zeros(x.shape.as_list())}, options, metadata)
+    after = time.time_ns()
+    np.testing.assert_array_equal(found, np.full(x.shape.as_list(), 2.0, np.float32))
+    rows = {d.device.rpartition("/device:GPU:0")[2]: d.node_stats
+            for d in metadata.step_stats.dev_stats if "GPU" in d.device}
+    assert set(rows) == {"", "/stream:compute", "/stream:up", "/stream:down"}
+    assert "grown" in [n.node_name for n in rows["/stream:compute"]]
+    assert rows["/stream:up"][0].node_name == f"to the GPU {tuning.COPY_BESIDE_BYTES} bytes"
+    for stats in (n for name in rows for n in rows[name]):
+        assert before <= stats.all_start_nanos < stats.all_start_nanos + stats.op_end_rel_nanos
+        if real_gpus():
+            assert stats.all_start_nanos + stats.op_end_rel_nanos < after + 1_000_000
+    assert "stream:compute" in timeline.Timeline(
+        metadata.step_stats).generate_chrome_trace_format()
+    session.run(y, {x: np.zeros(x.shape.as_list())})  # not watched any more
+    assert gpu_of(session).transfers._watcher is None
 
 
 # ---------------------------------------------------------------- graphs

@@ -16,7 +16,7 @@ _OF_VARIABLE = "by a variable, which no case differentiates by; own tests in the
 EXEMPT: dict[str, str] = {
     **dict.fromkeys(("_CheckpointCommit", "_CheckpointCreate", "_CheckpointRead",
                      "_CheckpointWrite", "_CheckpointHold", "_CheckpointWriteHeld",
-                     "_CheckpointRelease", "_Feed", "_Fetch", "_FetchOp", "_Keep",
+                     "_CheckpointRelease", "_TidyFolder", "_Feed", "_Fetch", "_FetchOp", "_Keep",
                      "_VariableSnapshot",
                      "_HandleSnapshot", "_QueueReopen", "_Arg", "_ConvBias", "_LoopGate",
                      "_LRNGrad", "_MatMulBias", "_MatMulGradientDescent", "_MaxPool", "_Transposed",

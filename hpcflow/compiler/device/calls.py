@@ -75,7 +75,7 @@ class ProgramCall:
 
 def _note(xp: Any, check: LabelCheck, labels: Any, flags: Any) -> None:
     """Let the error of wrong class numbers be raised by the next read."""
-    node, noted = check.line.node, late_errors.count()
+    node, noted = check.line.node, late_errors.noted()
     late_errors.note(xp, flags.any(), lambda: label_error(labels, check.classes))
     shapes = [summary(labels)]
     late_errors.explain_from(noted, lambda e: explain(e, node, shapes, node.device))

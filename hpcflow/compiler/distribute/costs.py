@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from hpcflow.compiler.distribute.schedule import VIEWS
 from hpcflow.compiler.ir.sizes import elements_of
 from hpcflow.compiler.ir.step_graph import Node, Port
+from hpcflow.device_spec import STREAM_ROW
 from hpcflow.host.tuning import compiler as tuning
 
 
@@ -73,14 +74,17 @@ class MeasuredCosts:
     """
 
     def __init__(self, step_stats: Iterable[Any]) -> None:
-        totals: dict[str, tuple[float, int]] = {}
+        # Of what ran on a GPU the times of its streams count, not those of the host beside it.
+        hosts: dict[str, tuple[float, int]] = {}
+        gpus: dict[str, tuple[float, int]] = {}
         for stats in step_stats:
             for device in stats.dev_stats:
+                totals = gpus if STREAM_ROW in device.device else hosts
                 for node in device.node_stats:
                     seconds = node.op_end_rel_nanos * 1e-9 or node.op_end_rel_micros * 1e-6
                     total, count = totals.get(node.node_name, (0.0, 0))
                     totals[node.node_name] = (total + seconds, count + 1)
-        self._means = {name: total / count for name, (total, count) in totals.items()}
+        self._means = {name: total / count for name, (total, count) in {**hosts, **gpus}.items()}
 
     def seconds(self, node: Node) -> float | None:
         """The measured time of the op that `node` stands for; None if it was not traced."""

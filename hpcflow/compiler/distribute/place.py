@@ -47,6 +47,7 @@ class DeviceInfo(NamedTuple):
     type: str
     priority: int = 0
     memory: int = 0  # bytes; 0: nothing but the machine limits it
+    description: str = ""  # of the hardware, for people
 
     @property
     def device_type(self) -> str:

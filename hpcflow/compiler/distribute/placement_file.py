@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpcflow.device_spec import canonical_name
+from hpcflow.device_spec import STREAM_ROW, canonical_name
 from hpcflow.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ class Placement(dict[str, str]):
         """Where the ops of a traced step ran, from its ``RunMetadata``."""
         found = cls()
         for device in run_metadata.step_stats.dev_stats:
+            if STREAM_ROW in device.device:  # what the device did: its ops have a row of their own
+                continue
             for node in device.node_stats:
                 if not node.node_name.startswith("_") and "/_send" not in node.node_name and (
                         "/_recv" not in node.node_name):

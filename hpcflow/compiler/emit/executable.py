@@ -501,6 +501,11 @@ def _async_call(b: Bound, known: dict) -> Any:
         if fixed and move is not None and not read:
             value, move = move(value), None
         plan.append((value, fixed, read, move))
+    first = tuple([value for value, fixed, _, _ in plan if fixed])
+    if not any(read or move for _, _, read, move in plan) and (
+            all(fixed for _, fixed, _, _ in plan[: len(first)])):
+        assert function is not None
+        return lambda step, done, *values: function(step, done, *first, *values)
 
     def call(step: Step, done: Callable[..., Any], *values: Any) -> Any:
         remaining = iter(values)

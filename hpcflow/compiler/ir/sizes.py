@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hpcflow.compiler.ir.step_graph import Port
+import math
+
+from hpcflow.compiler.ir.step_graph import Node, Port
 from hpcflow.host.tuning import compiler as tuning
 
 
@@ -22,3 +24,10 @@ def elements_of(port: Port) -> int:
     for d in (tuning.SIZES_UNKNOWN_DIMENSION,) if dims is None else dims:
         total *= tuning.SIZES_UNKNOWN_DIMENSION if d is None else d
     return total
+
+
+def known_bytes(node: Node) -> int:
+    """The size of the outputs of a node whose shapes are known; of strings one byte for each."""
+    return sum([math.prod(dims) * (dtype.size or 1)
+                for dims, dtype in zip(node.dims, node.dtypes, strict=True)
+                if dims is not None and None not in dims])

@@ -15,8 +15,9 @@ from hpcflow.compiler.ir.step_graph import CONTROL_FLOW_TYPES, FETCH, Node, Step
 #: The mark: an attribute of what takes elements, and nobody acts on these.
 ATTR = "_withdrawable"
 
-_TAKES = re.compile("QueueDequeue.*|Unstage|BarrierTakeMany|IteratorGetNext.*|ReaderRead.*")
-_GIVES = re.compile("QueueEnqueue.*|Stage|.*AccumulatorTakeGradient")
+_TAKES = re.compile("QueueDequeue.*|Unstage|BarrierTakeMany|IteratorGetNext.*|ReaderRead.*|"
+                    ".*AccumulatorTakeGradient")
+_GIVES = re.compile("QueueEnqueue.*|Stage")
 #: Stateful, but without consequences.
 _HARMLESS = re.compile(
     "Variable.*|VarHandleOp|ReadVariableOp|Random.*|TruncatedNormal|Multinomial|ParameterizedT.*|"

@@ -6,6 +6,7 @@ moved only where they lie on the other side.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from hpcflow.base.formats.array_protos import is_uniform
 from hpcflow.compiler.distribute.output_aliasing import made_in_place
 from hpcflow.compiler.ir.checks import watched
 from hpcflow.compiler.ir.explain import explain, node_error
+from hpcflow.compiler.ir.sizes import known_bytes
 from hpcflow.compiler.ir.step_graph import (
     BACK_EDGE_TYPES,
     ENTER_TYPES,
@@ -37,9 +39,12 @@ from hpcflow.compiler.regions.host_values import (
 )
 from hpcflow.compiler.regions.lower import ALIASES, NOTHING, Bound
 from hpcflow.errors import UnimplementedError
+from hpcflow.host.free_memory import require
+from hpcflow.host.tuning import host as tuning
 from hpcflow.kernels.input_shapes import checked
 from hpcflow.kernels.registry import (
     RESOURCE,
+    SYNC,
     Kernel,
     KernelNode,
     describe_kernels,
@@ -170,6 +175,10 @@ class Binder:
         for i in range(len(node.dtypes)):
             if not keeps_its_side(node):
                 self._place(node, i, device, HOST if i in kernel.host_outputs else DEVICE)
+        nbytes = known_bytes(node)  # kernels refuse shapes that have no size themselves
+        if kernel.mode == SYNC and kernel.fresh and not device.has_own_memory and (
+                tuning.MEMORY_LARGE_BYTES <= nbytes < 1 << 63):
+            function = _asking(function, nbytes)
         if node in self._places and not device.has_own_memory:
             function = made_in_place(function, kernel, self.context.place(*self._places[node]))
         return Bound(node, kernel, function, moves=self._moves(node, kernel, device),
@@ -308,3 +317,15 @@ def _fetch(value: Any) -> Any:
     if isinstance(value, (bool, int, float, complex, list, tuple)):
         return _fetch(np.asarray(value))
     return value  # a NumPy scalar, a string, a handle
+
+
+def _asking(function: Callable, nbytes: int) -> Callable:
+    """`function`, which asks before each call if there is memory for its outputs."""
+
+    @functools.wraps(function)
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        if keywords.get("out") is None:
+            require(nbytes)
+        return function(*arguments, **keywords)
+
+    return run

@@ -114,9 +114,9 @@ def named(function: Callable, node: Node, kernel: Kernel, device: Any) -> Callab
     where, first = node.device, {STEP: 1, ASYNC: 2}.get(kernel.mode, 0)
 
     def run(*inputs: Any, **options: Any) -> Any:
-        noted = late_errors.count()
+        noted = late_errors.noted()
         result = entered(*inputs, **options)
-        if late_errors.count() > noted:
+        if late_errors.noted() > noted:
             shapes = [summary(v) for v in inputs[first:]]
             late_errors.explain_from(noted, lambda e: explain(e, node, shapes, where))
         return result

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.compiler.ir.sizes import known_bytes
 from hpcflow.compiler.ir.step_graph import (
     CONTROL_FLOW_TYPES,
     FEED,
@@ -83,7 +84,7 @@ class _Folder:
         kernel = find_kernel(node.type, "CPU", node.attrs)
         values = [s.attrs["value"] for s, _ in node.inputs]
         limit = max(tuning.FOLD_MOST_BYTES, sum(v.nbytes for v in values))
-        if kernel is None or kernel.mode != SYNC or _static_bytes(node) > limit:
+        if kernel is None or kernel.mode != SYNC or known_bytes(node) > limit:
             return None
         try:
             with np.errstate(all="ignore"):
@@ -127,15 +128,6 @@ def _foldable(node: Node) -> bool:
             and all(s.is_const for s, _ in node.inputs)
             and not any(t._is_ref_dtype or t.name in ("resource", "variant") for t in node.dtypes)
             and not node.type.startswith("Placeholder"))
-
-
-def _static_bytes(node: Node) -> int:
-    """The size of the outputs as far as it is known."""
-    total = 0
-    for dims, dtype in zip(node.dims, node.dtypes, strict=True):
-        if dims is not None and None not in dims:
-            total += int(np.prod(dims, dtype=np.int64)) * (dtype.size or 1)
-    return total
 
 
 def _as_array(value: np.ndarray | np.generic | bytes, is_string: bool) -> np.ndarray:

@@ -222,12 +222,19 @@ def _transpose(node: Node) -> Port | None:
     inner = node.inputs[0][0]
     if inner.type == "Transpose" and not inner.controls:
         before = _value(inner.inputs[1])
-        if before is not None and before.shape == order.shape and (
-                before[order] == np.arange(order.size)).all():
+        if before is not None and before.shape == order.shape and _has_rank(
+                inner.inputs[0], order.size) and (before[order] == np.arange(order.size)).all():
             return inner.inputs[0]
-    # Of another rank than the order has, the input is an error that the kernel reports.
-    rank_fits = inner.dims[node.inputs[0][1]] is not None
-    return node.inputs[0] if rank_fits and (order == np.arange(order.size)).all() else None
+    return node.inputs[0] if _has_rank(node.inputs[0], order.size) and (
+        order == np.arange(order.size)).all() else None
+
+
+def _has_rank(port: Port, rank: int) -> bool:
+    """True for a value that is known to have `rank` dimensions: of another rank than the other
+    inputs say, it is an error that the kernel reports."""
+    source, index = port
+    dims = source.dims[index]
+    return dims is not None and len(dims) == rank
 
 
 def _cast(node: Node) -> Port | None:
@@ -235,18 +242,27 @@ def _cast(node: Node) -> Port | None:
 
 
 def _tile(node: Node) -> Port | None:
-    return node.inputs[0] if _is_all(node.inputs[1], 1) else None
+    return _if_one_for_each(node, 1)
 
 
 def _pad(node: Node) -> Port | None:
-    return node.inputs[0] if _is_all(node.inputs[1], 0) else None
+    return _if_one_for_each(node, 0)
+
+
+def _if_one_for_each(node: Node, number: int) -> Port | None:
+    """The first input if the second one has this number, or a row of it, for each dimension."""
+    each = _value(node.inputs[1])
+    if each is None or not each.ndim or not _has_rank(node.inputs[0], each.shape[0]):
+        return None
+    return node.inputs[0] if _is_all(node.inputs[1], number) else None
 
 
 def _slice(node: Node) -> Port | None:
     begin, size = _value(node.inputs[1]), _value(node.inputs[2])
     source, index = node.inputs[0]
     dims = source.dims[index]
-    if begin is None or size is None or begin.any() or dims is None:
+    if begin is None or size is None or begin.any() or dims is None or not (
+            len(begin) == len(size) == len(dims)):
         return None
     whole = all(s in (-1, d) for s, d in zip(size.tolist(), dims, strict=True))
     return node.inputs[0] if whole else None

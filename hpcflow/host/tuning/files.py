@@ -67,6 +67,8 @@ FILE_TRANSFER_BYTES = 1 << 30
 READ_SHORT_RUN_BYTES = 1 << 14
 #: That are read together for short runs.
 READ_SPAN_BYTES = 4 << 20
+#: That read and verify the blocks of a variable; more do not help where memory is the limit.
+READ_THREADS = 4
 
 # ---- storage.records
 #: Read or written at once: long beside the call, on file systems of clusters too.

@@ -28,6 +28,10 @@ BLAS_LARGEST_BESIDE = 1 << 26
 #: For how long a core has products that were put off, about.
 BLAS_PUT_OFF_SECONDS = 0.002
 
+# ---- host.free_memory
+#: Arrays from which on it is asked whether there is memory: to fill them takes far longer.
+MEMORY_LARGE_BYTES = 1 << 28
+
 # ---- host.malloc_policy
 #: Arrays of more than this part of the kept memory are handed back: few of them would fill it.
 MALLOC_PART = 4

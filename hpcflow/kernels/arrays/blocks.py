@@ -107,6 +107,12 @@ def _check(x: Any, block: list[int], margins: list, what: str) -> None:
 # ---------------------------------------------------------------- depth
 
 
+def _image_sizes(x: Any) -> tuple:
+    if x.ndim != 4:
+        raise invalid(f"Input rank should be: 4 instead of: {x.ndim}")
+    return x.shape
+
+
 @kernel("SpaceToDepth", fresh=True)
 @also_strings("SpaceToDepth")
 def space_to_depth(node: KernelNode) -> Callable:
@@ -114,7 +120,7 @@ def space_to_depth(node: KernelNode) -> Callable:
     b = node.attr("block_size")
 
     def run(x: Any) -> Any:
-        n, h, w, c = x.shape
+        n, h, w, c = _image_sizes(x)
         if h % b or w % b:
             raise invalid(f"Image height {h} and width {w} should be divisible by block_size: {b}")
         blocks = x.reshape((n, h // b, b, w // b, b, c)).transpose((0, 1, 3, 2, 4, 5))
@@ -130,7 +136,7 @@ def depth_to_space(node: KernelNode) -> Callable:
     b = node.attr("block_size")
 
     def run(x: Any) -> Any:
-        n, h, w, c = x.shape
+        n, h, w, c = _image_sizes(x)
         if c % (b * b):
             raise invalid(f"Input depth dimension {c} should be divisible by: {b * b}")
         blocks = x.reshape((n, h, w, b, b, c // (b * b))).transpose((0, 1, 3, 2, 4, 5))

@@ -50,19 +50,20 @@ def _show(dims: tuple) -> str:
 def fill(node: KernelNode) -> Callable:
     """``full(dims, value)``."""
     full, dtype, dims = node.xp.full, node.np_dtype(), node.constant(0)
+    itemsize = dtype.itemsize if node.xp is np else 0
     if dims is not None:
-        shape = _fill_shape(dims)
+        shape = _fill_shape(dims, 0)
         return lambda _, value: full(shape, value, dtype)
-    return lambda dims, value: full(_fill_shape(dims), value, dtype)
+    return lambda dims, value: full(_fill_shape(dims, itemsize), value, dtype)
 
 
-def _fill_shape(dims: np.ndarray) -> tuple[int, ...]:
+def _fill_shape(dims: np.ndarray, itemsize: int) -> tuple[int, ...]:
     if dims.ndim != 1:
         raise invalid(f"dims must be a vector of int32, got shape {TensorShape(dims.shape)}")
     shape = tuple(dims.tolist())
     if shape and min(shape) < 0:
         raise invalid(f"Fill dimensions must be >= 0, but are {shown(shape)}")
-    check_count(shape)
+    check_count(shape, itemsize)
     return shape
 
 
@@ -97,6 +98,7 @@ def range_(node: KernelNode) -> Callable:
     def run(start: Any, limit: Any, delta: Any) -> Any:
         first, step = start.item(), delta.item()
         count = _range_length(first, limit.item(), step)
+        check_count((count,), dtype.itemsize * (xp is np))
         if isinstance(first, int):
             return xp.arange(first, first + count * step, step, dtype=dtype)
         return start + delta * xp.arange(count, dtype=dtype)

@@ -41,11 +41,13 @@ def _gather_rows(xp: Any) -> Callable:
     def run(params: Any, indices: Any) -> Any:
         if not params.ndim:
             raise invalid("params must be at least 1 dimensional")
+        if not indices.ndim and 0 <= (place := int(indices)) < len(params):
+            return params[place].copy() if params.ndim > 1 else params[place]
         try:
             places = _without_negatives(indices)
             # take() would first copy parameters that do not lie in order.
             if params.flags.c_contiguous:
-                if indices.size * params[:1].nbytes >= tuning.GATHER_LARGE_BYTES:
+                if indices.size * params.strides[0] >= tuning.GATHER_LARGE_BYTES:
                     return _take_rows(params, indices, places)
                 return params.take(places, 0)
             return params[indices].copy()

@@ -27,8 +27,10 @@ def transpose(node: KernelNode) -> Callable:
         return lambda x, perm: _transpose(x, perm.tolist())
     axes = tuple(perm.tolist())
     rank = len(axes)
-    if node.input_dims[0] is not None and len({p % rank for p in axes}) == rank:
-        return lambda x, _: x.transpose(axes)  # the shape function has checked the rest
+    dims = node.input_dims[0]
+    if dims is not None and len(dims) == rank and all(-rank <= p < rank for p in axes) and (
+            len({p % rank for p in axes}) == rank):
+        return lambda x, _: x.transpose(axes)
     return lambda x, _: _transpose(x, axes)
 
 
@@ -72,7 +74,7 @@ def _tile(x: Any, counts: list) -> Any:
     for i, count in enumerate(counts):
         if count < 0:
             raise invalid(f"Expected multiples[{i}] >= 0, but got {count}")
-    check_count((*counts, *x.shape))
+    check_count((*counts, *x.shape), x.dtype.itemsize * (type(x) is np.ndarray))
     if (type(x) is np.ndarray and x.nbytes * math.prod(counts) >= tuning.COPY_LARGE_BYTES
             and set(counts) != {1}):
         return _tile_large(x, counts)

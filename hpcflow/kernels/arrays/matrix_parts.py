@@ -20,6 +20,8 @@ def matrix_diag(node: KernelNode) -> Callable:
     xp, dtype = node.xp, node.np_dtype()
 
     def run(diagonal: Any) -> Any:
+        if not diagonal.ndim:
+            raise invalid("diagonal must be at least 1-dim, received shape: []")
         n = diagonal.shape[-1]
         out = xp.zeros((*diagonal.shape[:-1], n * n), dtype)
         out[..., :: n + 1] = diagonal

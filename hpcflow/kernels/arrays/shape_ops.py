@@ -79,8 +79,8 @@ def reshape(node: KernelNode) -> Callable:
 
 def _requested(dims: Any) -> list:
     """`dims` checked: NumPy would take any negative number for a -1."""
-    if not isinstance(dims, list):
-        raise invalid(f"sizes input must be 1-D, not a scalar {dims}")
+    if not isinstance(dims, list) or dims and isinstance(dims[0], list):
+        raise invalid(f"sizes input must be 1-D, not {shown(np.array(dims))}")
     if dims and min(dims) < -1:
         raise invalid(f"the sizes may hold one -1 and otherwise no negative number, got {dims}")
     return dims
@@ -115,12 +115,20 @@ def expand_dims(node: KernelNode) -> Callable:
     """A view with one more dimension."""
     axis, dims, xp = node.constant(1), node.input_dims[0], node.xp
     if axis is None or dims is None:
-        return lambda x, axis: _expand(x, axis.item())
-    position = axis.item()
+        return lambda x, axis: _expand(x, _only_number(axis))
+    position = _only_number(axis)
+    if not -len(dims) - 1 <= position <= len(dims):
+        return lambda x, _: _expand(x, position)  # which says so
     index = (slice(None),) * (position % (len(dims) + 1)) + (None,)
     if not dims:  # a NumPy scalar has no such index
         return lambda x, _: xp.asarray(x)[index]
     return lambda x, _: x[index]
+
+
+def _only_number(axis: Any) -> int:
+    if axis.size != 1:
+        raise invalid(f"'dim' must be a tensor with a single value, got shape {shown(axis)}")
+    return int(axis.item())
 
 
 def _expand(x: Any, axis: int) -> Any:

@@ -30,7 +30,7 @@ def slice_(node: KernelNode) -> Callable:
 def _slice_index(dims: tuple, begin: list, size: list) -> tuple:
     if not len(begin) == len(size) == len(dims):
         raise invalid(f"Expected begin and size arguments to be 1-D tensors of size {len(dims)}, "
-                      f"but got sizes {len(begin)} and {len(size)}")
+                      f"but got shapes [{len(begin)}] and [{len(size)}] instead.")
     index = []
     for i, (dim, first, count) in enumerate(zip(dims, begin, size)):
         end = dim if count == -1 else first + count

@@ -9,6 +9,8 @@ import ctypes
 from ctypes import POINTER, byref, c_double, c_float, c_int, c_longlong, c_size_t, c_void_p
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hpcflow import config, dtypes
 from hpcflow.base.once import once
 
@@ -50,8 +52,12 @@ _BY_NAME = {
     "complex64": _precision(4, _FLOAT32, _TF32, c_float, 2),
     "complex128": _precision(5, _FLOAT64, _FLOAT64, c_double, 2),
 }
-#: The types that cuBLAS multiplies.
-PRECISIONS = {getattr(dtypes, name).np: precision for name, precision in _BY_NAME.items()}
+
+
+@once
+def precisions() -> dict[np.dtype, Precision]:
+    """The types that cuBLAS multiplies."""
+    return {getattr(dtypes, name).np: precision for name, precision in _BY_NAME.items()}
 
 
 class CublasError(RuntimeError):
@@ -83,6 +89,7 @@ class Library:
 
     def __init__(self, handle: Any, cuda: Any) -> None:
         self._cuda = cuda  # cupy.cuda
+        self._precisions = precisions()
         self._functions = {}
         for name, types in SIGNATURES.items():
             function = getattr(handle, f"cublas{name}")
@@ -100,7 +107,7 @@ class Library:
         The rows of `c` lie together. cuBLAS has its matrices in columns: it computes the
         transposed product of the factors in the other order.
         """
-        kind = PRECISIONS[c.dtype]
+        kind = self._precisions[c.dtype]
         code, compute = kind.code, kind.fast if config.flags.tf32 else kind.compute
         if count == 1:
             status = self._gemm(

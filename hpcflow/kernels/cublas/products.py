@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hpcflow.kernels.cublas import library
-from hpcflow.kernels.cublas.library import PRECISIONS, Matrices
+from hpcflow.kernels.cublas.library import Matrices
 
 
 class Product(Protocol):
@@ -49,12 +49,12 @@ def plain(matmul: Callable[..., Any]) -> Product:
 
 def by_library(xp: Any, lib: Any) -> Product:
     """The product by cuBLAS; of integers by the array module."""
-    simple, empty = plain(xp.matmul), xp.empty
+    simple, empty, known = plain(xp.matmul), xp.empty, library.precisions()
 
     def product(a: Any, b: Any, *, flip_a: bool = False, flip_b: bool = False,
                 out: Any = None) -> Any:
         shape, other, dtype = a.shape, b.shape, a.dtype
-        if dtype != b.dtype or dtype not in PRECISIONS or len(shape) < 2 or len(other) < 2:
+        if dtype != b.dtype or dtype not in known or len(shape) < 2 or len(other) < 2:
             return simple(a, b, flip_a=flip_a, flip_b=flip_b, out=out)
         k, m = shape[-2:] if flip_a else shape[:-3:-1]
         n, inner = other[-2:] if flip_b else other[:-3:-1]

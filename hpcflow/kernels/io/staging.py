@@ -9,7 +9,8 @@ import numpy as np
 
 from hpcflow.kernels.io.queues import waiting
 from hpcflow.kernels.registry import ASYNC, KernelNode, invalid, kernel
-from hpcflow.resources.queues import Attempt, Queue
+from hpcflow.resources.attempts import Attempt
+from hpcflow.resources.queues import Queue
 
 
 class _StagingArea(Queue):

@@ -198,7 +198,7 @@ def _broadcast_to(node: KernelNode) -> Any:
     def run(x: Any, shape: Any, out: Any = None) -> Any:
         if out is None:
             wanted = tuple(shape.tolist()) if dims is None else dims
-            check_count(wanted)
+            check_count(wanted, dtype.itemsize * (xp is np))
             out = xp.empty(wanted, dtype)
         if np.ndim(x) > out.ndim:
             raise invalid(f"a value of shape {shown(x)} cannot be broadcast to shape "

@@ -11,7 +11,7 @@ import numpy as np
 from hpcflow.host import memory
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.host.tuning import loops as loops_tuning
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.widening import NATIVE
 
 _UFUNCS = {"Cumsum": np.add, "Cumprod": np.multiply, "CumulativeLogsumexp": np.logaddexp}
@@ -30,9 +30,12 @@ def _cumulative(node: KernelNode) -> Any:
     exclusive, reverse = node.attr("exclusive"), node.attr("reverse")
 
     def run(x: Any, axis: Any) -> Any:
+        if np.ndim(axis):
+            raise invalid(f"ScanOp: axis must be a scalar, not {shown(axis)}")
         along = int(axis)
         if not -x.ndim <= along < x.ndim:
-            raise invalid(f"Expected scan axis in the range [{-x.ndim}, {x.ndim}), but got {along}")
+            raise invalid(f"ScanOp: Expected scan axis in the range [{-x.ndim}, {x.ndim}), but got "
+                          f"{along}")
         source = xp.flip(x, along) if reverse else x
         if exclusive:
             out = xp.full(x.shape, start, x.dtype)

@@ -262,10 +262,13 @@ def _any(node: KernelNode) -> Any:
 
 def _index_of(node: KernelNode, method: str) -> Callable:
     xp, axis, dtype = node.xp, node.constant(1), node.np_dtype()
-    known = None if axis is None else int(axis.reshape(-1)[0])
+    known = None if axis is None or axis.ndim else int(axis)
     worst = -np.inf if method == "argmax" else np.inf  # what a NaN counts as
 
     def run(x: Any, dimension: Any) -> Any:
+        if np.ndim(dimension):
+            raise invalid("dim must be a scalar, but received tensor of shape: "
+                          f"{shown(dimension)}")
         where = int(dimension) if known is None else known
         if not -x.ndim <= where < x.ndim:
             raise invalid(f"Expected dimension in the range [{-x.ndim}, {x.ndim}), but got {where}")

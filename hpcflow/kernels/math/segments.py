@@ -24,7 +24,9 @@ _NATIVE = {"T": NATIVE}
 
 
 def _check_sorted(ids: Any, rows: int) -> None:
-    if ids.ndim != 1 or ids.shape[0] != rows:
+    if ids.ndim != 1:
+        raise invalid(f"segment_ids should be a vector. Got shape {shown(ids)}")
+    if ids.shape[0] != rows:
         raise invalid("segment_ids should be the same size as dimension 0 of input: "
                       f"{shown(ids)} for {rows} rows")
     if ids.shape[0] and int(ids[0]) < 0:
@@ -129,23 +131,25 @@ def _unsorted(node: KernelNode, name: str, initial: Any) -> Callable:
     xp = node.xp
 
     def run(data: Any, ids: Any, num_segments: Any) -> Any:
+        if np.ndim(num_segments):
+            raise invalid(f"num_segments should be a scalar, not shape {shown(num_segments)}")
         count = int(num_segments)
         if count < 0:
-            raise invalid(f"num_segments must be non-negative, got {count}")
+            raise invalid(f"Input num_segments == {count} must not be negative.")
         if data.shape[: ids.ndim] != ids.shape:
-            raise invalid(f"data's shape {shown(data)} must start with that of segment_ids, "
+            raise invalid(f"data.shape = {shown(data)} does not start with segment_ids.shape = "
                           f"{shown(ids)}")
         shape = (count, *data.shape[ids.ndim :])
         width = math.prod(shape[1:])
         out = xp.empty((count, width), data.dtype)
         out.fill(initial)
+        _check_below(xp, ids, count)
         rows, ids = data.reshape(ids.size, width), ids.reshape(-1)
         if xp is not np:
             return _reduced_on_device(xp, name, out, ids, rows, initial).reshape(shape)
         if ids.size and int(ids.min()) < 0:
             kept = ids >= 0
             rows, ids = rows[kept], ids[kept]
-        check_rows(xp, ids, count)
         if ids.size and width:
             add_rows(xp, name, out, ids, rows)
         return out.reshape(shape)
@@ -153,9 +157,16 @@ def _unsorted(node: KernelNode, name: str, initial: Any) -> Callable:
     return run
 
 
+def _check_below(xp: Any, ids: Any, count: int) -> None:
+    """Refuse ids that are too large; negative ones count as none."""
+    if count:
+        check_rows(xp, xp.maximum(ids, 0), count, "= {} is out of range [0, {})", "segment_ids")
+    elif ids.size and bool((ids >= 0).any()):
+        raise invalid(f"segment_ids: {int(ids.max())} is out of range [0, 0)")
+
+
 def _reduced_on_device(xp: Any, name: str, out: Any, ids: Any, rows: Any, initial: Any) -> Any:
     """Combine the rows of non-negative ids into `out`; a spare row takes those of negative ids."""
-    check_rows(xp, xp.maximum(ids, 0), len(out))
     more = xp.full((1, out.shape[1]), initial, out.dtype)
     target = xp.concatenate([out, more])
     add_rows(xp, name, target, xp.where(ids < 0, len(out), ids), rows)

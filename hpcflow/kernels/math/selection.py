@@ -37,7 +37,10 @@ def _select(node: KernelNode) -> Any:
             return choose(condition, t, e)
         if not condition.ndim:
             return (t if condition else e).copy()
-        if condition.ndim != 1 or condition.shape[0] != t.shape[0]:
+        if condition.ndim == 1 and t.ndim and condition.shape[0] != t.shape[0]:
+            raise invalid(f"Number of batches of 'then' must match size of 'cond', but saw: "
+                          f"{t.shape[0]} vs. {condition.shape[0]}")
+        if condition.ndim != 1 or not t.ndim:
             raise invalid(f"the condition's shape {shown(condition)} is neither that of the "
                           f"values, {shown(t)}, nor a vector for their rows")
         return where(condition.reshape((-1,) + (1,) * (t.ndim - 1)), t, e)

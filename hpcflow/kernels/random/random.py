@@ -42,6 +42,9 @@ def _generator(node: KernelNode) -> np.random.Generator:
 
 
 def _to_dims(shape: Any) -> tuple[int, ...]:
+    if np.ndim(shape) != 1:
+        raise invalid("shape must be a vector of {int32,int64}, got shape "
+                      f"{list(np.shape(shape))}")
     dims = tuple(int(d) for d in shape)
     if any(d < 0 for d in dims):
         raise invalid(f"shape must not have negative dimensions: {shown(dims)}")
@@ -225,7 +228,7 @@ def _multinomial(node: KernelNode) -> Callable:
     def draw(logits: Any, num_samples: Any) -> np.ndarray:
         count = int(num_samples)
         if logits.ndim != 2:
-            raise invalid(f"logits must have shape [batch, classes], got {shown(logits)}")
+            raise invalid(f"logits should be a matrix, got shape {shown(logits)}")
         if count < 0:
             raise invalid(f"num_samples must not be negative, got {count}")
         if not logits.shape[1] and logits.shape[0] and count:

@@ -22,6 +22,7 @@ from hpcflow.compiler.emit.items import Edge, Item, Part
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.errors import InvalidArgumentError, OpError, ResourceExhaustedError, op_error
 from hpcflow.host.tuning import runtime as tuning
+from hpcflow.runtime.cluster.gpu_edges import GpuEdges
 from hpcflow.runtime.executor.executor import Step
 from hpcflow.runtime.executor.iterations import DEAD
 from hpcflow.runtime.executor.offload import Pace
@@ -120,13 +121,18 @@ class Lane:
         self._wide: dict[int, np.ndarray] = {}  # what compressed values are put into
         # Now: a step that has begun could not say that there is no memory for them. What is
         # received late is to take memory late.
-        late = executable.late_edges
-        self._inbox = make_inbox(transport, executable.recvs, self._recv_ranks, late)
-        self._recv_buffers: list[Any] = [
-            None if e.index in late else self._buffer_for(e) for e in executable.recvs]
-        self._late: set[int] = set()  # the late edges whose receives are posted
         self._send_devices = [_own_memory(devices, e.node.device) for e in executable.sends]
         self._recv_devices = [_own_memory(devices, e.node.device) for e in executable.recvs]
+        self._gpu = GpuEdges(self, self._send_devices, self._recv_devices)
+        large = frozenset(e.index for e in executable.recvs if self._gpu.takes(e))
+        late = executable.late_edges
+        self._inbox = make_inbox(transport, executable.recvs, self._recv_ranks, late, large)
+        if self._inbox is not None:
+            self._gpu.share_received([e for e in executable.recvs if self._inbox.address(e.index)],
+                                     self._inbox.memory)
+        self._recv_buffers: list[Any] = [
+            None if self._is_late(e.index) else self._buffer_for(e) for e in executable.recvs]
+        self._late: set[int] = set()  # the late edges whose receives are posted
         self._sent = [False] * len(executable.sends)
         # The memory of receivers that values are written into, and what then tells them.
         self._shared: list[Any] = [None] * len(executable.sends)
@@ -138,6 +144,11 @@ class Lane:
         self._over: Step | None = None  # the last one, if what it has done may be undone yet
         self.stop: tuple[int, bytes] | None = None  # a step that has to stop, and why
         self.stopped_at: str | None = None  # what the step waited for when it was told to stop
+
+    def _is_late(self, index: int) -> bool:
+        """True if the memory for edge `index` is taken when its value is needed."""
+        return index in self.executable.late_edges and not (
+            self._inbox is not None and self._inbox.address(index))
 
     def open_recvs(self) -> dict[str, Any]:
         """Edge name -> what its sender has to know: its tag, and the address of memory that it may
@@ -158,6 +169,7 @@ class Lane:
             self._send_tags[i], *address = tags[edge.key.decode()]
             if address:
                 self._open_shared(i, edge, outbox.find(address, edge))
+                self._gpu.share_sent(i, outbox.room(address), self._shared[i])
         if self.tagged is not None:
             self.tagged.open_sends(tags)
 
@@ -173,6 +185,7 @@ class Lane:
 
     def close(self) -> None:
         """Give tags and requests back; what is still under way stays with the transport."""
+        self._gpu.close()
         if self._inbox is not None:
             self._inbox.close()
             self._inbox = None
@@ -267,7 +280,7 @@ class Lane:
         """The step failed: what it has not sent is sent as dead, so that nobody waits for it."""
         for index, sent in enumerate(self._sent):
             if not sent:
-                self._send_dead(step, index)
+                self.send_nothing(step, index)
         if self.on_failure is not None:
             self.on_failure(step)
 
@@ -280,7 +293,7 @@ class Lane:
 
     def receive(self, step: Step, index: int, item: Item) -> None:
         """Open edge `index` for this step: its value goes to `item`."""
-        if index in self.executable.late_edges:
+        if self._is_late(index):
             self._receive_late(index, item)
             return
         slot = self._recv_slots[index]
@@ -360,6 +373,9 @@ class Lane:
         if shared is not None:
             return shared
         try:
+            pinned = self._gpu.buffer(edge)
+            if pinned is not None:
+                return pinned
             if edge.compressed:  # the lower halves of the value stay zero
                 self._wide[edge.index] = np.zeros(edge.dims, np.float32)
             return np.empty(edge.dims, np.uint16 if edge.compressed else edge.dtype.np)
@@ -369,7 +385,7 @@ class Lane:
     def _deliver(self, index: int, item: Item, value: Any) -> None:
         device = self._recv_devices[index]
         if device is not None and value is not DEAD:
-            value = device.to_device(value)
+            value = self._gpu.deliver(self.step, index, value)
         self.step.received(item, value)
 
     def _static_arrived(self, index: int, item: Item, nbytes: int) -> None:
@@ -432,7 +448,16 @@ class Lane:
             return
         device = self._send_devices[index]
         if device is not None:
+            if device.fetches_later and device.is_device_value(value) and (
+                    not edge.nbytes or value.shape == edge.dims):
+                self._gpu.send(step, index, edge, value)
+                self._sent[index] = True
+                return
             value = device.to_host(value)
+        self.send_host(step, index, edge, value)
+
+    def send_host(self, step: Step, index: int, edge: Edge, value: Any) -> None:
+        """Send a value that is in memory of the host."""
         if edge.nbytes:
             self._send_static(step, index, edge, value)
         else:
@@ -446,7 +471,7 @@ class Lane:
         self._sent[index] = True
         edge = self.executable.sends[index]
         if self._shared[index] is not None:
-            self._send_sign(step, index, edge)
+            self.send_sign(step, index, edge)
             return
         if edge.nbytes > tuning.LANE_COPY_BYTES:
             self._post(step, index, outgoing.message)
@@ -480,7 +505,7 @@ class Lane:
         shared = self._shared[index]
         if shared is not None:
             shared[...] = value
-            self._send_sign(step, index, edge)
+            self.send_sign(step, index, edge)
             return
         if edge.nbytes > tuning.LANE_COPY_BYTES:
             self._post(step, index, np.ascontiguousarray(value))
@@ -494,7 +519,7 @@ class Lane:
             return
         self._send_logs[index]((clock(), self._send_names[index], edge.nbytes))
 
-    def _send_sign(self, step: Step, index: int, edge: Edge) -> None:
+    def send_sign(self, step: Step, index: int, edge: Edge) -> None:
         """Tell the receiver that the value is in its memory."""
         sign: Sign = self._signs[index]  # type: ignore[assignment]
         if sign.send():
@@ -533,9 +558,10 @@ class Lane:
         """Send a dead value over the edge of a Send node that has not sent yet."""
         index = self._by_node.get(node)
         if index is not None and not self._sent[index]:
-            self._send_dead(step, index)
+            self.send_nothing(step, index)
 
-    def _send_dead(self, step: Step, index: int) -> None:
+    def send_nothing(self, step: Step, index: int) -> None:
+        """Send a dead value over edge `index`."""
         self._sent[index] = True
         outgoing = self._outgoing[index]
         if outgoing is not None:

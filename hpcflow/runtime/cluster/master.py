@@ -103,7 +103,7 @@ class ClusterEngine:
         executable = Executable(parts.pop(mine, []), mine, self.task.by_name, context,
                                 compiled_form() and not traced, len(names))
         if traced:
-            instrument(executable)
+            instrument(executable, self.task.by_name)
         step: Any
         if not parts:
             step = LocalStep(executable, names, len(feeds), self.options.timeout, self.running)

@@ -41,7 +41,7 @@ class Plan:
         task = self.endpoint.task
         executable = Executable(self.nodes, task.name, task.by_name, self.context,
                                 self._compiled)
-        return instrument(executable) if self.traced else executable
+        return instrument(executable, task.by_name) if self.traced else executable
 
     def refresh(self) -> None:
         """Build again: the resources that the kernels hold were cleared."""

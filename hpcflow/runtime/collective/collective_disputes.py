@@ -67,6 +67,7 @@ class Disputes:
                 not run.is_complete()) else None
             self._errors[number] = error
             group.withdraw_proposals(number)
+            group.skips.judged()
         if run is not None:
             run.fail(error, tell=False, drains=agreed)
         for k in range(len(group.ranks)):

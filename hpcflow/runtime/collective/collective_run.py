@@ -209,7 +209,9 @@ class Run:
     def missing(self) -> list[int]:
         """The members that this run waits for."""
         waiting = self.waiting()
-        disputing = self.group.disputes.missing(self.number) if waiting else []
+        group = self.group
+        disputing = (group.disputes.missing(self.number) or group.skips.missing(self.number)
+                     if waiting else [])
         if disputing:
             return disputing
         if self.agreement.routes is None:

@@ -39,6 +39,7 @@ from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.collective.collective_disputes import Disputes
 from hpcflow.runtime.collective.collective_parts import Layout
 from hpcflow.runtime.collective.collective_run import OperationRun, Run, Schedule
+from hpcflow.runtime.collective.collective_skips import Skips
 from hpcflow.runtime.wire import wire
 from hpcflow.runtime.wire.lost_ranks import with_waits
 
@@ -168,6 +169,7 @@ class Group:
         self._started = 0
         self._broken: BaseException | None = None
         self.disputes = Disputes(self)
+        self.skips = Skips(self)
 
     # ------------------------------------------------------------ steps
 
@@ -200,10 +202,11 @@ class Group:
         with self.lock:
             if self._active is run:
                 self._active = None
+            self.skips.step_over(run)
 
     def enqueue(self, run: OperationRun) -> None:
         """Start an operation, or let it wait until its tags are free. For use under the lock."""
-        if self.disputes.holds(run):
+        if self.disputes.holds(run) or self.skips.holds(run):
             return
         agreement = run.run.agreement
         index = run.operation.index
@@ -459,6 +462,10 @@ class Group:
             self.disputes.on_dispute(body["number"], from_wire(blob))
         elif what == "judged":
             self.disputes.on_judged(body["number"], from_wire(blob))
+        elif what == "skipped":
+            self.skips.on_skipped(member, body)
+        elif what == "skipped too":
+            self.skips.on_skipped_too(member, body)
         elif what == "sent":
             self.disputes.on_sent(member, body["number"], body["hash"])
         elif what == "failed":

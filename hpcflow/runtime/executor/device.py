@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ from hpcflow.kernels import late_errors
 from hpcflow.loops.cuda import CudaPrograms, Programs
 from hpcflow.resources.manager import ResourceManager
 from hpcflow.runtime.executor import gpus
-from hpcflow.runtime.executor.gpu import memory
+from hpcflow.runtime.executor.gpu import memory, pinned
+from hpcflow.runtime.executor.gpu.completions import completions
 from hpcflow.runtime.executor.gpu.graphs import RecordedRegion
-from hpcflow.runtime.executor.gpu.transfers import Transfers, transfers_of
+from hpcflow.runtime.executor.gpu.times import GpuClock
+from hpcflow.runtime.executor.gpu.transfers import Download, Transfers, transfers_of
 
 
 class Device:
@@ -29,6 +31,7 @@ class Device:
 
     type = "CPU"
     has_own_memory = False
+    description = ""  # of the hardware, for people
     fetches_later = False  # ``fetch`` gives something that has the value when the step ends
     priority = 0  # among devices that fit, the highest is preferred
 
@@ -81,6 +84,17 @@ class Device:
         ``Download``, or the value."""
         raise NotImplementedError
 
+    def clock(self) -> Any:
+        """The record of a traced step on this device; None where its ops are over when they return.
+        """
+        return None
+
+    def when_on_host(self, values: Sequence[Any],
+                     ready: Callable[[list | BaseException], None]) -> None:
+        """Call ``ready`` with `values` as values of the host, or with the error of bringing them
+        there: now, or in the thread that polls."""
+        ready([self.to_host(v) for v in values])
+
     def region(self, function: Callable[..., Any], parts: Parts) -> Callable[..., Any]:
         """Return `function`, which is a whole region on this device, as the device runs it."""
         return self.entered(function)
@@ -130,6 +144,8 @@ class CupyDevice(Device):
         self._uploaded, self._fetched = entered(self.transfers.upload), entered(self._begin)
         self._brought = entered(self._bring)
         self._drawn = entered(self.transfers.upload_drawn)
+        self.upload_pinned = entered(self.transfers.upload_pinned)
+        self.download_into = entered(self.transfers.download_into)
         if options is not None:
             entered(memory.limit)(self.xp, options)
 
@@ -176,6 +192,41 @@ class CupyDevice(Device):
 
     def _begin(self, value: Any) -> Any:
         return self.transfers.download(value)
+
+    def pinned(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray | None:
+        """An array in pinned memory of the host; None if there is none left."""
+        return self.entered(pinned.array)(self.xp, shape, dtype)
+
+    def register(self, array: np.ndarray) -> Callable[[], None] | None:
+        """Pin the memory of `array`; a function that takes that back, None if it does not go."""
+        release = self.entered(pinned.register)(self.xp, array)
+        return None if release is None else self.entered(release)
+
+    def clock(self) -> GpuClock | None:
+        """A record by events; None if these cannot be had."""
+        try:
+            return self.entered(GpuClock)(self)
+        except Exception:  # noqa: BLE001  (a trace without them is better than no step)
+            return None
+
+    def when_on_host(self, values: Sequence[Any],
+                     ready: Callable[[list | BaseException], None]) -> None:
+        """As every device; the host waits for nothing."""
+        coming = [self.fetch(v) for v in values]
+        downloads = [c for c in coming if type(c) is Download]
+
+        def go_on() -> None:
+            try:
+                found: list | BaseException = [
+                    c.result() if type(c) is Download else c for c in coming]
+            except Exception as e:  # noqa: BLE001  (every part of CUDA has errors of its own)
+                found = e
+            ready(found)
+
+        if downloads:
+            completions().when(lambda: all(d.over for d in downloads), go_on)
+        else:
+            go_on()
 
     def special(self, name: str) -> Callable[..., Any]:
         """CuPy's special function."""
@@ -227,8 +278,13 @@ class CupyDevice(Device):
         self.streams.device.synchronize()
 
     def memory_limit(self) -> int:
-        """Bytes of memory of the GPU."""
-        return int(self.streams.device.mem_info[1])
+        """Bytes of memory of the GPU that this process may take."""
+        return self.entered(memory.may_take)(self.xp, self.streams.device)
+
+    @functools.cached_property
+    def description(self) -> str:  # type: ignore[override]
+        """The number, the name, the bus and the compute capability of the GPU."""
+        return memory.description(self.xp, self.streams.number)
 
 
 def _is_host_only(value: Any) -> bool:

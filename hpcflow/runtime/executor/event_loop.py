@@ -53,6 +53,10 @@ class EventLoop:
                                             name="hpcflow-progress")
             self._thread.start()
 
+    def poll_also(self, source: Any) -> None:
+        """Poll `source`, which has ``poll`` and ``pending`` as transports do, beside these."""
+        self._endpoints = (*self._endpoints, source)
+
     def remove(self, transport: LoopbackTransport) -> None:
         """Stop polling `transport`."""
         self._endpoints = tuple(t for t in self._endpoints if t is not transport)
@@ -277,7 +281,8 @@ def _timed_out(what: str) -> DeadlineExceededError:
 def event_loop() -> EventLoop:
     """The event loop of this process."""
     global _loop
-    with _loop_lock:
-        if _loop is None:
-            _loop = EventLoop()
-        return _loop
+    if _loop is None:
+        with _loop_lock:
+            if _loop is None:
+                _loop = EventLoop()
+    return _loop

@@ -33,6 +33,7 @@ from hpcflow.host.fp_mode import mode, restore, silence
 from hpcflow.host.tuning import runtime as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.resources.effects import Effect
+from hpcflow.runtime.executor.completion import Completion
 from hpcflow.runtime.executor.deadline import check_deadline
 from hpcflow.runtime.executor.distributed_loops import SpreadLoops
 from hpcflow.runtime.executor.gpu.transfers import brought
@@ -588,26 +589,23 @@ class Step(Propagation):
     def _call_async(self, item: Item, iteration: Iteration) -> None:
         values = iteration.slots[item.slot : item.slot + item.count]
         iteration.slots[item.slot : item.slot + item.count] = [None] * item.count
-        shapes = [summary(v) for v in values]
         self._outstanding += 1
-        self.waiting[iteration.serial, item.index] = (item, iteration)
-        pending = [True]
-
-        def done(outcome: Any) -> None:
-            try:
-                pending.pop()
-            except IndexError:  # only the first call counts
-                return
-            self.post(lambda: self._async_done(item, iteration, outcome, shapes))
-
+        completion = Completion(self, item, iteration)
         try:
-            effect = item.function(self, done, *values)
-            if type(effect) is Effect:
+            effect = item.function(self, completion, *values)
+            if isinstance(effect, Effect):
                 self.effects[iteration.serial, item.index] = (item, effect)
         except BaseException as e:  # noqa: BLE001  (the same as done(error))
-            done(e)
+            completion(e)
+        if not completion.came:
+            self.waiting[iteration.serial, item.index] = (item, iteration)
+            completion.shapes = [summary(v) for v in values]  # from now on it is posted
+        if completion.came and (outcome := completion.take()) is not None:
+            self.completed(item, iteration, outcome[0], [summary(v) for v in values] if isinstance(
+                outcome[0], BaseException) else [])
 
-    def _async_done(self, item: Item, iteration: Iteration, outcome: Any, shapes: list) -> None:
+    def completed(self, item: Item, iteration: Iteration, outcome: Any, shapes: list) -> None:
+        """Take in the outcome of an asynchronous kernel with inputs of these `shapes`."""
         self._outstanding -= 1
         self.waiting.pop((iteration.serial, item.index), None)
         if self.error is not None:

@@ -391,7 +391,7 @@ class LocalEngine:
                                 self._context.for_step({}, "", None, library_of(elements, feeds)),
                                 compiled_form() and not traced, len(elements))
         if traced:
-            instrument(executable)
+            instrument(executable, self.task.by_name)
         step = LocalStep(executable, [e.name for e in elements], len(feeds), self.options.timeout,
                          self.running)
         step.partition_graphs = graphs

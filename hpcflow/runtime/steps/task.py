@@ -45,7 +45,8 @@ class Task:
 
     def device_infos(self) -> list[DeviceInfo]:
         """The devices as the placer sees them."""
-        return [DeviceInfo(d.name, d.type, d.priority, d.memory_limit()) for d in self.devices]
+        return [DeviceInfo(d.name, d.type, d.priority, d.memory_limit(), d.description)
+                for d in self.devices]
 
 
 class KernelContext:

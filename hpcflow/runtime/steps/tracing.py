@@ -6,18 +6,23 @@ form that untraced steps use carries no trace of this.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.emit.items import CALL, CALL_ASYNC, Item
 from hpcflow.compiler.ir.step_graph import Node
+from hpcflow.device_spec import STREAM_ROW
 from hpcflow.dtypes import as_dtype
 from hpcflow.graph.attr_values import to_proto
 from hpcflow.runtime.executor.deadline import check_end, deadline_after
+from hpcflow.runtime.executor.device import Device
 from hpcflow.runtime.executor.executor import Step, check_results
+from hpcflow.runtime.executor.gpu.times import GpuClock, GpuTime
 from hpcflow.runtime.executor.iterations import DEAD
 
 if TYPE_CHECKING:
@@ -29,12 +34,28 @@ if TYPE_CHECKING:
 class Trace:
     """The record of one step of one task."""
 
-    __slots__ = ("events", "begin")
+    __slots__ = ("events", "begin", "_clocks")
 
-    def __init__(self) -> None:
+    def __init__(self, gpus: Iterable[Device] = ()) -> None:
+        self._clocks: dict[str, GpuClock | None] = {d.name: d.clock() for d in gpus}
         self.begin = time.time_ns()
         # (node, ns of the start, ns of the end, thread, outputs as (port, dtype, shape, bytes))
         self.events: list[tuple[Node, int, int, int, list]] = []
+
+    def on_device(self, device: Device, node: Node, function: Callable[[], Any]) -> Any:
+        """``function()``, which may launch work of `node` on `device`."""
+        clock = self._clocks.get(device.name)
+        return function() if clock is None else device.entered(clock.timed)(node, function)
+
+    def gpu_times(self) -> list[GpuTime]:
+        """The times of what was launched on GPUs; to be read once."""
+        clocks, self._clocks = self._clocks, {}
+        found: list[GpuTime] = []
+        for clock in clocks.values():
+            if clock is not None:
+                with contextlib.suppress(Exception):  # the step tells what has failed on a device
+                    found += clock.read()
+        return found
 
     def ran(self, item: Item, start: int, outputs: tuple) -> None:
         """`item` ran from `start` till now."""
@@ -61,17 +82,34 @@ def _fact(value: Any) -> tuple | None:
         return None
 
 
-def instrument(executable: Executable) -> Executable:
-    """Let the steps of `executable` keep a record in ``step.trace``."""
-    executable.tracer = Trace
+def instrument(executable: Executable, devices: dict[str, Device]) -> Executable:
+    """Let the steps of `executable`, on `devices` by name, keep a record in ``step.trace``."""
+    nodes = [item.nodes[0] for item in executable.items if item.nodes]
+    gpus = [d for name in dict.fromkeys(n.device for n in nodes)
+            if (d := devices.get(name)) is not None and d.fetches_later]
+    executable.tracer = partial(Trace, gpus)
     executable.direct = None
     executable.drop_pieces()
     for item in executable.items:
         if item.kind == CALL:
-            item.function = _timed(item, item.function)
+            item.function = _timed(item, _on_device(item, item.function, devices))
         elif item.kind == CALL_ASYNC:
             item.function = _timed_async(item, item.function)
     return executable
+
+
+def _on_device(item: Item, function: Callable[..., Any],
+               devices: dict[str, Device]) -> Callable[..., Any]:
+    """`function` with events around what it launches, if its node is on a GPU."""
+    node = item.nodes[0]
+    device = devices.get(node.device)
+    if device is None or not device.fetches_later:
+        return function
+
+    def call(step: Any, *values: Any) -> Any:
+        return step.trace.on_device(device, node, lambda: function(step, *values))
+
+    return call
 
 
 def _timed(item: Item, function: Callable[..., Any]) -> Any:
@@ -171,7 +209,25 @@ def step_stats(step: Step) -> Any:
             total += nbytes
         if total:
             out.memory.add(allocator_name="host", total_bytes=total, peak_bytes=total)
+    _add_streams(stats, trace.gpu_times())
     return stats
+
+
+def _add_streams(stats: Any, times: list[GpuTime]) -> None:
+    """Add a row for each stream of each GPU."""
+    rows: dict[str, Any] = {}
+    for work, device, stream, start, end in sorted(times, key=lambda t: t.start):
+        name = f"{device}{STREAM_ROW}{stream}"
+        row = rows.get(name)
+        if row is None:
+            row = rows[name] = stats.dev_stats.add(device=name)
+        text = work if isinstance(work, str) else work.name
+        row.node_stats.add(
+            node_name=text, timeline_label=text if text is work else _label(work),
+            all_start_micros=start // 1000, scheduled_micros=start // 1000,
+            all_start_nanos=start, op_end_rel_nanos=end - start, all_end_rel_nanos=end - start,
+            op_end_rel_micros=max(1, (end - start) // 1000),
+            all_end_rel_micros=max(1, (end - start) // 1000))
 
 
 def _label(node: Node) -> str:

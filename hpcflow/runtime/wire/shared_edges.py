@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcflow import config
 from hpcflow.comm.shared_memory import Room, aligned, enter_room, make_room
 from hpcflow.compiler.emit.items import Edge
 from hpcflow.host.tuning import runtime as tuning
@@ -39,6 +40,11 @@ class SharedInbox:
         """The memory of an edge's values; None if it has none here."""
         offset = self._offsets.get(edge.index)
         return None if offset is None else _value(self._room.memory, offset, edge)
+
+    @property
+    def memory(self) -> np.ndarray:
+        """All of it, as bytes."""
+        return self._room.memory
 
     def address(self, index: int) -> list[Any]:
         """Where a sender finds the memory of an edge; empty if it has none."""
@@ -64,15 +70,17 @@ class SharedInbox:
 
 
 def make_inbox(transport: LoopbackTransport, edges: Sequence[Edge], ranks: Sequence[int],
-               late: frozenset[int]) -> SharedInbox | None:
+               late: frozenset[int], large: frozenset[int] = frozenset()) -> SharedInbox | None:
     """Memory for those of `edges`, which come from `ranks`, whose senders can write it; not for the
-    `late` ones, which are to take memory late. None if there are none, or no memory is left."""
+    `late` ones, which are to take memory late. Those that are `large` may be so, and late, as far
+    as half of the memory goes. None if there are none, or no memory is left."""
     offsets: dict[int, int] = {}
     end = 0
     for edge, rank in zip(edges, ranks, strict=True):
-        if (tuning.SHARED_EDGE_LEAST_BYTES < edge.nbytes <= tuning.SHARED_EDGE_MOST_BYTES
-                and not edge.compressed
-                and edge.index not in late and transport.is_near(rank)):
+        fits = end + edge.nbytes <= config.flags.shared_bytes // 2 if edge.index in large else (
+            edge.nbytes <= tuning.SHARED_EDGE_MOST_BYTES and edge.index not in late)
+        if (edge.nbytes > tuning.SHARED_EDGE_LEAST_BYTES and fits and not edge.compressed
+                and transport.is_near(rank)):
             offsets[edge.index] = end
             end += aligned(edge.nbytes)
     room = make_room(end) if end else None
@@ -87,6 +95,10 @@ class SharedOutbox:
 
     def __init__(self) -> None:
         self._rooms: dict[str, np.ndarray | None] = {}
+
+    def room(self, address: list[Any]) -> np.ndarray | None:
+        """The whole room of an address that was found."""
+        return self._rooms.get(repr(address[:-1]))
 
     def find(self, address: list[Any], edge: Edge) -> np.ndarray | None:
         """The memory of an edge at an address of :class:`SharedInbox`; None if it is not to be

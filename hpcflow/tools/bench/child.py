@@ -4,7 +4,8 @@ As a child (``python child.py PROGRAM MODULE``) it reads one JSON object per lin
 input and answers each by one line on the standard output it was started with::
 
     {"open": CASE, "options": {...}}     ->  {}
-    {"samples": N, "batch": K}           ->  {"seconds": [N numbers, each per step]}
+    {"samples": N, "batch": K}           ->  {"seconds": [N numbers, each per step], "busy": seconds
+                                              of all processors for all of them}
     {"first": CASE, "options": {...}, "seconds": S}
                                          ->  {"steps": done in the first S seconds, the building
                                               of the case included, "first": seconds to the first}
@@ -31,7 +32,8 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 # Where a framework keeps its 1.x-compatible interface.
-MODULES = {"tensorflow": "tensorflow.compat.v1", "hpcflow": "hpcflow", "torch": "torch"}
+MODULES = {"tensorflow": "tensorflow.compat.v1", "hpcflow": "hpcflow", "torch": "torch",
+           "numpy": "numpy"}
 
 Step = Callable[[], object]
 
@@ -119,7 +121,9 @@ class Server:
             self._run(command["warm"])
         elif "samples" in command:
             assert self.step is not None, "no case is open"
-            return {"seconds": measure(self.step, command["samples"], command["batch"])}
+            begin = time.process_time()
+            seconds = measure(self.step, command["samples"], command["batch"])
+            return {"seconds": seconds, "busy": time.process_time() - begin}
         elif "peak" in command:
             return {"bytes": getattr(self.program, "peak_bytes", peak_bytes)()}
         elif "close" in command:

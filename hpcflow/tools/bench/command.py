@@ -22,6 +22,8 @@ from hpcflow.tools.table import Row
 NOTES = {
     "hpcflow/it": "hpcflow/it: hpcflow's time over this program's, the median over rounds in which "
     "they alternate.",
+    "busy us": "busy us: the least time of processors that a step takes in all threads, waiting in "
+    "a loop included; busy/it: hpcflow's over this program's.",
     "worker_MB": "worker_MB: the most memory that the session and its steps hold in the worker: "
     "what it receives (once for each compiled step), and the updates that it sends.",
     "hpcflow/graphs": "hpcflow/torch, hpcflow/graphs: hpcflow's time over that of PyTorch, eager "
@@ -71,8 +73,8 @@ def parser() -> CommandParser:
     )
     made.add_argument(
         "--case", default="", metavar="TEXT",
-        help="only cases of kernels, arrays, convnets, gpu and control_flow with this in their "
-        "titles ('VGG', 'training')",
+        help="only cases of kernels, arrays, convnets, control_flow, forward, input and gpu with "
+        "this in their titles ('VGG', 'training')",
     )
     made.add_argument("--lines", type=Path, metavar="FILE",
                       help="gpu: add each row to this file when measured, as a line of JSON")

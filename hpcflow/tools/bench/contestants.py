@@ -55,10 +55,14 @@ class Peer:
     """A program in another Python, driven over pipes; a context manager.
 
     Raises CommandError, with the end of what the peer wrote, when it fails or falls silent.
+
+    Attributes:
+        busy: seconds of processors per step, of all its threads, of every block.
     """
 
     def __init__(self, name: str, python: str, program: str) -> None:
         self.name = name
+        self.busy: list[float] = []
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by close()
         command = [python, child.__file__, str(PROGRAMS / f"{program}.py"), name]
         # Children of a rank must not take themselves for ranks.
@@ -92,7 +96,9 @@ class Peer:
 
     def block(self, samples: int, batch: int) -> list[float]:
         """Run steps; see `Contestant`."""
-        return self._ask({"samples": samples, "batch": batch})["seconds"]
+        answer = self._ask({"samples": samples, "batch": batch})
+        self.busy.append(answer["busy"] / (samples * batch))
+        return answer["seconds"]
 
     def peak_bytes(self) -> int:
         """The most memory that the peer has held."""

@@ -110,6 +110,21 @@ BENCHMARKS = {
             peers=("tensorflow",),
         ),
         Benchmark(
+            "input",
+            "batches of single examples, by queue runners and data sets",
+            peers=("tensorflow",),
+        ),
+        Benchmark(
+            "forward",
+            "models of a few layers whose values are fetched, forward and training",
+            peers=("torch", "tensorflow"),
+        ),
+        Benchmark(
+            "checkpoints",
+            "saving and restoring 400 MB: what a step sees of it, until it is on disk, and back",
+            peers=("tensorflow",),
+        ),
+        Benchmark(
             "elementwise",
             "formulas written out of plain ops, and every element-wise op, in one process each",
             peers=("tensorflow",),

@@ -11,7 +11,7 @@ import numpy as np
 
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import compiling
-from hpcflow.tools.bench.contestants import Contestant
+from hpcflow.tools.bench.contestants import Contestant, Peer
 from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.table import Row
 
@@ -90,6 +90,14 @@ def alternate(contestants: Sequence[Contestant], plan: Plan) -> Rounds:
 def rows_of(case: str, rounds: Rounds) -> list[Row]:
     """One row per contestant: microseconds, and the ratio of hpcflow's time to the contestant's."""
     return [{"case": case, "program": name, **_summary(rounds, name)} for name in rounds]
+
+
+def with_busy(rows: list[Row], programs: Sequence[Peer]) -> list[Row]:
+    """`rows` with the processors' time of a step, which other programs on the machine disturb less:
+    the least of all blocks, and the ratio of hpcflow's to it."""
+    least = {p.name: 1e6 * min(p.busy) for p in programs}
+    return [row | {"busy us": least[name], "busy/it": None if name == OURS else least[OURS] / max(
+        least[name], 1e-3)} for row in rows if (name := str(row["program"]))]
 
 
 def _summary(rounds: Rounds, name: str) -> Row:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcflow.tools.cli import CommandError, CommandParser, command_parser
+from hpcflow.tools.gpu_check.rehearsal import stand_in
 from hpcflow.tools.gpu_check.results import Results, failures, summary
 from hpcflow.tools.gpu_check.stages import STAGES, Asked
 
@@ -45,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run_inside(options)
     wanted = {stage: [n for n in options.names.split(",") if n]
               for stage in options.stages.split(",")}
+    options.output.mkdir(parents=True, exist_ok=True)
     results = Results(options.output / "results.jsonl")
     if options.again:
         failed = failures(results.rows())
@@ -90,20 +92,9 @@ def _run_inside(options: argparse.Namespace) -> int:
                   tuple(n for n in options.names.split(",") if n), int(share), int(shares),
                   options.stand_in)
     if options.stand_in:
-        _stand_in(asked.repo)
+        stand_in(asked.repo)
     try:
         STAGES[stage][0](asked)
     except Exception:  # noqa: BLE001  (a failure is a result)
         asked.results.put(stage, failed=traceback.format_exc()[-3000:])
     return 0
-
-
-def _stand_in(repo: Path) -> None:
-    """Put the tests' stand-in in the place of the GPU."""
-    sys.path.insert(0, str(repo / "tests"))
-    from gpu_ring.stand_in import StandIn
-
-    from hpcflow.runtime.executor import device
-
-    device.unregister_device_type("GPU")
-    device.register_device_type(StandIn, lambda: 1)

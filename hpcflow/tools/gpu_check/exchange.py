@@ -1,46 +1,97 @@
-"""Two ranks that exchange a tensor between their GPUs: ``mpirun -n 2 python exchange.py N``.
+"""Ranks that exchange values of their GPUs: ``mpirun -n 2 python exchange.py N [FOLDER]``.
 
-Each run sends N floats, computed on the GPU of rank 1, to the GPU of rank 0. Rank 0 prints the time
-and exits with 1 if the sum is wrong.
+An edge: N floats that are computed on the GPU of rank 1 go to the GPU of rank 0. A reduction: N
+floats of the GPUs of all ranks are summed. Each rank prints one JSON line for each, with the times,
+the route that the values took, and `failed` if they are wrong; the status is 1 then. FOLDER is the
+project's, for the stand-in of the tests in the place of the GPU.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.runtime.cluster.gpu_edges import ROUTES
+
+_TIMES = 12
 
 
-def main(size: int) -> int:
-    """Exchange `size` floats a number of times."""
+def main(arguments: list[str]) -> int:
+    """Exchange, and reduce; 1 if a value is wrong."""
+    size, *folder = arguments
+    if folder:
+        from hpcflow.tools.gpu_check.rehearsal import stand_in
+
+        stand_in(Path(folder[0]))
     task = hf.mpi.task()
     server = hf.train.Server(task.cluster, task.job, task.index)
     failed = 0
-    if task.index == 0:
-        with hf.Graph().as_default():
-            factor = hf.placeholder(hf.float32, [])
-            with hf.device("/job:worker/task:1/gpu:0"):
-                there = hf.Variable(hf.ones([size]))
-                sent = there * factor
-            with hf.device("/job:worker/task:0/gpu:0"):
-                total = hf.reduce_sum(sent + 1.0)
-            with hf.Session(server.target) as session:
-                session.run(hf.global_variables_initializer())
-                times = []
-                for i in range(12):
-                    began = time.perf_counter()
-                    found = float(session.run(total, {factor: np.float32(i)}))
-                    times.append(time.perf_counter() - began)
-                    failed |= abs(found / ((i + 1.0) * size) - 1) > 1e-3
-        median = sorted(times[2:])[len(times[2:]) // 2]
-        print(f"{4e-6 * size:.1f} MB from GPU to GPU in {1e3 * median:.2f} ms, "
-              f"{4e-9 * size / median:.2f} GB/s; the sums are {'wrong' if failed else 'right'}")
+    for name, program in (("edge", _edge), ("all-reduce", _reduce)):
+        try:
+            row = program(server, task, int(size))
+        except Exception:  # noqa: BLE001  (a failure is a result)
+            row = {"failed": traceback.format_exc()[-1500:]}
+        failed |= bool(row.get("failed"))
+        print(json.dumps({"name": name, "rank": task.index, "MB": 4e-6 * int(size), **row}),
+              flush=True)
     server.join()
+    print(json.dumps({"rank": task.index, "sent": dict(ROUTES)}), flush=True)
     return int(failed)
 
 
+def _timed(call: Callable[[int], float], expected: Callable[[int], float],
+           size: int) -> dict[str, Any]:
+    """The median of the times of ``call(i)``, and its first wrong value."""
+    times, wrong = [], []
+    for i in range(_TIMES):
+        began = time.perf_counter()
+        found = call(i)
+        times.append(time.perf_counter() - began)
+        if not abs(found / expected(i) - 1) < 1e-3:
+            wrong.append(f"step {i} gave {found}, expected {expected(i)}")
+    median = sorted(times[2:])[len(times[2:]) // 2]
+    return {"ms": 1e3 * median, "GB_per_s": 4e-9 * size / median,
+            "failed": "; ".join(wrong[:3]) or None}
+
+
+def _edge(server: Any, task: Any, size: int) -> dict[str, Any]:
+    """Rank 0 drives it; the others serve."""
+    if task.index:
+        return {}
+    with hf.Graph().as_default():
+        factor = hf.placeholder(hf.float32, [])
+        with hf.device("/job:worker/task:1/gpu:0"):
+            there = hf.Variable(hf.ones([size]), name="there")
+            sent = there * factor
+        with hf.device("/job:worker/task:0/gpu:0"):
+            total = hf.reduce_sum(sent + 1.0)
+        with hf.Session(server.target) as session:
+            session.run(hf.global_variables_initializer())
+            return _timed(lambda i: float(session.run(total, {factor: np.float32(i)})),
+                          lambda i: (i + 1.0) * size, size)
+
+
+def _reduce(server: Any, task: Any, size: int) -> dict[str, Any]:
+    """All ranks do the same."""
+    ranks = hf.mpi.size()
+    with hf.Graph().as_default(), hf.device(f"/job:worker/task:{task.index}/gpu:0"):
+        factor = hf.placeholder(hf.float32, [])
+        mine = hf.Variable(hf.fill([size], float(task.index + 1)), name="mine")
+        total = hf.reduce_sum(hf.mpi.allreduce(mine * factor, "sum")) / float(size)
+        with hf.Session(server.target) as session:
+            session.run(mine.initializer)
+            every = ranks * (ranks + 1) / 2
+            return _timed(lambda i: float(session.run(total, {factor: np.float32(i + 1)})),
+                          lambda i: (i + 1.0) * every, size)
+
+
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(sys.argv[1:]))

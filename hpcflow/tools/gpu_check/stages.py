@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.tools import facts as doctor
+from hpcflow.tools.gpu_check import exchange
 from hpcflow.tools.gpu_check.programs import programs
 from hpcflow.tools.gpu_check.results import Results
 from hpcflow.tools.gpu_check.streams import streams
@@ -190,6 +192,10 @@ def mpi(asked: Asked) -> None:
             if asked.wants(name):
                 asked.attempt("mpi", name, functools.partial(
                     _ranks, mpirun, asked.repo / "examples", program, environment))
+    for name, shared in (("exchange", ""), ("exchange by messages", "0")):
+        if asked.wants(name):
+            asked.attempt("mpi", name, functools.partial(
+                _exchanged, mpirun, asked, {**environment, "HPCFLOW_SHARED_BYTES": shared}))
 
 
 def _ranks(mpirun: str, folder: Path, program: list[str], env: dict[str, str]) -> dict[str, Any]:
@@ -202,10 +208,22 @@ def _ranks(mpirun: str, folder: Path, program: list[str], env: dict[str, str]) -
             "failed": text if done.returncode else None}
 
 
+def _exchanged(mpirun: str, asked: Asked, env: dict[str, str]) -> dict[str, Any]:
+    """An edge and a reduction of 64 MB between GPUs: values, route and rate."""
+    size, folder = (1 << 16, [str(asked.repo)]) if asked.stand_in else (1 << 24, [])
+    done = subprocess.run(
+        [mpirun, "--oversubscribe", "--bind-to", "none", "-n", "2", sys.executable,
+         exchange.__file__, str(size), *folder], capture_output=True, text=True, env=env,
+        timeout=40, check=False)
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    said = (done.stdout + done.stderr)[-1500:]
+    return {"rows": rows, "failed": said if done.returncode or not rows else None}
+
+
 # In this order, with limits in seconds, together within ten minutes: what is cheap and decisive
 # comes first.
 STAGES: dict[str, tuple[Callable[[Asked], None], float]] = {
     "facts": (facts, 30), "smoke": (smoke, 40), "streams": (streams, 60), "micro": (micro, 20),
     "programs": (programs, 50), "cases": (cases, 90), "cudnn": (cudnn, 30), "bench": (bench, 200),
-    "mpi": (mpi, 40),
+    "mpi": (mpi, 60),
 }

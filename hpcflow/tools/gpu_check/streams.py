@@ -297,5 +297,5 @@ def _two_ranks(size: int) -> Facts:
     done = subprocess.run(
         [mpirun, "--oversubscribe", "-n", "2", sys.executable, exchange.__file__, str(size)],
         capture_output=True, text=True, env=environment, timeout=25, check=False)
-    said = (done.stdout + done.stderr)[-1500:]
+    said = (done.stdout + done.stderr)[-1500:]  # lines of JSON
     return {"said": said, "failed": said if done.returncode else None}

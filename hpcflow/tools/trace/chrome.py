@@ -65,7 +65,8 @@ def _numbers(offset: Offset) -> dict[str, float | None]:
 def _rows(spans: Sequence[Span], places: list[str]) -> tuple[dict[int, Row], list[Event]]:
     """Of each span (by its id) where it stands, and the names of processes and rows.
 
-    Spans of a row do not overlap: those that do get another row of the same name.
+    Spans of a row do not overlap: those that do get another row of the same name. No row has the
+    number 0 or that of a process, which Perfetto takes for the process's main thread.
     """
     groups: dict[tuple, list[Span]] = defaultdict(list)
     for span in spans:
@@ -75,13 +76,16 @@ def _rows(spans: Sequence[Span], places: list[str]) -> tuple[dict[int, Row], lis
     events: list[Event] = []
     used: dict[str, int] = defaultdict(int)
     for pid, place in enumerate(places):
-        events.append(_name("process_name", pid, 0, f"{place} Compute"))
+        # Viewers show what stands behind the last slash of a name.
+        event = _name("process_name", pid, 0, f"{place.strip('/').replace('/', ' ')} Compute")
+        event["args"]["device"] = place
+        events.append(event)
     for key in order:
         place, kind, _ = key
         pid = places.index(place)
         for lane in _lanes(groups[key]):
-            tid = used[place]
             used[place] += 1
+            tid = len(places) + used[place]
             title = {"op": "ops", "receive": "receives", "collective": "collectives"}[kind]
             events.append(_name("thread_name", pid, tid, title))
             rows.update((id(span), (pid, tid)) for span in lane)
@@ -158,7 +162,7 @@ def _over_ranks(spans: Sequence[Span], rows: dict[int, Row], pid: int,
     found = [(c, Span(c.last.name, c.last.op, "", 0, 0, c.parts[0].start, c.end))
              for c in collectives(spans)]
     wholes = {id(whole): collective for collective, whole in found}
-    for tid, lane in enumerate(_lanes([whole for _, whole in found])):
+    for tid, lane in enumerate(_lanes([whole for _, whole in found]), start=pid + 1):
         events.append(_name("thread_name", pid, tid, "collectives"))
         for whole in lane:
             parts, last = wholes[id(whole)].parts, wholes[id(whole)].last

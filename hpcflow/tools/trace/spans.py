@@ -159,7 +159,9 @@ def _from_json(data: bytes, first: int) -> list[Span] | None:
     try:
         for event in events:
             if event["ph"] == "M" and event["name"] == "process_name":
-                devices[event["pid"]] = event["args"]["name"].removesuffix(" Compute")
+                named = event["args"]
+                devices[event["pid"]] = named.get("device") or named["name"].removesuffix(
+                    " Compute")
         return [_drawn(e, devices[e["pid"]], first) for e in events
                 if e["ph"] == "X" and "op" in e.get("args", {})]
     except (KeyError, TypeError, AttributeError):

@@ -27,7 +27,9 @@ def figures():
 def test_predictions(figures, tmp_path, name):
     assert figures.main([name, "--quick", "--ranks", "0", "--no-picture", "--out",
                          str(tmp_path)]) == 0
-    rows = json.loads((tmp_path / f"{name}.json").read_text())
+    made = json.loads((tmp_path / f"{name}.json").read_text())
+    rows = made["rows"]
+    assert made["machine"] and made["commit"].startswith(figures.hf.hpcflow_version)
     assert rows and all(r["kind"] == "predicted" and r["median_ms"] > 0 for r in rows)
     if name == "softmax":  # a part of the classes is less work
         full, sampled = ([r["words/s"] for r in rows if r["case"] == case]

@@ -100,3 +100,42 @@ def test_a_new_directory_does_not_take_what_belongs_to_an_old_one(tmp_path):
     job(tmp_path, 4, 2, kill=38)
     shutil.rmtree(tmp_path / "shared")
     assert job(tmp_path, 3, 2, kill=0, last=3)[0] == ("0", "True")
+
+
+AVERAGED = """
+    import os, signal
+    import numpy as np
+    import hpcflow as hf
+    rank = hf.mpi.rank()
+    step = hf.train.get_or_create_global_step()
+    w = hf.get_variable("w", initializer=np.zeros(1000, np.float32))
+    moved = w.assign_add(hf.mpi.allreduce(hf.ones([1000])))
+    with hf.control_dependencies([moved]):
+        train = hf.assign_add(step, 1)
+    with hf.train.MonitoredTrainingSession(
+            checkpoint_dir={directory!r} if rank == 0 else None, save_checkpoint_steps=5,
+            hooks=[hf.mpi.BroadcastVariablesHook(0),
+                   hf.train.StopAtStepHook(last_step={last})]) as session:
+        n, found = session.run([step, w])
+        print("begin", n, n == 0 or len(set(found)) == 1, flush=True)
+        while not session.should_stop():
+            if session.run(train) == {kill} and rank == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("lost", ["rank-0", "rank-1"])
+def test_averaged_gradients_have_a_copy_on_another_rank(tmp_path, lost):
+    directory = str(tmp_path / "shared")
+    begun = []
+    for ranks, kill in ((3, 38), (2, 0)):
+        ended = run_job(tmp_path, [AVERAGED.format(kill=kill, last=40, directory=directory)], ranks,
+                        HPCFLOW_LOCAL_CHECKPOINTS=str(tmp_path / "nodes"),
+                        HPCFLOW_SHARED_CHECKPOINT_EVERY="4")
+        begun += re.findall(r"begin (\d+) (\w+)", ended.output)
+        [root] = (tmp_path / "nodes").iterdir()
+        assert sorted(p.name for p in root.iterdir()) == ["rank-0", "rank-1"], ended.output
+        shutil.rmtree(root / lost)
+    assert ended.status == 0, ended.output
+    assert begun == [("0", "True")] * 3 + [("35", "True")] * 2, begun
+    assert hf.train.latest_checkpoint(directory).endswith("-40")

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from hpcflow.tools import cli, launch_check
-from hpcflow.version import __version__
+from hpcflow.version import API_VERSION, __version__
 
 
 def test_help_lists_every_command(capsys):
@@ -26,7 +26,7 @@ def test_no_command_prints_the_help_and_fails(capsys):
 
 def test_version(capsys):
     assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"hpcflow {__version__}\n"
+    assert capsys.readouterr().out == f"hpcflow {__version__} (API of {API_VERSION})\n"
 
 
 def test_unknown_command_suggests_a_known_one(capsys):

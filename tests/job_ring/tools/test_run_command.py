@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -77,11 +78,19 @@ def test_a_job_that_ends_well(job, tmp_path):
 @pytest.mark.parametrize(("how", "word", "expected"), [
     ("raise", "rank 1 on .*: ValueError: no good", None), ("exit", "exit status 3", 3),
     ("kill", "rank 1 on .*: ended without a word", None)])
-def test_a_failing_rank_is_named(job, how, word, expected):
-    status, _, err = ended(job(how, options=("--follow", "all")))
+def test_a_failing_rank_is_named(job, tmp_path, how, word, expected):
+    outcome = tmp_path / "outcome.json"
+    status, _, err = ended(job(how, options=("--follow", "all", "--json", str(outcome))))
     assert status == expected if expected else status != 0
     assert "the job failed with status" in err
     assert re.search(word, err), err
+    facts = json.loads(outcome.read_text())
+    assert facts["status"] == status and facts["seconds"] > 0
+    assert [r["rank"] for r in facts["ranks"]] == [0, 1, 2]
+    told = facts["ranks"][1]
+    assert (told["code"], told["error"]) == {
+        "raise": (1, "ValueError: no good"), "exit": (3, None), "kill": (None, None)}[how]
+    assert Path(told["log"]).is_file() and told["host"]
 
 
 @pytest.fixture

@@ -568,3 +568,40 @@ def test_branches_that_differ():
     assert "inside" in str(first) and "without it" in str(first)
     assert isinstance(second, np.ndarray)
     assert time.monotonic() - start < 5
+
+
+def test_a_branch_that_is_taken_one_step_later(monkeypatch):
+    """The operation of a later step is not taken for that of an earlier one: both are named."""
+    def program(index, target):
+        take, x = hf.placeholder(hf.bool, []), hf.placeholder(hf.float32, [2])
+        y = hf.cond(take, lambda: hf.mpi.allreduce(x, name="inside"), lambda: hf.zeros([2]))
+        found = []
+        with hf.Session(target) as session:
+            for number in range(4):
+                try:
+                    found.append(session.run(y, {
+                        take: number != (1 if index else 2), x: [number, number]}).tolist())
+                except hf.errors.FailedPreconditionError as error:
+                    found.append(str(error))
+        return found
+
+    monkeypatch.setattr(tuning.runtime, "COLLECTIVE_ASK_SECONDS", 1000.0)
+    first, second = values(run_replicas(2, program))
+    assert first[0] == second[0] == [0, 0] and first[3] == second[3] == [6, 6]
+    assert second[1] == [0, 0] and first[2] == [0, 0], (first, second)
+    for message, step in (first[1], 1), (second[2], 2):
+        assert f"of step {step} of its group" in message and f"of step {step + 1}:" in message
+
+
+def test_branches_that_all_leave_out():
+    """Any steps may do without an operation, if they do so everywhere."""
+    def program(index, target):
+        take, x = hf.placeholder(hf.bool, []), hf.placeholder(hf.float32, [2])
+        y = hf.cond(take, lambda: hf.mpi.allreduce(x, name="inside"), lambda: hf.zeros([2]))
+        with hf.Session(target) as session:
+            return [session.run(y, {take: number % 3 == 0, x: [number, index]}).tolist()
+                    for number in range(20)]
+
+    first, second, third = values(run_replicas(3, program))
+    assert first == second == third
+    assert first == [[3 * n, 3] if n % 3 == 0 else [0, 0] for n in range(20)]

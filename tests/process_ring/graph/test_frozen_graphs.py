@@ -7,6 +7,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.contrib.tensorboard.plugins import projector
+from hpcflow.python.framework import function
 from hpcflow.python.tools import freeze_graph, inspect_checkpoint
 from hpcflow.tools import freeze_graph as command
 
@@ -229,3 +230,120 @@ def test_variable_that_is_written_is_not_frozen(by_handle):
 
     with pytest.raises(ValueError, match=r"Cannot make variable 'v' a constant.*AssignAdd"):
         frozen(build, by_handle, {})
+
+
+@pytest.fixture
+def with_functions():
+    """A graph with a resource variable and functions of its handle: by name, as a GraphDef."""
+    with hf.Graph().as_default() as graph:
+        variable = hf.get_variable("v", initializer=np.array([[1, 2], [3, 4]], np.float32),
+                                   use_resource=True)
+        arguments = {"x": (hf.float32, hf.resource), "i": (hf.int32, hf.float32, hf.resource)}
+
+        @function.Defun(*arguments["x"], func_name="Inner")
+        def inner(x, handle):
+            return hf.raw_ops.ResourceGather(resource=handle, indices=[1, 0], dtype="float") - x
+
+        @function.Defun(*arguments["x"], func_name="Then")
+        def then(x, handle):
+            return x + hf.raw_ops.ReadVariableOp(resource=handle, dtype="float")
+
+        @function.Defun(*arguments["x"], func_name="Other")
+        def other(x, handle):
+            return 3 * inner(x, handle)
+
+        @function.Defun(*arguments["i"], func_name="Goes")
+        def goes(i, x, handle):
+            return i < 3
+
+        @function.Defun(*arguments["i"], func_name="Body")
+        def body(i, x, handle):
+            value = hf.raw_ops.ReadVariableOp(resource=handle, dtype="float")
+            return i + 1, hf.matmul(x, value), handle
+
+        x, zero = hf.ones([2, 2], name="x"), hf.constant(0, name="zero")
+        hf.placeholder(hf.bool, [], name="pred")
+        then(x, variable.handle)
+        other(x, variable.handle)
+        goes(zero, x, variable.handle)
+        body(zero, x, variable.handle)
+        hf.global_variables_initializer()
+    return graph.as_graph_def()
+
+
+def add_call(definition, kind):
+    """Add a node "call" of an op that calls functions; returns its output and the inputs fed."""
+    node = definition.node.add(name="call", op=kind)
+    kinds = [hf.float32.as_datatype_enum, hf.resource.as_datatype_enum]
+    if kind == "While":
+        node.input.extend(["zero", "x", "v"])
+        node.attr["T"].list.type.extend([hf.int32.as_datatype_enum, *kinds])
+        node.attr["cond"].func.name, node.attr["body"].func.name = "Goes", "Body"
+        return "call:1", [{}]
+    node.attr["Tin"].list.type.extend(kinds)
+    node.attr["Tout"].list.type.append(kinds[0])
+    if kind == "If":
+        node.input.extend(["pred", "x", "v"])
+        node.attr["Tcond"].type = hf.bool.as_datatype_enum
+        node.attr["then_branch"].func.name, node.attr["else_branch"].func.name = "Then", "Other"
+        return "call:0", [{"pred:0": True}, {"pred:0": False}]
+    node.input.extend(["x", "v"])
+    node.attr["f"].func.name = "Other"
+    return "call:0", [{}]
+
+
+@pytest.mark.parametrize("kind", ["If", "While", "PartitionedCall"])
+def test_handles_that_functions_take_become_values(with_functions, kind):
+    output, feeds = add_call(with_functions, kind)
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.import_graph_def(with_functions, name="")
+        session.run("init")
+        expected = [session.run(output, fed) for fed in feeds]
+        frozen = hf.graph_util.convert_variables_to_constants(session, with_functions, ["call"])
+    used = [*frozen.node] + [n for f in frozen.library.function for n in f.node_def
+                                       if f.signature.name.endswith("_frozen")]
+    assert not any(n.op in ("VarHandleOp", "ReadVariableOp", "ResourceGather") for n in used)
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.import_graph_def(frozen, name="")
+        for fed, value in zip(feeds, expected):
+            np.testing.assert_array_equal(session.run(output, fed), value)
+
+
+def test_functions_that_capture_a_variable_are_frozen():
+    with hf.Graph().as_default() as graph, hf.Session() as session:
+        variable = hf.get_variable("v", initializer=np.array([2.0, 5.0], np.float32),
+                                   use_resource=True)
+
+        @function.Defun(hf.float32)
+        def inner(x):
+            return hf.gather(variable, [1, 0]) + x
+
+        @function.Defun(hf.float32)
+        def outer(x):
+            return inner(x) * variable
+
+        result = hf.identity(outer(hf.ones([2])), name="result")
+        session.run(variable.initializer)
+        expected = session.run(result)
+        frozen = hf.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), ["result"])
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.import_graph_def(frozen, name="")
+        np.testing.assert_array_equal(session.run("result:0"), expected)
+
+
+def test_a_function_that_writes_the_variable_is_refused():
+    with hf.Graph().as_default() as graph, hf.Session() as session:
+        variable = hf.get_variable("v", [2], use_resource=True)
+
+        @function.Defun(hf.float32, hf.resource)
+        def writes(x, handle):
+            with hf.control_dependencies([
+                    hf.raw_ops.AssignAddVariableOp(resource=handle, value=x)]):
+                return hf.identity(x)
+
+        hf.identity(writes(hf.ones([2]), variable.handle), name="result")
+        session.run(variable.initializer)
+        with pytest.raises(ValueError, match="needs the variable itself"):
+            hf.graph_util.convert_variables_to_constants(
+                session, graph.as_graph_def(), ["result"])

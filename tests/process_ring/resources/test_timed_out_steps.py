@@ -190,3 +190,66 @@ def test_a_step_that_is_late_but_done_gives_its_result():
         slow = hf.py_func(lambda v: (time.sleep(0.05), v)[1], [queue.dequeue()], hf.int64)
         session.run(queue.enqueue(7))
         assert session.run(slow, options=hf.RunOptions(timeout_in_ms=10)) == 7
+
+
+def accumulators(where, kind):
+    """(accumulator, what adds a gradient, what takes the average, the average) of a kind."""
+    with hf.device(where):
+        if kind == "sparse":
+            made = hf.SparseConditionalAccumulator(hf.float32, [None, 1000])
+            rows = hf.IndexedSlices(hf.fill([2, 1000], 3.0), hf.constant([1, 4], hf.int64))
+            return made, made.apply_indexed_slices_grad(rows), made.take_indexed_slices_grad(
+                2).values, np.full([2, 1000], 3.0)
+        dtype = hf.int32 if kind == "whole numbers" else hf.float32
+        made = hf.ConditionalAccumulator(dtype, [1000])
+        add = made.apply_grad(hf.fill([1000], hf.constant(3, dtype)))
+        return made, add, made.take_grad(2), np.full([1000], 3)
+
+
+@pytest.mark.parametrize("kind", ["dense", "whole numbers", "sparse"])
+def test_gradients_that_nobody_has_seen_go_back(place, kind):
+    """A step takes an average and waits for good; gradients that come later count as well."""
+    made, add, take, expected = accumulators(place[0], kind)
+    with hf.device(place[0]):
+        empty = hf.FIFOQueue(5, hf.int64, [[]])
+    both = hf.nn.relu(take) * 2, empty.dequeue()
+    with hf.Session(place[1]) as session:
+        session.run(add)
+        session.run(add)
+        for number in range(3):
+            with pytest.raises(hf.errors.DeadlineExceededError) as caught:
+                session.run(both, options=hf.RunOptions(timeout_in_ms=50))
+            assert "stays so" not in str(caught.value)
+            assert session.run(made.num_accumulated()) == 2 + number
+            session.run(add)
+        np.testing.assert_allclose(session.run(take), expected, rtol=1e-6)
+        assert session.run(made.num_accumulated()) == 0
+
+
+def test_an_average_stays_taken_if_another_one_was_since(place):
+    made, add, take, _ = accumulators(place[0], "dense")
+    with hf.device(place[0]):
+        queue = hf.FIFOQueue(5, hf.int64, [[]])
+    both = take * 1, queue.dequeue()
+    with hf.Session(place[1]) as session:
+        session.run(add)
+        session.run(add)
+        errors = []
+
+        def run():
+            try:
+                session.run(both, options=hf.RunOptions(timeout_in_ms=3000))
+            except hf.errors.DeadlineExceededError as e:
+                errors.append(e.message)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        while session.run(made.num_accumulated()):
+            time.sleep(0.005)
+        with hf.device(place[0]):
+            fresh = made.apply_grad(hf.fill([1000], 1.0), local_step=1)
+        session.run(fresh)
+        session.run(fresh)
+        assert session.run(take)[0] == 1.0
+        thread.join()
+        assert "the average of 2 gradients" in errors[0] and "stays so" in errors[0]

@@ -83,6 +83,7 @@ def check_format(trace):
         for event in (begin, end):
             row = slices[event["pid"], event["tid"]]
             assert any(start <= event["ts"] <= stop for start, stop in row)
+    assert not {tid for _, tid in slices} & {0, *(event["pid"] for event in events)}
     times = [e["ts"] for e in events if "ts" in e]
     assert times == sorted(times)
 

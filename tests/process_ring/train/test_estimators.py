@@ -59,7 +59,7 @@ def test_training_goes_on_from_the_checkpoint(tmp_path):
         estimator.train(NUMBERS, steps=0)
 
 
-def tevaluation_is_of_the_whole_data(tmp_path):
+def test_evaluation_is_of_the_whole_data(tmp_path):
     estimator = made(tmp_path)
     untrained = estimator.evaluate(ONCE)
     assert untrained["global_step"] == 0
@@ -317,3 +317,13 @@ def test_the_best_export_of_before_a_restart_is_kept(tmp_path):
     assert list(exports([1.6], event_file_pattern="eval/*.tfevents.*")) == [False]
     assert list(exports([1.6], event_file_pattern=None)) == [True]
     assert list(exports([1.7], event_file_pattern="nowhere/*")) == [True]
+
+
+def test_truth_values_are_labels_of_two_classes(tmp_path):
+    def data():
+        x = np.linspace(-1, 1, 40, dtype=np.float32)
+        return hf.data.Dataset.from_tensors(({"x": x}, x > 0)).repeat(200)
+
+    model = hf.estimator.LinearClassifier([hf.feature_column.numeric_column("x")],
+                                          model_dir=str(tmp_path))
+    assert model.train(data, steps=100).evaluate(data, steps=1)["accuracy"] > 0.9

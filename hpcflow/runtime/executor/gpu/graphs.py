@@ -160,7 +160,7 @@ class RecordedRegion:
         """Record the region; None, and the obstacle is noted, if that does not go."""
         streams, cuda = self._streams, self._streams.xp.cuda
         homes = [_Home(s) for s in self._parts.written if isinstance(s.value, streams.xp.ndarray)]
-        places, noted = self._places(), late_errors.count()
+        places, noted = self._places(), late_errors.noted()
         outputs: tuple[Any, ...] = ()
         graph = None
         streams.recording.use()

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 def limit(xp: Any, options: GpuOptions) -> None:
     """Take no more than the fraction of the current GPU's memory; at once all of that, unless it
     is to grow."""
-    if not options.fraction:
-        return
     pool = xp.get_default_memory_pool()
+    if not options.fraction:  # and no part of an earlier session's either
+        pool.set_limit(size=0)
+        return
     pool.set_limit(fraction=options.fraction)
     if not options.allow_growth:
         pool.malloc(pool.get_limit() - pool.total_bytes())  # and back into the pool
@@ -46,6 +47,23 @@ def _free(xp: Any, free: int) -> int:
     pool = xp.get_default_memory_pool()
     most = pool.get_limit()
     return min(free, most - pool.total_bytes()) if most else free
+
+
+def may_take(xp: Any, device: Any) -> int:
+    """Bytes of the current GPU, `device`, that this process may take."""
+    return int(xp.get_default_memory_pool().get_limit() or device.mem_info[1])
+
+
+def description(xp: Any, number: int) -> str:
+    """One line about GPU `number`; empty if the driver tells nothing."""
+    try:
+        found = xp.cuda.runtime.getDeviceProperties(number)
+        name = found["name"].decode()
+        bus = f"{found['pciDomainID']:04x}:{found['pciBusID']:02x}:{found['pciDeviceID']:02x}.0"
+        return (f"device: {number}, name: {name}, pci bus id: {bus}, "
+                f"compute capability: {found['major']}.{found['minor']}")
+    except Exception:  # noqa: BLE001  (every part of CUDA has errors of its own)
+        return ""
 
 
 def explain(error: MemoryError, device: CupyDevice) -> None:

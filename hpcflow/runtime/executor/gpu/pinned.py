@@ -7,13 +7,19 @@ with the event of that copy.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from hpcflow.host.memory import address_of
 from hpcflow.host.tuning import gpu as tuning
+
+_PORTABLE = 1  # cudaHostRegisterPortable: for all GPUs of the process
 
 
 class Pinned:
@@ -65,3 +71,42 @@ class PinnedPool:
         """Give a block back whose event has been recorded behind its last use."""
         with self._lock:
             self._free.setdefault(block.array.size, deque()).append(block)
+
+
+def array(xp: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray | None:
+    """An array in pinned memory of its own; None if there is none."""
+    count = math.prod(shape)
+    try:
+        nbytes = count * np.dtype(dtype).itemsize
+        memory = xp.cuda.alloc_pinned_memory(nbytes)
+    except Exception:  # noqa: BLE001  (every part of CUDA has errors of its own)
+        return None
+    return np.frombuffer(memory, np.uint8, nbytes).view(dtype).reshape(shape)
+
+
+def register(xp: Any, memory: np.ndarray) -> Callable[[], None] | None:
+    """Pin the memory of an array; returns what takes that back, or None if it cannot be pinned."""
+    runtime, key = xp.cuda.runtime, address_of(memory)
+    with _lock:
+        if key not in _registered:
+            try:
+                runtime.hostRegister(key, memory.nbytes, _PORTABLE)
+            except Exception:  # noqa: BLE001  (limits of the system, or no such call)
+                return None
+            _registered[key] = 0
+        _registered[key] += 1
+
+    def release(kept: np.ndarray = memory) -> None:  # the memory lives until then
+        with _lock:
+            _registered[key] -= 1
+            if not _registered[key]:
+                del _registered[key]
+                with contextlib.suppress(Exception):  # the driver may be gone
+                    runtime.hostUnregister(key)
+
+    return release
+
+
+# How often memory is registered, by its address.
+_registered: dict[int, int] = {}
+_lock = threading.Lock()

@@ -20,6 +20,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+_NOT_READY = 600  # cudaErrorNotReady
+
 
 class NotRecordableError(Exception):
     """Something happened while a graph was recorded that would not happen when it is launched."""
@@ -161,6 +163,10 @@ class Streams:
                 return run(*inputs, **options)
 
         return run if self._is_only else run_here
+
+    def is_over(self, event: Any) -> bool:
+        """True if `event` has come, or never will as the device has failed: waiting raises that."""
+        return bool(self.xp.cuda.runtime.eventQuery(event.ptr) != _NOT_READY)
 
     def event(self, stream: Any) -> Any:
         """An event that has been recorded on `stream`."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.memory import address_of
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.runtime.executor.gpu.pinned import Pinned, PinnedPool
@@ -32,7 +33,17 @@ class Transfers:
         self._to_device, self._to_host = runtime.memcpyHostToDevice, runtime.memcpyDeviceToHost
         self._up, self.down = PinnedPool(self.xp), PinnedPool(self.xp)
         self._feeds = FeedBuffers(streams)
+        # ``watcher(text, stream)`` notes the copies of a traced step.
+        self._watcher: Callable[[str, Any], Callable[[], None]] | None = None
         late_errors.enter_by(self.xp, streams.number, streams.entered)
+
+    def watch(self, watcher: Callable[[str, Any], Callable[[], None]] | None) -> None:
+        """Call ``watcher(text, stream)`` when a copy begins, and what it returns behind it."""
+        self._watcher = watcher
+
+    def _watched(self, text: str, nbytes: int, stream: Any) -> Callable[[], None]:
+        watcher = self._watcher
+        return _nothing if watcher is None else watcher(f"{text} {nbytes} bytes", stream)
 
     def clear(self) -> None:
         """Give the memory back that waits for feeds to come."""
@@ -64,7 +75,9 @@ class Transfers:
         block = self._up.take(array.nbytes)
         np.copyto(block.typed(array.dtype, array.shape), array)
         stream = self.streams.compute
+        noted = self._watched("to the GPU", array.nbytes, stream)
         self._copy(made.data.ptr, block.address, array.nbytes, self._to_device, stream.ptr)
+        noted()
         block.event.record(stream)
         self._up.give(block)
         return made
@@ -73,6 +86,7 @@ class Transfers:
         up, compute = self.streams.up, self.streams.compute
         made, free = self._feeds.take(array.shape, array.dtype)
         up.wait_event(free)
+        noted = self._watched("to the GPU", array.nbytes, up)
         source = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         for start in range(0, source.size, tuning.STAGING_BYTES):
             part = source[start : start + tuning.STAGING_BYTES]
@@ -81,10 +95,39 @@ class Transfers:
             self._copy(made.data.ptr + start, block.address, part.size, self._to_device, up.ptr)
             block.event.record(up)
             self._up.give(block)
+        noted()
         compute.wait_event(self.streams.event(up))
         return made
 
+    def upload_pinned(self, array: np.ndarray) -> tuple[Any, Any]:
+        """A device array with the content of `array`, which lies in pinned memory, and the event
+        until which that must not be written to."""
+        self.streams.refuse("values of the host go to the device")
+        up, compute = self.streams.up, self.streams.compute
+        made, free = self._feeds.take(array.shape, array.dtype)
+        up.wait_event(free)
+        noted = self._watched("to the GPU", array.nbytes, up)
+        self._copy(made.data.ptr, address_of(array), array.nbytes, self._to_device, up.ptr)
+        noted()
+        event = self.streams.event(up)
+        compute.wait_event(event)
+        return made, event
+
     # ------------------------------------------------------------ to the host
+
+    def download_into(self, value: Any, array: np.ndarray) -> tuple[Any, Any]:
+        """Begin to copy a device array into `array`, of its type, in pinned memory: the device
+        array, to be kept, and the event until which both must be left alone."""
+        self.streams.refuse("values of the device go to the host")
+        if not value.flags.c_contiguous:
+            value = self.xp.ascontiguousarray(value)
+        streams = self.streams
+        streams.down.wait_event(streams.event(streams.compute))
+        noted = self._watched("to the host", value.nbytes, streams.down)
+        self._copy(address_of(array), value.data.ptr, value.nbytes, self._to_host,
+                   streams.down.ptr)
+        noted()
+        return value, streams.event(streams.down)
 
     def download(self, value: Any) -> Download:
         """Begin to copy a device array to the host: behind the kernels that were launched so
@@ -99,7 +142,9 @@ class Transfers:
             stream = streams.down
             stream.wait_event(streams.event(streams.compute))
         if nbytes:
+            noted = self._watched("to the host", nbytes, stream)
             self._copy(block.address, value.data.ptr, nbytes, self._to_host, stream.ptr)
+            noted()
         block.event.record(stream)
         return Download(value, block, self)
 
@@ -111,6 +156,10 @@ class Transfers:
             return checks, self.download(flags) if checks else None
 
         return self.streams.entered(begun)()
+
+
+def _nothing() -> None:
+    """Nobody watches."""
 
 
 class Download:
@@ -130,6 +179,11 @@ class Download:
     def done(self) -> bool:
         """True if ``result`` would not wait."""
         return self._block is None or self._block.event.done
+
+    @property
+    def over(self) -> bool:
+        """True if ``result`` would not wait, or raises what the device has failed with."""
+        return self._block is None or self.home.streams.is_over(self._block.event)
 
     def result(self) -> Any:
         """The value: an array of its own, or a scalar for rank 0. Waits for the copy alone."""

@@ -1,0 +1,40 @@
+"""Two ranks that exchange values of their GPUs: edges, and reductions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gpu_ring.conftest import real_gpus
+
+from hpcflow.tools import facts
+from hpcflow.tools.gpu_check import exchange
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(("size", "route"), [(100, "staged"), (1 << 19, "shared"),
+                                             (1 << 19, "staged")])
+def test_exchange(size: int, route: str) -> None:
+    """Small values are staged, large ones written to memory that both ranks pin; values are right
+    either way, though the stand-in delays every copy."""
+    mpirun = facts.launchers()["mpirun"]
+    if not mpirun:
+        pytest.skip("no mpirun")
+    folder = [] if real_gpus() else [str(REPO)]
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                   "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PYTHONPATH": str(REPO)}
+    if size > 100 and route == "staged":  # as between nodes
+        environment["HPCFLOW_SHARED_BYTES"] = "0"
+    done = subprocess.run(
+        [mpirun, "--oversubscribe", "--bind-to", "none", "-n", "2", sys.executable,
+         exchange.__file__, str(size), *folder], capture_output=True, text=True,
+        env=environment, timeout=120, check=False)
+    assert not done.returncode, done.stdout + done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [r["name"] for r in rows if r.get("GB_per_s")].count("all-reduce") == 2
+    assert {"rank": 1, "sent": {route: 12}} in rows
