@@ -37,6 +37,11 @@ class Ended:
         return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
 
 
+#: What Open MPI's launcher says, now and then, where several start at the same time on a busy
+#: machine, before it starts a rank; and the attempts until that is a failure.
+NOT_STARTED, LAUNCHES = "listener thread failed to start", 3
+
+
 def launcher() -> list[str]:
     """The command that starts ranks: of this environment, else of the machine."""
     beside = Path(sys.prefix) / "bin" / "mpirun"
@@ -61,9 +66,12 @@ def run_job(tmp_path: Path, parts: Sequence[str], ranks: int = 2, **variables: s
     command = [*launcher(), str(ranks), sys.executable, str(script)]
     log = tmp_path / "job.log"
     start = time.monotonic()
-    status = run_limited(command, log, LIMIT_SECONDS, env)
-    seconds = time.monotonic() - start
-    # Open MPI's launcher puts a NUL behind its own messages.
-    output = log.read_text(errors="replace").replace("\0", "")
+    for _ in range(LAUNCHES):
+        status = run_limited(command, log, LIMIT_SECONDS, env)
+        seconds = time.monotonic() - start
+        # Open MPI's launcher puts a NUL behind its own messages.
+        output = log.read_text(errors="replace").replace("\0", "")
+        if NOT_STARTED not in output:
+            break
     assert status is not None, f"the job hung:\n{output}"
     return Ended(status, output, seconds)

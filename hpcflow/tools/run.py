@@ -38,6 +38,7 @@ from hpcflow.tools.restarts import (
 from hpcflow.tools.vanished import Vanished
 
 STATUS, LOG = "rank{}.json", "rank{}.log"
+_NO_LISTENER = b"listener thread failed to start"
 _EXIT = """exit status: that of the first rank that failed, 128 and the number of the signal that
 ended the job, 0 if all ranks ended well, 2 for wrong arguments"""
 
@@ -197,12 +198,10 @@ class Job:
     def run(self) -> int:
         """Start, show output until all have ended, and report; the job's exit status."""
         started = time.monotonic()
-        with (self.folder / "launcher.log").open("wb") as log:
-            process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL,
-                                       stdout=log, stderr=subprocess.STDOUT,
-                                       start_new_session=True, preexec_fn=end_with_parent())
-            with Caught() as caught:
-                self.status = status = self._watch(process, caught)
+        for _ in range(tuning.RUN_LAUNCHES):
+            self.status = status = self._launch()
+            if not self._launched_nothing():
+                break
         self._end_stragglers()
         self._show()
         if self.asked_to_end and not self._chose_status():
@@ -212,6 +211,22 @@ class Job:
         if self.outcome is not None:
             self.outcome.write_text(json.dumps(self._facts(status, seconds), indent=1) + "\n")
         return status
+
+    def _launch(self) -> int:
+        """Start the launcher, and watch it until it ends; its exit status."""
+        with (self.folder / "launcher.log").open("wb") as log:
+            process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=subprocess.STDOUT,
+                                       start_new_session=True, preexec_fn=end_with_parent())
+            with Caught() as caught:
+                return self._watch(process, caught)
+
+    def _launched_nothing(self) -> bool:
+        """True if Open MPI's launcher failed before any rank, as it does now and then where several
+        start at the same time on a busy machine."""
+        said = (self.folder / "launcher.log").read_bytes()
+        return self.status != 0 and not self.told and _NO_LISTENER in said and not any(
+            self.folder.glob(STATUS.format("*")))
 
     def _facts(self, status: int, seconds: float) -> dict[str, Any]:
         """Return what ``--json`` writes; a rank without a code left no note of its end."""

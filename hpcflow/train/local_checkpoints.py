@@ -234,15 +234,29 @@ def _root(directory: str, make: bool) -> str | None:
     """The folder, on every node, of the checkpoints that belong to a shared directory. They have
     the name of a file in it: with the directory they come and go."""
     path = os.path.join(directory, _TOKEN)
+    if make and not os.path.exists(path):
+        _name_folder(path)
     try:
         token = storage.read_file(path).decode().strip()
     except OSError:
-        if not make:
-            return None
-        token = secrets.token_hex(8)
-        os.makedirs(directory, exist_ok=True)
-        write_atomically(path, token.encode())
+        return None
     return os.path.join(config.flags.local_checkpoints, token)
+
+
+def _name_folder(path: str) -> None:
+    """Write a new name to `path`, unless another rank does so first: a link takes no name twice."""
+    token = secrets.token_hex(8)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    own = f"{path}.{token}"
+    write_atomically(own, token.encode())
+    try:
+        with suppress(FileExistsError):
+            os.link(own, path)
+    except OSError:  # a file system without links
+        os.replace(own, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(own)
 
 
 def _partner(host: str, tasks: list[str], nodes: Mapping[str, int]) -> str | None:

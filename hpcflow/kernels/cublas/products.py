@@ -25,11 +25,15 @@ class Product(Protocol):
         """The product."""
 
 
-@functools.cache
 def of(xp: Any) -> Product:
     """The product of an array module: by cuBLAS where the module is CuPy, else the module's own."""
-    found = library.load() if getattr(xp, "__name__", "") == "cupy" else None
-    return plain(xp.matmul) if found is None else by_library(xp, found)
+    return _of_cupy(xp) if getattr(xp, "__name__", "") == "cupy" else plain(xp.matmul)
+
+
+@functools.cache
+def _of_cupy(cupy: Any) -> Product:
+    found = library.load()
+    return plain(cupy.matmul) if found is None else by_library(cupy, found)
 
 
 def plain(matmul: Callable[..., Any]) -> Product:
