@@ -41,6 +41,7 @@ class Stream:
     def __init__(self, cuda: FakeCuda, null: bool = False) -> None:
         self._cuda = cuda
         self.is_null = null
+        self.name = f"stream {len(cuda.by_pointer)}"
         self.ptr = 0 if null else id(self)
         self.device_id = cuda.gpu.index
         self.count = 0
@@ -576,4 +577,6 @@ class Hardware(FakeDevice):
     def _check(self, ticket: Ticket, stream: Stream) -> None:
         replays = getattr(self.xp.cuda.local, "replays", False)  # in the order of the graph
         if not (replays or stream.sees(ticket)):
-            raise RaceError("a stream uses memory that another one has not done with")
+            raise RaceError(f"{stream.name} uses memory that {ticket[0].name} has not done with: its "
+                            f"piece {ticket[1]} of {ticket[0].count}, and the first has waited "
+                            f"for {stream.seen.get(ticket[0], 0)}")
