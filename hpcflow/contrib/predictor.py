@@ -24,7 +24,7 @@ class Predictor:
     """A function of arrays, by name, that runs a part of a graph.
 
     Attributes:
-        graph, session: what is run.
+        session: what runs it; its graph is that of the session.
         feed_tensors: name -> tensor that is fed.
         fetch_tensors: name -> tensor that is fetched.
     """
