@@ -139,10 +139,21 @@ def test_a_slow_round_does_not_change_the_ratio():
 
 def test_calibration_batches_short_steps_and_bounds_long_ones():
     plan = sampling.Plan(block_seconds=0.02, sample_seconds=1e-4)
-    samples, batch = sampling.calibrate(contestants.Local("fast", lambda: None), plan)
-    assert batch > 100 and 1 <= samples <= plan.max_samples
-    slow = contestants.Local("slow", lambda: time.sleep(0.03))
-    assert sampling.calibrate(slow, plan) == (plan.min_samples, 1)
+
+    class Timed(contestants.Local):
+        """Steps that take so many seconds each."""
+
+        def __init__(self, seconds: float) -> None:
+            super().__init__("timed", lambda: None)
+            self.seconds = seconds
+
+        def block(self, samples: int, batch: int) -> list[float]:
+            super().block(samples, batch)
+            return [self.seconds] * samples
+
+    samples, batch = sampling.calibrate(Timed(1e-7), plan)
+    assert batch == 1000 and samples == min(200, plan.max_samples)
+    assert sampling.calibrate(Timed(0.03), plan) == (plan.min_samples, 1)
 
 
 def test_measuring_divides_by_the_batch():
