@@ -58,6 +58,7 @@ class Stream:
     def sees(self, ticket: Ticket) -> bool:
         """True if what comes next in this stream comes after that piece of work."""
         stream, number = ticket
+        number = min(number, stream.count)  # nothing was launched behind the last look at it
         return stream is self or self.seen.get(stream, 0) >= number or (
             self._cuda.host.get(stream, 0) >= number)
 
