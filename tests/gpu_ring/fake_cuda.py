@@ -578,6 +578,6 @@ class Hardware(FakeDevice):
     def _check(self, ticket: Ticket, stream: Stream) -> None:
         replays = getattr(self.xp.cuda.local, "replays", False)  # in the order of the graph
         if not (replays or stream.sees(ticket)):
-            raise RaceError(f"{stream.name} uses memory that {ticket[0].name} has not done with: its "
-                            f"piece {ticket[1]} of {ticket[0].count}, and the first has waited "
+            raise RaceError(f"{stream.name} uses memory that {ticket[0].name} has not done with: "
+                            f"its piece {ticket[1]} of {ticket[0].count}, and the first has waited "
                             f"for {stream.seen.get(ticket[0], 0)}")
