@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,11 +18,9 @@ TERM_GRACE_SECONDS = 5.0
 
 
 def run_limited(
-    command: Sequence[str], log: Path, limit: float, env: Mapping[str, str] | None = None,
-    stopped: threading.Event | None = None
+    command: Sequence[str], log: Path, limit: float, env: Mapping[str, str] | None = None
 ) -> int | None:
-    """Run `command` with its output in `log`; return its status, or None if it exceeded `limit`
-    or `stopped` was set.
+    """Run `command` with its output in `log`; return its status, or None if it exceeded `limit`.
 
     The limit is in processor seconds of all processes of the command, on the machine of
     :mod:`speed`; the clock may show four times as many. The command gets a session of its own. At
@@ -44,8 +41,6 @@ def run_limited(
         )
         try:
             while time.monotonic() < deadline and session_seconds(process.pid) < limit:
-                if stopped is not None and stopped.is_set():
-                    return None
                 try:
                     return process.wait(LOOK_SECONDS)
                 except subprocess.TimeoutExpired:

@@ -1,8 +1,7 @@
 """Run the test rings and close with one line of passes and failures.
 
 Rings: ``graph`` (no MPI, no device), ``process`` (one process), ``job`` (tests that start
-processes, and wait for them: it runs beside the process ring), ``closing`` (what the other rings
-have left) and ``mpi`` (under a launcher, once per number of ranks). The process and job rings run
+processes) and ``mpi`` (under a launcher, once per number of ranks). The process and job rings run
 on all cores. Each run has a time limit; what it printed is kept in ``build/tests`` and shown when
 it fails. The slowest tests are listed at the end. The last line is ``N passed, N failed`` (``, N
 skipped``); the status is non-zero when a test failed, a run hung or crashed, or a ring ran no test.
@@ -16,11 +15,9 @@ import re
 import shlex
 import shutil
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,14 +42,12 @@ class Ring:
     places: list[Path]
     limit: float
     spread: str | None = None  # how pytest-xdist hands its tests to a process a core, if it does
-    beside: str | None = None  # the ring that may run at the same time
 
 
 RINGS = {
     "graph": Ring([TESTS / "test_layers.py", TESTS / "graph_ring"], 200.0),
     "process": Ring([TESTS / "process_ring"], 2000.0, "worksteal"),
-    "job": Ring([TESTS / "job_ring"], 1000.0, "loadfile", beside="process"),
-    "closing": Ring([TESTS / "closing_ring"], 100.0),
+    "job": Ring([TESTS / "job_ring"], 1000.0, "loadfile"),
     "mpi": Ring([TESTS / "mpi_ring"], 600.0),
     "gpu": Ring([TESTS / "gpu_ring"], 600.0),
 }
@@ -154,7 +149,7 @@ def plan(arguments: argparse.Namespace) -> list[Run]:
     rooms = tuple(arguments.room)
     runs: list[Run] = []
     for ring in arguments.ring or [name for name in RINGS if name not in ON_REQUEST]:
-        ring_forms = [None] if ring in ("graph", "closing", "gpu") else forms
+        ring_forms = [None] if ring in ("graph", "gpu") else forms
         ring_sizes = sizes if ring == "mpi" else [0]
         runs += [Run(ring, size, form, rooms) for form in ring_forms for size in ring_sizes]
     chosen = [run for run in runs if run.places]
@@ -212,14 +207,13 @@ def environment(run: Run) -> dict[str, str]:
     return env
 
 
-def execute(run: Run, arguments: argparse.Namespace,
-            stopped: threading.Event | None = None) -> Outcome:
+def execute(run: Run, arguments: argparse.Namespace) -> Outcome:
     """Run one ring once and read what it recorded."""
     shutil.rmtree(run.directory, ignore_errors=True)
     run.directory.mkdir(parents=True)
     limit = arguments.limit or RINGS[run.ring].limit
     log = run.directory / "run.log"
-    status = run_limited(command(run, arguments), log, limit, environment(run), stopped)
+    status = run_limited(command(run, arguments), log, limit, environment(run))
     records = list(read_records(run.directory).values())
     outcome = judge(records, run.ranks or 1, status, limit)
     if not outcome.counts["passed"] + outcome.counts["failed"] and not arguments.keyword:
@@ -291,46 +285,17 @@ def report(run: Run, outcome: Outcome, seconds: float) -> None:
         print(f"{run.title}: logs are in {run.directory.relative_to(ROOT)}", flush=True)
 
 
-def together(runs: Iterable[Run]) -> list[list[Run]]:
-    """The runs in their order; those that may run at the same time in one list."""
-    found: list[list[Run]] = []
-    for run in runs:
-        last = found[-1][-1] if found else None
-        if last is not None and last.ring == RINGS[run.ring].beside and last.compile == run.compile:
-            found[-1].append(run)
-        else:
-            found.append([run])
-    return found
-
-
 def run_all(runs: Iterable[Run], arguments: argparse.Namespace) -> Outcome:
     """Execute and report `runs`; the sum of their outcomes."""
     total = Outcome()
     shutil.rmtree(CHECKED, ignore_errors=True)
-
-    for group in together(runs):
-        for run, (outcome, seconds) in zip(group, execute_all(group, arguments), strict=True):
-            report(run, outcome, seconds)
-            total.counts += outcome.counts
-            total.tests += [(*times, f"{test} ({run.title})") for *times, test in outcome.tests]
-    return total
-
-
-def execute_all(group: Sequence[Run],
-                arguments: argparse.Namespace) -> list[tuple[Outcome, float]]:
-    """Execute runs at the same time: what came out, and the seconds that each took."""
-    stopped = threading.Event()
-
-    def timed(run: Run) -> tuple[Outcome, float]:
+    for run in runs:
         start = time.monotonic()
-        return execute(run, arguments, stopped), time.monotonic() - start
-
-    with ThreadPoolExecutor(len(group)) as pool:
-        try:
-            return list(pool.map(timed, group))
-        except BaseException:  # an interrupt
-            stopped.set()
-            raise
+        outcome = execute(run, arguments)
+        report(run, outcome, time.monotonic() - start)
+        total.counts += outcome.counts
+        total.tests += [(*seconds, f"{test} ({run.title})") for *seconds, test in outcome.tests]
+    return total
 
 
 def show_slowest(tests: Iterable[tuple[float, float, str]]) -> None:

@@ -34,10 +34,6 @@ def _cast(b: Builder, node: Node, operands: Sequence[int]) -> list[int]:
     return [b.cast(operands[0], node.dtypes[0].base_dtype.name)]
 
 
-def _one_element(b: Builder, node: Node, operands: Sequence[int]) -> list[int]:
-    return [operands[0]]
-
-
 #: Element-wise ops that are not traced.
 ELEMENTWISE: dict[str, Recipe] = {
     "AddN": _add_n, "Select": _select, "SelectV2": _select, "Cast": _cast,

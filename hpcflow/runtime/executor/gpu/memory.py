@@ -74,13 +74,6 @@ class Held:
             r.graph_bytes() for r in list(self.regions))
         self._noted = max(self._noted, taken)
 
-    def trim(self) -> None:
-        """Give free blocks of CuPy's pool back to the GPU, unless a part of it is to be kept."""
-        self.note()
-        pool = self._xp.get_default_memory_pool()
-        if not pool.get_limit():
-            pool.free_all_blocks()
-
 
 def has_room_twice(streams: Streams) -> bool:
     """True if what the steps so far took for their values is there twice, for a graph and for what

@@ -148,7 +148,6 @@ class Transfers:
         block.event.record(stream)
         return Download(value, block, self)
 
-
     def flags(self) -> tuple[list[late_errors.Check], Any]:
         """The flags of errors on this device, and their way to the host; None without any."""
         def begun() -> tuple[list[late_errors.Check], Any]:
