@@ -232,12 +232,11 @@ class _Shapes:
 
 def _attempted(shapes: _Shapes, found: Any, compute: Callable[[Any], Any],
                simple: Callable[[], Any]) -> Any:
-    """What the library computes, channels as the op has them; by the plain kernel where the
-    library has no way."""
+    """What the library computes; by the plain kernel where the library has no way."""
     if found is None:
         return simple()
     try:
-        return restored(compute(found), shapes.first)
+        return compute(found)
     except c.NoWayError:
         shapes.forget(found)
         return simple()
@@ -255,7 +254,8 @@ def forward(node: KernelNode) -> Callable:
         check_rank("input", x, 4)
         images = last(x, shapes.first)
         found = shapes.of(images.shape, w.shape)
-        return _attempted(shapes, found, lambda by: by.forward(images, w), lambda: simple(x, w))
+        return _attempted(shapes, found, lambda by: restored(by.forward(images, w), shapes.first),
+                          lambda: simple(x, w))
 
     return run
 
@@ -273,7 +273,7 @@ def backprop_input(node: KernelNode) -> Callable:
         x_dims = plain.channels_last(plain.described(sizes, "input_sizes", 4), shapes.first)
         grads = last(dy, shapes.first)
         found = shapes.of(x_dims, w.shape, grads.shape)
-        return _attempted(shapes, found, lambda by: by.by_input(w, grads),
+        return _attempted(shapes, found, lambda by: restored(by.by_input(w, grads), shapes.first),
                           lambda: simple(sizes, w, dy))
 
     return run
@@ -292,12 +292,7 @@ def backprop_filter(node: KernelNode) -> Callable:
         check_rank("out_backprop", dy, 4)
         images, grads = last(x, shapes.first), last(dy, shapes.first)
         found = shapes.of(images.shape, plain.described(sizes, "filter_sizes", 4), grads.shape)
-        if found is None:
-            return simple(x, sizes, dy)
-        try:
-            return found.by_filter(images, grads)
-        except c.NoWayError:
-            shapes.forget(found)
-            return simple(x, sizes, dy)
+        return _attempted(shapes, found, lambda by: by.by_filter(images, grads),
+                          lambda: simple(x, sizes, dy))
 
     return run

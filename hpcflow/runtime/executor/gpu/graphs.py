@@ -117,13 +117,14 @@ class RecordedRegion:
     def _can_record(self, inputs: Sequence[Any]) -> bool:
         if not all(isinstance(v, self._streams.xp.ndarray) for v in inputs):
             self.obstacle = "it reads a value of the host"
-        elif not memory.has_room_twice(self._streams):
-            self.obstacle = "there is too little memory for a second copy of its values"
         elif self._records >= tuning.GRAPH_MOST:
             self.obstacle = (f"it would have been recorded more than {tuning.GRAPH_MOST} times: "
                              "its shapes change, or its variables move")
-        return not self.obstacle and all(
-            s.initialized and s.exclusive() for s in self._parts.written)
+        elif not all(s.initialized and s.exclusive() for s in self._parts.written):
+            return False  # another step may be luckier; memory is looked at only for a recording
+        elif not memory.has_room_twice(self._streams):
+            self.obstacle = "there is too little memory for a second copy of its values"
+        return not self.obstacle
 
     def _places(self) -> list[Place]:
         return [_place(state) for state in self._parts.states]
