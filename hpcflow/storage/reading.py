@@ -12,6 +12,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.errors import UnimplementedError
+from hpcflow.host import memory
 from hpcflow.host.tuning import files as tuning
 from hpcflow.storage import encoding, hdf5, plain_hdf5
 from hpcflow.storage.checkpoint_file import CheckpointFile, Damage
@@ -98,7 +99,8 @@ class Reader(CheckpointFile):
     def _read_numbers(self, variable: IndexedVariable, region: Region) -> np.ndarray:
         position = self._position(variable)
         size = variable.dtype.size
-        out = np.empty(region.extent, f"u{size}" if size <= 8 else "c16")  # bits: any type will do
+        values = memory.given(region.extent, variable.dtype.np)
+        out = values.view(f"u{size}" if size <= 8 else "c16")  # bits: any type will do
         wanted = [(block, expected) for piece in variable.pieces
                   for block, expected in piece.blocks() if block.overlaps(region)]
 
@@ -107,6 +109,8 @@ class Reader(CheckpointFile):
 
         _for_all(read, wanted)
         kind = encoding.stored_dtype(variable.dtype)
+        if kind.isnative:
+            return values
         return encoding.from_stored(out.reshape(-1).view(kind), variable.dtype, region.extent)
 
     def _read_block(self, block: Region, expected: int, position: int, region: Region,
@@ -116,8 +120,7 @@ class Reader(CheckpointFile):
         target = out[block.selector_within(region)] if whole else None
         direct = target is not None and target.flags.c_contiguous
         data = target if target is not None and direct else np.empty(block.extent, out.dtype)
-        _read_region(self._descriptor, position, block, data.reshape(-1))
-        if checksum(data.reshape(-1).view(np.uint8)) != expected:
+        if _read_region(self._descriptor, position, block, data.reshape(-1)) != expected:
             raise Damage("a checksum is wrong")
         if not direct:
             shared = intersection(block, region)
@@ -174,11 +177,35 @@ def _for_all(read: Callable[[tuple[Region, int]], None], blocks: list[tuple[Regi
             pass
 
 
-def _read_region(descriptor: int, position: int, region: Region, out: np.ndarray) -> None:
-    """Read a region of a row-major array that begins at `position` into flat elements."""
+def _read_region(descriptor: int, position: int, region: Region, out: np.ndarray) -> int:
+    """Read a region of a row-major array that begins at `position` into flat elements; return
+    their checksum."""
     run, starts = region.runs()
+    if len(starts) == 1:
+        start = position + int(starts[0]) * out.dtype.itemsize
+        return _read_checked(descriptor, out.view(np.uint8).data, start)
+    _read_runs(descriptor, position, run, starts, out)
+    return checksum(out.view(np.uint8))
+
+
+def _read_checked(descriptor: int, out: memoryview, position: int) -> int:
+    """Fill a buffer from a position of a file; return the checksum.
+
+    It is taken of each part while the part is still in the processor's own cache.
+    """
+    value = 0
+    for at in range(0, len(out), tuning.READ_CHECKED_BYTES):
+        part = out[at : at + tuning.READ_CHECKED_BYTES]
+        pread_into(descriptor, part, position + at)
+        value = checksum(part, value)
+    return value
+
+
+def _read_runs(descriptor: int, position: int, run: int, starts: np.ndarray,
+               out: np.ndarray) -> None:
+    """Read runs of so many elements, which begin at `starts`, one after the other into `out`."""
     size = out.dtype.itemsize
-    if run * size >= tuning.READ_SHORT_RUN_BYTES or len(starts) == 1:
+    if run * size >= tuning.READ_SHORT_RUN_BYTES:
         view = out.view(np.uint8).data
         for number, start in enumerate((starts * size).tolist()):
             part = view[number * run * size : (number + 1) * run * size]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -17,6 +16,11 @@ from typing import Any
 from hpcflow.errors import InternalError
 from hpcflow.host.tuning import files as tuning
 from hpcflow.storage.slices import Region
+
+try:  # the same function by the processor's own instructions, several times faster
+    from isal.isal_zlib import crc32
+except ImportError:  # there is none for this machine
+    from zlib import crc32
 
 _HEADER = struct.Struct("<Q")
 
@@ -49,7 +53,7 @@ def rows_per_block(region: Region, itemsize: int) -> int:
 
 def checksum(data: Any, value: int = 0) -> int:
     """The CRC-32 of a contiguous buffer, continuing from `value`."""
-    return zlib.crc32(data, value)
+    return crc32(data, value)
 
 
 def encode_records(records: Sequence[PieceRecord]) -> bytes:

@@ -67,6 +67,8 @@ FILE_TRANSFER_BYTES = 1 << 30
 READ_SHORT_RUN_BYTES = 1 << 14
 #: That are read together for short runs.
 READ_SPAN_BYTES = 4 << 20
+#: That are read and verified before the next: half of the cache that a core has for itself.
+READ_CHECKED_BYTES = 1 << 18
 #: That read and verify the blocks of a variable; more do not help where memory is the limit.
 READ_THREADS = 4
 
