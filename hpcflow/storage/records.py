@@ -47,8 +47,16 @@ class PieceRecord:
 def rows_per_block(region: Region, itemsize: int) -> int:
     """Return the number of rows (indices of the first dimension) of a region that make up a
     block."""
-    row_bytes = max(prod(region.extent[1:]) * itemsize, 1)
-    return max(tuning.RECORD_BLOCK_BYTES // row_bytes, 1)
+    return _rows(region, itemsize, tuning.RECORD_BLOCK_BYTES)
+
+
+def rows_per_part(region: Region, itemsize: int) -> int:
+    """Return the number of rows that are written at once: a part of a block."""
+    return _rows(region, itemsize, tuning.WRITE_PART_BYTES)
+
+
+def _rows(region: Region, itemsize: int, size: int) -> int:
+    return max(size // max(prod(region.extent[1:]) * itemsize, 1), 1)
 
 
 def checksum(data: Any, value: int = 0) -> int:

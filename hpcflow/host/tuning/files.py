@@ -73,8 +73,10 @@ READ_CHECKED_BYTES = 1 << 18
 READ_THREADS = 4
 
 # ---- storage.records
-#: Read or written at once: long beside the call, on file systems of clusters too.
+#: Of a checksum: little to read for a slice, few checksums for a large variable.
 RECORD_BLOCK_BYTES = 8 << 20
+#: Written at once: stays in a core's cache, and is what file systems of clusters transfer.
+WRITE_PART_BYTES = 1 << 20
 
 # ---- storage.table_writing
 #: A block of a table ends once it has so many: a reader loads whole ones.
