@@ -34,6 +34,16 @@ CSV_BUFFER_BYTES = 4 * 1024 * 1024
 #: Read from a file of records at once where nothing is said, as in 1.x.
 READ_BUFFER_BYTES = 256 * 1024
 
+# ---- storage.block_reads
+#: Shorter runs are not worth a call each.
+READ_SHORT_RUN_BYTES = 1 << 14
+#: That are read together for short runs.
+READ_SPAN_BYTES = 4 << 20
+#: That are read and verified before the next: they stay in the cache that a core has for itself.
+READ_CHECKED_BYTES = 1 << 20
+#: That read and verify blocks; more do not help where memory is the limit.
+READ_THREADS = 4
+
 # ---- storage.crc32c
 #: Of a block whose checksum is made beside those of others.
 CRC_BLOCK_BYTES = 512
@@ -61,16 +71,6 @@ LOCK_PATIENCE_SECONDS = 600.0
 # ---- storage.raw_files
 #: Of one call: Linux transfers at most 2 GiB, and less if it likes.
 FILE_TRANSFER_BYTES = 1 << 30
-
-# ---- storage.reading
-#: Shorter runs are not worth a call each.
-READ_SHORT_RUN_BYTES = 1 << 14
-#: That are read together for short runs.
-READ_SPAN_BYTES = 4 << 20
-#: That are read and verified before the next: half of the cache that a core has for itself.
-READ_CHECKED_BYTES = 1 << 18
-#: That read and verify the blocks of a variable; more do not help where memory is the limit.
-READ_THREADS = 4
 
 # ---- storage.records
 #: Of a checksum: little to read for a slice, few checksums for a large variable.

@@ -134,17 +134,24 @@ def _read(node: KernelNode) -> Callable:
 
     def read(prefix: Any) -> Any:
         with storage.open_checkpoint(as_text(prefix)) as reader:
-            values = [_read_one(reader, *item, reshape) for item in wanted]
+            values = reader.read_many(_asked(*item, reshape) for item in wanted)
+            values = [_fitted(reader, *item, reshape) for item in zip(values, wanted)]
         return values[0] if len(values) == 1 else tuple(values)
 
     return in_background(read)
 
 
-def _read_one(reader: storage.CheckpointFile, name: str, spec: str | None, dtype: Any,
-              shape: TensorShape, reshape: bool) -> Any:
-    """One tensor, checked to be of `dtype` and (as far as it is known) `shape`."""
+def _asked(name: str, spec: str | None, dtype: Any, shape: TensorShape,
+           reshape: bool) -> tuple[str, str | None, Any, Any]:
+    """What the reader is asked for, with the shape if it is known."""
     dims = shape.as_list() if shape.is_fully_defined() and not reshape else None
-    value = reader.read(name, spec, dtype=dtype, shape=dims)
+    return name, spec, dtype, dims
+
+
+def _fitted(reader: storage.CheckpointFile, value: Any, wanted: tuple[str, Any, Any, TensorShape],
+            reshape: bool) -> Any:
+    """One tensor, checked to be of the shape as far as that is known."""
+    name, _, _, shape = wanted
     if reshape and shape.is_fully_defined():
         if value.size != shape.num_elements():
             raise _does_not_fit(reader, name, value, shape, "as many elements")
