@@ -27,7 +27,7 @@ help:
 	@echo '                one room of the tests: make test TEST_ARGS="--room compiler"'
 	@echo 'make lint       ruff, mypy and the layer test'
 	@echo 'make docs       build the documentation site in build/docs and check its links'
-	@echo 'make test-site  Slurm, PMIx, MPI-IO on this machine (root on Debian or Ubuntu)'
+	@echo 'make test-site  Slurm, PMIx, MPI on this machine (root on Debian or Ubuntu)'
 	@echo 'make test-gpu   device kernels, on a GPU or else on a stand-in that has what CuPy has'
 	@echo 'make test-oracle   compare all ops with the reference runtime, which it installs'
 	@echo 'make bench      print the tables of all benchmarks (BENCH_ARGS="--peer ...")'

@@ -38,15 +38,6 @@ def _parse_int(text: str) -> int:
     return value
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.lower() not in choices:
-            raise ValueError("expected one of " + ", ".join(choices))
-        return text.lower()
-
-    return parse
-
-
 @dataclass(frozen=True)
 class Flag:
     """One environment variable: its attribute is its name without `HPCFLOW_`, lower case."""
@@ -155,12 +146,6 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_PROGRESS_FILE", str, "",
          "a file to which savers add the paths of what they have saved; `hpcflow run` sets it"),
     Flag("HPCFLOW_CHUNK_BYTES", _parse_int, 256 << 20, "largest message, in bytes"),
-    Flag(
-        "HPCFLOW_CHECKPOINT_IO",
-        _one_of("auto", "mpio", "pwrite"),
-        "auto",
-        "how ranks write checkpoints; auto is MPI-IO where HDF5 has it",
-    ),
 )
 
 
@@ -202,7 +187,6 @@ class Flags:
     restart_count: int
     progress_file: str
     chunk_bytes: int
-    checkpoint_io: str
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self.reload(environ)

@@ -32,7 +32,7 @@ base.formats: vocabulary
 host:
 loops: host
 comm:
-storage: comm
+storage: comm host
 resources.datasets:
 resources: comm host resources.datasets
 graph: host

@@ -67,6 +67,26 @@ def empty(dims: Sequence[int], dtype: Any, least: int | None = None) -> np.ndarr
     return np.ndarray(dims, dtype, memory, -address_of(memory) % LINE)
 
 
+class _Given(_Memory):
+    """The bytes of an array that is made for one receiver, which may keep it."""
+
+
+def given(dims: Sequence[int], dtype: Any) -> np.ndarray:
+    """As `empty`, for values that go to a single receiver: a variable takes over the array."""
+    out = empty(dims, dtype)
+    if out.base is not None:
+        out.base.__class__ = _Given  # type: ignore[assignment]
+    return out
+
+
+def take(x: Any) -> bool:
+    """True, once, for an array that `given` made: it is the caller's from now on."""
+    if type(x) is not np.ndarray or type(x.base) is not _Given:
+        return False
+    x.base.__class__ = _Memory  # type: ignore[assignment]
+    return True
+
+
 def copy(x: np.ndarray) -> np.ndarray:
     """A copy of `x` in C order, at a cache line if it is large."""
     if x.nbytes < tuning.ALIGNED_LEAST_BYTES:

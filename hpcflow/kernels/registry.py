@@ -172,8 +172,8 @@ def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
 
 
 def collective(op_type: str, early: bool = False) -> None:
-    """Declare that the kernels of `op_type` in one step meet for collective work: their context
-    then tells them on which ranks the others are (``group_of``, ``meet``, ``collective``).
+    """Declare that the kernels of `op_type` in one step work collectively: their context then
+    gives them the operation (``collective``).
 
     With `early` they start as soon as their inputs are there, while the rest of the step goes on.
     """

@@ -89,7 +89,8 @@ class VariableState:
         return self.value
 
     def assign(self, value: Any, validate_shape: bool = False, own: bool = False) -> None:
-        """Replace the value; the array is copied unless nobody can change it.
+        """Replace the value; the array is copied unless nobody can change it, or it was made for
+        the variable.
 
         With `validate_shape`, ``InvalidArgumentError`` unless the shape is the present one (the
         declared one before the first assignment). With `own` nobody else refers to the array's
@@ -102,7 +103,7 @@ class VariableState:
             self._check_fits(dims)
         if not dims and (isinstance(value, (np.ndarray, np.generic, bytes))):
             self.value = value[()] if isinstance(value, np.ndarray) else value
-        elif own and _owned(value):
+        elif (own and _owned(value)) or memory.take(value):
             self.value = value
         elif getattr(self.value, "shape", ()) == dims and self.value is not value and (
                 self.exclusive()):

@@ -3,7 +3,7 @@
 Saving takes three stages, which may run in different processes:
 
 1. `create` (the coordinator) lays out a temporary file and returns a `Layout`;
-2. `write` or `write_collective` (every owner) puts pieces of variables into it and returns a
+2. `write` (every owner) puts pieces of variables into it and returns a
    record of what was written;
 3. `commit` (the coordinator) checks that the records cover everything, stores the index with
    the checksums, syncs, and renames the file once to its final name; `abandon` removes it.
@@ -15,7 +15,6 @@ runtimes wrote. h5py is imported when a function needs it.
 
 from hpcflow.storage.checkpoint_file import CheckpointFile
 from hpcflow.storage.converting import write_bundle, write_hdf5
-from hpcflow.storage.hdf5 import parallel_hdf5_available
 from hpcflow.storage.layout import Entry, Layout
 from hpcflow.storage.locking import DirectoryLock
 from hpcflow.storage.opening import (
@@ -30,4 +29,4 @@ from hpcflow.storage.raw_files import read_file
 from hpcflow.storage.reading import Reader
 from hpcflow.storage.saving import abandon, commit, create
 from hpcflow.storage.slices import Region, format_slice_spec, parse_slice_spec
-from hpcflow.storage.writing import use_collective_writes, write, write_collective
+from hpcflow.storage.writing import write

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -23,6 +23,9 @@ from hpcflow.errors import (
 )
 from hpcflow.storage.slices import Region, as_region
 from hpcflow.storage.system_errors import op_error_of
+
+#: Name, slice, dtype and shape of what is read; see `CheckpointFile.read`.
+Wanted = tuple[str, Any, Any, Any]
 
 
 class Damage(ValueError):
@@ -54,9 +57,17 @@ class CheckpointFile(ABC):
     def close(self) -> None:
         """Close the files."""
 
-    @abstractmethod
     def _read(self, variable: Any, region: Region) -> np.ndarray:
-        """A region of a variable, as a new array."""
+        """A region of a variable, as a new array. Raises NotImplementedError: formats say how."""
+        raise NotImplementedError("a format says how a variable is read")
+
+    def _read_all(self, wanted: Sequence[tuple[str, Any, Region]]) -> list[np.ndarray]:
+        """Regions of variables, each with its name, as new arrays."""
+        values = []
+        for name, variable, region in wanted:
+            with self._damage_of(name):
+                values.append(self._read(variable, region))
+        return values
 
     def __enter__(self) -> CheckpointFile:
         return self
@@ -98,11 +109,20 @@ class CheckpointFile(ABC):
         Raises NotFoundError for an unknown name (with similar ones), InvalidArgumentError for
         an unexpected dtype or shape, DataLossError if the data are damaged.
         """
+        return self.read_many([(name, slice_spec, dtype, shape)])[0]
+
+    def read_many(self, wanted: Iterable[Wanted]) -> list[np.ndarray]:
+        """Read several variables or slices, together if the format can: as `read`, whose
+        arguments each of them has, and raising the same."""
+        return self._read_all([self._asked(*item) for item in wanted])
+
+    def _asked(self, name: str, slice_spec: Any, dtype: Any,
+               shape: Any) -> tuple[str, Any, Region]:
+        """A variable and the region of it that is wanted, both as expected."""
         variable = self._find(name)
         region = as_region(slice_spec, variable.shape, name)
         self._check_expected(name, variable, region, dtype, shape)
-        with self._damage_reported(f", variable '{name}'"):
-            return self._read(variable, region)
+        return name, variable, region
 
     def _find(self, name: str) -> Any:
         found = self._variables.get(name)
@@ -132,6 +152,10 @@ class CheckpointFile(ABC):
                 + ("" if extent == region.extent else
                    ". Assign requires shapes of both tensors to match."),
             )
+
+    def _damage_of(self, name: str) -> AbstractContextManager[None]:
+        """Do as `_damage_reported`, naming a variable."""
+        return self._damage_reported(f", variable '{name}'")
 
     @contextmanager
     def _damage_reported(self, where: str = "") -> Iterator[None]:

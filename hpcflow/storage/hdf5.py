@@ -8,8 +8,7 @@ file format is that of HDF5 1.10, whose metadata carry checksums.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +20,9 @@ from hpcflow.errors import InternalError
 from hpcflow.storage import encoding, plain_hdf5
 from hpcflow.storage.checkpoint_file import Damage
 from hpcflow.storage.file_image import FileImage
-from hpcflow.storage.hdf5_files import load_h5py, open_file
+from hpcflow.storage.hdf5_files import open_file
 from hpcflow.storage.layout import Entry
 from hpcflow.storage.records import checksum
-from hpcflow.storage.slices import Region
 
 if TYPE_CHECKING:
     import h5py
@@ -37,27 +35,6 @@ Strings = Mapping[str, tuple[np.ndarray, np.ndarray]]
 _FORMAT = b"hpcflow checkpoint"
 # Large datasets start at multiples of this, so that their writers share no page or stripe.
 _ALIGNMENT = {"alignment_threshold": 1 << 16, "alignment_interval": 1 << 12}
-
-
-def parallel_hdf5_available() -> bool:
-    """True if h5py was built with MPI. (Importing such an h5py starts MPI.)"""
-    return bool(load_h5py().get_config().mpi)
-
-
-@contextmanager
-def parallel_file(path: str, comm: Any) -> Iterator[Any]:
-    """An existing file opened by all ranks of `comm` through MPI-IO.
-
-    Opening, flushing and closing are collective and happen also when the body fails.
-    """
-    file = open_file(path, "r+", driver="mpio", comm=comm)
-    try:
-        yield file
-    finally:
-        try:
-            file.flush()
-        finally:
-            file.close()
 
 
 def lay_out(entries: Iterable[Entry]) -> tuple[FileImage, list[Entry]]:
@@ -140,25 +117,6 @@ def type_of(kind: np.dtype[Any]) -> Any:
     from h5py import h5t
 
     return h5t.py_create(kind, logical=True)
-
-
-def write_region(group: Any, entry: Entry, region: Region, data: np.ndarray) -> None:
-    """Write the bytes of a region (flat uint8) into the entry's dataset."""
-    from h5py import h5s
-
-    values = data.view(encoding.stored_dtype(entry.dtype))
-    if values.size:
-        memory = h5s.create_simple(values.shape)
-        dataset = group[entry.link].id
-        dataset.write(memory, _selection(dataset, region), values, dataset.get_type())
-
-
-def _selection(dataset: Any, region: Region) -> Any:
-    """The file dataspace that selects a region."""
-    space = dataset.get_space()
-    if space.shape:
-        space.select_hyperslab(region.start, region.extent)
-    return space
 
 
 def _finish(file: h5py.File, entries: Iterable[Entry], index: bytes, table: np.ndarray,

@@ -33,15 +33,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Layout:
-    """A checkpoint file in the making: its final and its temporary path, and its variables.
-
-    `collective` asks all owners to write together through MPI-IO.
-    """
+    """A checkpoint file in the making: its final and its temporary path, and its variables."""
 
     path: str
     temporary: str
     entries: tuple[Entry, ...]
-    collective: bool = False
     by_name: dict[str, Entry] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -50,8 +46,7 @@ class Layout:
     def to_bytes(self) -> bytes:
         """Encode for another process."""
         entries = [{**asdict(entry), "dtype": entry.dtype.name} for entry in self.entries]
-        fields = {"path": self.path, "temporary": self.temporary, "entries": entries,
-                  "collective": self.collective}
+        fields = {"path": self.path, "temporary": self.temporary, "entries": entries}
         return json.dumps(fields).encode()
 
     @classmethod
@@ -60,7 +55,7 @@ class Layout:
         try:
             fields = json.loads(data)
             entries = tuple([_entry_of(item) for item in fields["entries"]])
-            return cls(fields["path"], fields["temporary"], entries, fields["collective"])
+            return cls(fields["path"], fields["temporary"], entries)
         except (ValueError, KeyError, TypeError) as error:
             raise InternalError(None, None, f"this is no checkpoint layout: {error}") from error
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -12,14 +12,15 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.errors import UnimplementedError
-from hpcflow.host.tuning import files as tuning
+from hpcflow.host import memory
 from hpcflow.storage import encoding, hdf5, plain_hdf5
+from hpcflow.storage.block_reads import BlockRead, run_all
 from hpcflow.storage.checkpoint_file import CheckpointFile, Damage
 from hpcflow.storage.index import IndexedVariable, parse_index
 from hpcflow.storage.raw_files import pread_into
 from hpcflow.storage.records import checksum
 from hpcflow.storage.saving import FORMAT_VERSION
-from hpcflow.storage.slices import Region, intersection
+from hpcflow.storage.slices import Region
 
 
 class Reader(CheckpointFile):
@@ -90,38 +91,33 @@ class Reader(CheckpointFile):
         pread_into(self._descriptor, out.data, position)
         return out
 
-    def _read(self, variable: IndexedVariable, region: Region) -> np.ndarray:
-        if variable.dtype is dtypes.string:
-            return self._read_strings(variable)[region.selector()].copy()
-        return self._read_numbers(variable, region)
+    def _read_all(self, wanted: Sequence[tuple[str, IndexedVariable, Region]]
+                  ) -> list[np.ndarray]:
+        values: list[np.ndarray] = []
+        reads: list[BlockRead] = []
+        for name, variable, region in wanted:
+            with self._damage_of(name):
+                if variable.dtype is dtypes.string:
+                    values.append(self._read_strings(variable)[region.selector()].copy())
+                else:
+                    array, blocks = self._plan(name, variable, region)
+                    values.append(array)
+                    reads += blocks
+        run_all(reads)
+        return [_native(*item) for item in zip(values, wanted)]
 
-    def _read_numbers(self, variable: IndexedVariable, region: Region) -> np.ndarray:
+    def _plan(self, name: str, variable: IndexedVariable, region: Region
+              ) -> tuple[np.ndarray, list[BlockRead]]:
+        """An array for a region of a variable of numbers, and the blocks to be read for it."""
         position = self._position(variable)
         size = variable.dtype.size
-        out = np.empty(region.extent, f"u{size}" if size <= 8 else "c16")  # bits: any type will do
-        wanted = [(block, expected) for piece in variable.pieces
-                  for block, expected in piece.blocks() if block.overlaps(region)]
-
-        def read(item: tuple[Region, int]) -> None:
-            self._read_block(*item, position, region, out)
-
-        _for_all(read, wanted)
-        kind = encoding.stored_dtype(variable.dtype)
-        return encoding.from_stored(out.reshape(-1).view(kind), variable.dtype, region.extent)
-
-    def _read_block(self, block: Region, expected: int, position: int, region: Region,
-                    out: np.ndarray) -> None:
-        """Read and verify a block, and put what `region` has of it into `out`."""
-        whole = region.contains(block)
-        target = out[block.selector_within(region)] if whole else None
-        direct = target is not None and target.flags.c_contiguous
-        data = target if target is not None and direct else np.empty(block.extent, out.dtype)
-        _read_region(self._descriptor, position, block, data.reshape(-1))
-        if checksum(data.reshape(-1).view(np.uint8)) != expected:
-            raise Damage("a checksum is wrong")
-        if not direct:
-            shared = intersection(block, region)
-            out[shared.selector_within(region)] = data[shared.selector_within(block)]
+        values = memory.given(region.extent, variable.dtype.np)
+        out = values.view(f"u{size}" if size <= 8 else "c16")  # bits: any type will do
+        reported = partial(self._damage_of, name)
+        return values, [
+            BlockRead(self._descriptor, position, block, expected, region, out, reported)
+            for piece in variable.pieces for block, expected in piece.blocks()
+            if block.overlaps(region)]
 
     def _position(self, variable: IndexedVariable) -> int:
         """The first byte of a variable of numbers."""
@@ -162,33 +158,10 @@ class Reader(CheckpointFile):
         return content.view(found.dtype).astype(object)
 
 
-def _for_all(read: Callable[[tuple[Region, int]], None], blocks: list[tuple[Region, int]]) -> None:
-    """Read blocks, several at a time: checksums take longer than reading from memory."""
-    threads = min(len(blocks), len(os.sched_getaffinity(0)), tuning.READ_THREADS)
-    if threads < 2:
-        for block in blocks:
-            read(block)
-        return
-    with ThreadPoolExecutor(threads, "hpcflow restore") as pool:
-        for _ in pool.map(read, blocks):  # raises what one of them raised
-            pass
-
-
-def _read_region(descriptor: int, position: int, region: Region, out: np.ndarray) -> None:
-    """Read a region of a row-major array that begins at `position` into flat elements."""
-    run, starts = region.runs()
-    size = out.dtype.itemsize
-    if run * size >= tuning.READ_SHORT_RUN_BYTES or len(starts) == 1:
-        view = out.view(np.uint8).data
-        for number, start in enumerate((starts * size).tolist()):
-            part = view[number * run * size : (number + 1) * run * size]
-            pread_into(descriptor, part, position + start)
-        return
-    done = 0
-    while done < len(starts):  # as many runs as lie close together, and what is between them
-        count = int(np.searchsorted(starts, starts[done] + tuning.READ_SPAN_BYTES // size)) - done
-        near = starts[done : done + count] - starts[done]
-        span = np.empty(int(near[-1]) + run, out.dtype)
-        pread_into(descriptor, span.view(np.uint8).data, position + int(starts[done]) * size)
-        out[done * run : (done + count) * run] = span[near[:, None] + np.arange(run)].reshape(-1)
-        done += count
+def _native(values: np.ndarray, wanted: tuple[str, IndexedVariable, Region]) -> np.ndarray:
+    """Elements as they lie in the file, in this machine's order of bytes."""
+    _, variable, region = wanted
+    if variable.dtype is dtypes.string or encoding.stored_dtype(variable.dtype).isnative:
+        return values
+    kind = encoding.stored_dtype(variable.dtype)
+    return encoding.from_stored(values.reshape(-1).view(kind), variable.dtype, region.extent)

@@ -3,52 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import config
 from hpcflow.errors import (
-    FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
     describe_value,
 )
-from hpcflow.storage import encoding, hdf5
+from hpcflow.storage import encoding
 from hpcflow.storage.layout import Entry, Layout, as_layout
 from hpcflow.storage.raw_files import pwrite_all
-from hpcflow.storage.records import PieceRecord, checksum, encode_records, rows_per_block
+from hpcflow.storage.records import (
+    PieceRecord,
+    checksum,
+    encode_records,
+    rows_per_block,
+    rows_per_part,
+)
 from hpcflow.storage.slices import Region, as_region
 from hpcflow.storage.system_errors import system_errors
 
 #: (variable name, slice spec or Region or None for the whole variable, values)
 PieceArgument = tuple[str, Any, Any]
-#: Puts the bytes of a region of a variable into the file.
-_Store = Callable[[Entry, Region, np.ndarray], None]
-
-
 class _Piece(NamedTuple):
     entry: Entry
     region: Region
     values: np.ndarray
-
-
-def use_collective_writes() -> bool:
-    """True if owners should call `write_collective`: the flag HPCFLOW_CHECKPOINT_IO decides.
-
-    `auto` means where h5py has MPI-IO. Raises FailedPreconditionError if `mpio` is asked for
-    and h5py lacks it.
-    """
-    wanted = config.flags.checkpoint_io
-    if wanted == "pwrite":
-        return False
-    available = hdf5.parallel_hdf5_available()
-    if wanted == "mpio" and not available:
-        raise FailedPreconditionError(
-            None, None, "HPCFLOW_CHECKPOINT_IO=mpio, but this h5py was built without MPI"
-        )
-    return available
 
 
 def write(layout: Layout | bytes, pieces: Iterable[PieceArgument]) -> bytes:
@@ -68,38 +51,10 @@ def write(layout: Layout | bytes, pieces: Iterable[PieceArgument]) -> bytes:
     with system_errors(f"writing {size} bytes of checkpoint '{layout.path}'"):
         descriptor = os.open(layout.temporary, os.O_WRONLY)
         try:
-            store = _pwrite_store(descriptor)
-            records = [_store_piece(piece, store) for piece in prepared]
+            records = [_store_piece(descriptor, piece) for piece in prepared]
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    return encode_records(records)
-
-
-def write_collective(layout: Layout | bytes, pieces: Iterable[PieceArgument], comm: Any) -> bytes:
-    """Do what `write` does, through MPI-IO; every rank of `comm` must call it.
-
-    `comm` is an mpi4py communicator. A rank without pieces takes part with none. A rank whose
-    own pieces fail still makes the same collective calls and raises its error afterwards; the
-    others do not learn of it from here.
-    """
-    layout = as_layout(layout)
-    records: list[PieceRecord] = []
-    prepared: list[_Piece] = []
-    failure: Exception | None = None
-    try:
-        prepared = [_prepare(layout, *piece) for piece in pieces]
-    except Exception as error:  # noqa: BLE001 - raised after the collective calls
-        failure = error
-    with system_errors(f"writing checkpoint '{layout.path}' collectively"):
-        with hdf5.parallel_file(layout.temporary, comm) as file:
-            try:
-                store = _hdf5_store(file)
-                records = [_store_piece(piece, store) for piece in prepared]
-            except Exception as error:  # noqa: BLE001 - likewise
-                failure = error
-        if failure is not None:
-            raise failure
     return encode_records(records)
 
 
@@ -121,19 +76,37 @@ def _prepare(layout: Layout, name: str, spec: str | None,
     return _Piece(entry, region, values)
 
 
-def _store_piece(piece: _Piece, store: _Store) -> PieceRecord:
-    """Write a piece block by block, checksumming each while it is in the cache."""
-    entry, region, values = piece
+def _store_piece(descriptor: int, piece: _Piece) -> PieceRecord:
+    """Write a piece block by block."""
+    entry, region, _ = piece
     if entry.is_string:
         return _string_record(piece)
     rows = rows_per_block(region, entry.dtype.size)
-    checksums = []
-    for block in region.row_blocks(rows):
-        # Of a copy: what is written matches its checksum even if the array is being updated.
-        data = encoding.to_bytes(np.array(values[block.selector_within(region)]))
-        checksums.append(checksum(data))
-        store(entry, block, data)
+    checksums = [_store_block(descriptor, piece, block) for block in region.row_blocks(rows)]
     return PieceRecord(entry.name, region, rows, tuple(checksums))
+
+
+def _store_block(descriptor: int, piece: _Piece, block: Region) -> int:
+    """Write a block; return its checksum, taken of parts while they are in the cache.
+
+    It is that of copies: what is written matches even if the array is being updated.
+    """
+    entry, region, values = piece
+    value = 0
+    for part in block.row_blocks(rows_per_part(region, entry.dtype.size)):
+        data = encoding.to_bytes(np.array(values[part.selector_within(region)]))
+        value = checksum(data, value)
+        _pwrite(descriptor, entry, part, data)
+    return value
+
+
+def _pwrite(descriptor: int, entry: Entry, part: Region, data: np.ndarray) -> None:
+    """Write by one call per contiguous run; needs no HDF5 in the owner."""
+    run, starts = part.runs()
+    size = run * entry.dtype.size
+    positions = starts * entry.dtype.size + (entry.offset or 0)
+    for number, position in enumerate(positions.tolist()):
+        pwrite_all(descriptor, data.data[number * size : (number + 1) * size], position)
 
 
 def _string_record(piece: _Piece) -> PieceRecord:
@@ -144,26 +117,3 @@ def _string_record(piece: _Piece) -> PieceRecord:
     except TypeError as error:
         raise InvalidArgumentError(None, None, f"saving '{entry.name}': {error}") from error
     return PieceRecord(entry.name, region, 1, (), offsets.tobytes() + data.tobytes())
-
-
-def _pwrite_store(descriptor: int) -> _Store:
-    """Store blocks by one pwrite per contiguous run; needs no HDF5 in the owner."""
-
-    def store(entry: Entry, block: Region, data: np.ndarray) -> None:
-        run, starts = block.runs()
-        size = run * entry.dtype.size
-        view = data.data
-        positions = starts * entry.dtype.size + (entry.offset or 0)
-        for number, position in enumerate(positions.tolist()):
-            pwrite_all(descriptor, view[number * size : (number + 1) * size], position)
-
-    return store
-
-
-def _hdf5_store(file: Any) -> _Store:
-    group = file[hdf5.VARIABLES]
-
-    def store(entry: Entry, block: Region, data: np.ndarray) -> None:
-        hdf5.write_region(group, entry, block, data)
-
-    return store

@@ -91,16 +91,11 @@ def major_version(text: str) -> str | None:
 
 
 def warn_about_hdf5(found: Sections) -> Iterator[str]:
-    """HDF5 that does not load, or has no MPI-IO although it was asked for."""
+    """HDF5 that does not load."""
     hdf5 = found["hdf5"]
     if "error" in hdf5:
         yield (f"h5py does not load, so nothing can be saved: {hdf5['error']}. "
                "pip install h5py.")
-    elif not hdf5["parallel"] and config.flags.checkpoint_io == "mpio":
-        yield (
-            "HPCFLOW_CHECKPOINT_IO=mpio, but this h5py was built without MPI-IO: "
-            "build h5py against a parallel HDF5, or unset the variable."
-        )
 
 
 def warn_about_blas(found: Sections) -> Iterator[str]:

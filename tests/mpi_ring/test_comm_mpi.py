@@ -11,7 +11,6 @@ import pytest
 from comm_cases import Node
 from mpi4py import MPI
 
-from hpcflow import errors
 from hpcflow.comm import groups, libmpi
 from hpcflow.comm.mpi_transport import MpiTransport
 from hpcflow.comm.waiting import Backoff
@@ -109,26 +108,6 @@ def test_placement() -> None:
     by_node = groups.split_by_node(comms.collectives)
     assert by_node.size == len(comms.local_ranks)
     by_node.Free()
-    comms.free()
-
-
-def test_subgroups() -> None:
-    """Only the members call; several groups may be made one after the other."""
-    comms = private_comms()
-    comm = comms.collectives
-    for tag, ranks in enumerate(([0], list(range(comm.size)), list(range(comm.size))[::-2])):
-        if comm.rank in ranks:
-            group = groups.subgroup(comm, ranks, tag)
-            assert (group.rank, group.size) == (ranks.index(comm.rank), len(ranks))
-            assert group.allreduce(comm.rank) == sum(ranks)
-            group.Free()
-        else:
-            with pytest.raises(errors.InvalidArgumentError, match="among them"):
-                groups.subgroup(comm, ranks, tag)
-    with pytest.raises(errors.InvalidArgumentError, match="expected each once"):
-        groups.subgroup(comm, [comm.rank, comm.rank])
-    with pytest.raises(errors.InvalidArgumentError, match="expected 0 <= rank"):
-        groups.subgroup(comm, [comm.rank, comm.size])
     comms.free()
 
 

@@ -2,7 +2,7 @@
 
 Usage: ``mpirun -n N python tests/site/check_checkpoints.py {save,restore} PREFIX`` with N >= 3.
 What is saved follows from the names alone, so that a job with another number of ranks, another
-MPI or another way of writing (``HPCFLOW_CHECKPOINT_IO``) can check every value it restores.
+MPI can check every value it restores.
 """
 
 from __future__ import annotations

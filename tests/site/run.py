@@ -2,7 +2,7 @@
 
 Installs Debian's Slurm, Open MPI and parallel HDF5 (as root), builds an environment with a
 parallel h5py in ``.site``, starts a one-node Slurm of its own, and checks there: the batch
-scripts of ``slurm/``, the MPI tests with MPI-IO checkpoints, and that checkpoints written in one
+scripts of ``slurm/``, the MPI tests, and that checkpoints written in one
 way are restored in the other. Ends what it started; the last line is ``N passed, N failed``.
 
 Usage: ``python tests/site/run.py [--only NAME]...`` with any Python 3.10 or newer.
@@ -11,6 +11,7 @@ Usage: ``python tests/site/run.py [--only NAME]...`` with any Python 3.10 or new
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import shlex
@@ -101,13 +102,12 @@ def submit(site: Site, script: str, name: str, *arguments: str) -> Job:
         variables={
             "VENV": str(environment.VENV),
             "LOGDIR": str(BUILD / name),
-            "HPCFLOW_CHECKPOINT_IO": "mpio",
         },
     )
 
 
 def check_parts(site: Site) -> str:
-    """Under srun, PMIx makes one world of the ranks, and they write one file by MPI-IO."""
+    """Under srun, PMIx makes one world of the ranks, and HDF5 writes one file by MPI-IO."""
     start = shlex.split(SRUN.format(n=4))
     probe = [str(environment.PYTHON), "tests/site/probe.py", str(BUILD / "probe.h5")]
     output = run_on_site(site, [*start, *probe], 60).strip()
@@ -162,9 +162,7 @@ def mpi_tests(site: Site, launcher: str, ranks: str) -> str:
     """The MPI ring with the site's parts; its tests are counted one by one."""
     command = [str(environment.PYTHON), "tests/run.py", "--ring", "mpi", "--ranks", ranks]
     try:
-        output = run_on_site(
-            site, [*command, "--launcher", launcher], 900, HPCFLOW_CHECKPOINT_IO="mpio"
-        )
+        output = run_on_site(site, [*command, "--launcher", launcher], 900)
     except CheckFailed as error:
         count_tests(site, str(error))
         raise
@@ -191,30 +189,24 @@ def check_mpi_tests_in_slurm(site: Site) -> str:
 
 
 def check_checkpoints(site: Site) -> str:
-    """MPI-IO and pwrite write files that the other, and another world, restore."""
+    """The site's world and another write files that each other restore."""
     wheel = WHEEL_VENV / "bin" / "python"
     program = "tests/site/check_checkpoints.py"
     places = {"site": (environment.PYTHON, MPIRUN)}
     if (WHEEL_VENV / "bin" / "mpirun").exists():
         places["wheel"] = (wheel, MPIRUN.replace("/usr/bin", str(WHEEL_VENV / "bin")))
 
-    def run(action: str, place: str, method: str, ranks: int, name: str) -> None:
+    def run(action: str, place: str, ranks: int, name: str) -> None:
         python, launcher = places[place]
         command = [*shlex.split(launcher.format(n=ranks)), str(python), program]
         prefix = str(BUILD / "checkpoints" / name)
-        run_on_site(site, [*command, action, prefix], 120, HPCFLOW_CHECKPOINT_IO=method)
+        run_on_site(site, [*command, action, prefix], 120)
 
-    writers = [("site", "mpio"), ("site", "pwrite"), ("wheel", "pwrite")]
-    writers = [writer for writer in writers if writer[0] in places]
-    for place, method in writers:
-        run("save", place, method, 4, f"{place}-{method}")
-    restored = 0
-    for name in [f"{place}-{method}" for place, method in writers]:
-        for place, method in writers:
-            for ranks in (4, 3):
-                run("restore", place, method, ranks, name)
-                restored += 1
-    return f"{len(writers)} files, each restored by {restored // len(writers)} jobs"
+    for place in places:
+        run("save", place, 4, place)
+    for written, place, ranks in itertools.product(places, places, (4, 3)):
+        run("restore", place, ranks, written)
+    return f"{len(places)} files, each restored by {2 * len(places)} jobs"
 
 
 CHECKS: dict[str, Callable[[Site], str]] = {

@@ -34,6 +34,16 @@ CSV_BUFFER_BYTES = 4 * 1024 * 1024
 #: Read from a file of records at once where nothing is said, as in 1.x.
 READ_BUFFER_BYTES = 256 * 1024
 
+# ---- storage.block_reads
+#: Shorter runs are not worth a call each.
+READ_SHORT_RUN_BYTES = 1 << 14
+#: That are read together for short runs.
+READ_SPAN_BYTES = 4 << 20
+#: That are read and verified before the next: they stay in the cache that a core has for itself.
+READ_CHECKED_BYTES = 1 << 20
+#: That read and verify blocks; more do not help where memory is the limit.
+READ_THREADS = 4
+
 # ---- storage.crc32c
 #: Of a block whose checksum is made beside those of others.
 CRC_BLOCK_BYTES = 512
@@ -62,17 +72,11 @@ LOCK_PATIENCE_SECONDS = 600.0
 #: Of one call: Linux transfers at most 2 GiB, and less if it likes.
 FILE_TRANSFER_BYTES = 1 << 30
 
-# ---- storage.reading
-#: Shorter runs are not worth a call each.
-READ_SHORT_RUN_BYTES = 1 << 14
-#: That are read together for short runs.
-READ_SPAN_BYTES = 4 << 20
-#: That read and verify the blocks of a variable; more do not help where memory is the limit.
-READ_THREADS = 4
-
 # ---- storage.records
-#: Read or written at once: long beside the call, on file systems of clusters too.
+#: Of a checksum: little to read for a slice, few checksums for a large variable.
 RECORD_BLOCK_BYTES = 8 << 20
+#: Written at once: stays in a core's cache, and is what file systems of clusters transfer.
+WRITE_PART_BYTES = 1 << 20
 
 # ---- storage.table_writing
 #: A block of a table ends once it has so many: a reader loads whole ones.

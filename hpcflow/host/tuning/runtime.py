@@ -14,12 +14,6 @@ LANE_INLINE_BYTES = 4096
 #: Smaller static values are copied into the lane's own send buffer: that is faster than a view.
 LANE_COPY_BYTES = 1 << 14
 
-# ---- runtime.cluster.meeting
-#: That a cancelled rank still waits, because the others may have been let go already.
-MEETING_GRACE_SECONDS = 2.0
-#: Between two looks of a rank that waits for others to arrive.
-MEETING_LOOK_SECONDS = 0.02
-
 # ---- runtime.cluster.preemption
 #: Between two looks at whether the file is there that asks for the end.
 PREEMPTION_FILE_SECONDS = 1.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,9 @@ from hpcflow import storage
 from hpcflow.errors import FailedPreconditionError, InvalidArgumentError
 from hpcflow.kernels.common.background import in_background
 from hpcflow.kernels.common.text import as_bytes, as_text
-from hpcflow.kernels.registry import ASYNC, KernelNode, collective, kernel
+from hpcflow.kernels.registry import ASYNC, KernelNode, kernel
 from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape, format_shape
-
-_WRITE = "_CheckpointWrite"
-collective(_WRITE)
 
 
 @kernel("_VariableSnapshot", "_HandleSnapshot")
@@ -42,7 +38,6 @@ def make_directory(path: str) -> None:
 def _create(node: KernelNode) -> Callable:
     names = [name.decode() for name in node.attr("names")]
     types, shapes = node.attr("dtypes"), node.attr("shapes")
-    together = _can_meet(node)
 
     def create(step: Any, prefix: Any, *dynamic: np.ndarray) -> bytes:
         given = iter(dynamic)
@@ -50,7 +45,6 @@ def _create(node: KernelNode) -> Callable:
         path = storage.checkpoint_path(as_text(prefix))
         make_directory(path)
         layout = storage.create(path, zip(names, types, dims, strict=True))
-        layout = replace(layout, collective=together and storage.use_collective_writes())
         # After the commit this finds nothing to remove.
         step.on_finish_hooks.append(lambda: storage.abandon(layout))
         return layout.to_bytes()
@@ -62,21 +56,15 @@ def _full_shape(declared: TensorShape, given: Iterator[np.ndarray]) -> list:
     return declared.as_list() if declared.is_fully_defined() else next(given).tolist()
 
 
-@kernel(_WRITE, device="CPU", mode=ASYNC)
+@kernel("_CheckpointWrite", device="CPU", mode=ASYNC)
 def _write(node: KernelNode) -> Callable:
     names = [name.decode() for name in node.attr("names")]
     slices = [text.decode() or None for text in node.attr("slices")]
 
-    def write(step: Any, layout: Any, *values: Any) -> bytes:
-        plan = storage.Layout.from_bytes(as_bytes(layout))
-        pieces = list(zip(names, slices, values, strict=True))
-        if not plan.collective:
-            return storage.write(plan, pieces)
-        storage.use_collective_writes()  # fails here, rather than while the others wait inside
-        return node.context.meet(
-            _WRITE, step, lambda comm: storage.write_collective(plan, pieces, comm))
+    def write(layout: Any, *values: Any) -> bytes:
+        return storage.write(as_bytes(layout), zip(names, slices, values, strict=True))
 
-    return in_background(write, with_step=True)
+    return in_background(write)
 
 
 # ---------------------------------------------------------------- saving in the background
@@ -129,12 +117,6 @@ def _release(node: KernelNode) -> Callable:
     return release
 
 
-def _can_meet(node: KernelNode) -> bool:
-    """True if the owners of the step can write together through MPI-IO."""
-    group_of = getattr(node.context, "group_of", None)
-    return group_of is not None and bool(group_of(_WRITE))
-
-
 @kernel("_CheckpointCommit", device="CPU", mode=ASYNC)
 def _commit(node: KernelNode) -> Callable:
     def commit(layout: Any, *records: Any) -> bytes:
@@ -152,17 +134,24 @@ def _read(node: KernelNode) -> Callable:
 
     def read(prefix: Any) -> Any:
         with storage.open_checkpoint(as_text(prefix)) as reader:
-            values = [_read_one(reader, *item, reshape) for item in wanted]
+            values = reader.read_many(_asked(*item, reshape) for item in wanted)
+            values = [_fitted(reader, *item, reshape) for item in zip(values, wanted)]
         return values[0] if len(values) == 1 else tuple(values)
 
     return in_background(read)
 
 
-def _read_one(reader: storage.CheckpointFile, name: str, spec: str | None, dtype: Any,
-              shape: TensorShape, reshape: bool) -> Any:
-    """One tensor, checked to be of `dtype` and (as far as it is known) `shape`."""
+def _asked(name: str, spec: str | None, dtype: Any, shape: TensorShape,
+           reshape: bool) -> tuple[str, str | None, Any, Any]:
+    """What the reader is asked for, with the shape if it is known."""
     dims = shape.as_list() if shape.is_fully_defined() and not reshape else None
-    value = reader.read(name, spec, dtype=dtype, shape=dims)
+    return name, spec, dtype, dims
+
+
+def _fitted(reader: storage.CheckpointFile, value: Any, wanted: tuple[str, Any, Any, TensorShape],
+            reshape: bool) -> Any:
+    """One tensor, checked to be of the shape as far as that is known."""
+    name, _, _, shape = wanted
     if reshape and shape.is_fully_defined():
         if value.size != shape.num_elements():
             raise _does_not_fit(reader, name, value, shape, "as many elements")

@@ -31,7 +31,6 @@ from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.cluster.agreement import check_settings, digests
 from hpcflow.runtime.cluster.health import Health
 from hpcflow.runtime.cluster.lane import Lane, TagSpace
-from hpcflow.runtime.cluster.meeting import Meetings
 from hpcflow.runtime.cluster.peers import Reply
 from hpcflow.runtime.cluster.plans import Plan
 from hpcflow.runtime.cluster.preemption import watch
@@ -65,7 +64,6 @@ class Endpoint:
         # The upper half of the tags is for collective operations.
         self.tags = TagSpace(transport.tag_limit // 2)
         self.transfers = Transfers()
-        self.meetings = Meetings(transport)
         self.collectives = Collectives(self)
         self.masters = Masters(oversubscribed)
         self.health = Health(transport, self._on_lost)
@@ -88,7 +86,7 @@ class Endpoint:
             wire.REPLY: self._on_reply, wire.LANE_OPEN: self._on_lane_open,
             wire.DEREGISTER: self._on_deregister, wire.FINISHED: self._on_finished,
             wire.ALL_FINISHED: self._on_all_finished, wire.ANNOUNCE: self._on_announce,
-            wire.MEETING: self.meetings.on_message, wire.REPORT: self._on_report,
+            wire.REPORT: self._on_report,
             wire.LOOP_VALUE: self._on_loop_value, wire.LOOP_DONE: self._on_loop_progress,
             wire.LOOP_GRANT: self._on_loop_progress,
             wire.COLLECTIVE: self.collectives.on_message, wire.HEALTH: self.health.on_message,
@@ -182,8 +180,7 @@ class Endpoint:
         check_settings(body["settings"], source, self.rank)
         key = (source, body["session"])
         context = self._contexts.setdefault(
-            key, KernelContext(self.task, body["session"], self.meetings,
-                               lambda: self.collectives))
+            key, KernelContext(self.task, body["session"], lambda: self.collectives))
         nodes, library = wire.decode_nodes(blob)
         step_context = context.for_step(body["together"], f"{source}:{body['plan']}",
                                         body["ranks"], library)

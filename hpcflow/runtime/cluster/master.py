@@ -61,8 +61,7 @@ class ClusterEngine:
         self.task = endpoint.task
         self.options = options
         self.session_id = session_id
-        self._context = KernelContext(self.task, session_id, endpoint.meetings,
-                                      lambda: endpoint.collectives)
+        self._context = KernelContext(self.task, session_id, lambda: endpoint.collectives)
         self._plans: dict[int, set[int]] = {}  # rank -> plans registered there
         self._steps: list[DistributedStep] = []
         self.running = Runs()

@@ -56,9 +56,8 @@ class KernelContext:
     the op is part of.
     """
 
-    def __init__(self, task: Task, session_id: str = "", meetings: Any = None,
+    def __init__(self, task: Task, session_id: str = "",
                  collectives: Callable[[], Any] = lambda: None) -> None:
-        self.meetings = meetings
         self.collectives = collectives
         self.task = task
         self.session_id = session_id
@@ -117,15 +116,6 @@ class StepContext:
     def _calls(self) -> Any:
         return self._session.calls(self._library)
 
-    def group_of(self, op_type: str) -> list[int]:
-        """The ranks on which ops of this type run in the step; empty if they cannot meet: outside
-        MPI, or when a rank has several of them."""
-        ranks = self._together.get(op_type, [])
-        meetings = self._session.meetings
-        if meetings is None or not meetings.possible or len(set(ranks)) < len(ranks):
-            return []
-        return ranks
-
     def collective_layout(self) -> Layout:
         """Who takes part in collective operations: all tasks of this one's job; in a session
         without a cluster, all ranks."""
@@ -138,8 +128,7 @@ class StepContext:
         if group is None:
             return SoloOperation(work_of(node, solo()))
         if self._schedule is None:
-            shared = any(len(set(ranks)) > 1 for t, ranks in self._together.items()
-                         if t != "_CheckpointWrite")
+            shared = any(len(set(ranks)) > 1 for ranks in self._together.values())
             self._schedule = Schedule(group, shared)
         found = self._operations[node.name] = Operation(
             self._schedule, node.name, node.op_type, node.attr("key", b"").decode(),
@@ -177,10 +166,3 @@ class StepContext:
         if schedule is not None:
             schedule.close()
         return schedule
-
-    def meet(self, op_type: str, step: Any, work: Callable[[Any], Any]) -> Any:
-        """Run ``work(communicator)`` together with the other ranks of the group; blocks the
-        calling (background) thread. Raises ``CancelledError`` if the step fails first."""
-        key = f"{self._name}:{step.step_id}:{op_type}"
-        return self._session.meetings.hold(key, self.group_of(op_type),
-                                           lambda: step.error is not None, work)

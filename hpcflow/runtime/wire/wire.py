@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 # Kinds of messages.
 (START, DONE, FAILED, ABORT, REQUEST, REPLY, LANE_OPEN, DEREGISTER, FINISHED, ALL_FINISHED,
- ANNOUNCE, MEETING, REPORT, LOOP_VALUE, LOOP_DONE, COLLECTIVE, HEALTH,
- LOOP_GRANT, PREEMPT) = range(1, 20)
+ ANNOUNCE, REPORT, LOOP_VALUE, LOOP_DONE, COLLECTIVE, HEALTH,
+ LOOP_GRANT, PREEMPT) = range(1, 19)
 
 # Kind, flags, plan, lane, length of the JSON part (inside loops: the rank of the master), step.
 HEADER = struct.Struct("<BxHIIIQ")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import hpcflow
-from hpcflow.tools.bench import child
+from hpcflow.tools.bench import beside_saves, child
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer
 from hpcflow.tools.bench.programs import checkpoints as program
 from hpcflow.tools.bench.registry import Options
@@ -18,12 +22,13 @@ from hpcflow.tools.bench.sampling import OURS, Plan, alternate, rows_of
 from hpcflow.tools.table import Row
 
 SIZE, QUICK_SIZE = 400, 2  # megabytes
-RAW = {program.DURABLE: "write of the bytes", program.RESTORE: "read of the bytes"}
+WRITE, READ = "write of the bytes", "read of the bytes"
+READ_NEW, READ_NEW_TWO = "read into new memory", "the same in two threads"
 
 
 def run(options: Options) -> list[Row]:
     """Measure every case, in a directory in the one for temporary files."""
-    plan = Plan(rounds=2 if options.quick else 5, block_seconds=0.0, min_samples=1)
+    plan = Plan(rounds=2 if options.quick else 9, block_seconds=0.0, min_samples=1)
     size = QUICK_SIZE if options.quick else SIZE
     rows: list[Row] = []
     for case in program.CASES:
@@ -31,7 +36,8 @@ def run(options: Options) -> list[Row]:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-checkpoints-"))
             contestants = list(_contestants(case, size, folder, options, stack))
             rows += rows_of(f"{size} MB: {case}", alternate(contestants, plan))
-    return rows
+    with tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder:
+        return rows + beside_saves.rows(size, folder, plan)
 
 
 def _contestants(case: str, size: int, folder: str, options: Options,
@@ -44,8 +50,7 @@ def _contestants(case: str, size: int, folder: str, options: Options,
     step, close = program.open_case(hpcflow, case, given)
     stack.callback(close)
     yield _Waiting(OURS, step)
-    if case in RAW:
-        yield Local(RAW[case], _raw(case, size, Path(folder, "bytes")))
+    yield from _bare(case, size, Path(folder, "bytes"))
 
 
 class _Waiting(Local):
@@ -63,21 +68,48 @@ class _Waiting(Local):
         return seconds
 
 
-def _raw(case: str, size: int, path: Path) -> Callable[[], object]:
-    """What a program could not do without: one write that lasts, or one read into memory."""
+def _bare(case: str, size: int, path: Path) -> Iterator[Local]:
+    """What a program could not do without: one write that lasts, or one read into memory.
+
+    Memory that is new to the process is cleared by the system while it is read into, as that of
+    restored variables is; memory in use is there already.
+    """
     data = os.urandom(1000) * (1000 * size)
+    if case == program.DURABLE:
+        yield Local(WRITE, partial(_write, path, data))
+    elif case == program.RESTORE:
+        _write(path, data)
+        used = [memoryview(bytearray(len(data)))]
+        yield Local(READ, lambda: _read(path, used))
+        yield Local(READ_NEW, lambda: _read(path, _new_memory(len(data))))
+        yield Local(READ_NEW_TWO, lambda: _read_by_two(path, _new_memory(len(data))))
 
-    def write() -> None:
-        path.write_bytes(data)
-        program.synchronize(path)
 
-    write()
-    room = bytearray(len(data))
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    program.synchronize(path)
 
-    def read() -> None:
-        with path.open("rb", buffering=0) as file:
-            view, done = memoryview(room), 0
-            while count := file.readinto(view[done:]):
+
+def _new_memory(size: int) -> list[memoryview]:
+    """Memory that the process has not used yet, in as many pieces as there are variables."""
+    part = size // program.PARTS
+    return [np.empty(part, np.uint8).data for _ in range(program.PARTS)]
+
+
+def _read(path: Path, pieces: list[memoryview], start: int = 0) -> None:
+    """Fill pieces of memory one after the other from a place in a file."""
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        for piece in pieces:
+            done = 0
+            while done < len(piece) and (count := file.readinto(piece[done:])):
                 done += count
 
-    return write if case == program.DURABLE else read
+
+def _read_by_two(path: Path, pieces: list[memoryview]) -> None:
+    half = len(pieces) // 2
+    start = sum(map(len, pieces[:half]))
+    other = threading.Thread(target=_read, args=(path, pieces[half:], start))
+    other.start()
+    _read(path, pieces[:half])
+    other.join()

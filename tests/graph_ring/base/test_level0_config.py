@@ -11,16 +11,14 @@ def test_defaults():
     flags = Flags({})
     assert flags.compile is True and flags.print_source is False
     assert flags.connect_timeout == 10.0 and flags.stall_seconds == 60.0
-    assert flags.checkpoint_io == "auto"
     assert flags.chunk_bytes == 256 << 20 and flags.onednn == ""
 
 
 def test_values_are_read_and_read_again():
-    flags = Flags({"HPCFLOW_COMPILE": "0", "HPCFLOW_CHECKPOINT_IO": "MPIO",
-                   "HPCFLOW_CHUNK_BYTES": "8"})
-    assert flags.compile is False and flags.checkpoint_io == "mpio" and flags.chunk_bytes == 8
+    flags = Flags({"HPCFLOW_COMPILE": "0", "HPCFLOW_CHUNK_BYTES": "8"})
+    assert flags.compile is False and flags.chunk_bytes == 8
     flags.reload({"HPCFLOW_COMPILE": " yes "})
-    assert flags.compile is True and flags.checkpoint_io == "auto"
+    assert flags.compile is True and flags.chunk_bytes == 256 << 20
 
 
 def test_the_environment_is_the_default_source(monkeypatch):
@@ -34,7 +32,6 @@ def test_the_environment_is_the_default_source(monkeypatch):
         ("HPCFLOW_COMPILE", "maybe", "1 or 0"),
         ("HPCFLOW_STALL_SECONDS", "-1", ">= 0"),
         ("HPCFLOW_CHUNK_BYTES", "1.5", "1.5"),
-        ("HPCFLOW_CHECKPOINT_IO", "posix", "auto, mpio, pwrite"),
     ],
 )
 def test_bad_values_name_the_variable_and_change_nothing(name, text, expected):

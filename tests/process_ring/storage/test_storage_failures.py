@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpcflow import config, errors, storage
-from hpcflow.storage import hdf5, paths, writing
+from hpcflow import errors, storage
+from hpcflow.storage import paths
 
 ONES = np.ones((2, 3), np.float32)
 ENTRIES = [("w", "float32", (2, 3)), ("s", "string", (2,))]
@@ -176,21 +176,6 @@ def test_leftovers_are_those_of_the_prefix(tmp_path):
     ]
     assert sorted(storage.remove_leftovers(mine)) == sorted(x.temporary for x in layouts[:2])
     assert paths.remove_leftovers(str(tmp_path / "mode")) == [layouts[2].temporary]
-
-
-def test_flag_chooses_how_to_write(monkeypatch):
-    for wanted, parallel, expected in (
-        ("auto", False, False),
-        ("auto", True, True),
-        ("pwrite", True, False),
-        ("mpio", True, True),
-    ):
-        monkeypatch.setattr(config.flags, "checkpoint_io", wanted)
-        monkeypatch.setattr(hdf5, "parallel_hdf5_available", lambda value=parallel: value)
-        assert writing.use_collective_writes() is expected
-    monkeypatch.setattr(hdf5, "parallel_hdf5_available", lambda: False)
-    with pytest.raises(errors.FailedPreconditionError, match="HPCFLOW_CHECKPOINT_IO=mpio"):
-        writing.use_collective_writes()
 
 
 TESTS = Path(__file__).parents[2]

@@ -87,12 +87,6 @@ def test_a_narrow_kernel_is_no_trouble_on_a_narrow_processor():
     assert warnings_with(blas={"kernel": "Haswell"}, machine={"AVX-512": False}) == []
 
 
-def test_mpio_without_parallel_hdf5_is_named(monkeypatch):
-    monkeypatch.setattr(config.flags, "checkpoint_io", "mpio")
-    assert "built without MPI-IO" in warnings_with()[0]
-    assert warnings_with(hdf5={"parallel": True}) == []
-
-
 def test_a_misspelt_flag_is_named(monkeypatch):
     monkeypatch.setenv("HPCFLOW_COMPIL", "0")
     assert warnings_with() == [

@@ -20,8 +20,7 @@ class PyHpcflow(PythonPackage):
     with default_args(type=("build", "run")):
         depends_on("python@3.10:")
         depends_on("py-numpy@1.26:")
-        depends_on("py-h5py@3.10: +mpi", when="+mpi")
-        depends_on("py-h5py@3.10:", when="~mpi")
+        depends_on("py-h5py@3.10:")
         depends_on("py-ml-dtypes@0.4:")
         depends_on("py-tensorboard@2.16:2")
         depends_on("py-mpi4py@4.1:", when="+mpi")
