@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import subprocess
 import time
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
            "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -34,10 +37,16 @@ def why_none() -> str | None:
     return f"{' and '.join(missing)} not installed" if missing else None
 
 
+#: Marks a test that drives one. Without a browser it is skipped, or fails if TEST_BROWSER=needed.
+needed = pytest.mark.skipif(why_none() is not None and os.environ.get("TEST_BROWSER") != "needed",
+                            reason=str(why_none()))
+
+
 class Browser:
     """A page in a browser of its own; a context manager."""
 
     def __init__(self, profile: Path, seconds: float) -> None:
+        assert why_none() is None, why_none()
         self.seconds = seconds
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
                                        stderr=subprocess.DEVNULL, text=True)

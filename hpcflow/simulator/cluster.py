@@ -134,6 +134,8 @@ class Cluster:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Cluster:
         """Build a cluster from a description. Raises ``ValueError`` for what is wrong in it."""
+        if not isinstance(data, dict):
+            raise ValueError(f"A cluster is described by a JSON object, got {data!r:.60}")
         known = {"jobs", "devices", "within", "between", "ranks_per_node", "cores_per_node",
                  "step_overhead"}
         unknown = sorted(set(data) - known)
@@ -146,7 +148,7 @@ class Cluster:
             devices = {k: Rates(**r) for k, r in data.get("devices", {}).items()}
             within, between = (Link(**data[k]) if k in data else None
                                for k in ("within", "between"))
-        except (TypeError, KeyError) as e:
+        except (TypeError, KeyError, AttributeError) as e:
             raise ValueError(f"The description of the cluster is wrong: {e}") from None
         return cls(jobs, devices or None, within, between, **{
             k: data[k] for k in ("ranks_per_node", "cores_per_node", "step_overhead")
@@ -157,7 +159,7 @@ class Cluster:
         """Read a description from a JSON file. Raises ``ValueError`` for what is wrong in it."""
         try:
             return cls.from_json(json.loads(Path(path).read_text()))
-        except json.JSONDecodeError as e:
+        except (json.JSONDecodeError, UnicodeDecodeError) as e:
             raise ValueError(f"{path} is not JSON: {e}") from None
 
     def save(self, path: str | Path) -> None:

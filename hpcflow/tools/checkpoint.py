@@ -19,7 +19,14 @@ import numpy as np
 from hpcflow import dtypes, storage
 from hpcflow.errors import DataLossError, OpError
 from hpcflow.storage import CheckpointFile
-from hpcflow.tools.cli import CommandError, CommandParser, command_parser, first_line
+from hpcflow.tools.cli import (
+    CommandError,
+    CommandParser,
+    at_least_zero,
+    command_parser,
+    first_line,
+    whole,
+)
 from hpcflow.train.checkpoint_files import remove_checkpoint
 from hpcflow.train.checkpoint_state import get_checkpoint_state, update_checkpoint_state
 
@@ -57,7 +64,7 @@ def parser() -> CommandParser:
     one = add("diff", _diff, _diff_line, "compare two checkpoints")
     one.add_argument("first", help="a checkpoint")
     one.add_argument("second", help="the one to compare it with")
-    one.add_argument("--tolerance", type=float, default=0.0, metavar="X",
+    one.add_argument("--tolerance", type=at_least_zero, default=0.0, metavar="X",
                      help="differences of numbers up to X are none")
     one = add("convert", _convert, _convert_line,
               "write a checkpoint in the other form: HDF5 or the bundles of other 1.x runtimes")
@@ -67,17 +74,10 @@ def parser() -> CommandParser:
     one.add_argument("--force", action="store_true", help="replace a checkpoint")
     one = add("prune", _prune, _prune_line, "remove all checkpoints of a directory but the newest")
     one.add_argument("directory", help="a directory of checkpoints")
-    one.add_argument("--keep", type=_positive, default=5, metavar="N",
+    one.add_argument("--keep", type=whole(1), default=5, metavar="N",
                      help="how many stay (default: 5)")
     one.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     return made
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("expected at least 1")
-    return number
 
 
 _Result = tuple[int, list[dict[str, Any]]]

@@ -7,12 +7,14 @@ its options, imported only when it is asked for.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import importlib
+import math
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -105,6 +107,12 @@ def run_command(name: str, arguments: list[str]) -> int:
     except CommandError as error:
         print(f"{PROGRAM} {name}: {error}", file=sys.stderr)
         return 2
+    except (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError,
+            PermissionError) as error:
+        if error.filename is None:
+            raise
+        print(f"{PROGRAM} {name}: {first_line(error)}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:  # the reader of our output has seen enough, as in `... | head`
@@ -114,8 +122,46 @@ def run_command(name: str, arguments: list[str]) -> int:
 
 def first_line(error: BaseException) -> str:
     """The first line of an error's text, for a `CommandError`; its class if it has no text."""
-    lines = str(getattr(error, "message", error)).splitlines()
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    text = error.args[0] if isinstance(error, KeyError) and error.args else error
+    lines = str(getattr(error, "message", text)).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+# ---------------------------------------------------------------- values of options
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """The type of an option: whole numbers that are not less than `least`."""
+
+    def convert(text: str) -> int:
+        with contextlib.suppress(ValueError):
+            if int(text) >= least:
+                return int(text)
+        raise argparse.ArgumentTypeError(f"expected a whole number >= {least}, got '{text}'")
+
+    return convert
+
+
+def at_least_zero(text: str) -> float:
+    """The type of an option: finite numbers that are not negative."""
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"expected a number >= 0, got '{text}'")
+
+
+def output_file(text: str) -> Path:
+    """The type of an option: a file to write at the end, for which there must be a folder."""
+    path = Path(text)
+    if path.is_dir() or not text:
+        raise argparse.ArgumentTypeError(f"expected a file to write, got the folder '{text}'")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder '{path.parent}' to write {text} to")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text} may not be written")
+    return path
 
 
 def unknown(kind: str, name: str, known: Sequence[str] | dict) -> str:

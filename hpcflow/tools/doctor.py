@@ -16,7 +16,7 @@ from typing import Any
 from hpcflow import config
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools import facts as collectors
-from hpcflow.tools.cli import CommandParser, command_parser
+from hpcflow.tools.cli import CommandParser, command_parser, whole
 from hpcflow.tools.launch_check import check_launchers
 
 Sections = dict[str, dict[str, Any]]
@@ -222,7 +222,7 @@ def parser() -> CommandParser:
     """The options."""
     made = command_parser("doctor", __doc__)
     made.add_argument("--json", action="store_true", help="print one JSON object")
-    made.add_argument("--launch", type=int, metavar="N",
+    made.add_argument("--launch", type=whole(1), metavar="N",
                       help="start a job of N ranks by each launcher found, and say what is wrong; "
                       "status 1 if no launcher starts one")
     return made
@@ -230,10 +230,7 @@ def parser() -> CommandParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the report; 0 (warnings are no failure), or with ``--launch`` 1 if no job ran."""
-    made = parser()
-    options = made.parse_args(argv)
-    if options.launch is not None and options.launch < 1:
-        made.error("--launch must be at least 1")
+    options = parser().parse_args(argv)
     found = collectors.collect()
     messages = warnings(found)
     attempts = None if options.launch is None else check_launchers(options.launch)

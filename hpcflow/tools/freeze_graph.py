@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -134,8 +135,16 @@ def parser() -> CommandParser:
     for flag, default, about in (("input_binary", False, "the files are binary, not text"),
                                  ("clear_devices", True, "leave out devices (the default)")):
         made.add_argument(f"--{flag}", nargs="?", const=True, default=default, metavar="BOOL",
-                          type=lambda text: text.lower() in ("true", "t", "1", "yes"), help=about)
+                          type=_truth, help=about)
     return made
+
+
+def _truth(text: str) -> bool:
+    words = {"true": True, "t": True, "1": True, "yes": True,
+             "false": False, "f": False, "0": False, "no": False}
+    if text.lower() not in words:
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(words)}, got '{text}'")
+    return words[text.lower()]
 
 
 _FLAGS = {
@@ -160,7 +169,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         made.error("--output_graph is needed")
     try:
         frozen = freeze_graph(restore_op_name=None, filename_tensor_name=None, **arguments)
-    except (OpError, OSError, ValueError, DecodeError, ParseError) as error:
+    except UnicodeDecodeError as error:
+        raise CommandError("a file is not text; --input_binary reads binary ones") from error
+    except (OpError, OSError, ValueError, AssertionError, DecodeError, ParseError) as error:
         raise CommandError(first_line(error)) from error
     print(f"{len(frozen.node)} ops in the final graph.")
     return 0

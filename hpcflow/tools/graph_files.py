@@ -34,6 +34,8 @@ def read_graph(path: Path) -> Graph:
 
 def _graph_def(path: Path) -> Any:
     data = path.read_bytes()
+    if not data:
+        raise ValueError(f"{path} is no GraphDef: it is empty")
     try:
         if path.suffix not in (".pbtxt", ".txt"):
             return graph_pb2.GraphDef.FromString(data)
@@ -44,7 +46,10 @@ def _graph_def(path: Path) -> Any:
 
 def read_run_metadata(path: Path) -> Any:
     """The RunMetadata of a file; OSError or ValueError if there is none in it."""
+    data = path.read_bytes()
+    if not data:
+        raise ValueError(f"{path} is no RunMetadata: it is empty")
     try:
-        return config_pb2.RunMetadata.FromString(path.read_bytes())
+        return config_pb2.RunMetadata.FromString(data)
     except DecodeError as error:
         raise ValueError(f"{path} is no RunMetadata: {error}") from None

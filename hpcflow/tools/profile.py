@@ -11,7 +11,7 @@ from hpcflow.errors import OpError
 from hpcflow.profiler.profiling import Profiler
 from hpcflow.profiler.tree import NUMBERS, ProfileNode, number_of
 from hpcflow.tools import table
-from hpcflow.tools.cli import CommandError, CommandParser, command_parser, first_line
+from hpcflow.tools.cli import CommandError, CommandParser, command_parser, first_line, whole
 from hpcflow.tools.graph_files import read_graph, read_run_metadata
 
 _ORDERS = ("float_ops", "params", "micros", "bytes", "occurrence", "name")
@@ -31,9 +31,9 @@ def parser() -> CommandParser:
     made.add_argument("--order", choices=_ORDERS, metavar="NUMBER",
                       help=f"largest first: one of {', '.join(_ORDERS)} (default: float_ops; "
                       "micros with --trace)")
-    made.add_argument("--depth", type=int, default=2, metavar="N",
+    made.add_argument("--depth", type=whole(1), default=2, metavar="N",
                       help="levels of name scopes (default: 2)")
-    made.add_argument("--top", type=int, default=30, metavar="N",
+    made.add_argument("--top", type=whole(0), default=30, metavar="N",
                       help="rows to show, 0 for all (default: 30)")
     made.add_argument("--json", action="store_true", help="print a JSON object")
     return made

@@ -25,7 +25,14 @@ from typing import Any, BinaryIO
 from hpcflow.comm.processes import Process, end_with_parent, is_running
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.caught import ENDING, Caught, signal_process
-from hpcflow.tools.cli import CommandError, CommandParser, command_parser
+from hpcflow.tools.cli import (
+    CommandError,
+    CommandParser,
+    at_least_zero,
+    command_parser,
+    output_file,
+    whole,
+)
 from hpcflow.tools.launchers import mpirun_options
 from hpcflow.tools.restarts import (
     Attempt,
@@ -51,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise CommandError(f"--ps {options.ps} leaves no rank for a worker: there are {ranks}")
     if not options.module and not Path(options.program).is_file():
         raise CommandError(f"there is no file {options.program}")
+    if (options.follow or "").isdigit() and int(options.follow) >= ranks:
+        raise CommandError(f"--follow {options.follow}: there are ranks 0 to {ranks - 1}")
     least = options.min_ranks or ranks
     if not options.ps < least <= ranks:
         raise CommandError(f"--min-ranks {least} is not between a worker besides --ps "
@@ -79,11 +88,11 @@ def _job(options: argparse.Namespace, launcher: str, place: Place) -> Job:
 def parser() -> CommandParser:
     """The options; what follows the program belongs to it."""
     made = command_parser("run", "Start a program on several MPI ranks.", epilog=_EXIT)
-    made.add_argument("-n", "--ranks", type=int, metavar="N",
+    made.add_argument("-n", "--ranks", type=whole(1), metavar="N",
                       help="ranks in all; the allocation's tasks, or 2, by default")
-    made.add_argument("--ps", type=int, default=0, metavar="N",
+    made.add_argument("--ps", type=whole(0), default=0, metavar="N",
                       help="ranks of hpcflow.mpi.task() that are parameter servers")
-    made.add_argument("--threads", type=int, metavar="N",
+    made.add_argument("--threads", type=whole(1), metavar="N",
                       help="threads of a rank's kernels; its share of the cores by default")
     made.add_argument("--launcher", choices=["auto", "mpirun", "srun"], default="auto",
                       help="default: srun inside of an allocation of Slurm, mpirun elsewhere")
@@ -91,18 +100,20 @@ def parser() -> CommandParser:
                       "(hpcflow-logs/ and the time); on several nodes a shared folder")
     made.add_argument("--follow", metavar="RANK", help="the rank whose output is shown, 'all' "
                       "or 'none' (default: the first one that is no parameter server)")
-    made.add_argument("--grace", type=float, default=tuning.RUN_GRACE_SECONDS, metavar="SECONDS",
-                      help="how long ranks may take to end after SIGTERM, SIGINT or SIGHUP "
-                      f"(default: {tuning.RUN_GRACE_SECONDS:g}); a second one ends them at once")
-    made.add_argument("--restarts", type=int, default=0, metavar="K",
+    made.add_argument("--grace", type=at_least_zero, metavar="SECONDS",
+                      default=tuning.RUN_GRACE_SECONDS, help="how long ranks may take to end after "
+                      "SIGTERM, SIGINT or SIGHUP (default: %(default)g); a second one ends them "
+                      "at once")
+    made.add_argument("--restarts", type=whole(0), default=0, metavar="K",
                       help="how often to start the program again after a rank was lost; it goes "
                       "on from its last checkpoint, and finds the number of restarts in "
                       "HPCFLOW_RESTART_COUNT (default: 0)")
-    made.add_argument("--min-ranks", type=int, metavar="M",
+    made.add_argument("--min-ranks", type=whole(1), metavar="M",
                       help="the fewest ranks to go on with where nodes are gone; servers and "
                       "workers keep their proportion (default: as many as at first)")
-    made.add_argument("--json", type=Path, metavar="FILE", help="write the status of the last "
-                      "start, its seconds and how each rank ended to this file")
+    made.add_argument("--json", type=output_file, metavar="FILE",
+                      help="write the status of the last start, its seconds and how each rank "
+                      "ended to this file")
     made.add_argument("-m", dest="module", action="store_true",
                       help="the program is the name of a module")
     made.add_argument("program", help="a Python file, or with -m a module")
@@ -114,15 +125,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
     """The checked options of a command line; ends the program for wrong ones."""
     made = parser()
     options = made.parse_args(argv)
-    for name in ("ranks", "threads", "min_ranks"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            made.error(f"--{name.replace('_', '-')} must be at least 1")
-    if options.restarts < 0:
-        made.error("--restarts must not be negative")
-    if options.grace < 0:
-        made.error("--grace must not be negative")
-    if options.ps < 0:
-        made.error("--ps must not be negative")
     if options.follow not in (None, "all", "none") and not options.follow.isdigit():
         made.error("--follow is the number of a rank, 'all' or 'none'")
     return options
@@ -321,7 +323,11 @@ class Job:
             return 0
         print(f"hpcflow run: the job failed with status {status or 1} after {seconds:.1f} s; "
               f"logs in {self.folder}", file=sys.stderr)
-        lines = said or [line for r in silent for line in self._silence(r, found[r])]
+        count = len(said or silent)
+        lines = said[:tuning.RUN_TOLD_RANKS] or [
+            line for r in silent[:tuning.RUN_TOLD_RANKS] for line in self._silence(r, found[r])]
+        if count > tuning.RUN_TOLD_RANKS:
+            lines.append(f"  and {count - tuning.RUN_TOLD_RANKS} more ranks")
         if said and silent:
             lines.append(f"  ended with it: ranks {', '.join(map(str, silent))}")
         if not said:

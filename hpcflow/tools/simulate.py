@@ -19,7 +19,15 @@ from hpcflow.simulator.engine import Result, Simulation
 from hpcflow.simulator.measure import link_from_pingpong, measure_rates
 from hpcflow.simulator.program import Program, compile_program
 from hpcflow.tools import table
-from hpcflow.tools.cli import CommandError, CommandParser, command_parser
+from hpcflow.tools.cli import (
+    CommandError,
+    CommandParser,
+    at_least_zero,
+    command_parser,
+    first_line,
+    output_file,
+    whole,
+)
 from hpcflow.tools.graph_files import read_graph, read_run_metadata
 
 
@@ -37,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sizes = options.sweep or [None]
         rows = [_row(options, graph, fetches, feeds, cluster, size) for size in sizes]
     except (OSError, ValueError, KeyError, OpError) as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(first_line(error)) from error
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     print(table.render("A step by simulation", rows, _NOTES))
@@ -63,18 +71,19 @@ def parser() -> CommandParser:
                       help="another number of tasks than the description's")
     made.add_argument("--sweep", type=_job_sizes, metavar="JOB=N,N,...",
                       help="a row for every number of tasks of a job")
-    made.add_argument("--replicas", type=int, metavar="N",
+    made.add_argument("--replicas", type=whole(1), metavar="N",
                       help="tasks of the master's job that run steps; all by default")
     made.add_argument("--sync", action="store_true", help="replicas wait for each other")
-    made.add_argument("--backup", type=int, default=0, metavar="N",
+    made.add_argument("--backup", type=whole(0), default=0, metavar="N",
                       help="replicas of a synchronous step that are not waited for")
-    made.add_argument("--straggle", type=float, default=0.0, metavar="SIGMA",
+    made.add_argument("--straggle", type=at_least_zero, default=0.0, metavar="SIGMA",
                       help="spread of the compute time: a lognormal factor with this sigma")
-    made.add_argument("--steps", type=int, default=3, metavar="N", help="steps per replica")
+    made.add_argument("--steps", type=whole(1), default=3, metavar="N", help="steps per replica")
     made.add_argument("--trace", action="append", default=[], type=Path, metavar="FILE",
                       help="a RunMetadata of a traced step: its times replace estimates")
-    made.add_argument("--json", type=Path, metavar="FILE", help="write the rows to this file")
-    made.add_argument("--measure", type=Path, metavar="FILE",
+    made.add_argument("--json", type=output_file, metavar="FILE",
+                      help="write the rows to this file")
+    made.add_argument("--measure", type=output_file, metavar="FILE",
                       help="measure this machine and write the description of a cluster of it")
     made.add_argument("--pingpong", type=Path, metavar="FILE",
                       help="with --measure: take the link from 'bench pingpong --json FILE'")
@@ -85,7 +94,7 @@ def _job_size(text: str) -> tuple[str, int]:
     job, _, number = text.partition("=")
     if not job or not number.isdigit():
         raise argparse.ArgumentTypeError(f"expected JOB=N, got {text!r}")
-    return job, int(number)
+    return job, whole(1)(number)
 
 
 def _job_sizes(text: str) -> list[tuple[str, int]]:
@@ -180,8 +189,9 @@ def _measure(options: argparse.Namespace) -> int:
         try:
             data = json.loads(options.pingpong.read_text())
             within = link_from_pingpong(data.get("pingpong", []))
-        except (OSError, ValueError, AttributeError) as error:
-            raise CommandError(str(error)) from error
+        except (OSError, ValueError, AttributeError, TypeError, KeyError) as error:
+            raise CommandError(f"{options.pingpong} does not hold the rows of 'bench pingpong "
+                               f"--json': {first_line(error)}") from error
     cluster = Cluster([Job("ps", 1), Job("worker", 1)], {"cpu": measure_rates()}, within)
     cluster.save(options.measure)
     print(f"wrote {options.measure}: set the tasks of its jobs, the links and the ranks per node")

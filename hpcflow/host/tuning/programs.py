@@ -69,6 +69,8 @@ RUN_LAUNCHER_GRACE_SECONDS = 15.0
 RUN_POLL_SECONDS = 0.05
 #: Of a log that a report shows.
 RUN_TAIL_LINES = 5
+#: Ranks of whose ends it tells.
+RUN_TOLD_RANKS = 20
 #: Attempts of a launcher that fails before it starts a rank.
 RUN_LAUNCHES = 3
 

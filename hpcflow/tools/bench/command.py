@@ -15,7 +15,14 @@ from typing import Any
 from hpcflow.comm.launch import launch
 from hpcflow.tools import table
 from hpcflow.tools.bench.registry import BENCHMARKS, Benchmark, Options
-from hpcflow.tools.cli import CommandError, CommandParser, command_parser, unknown
+from hpcflow.tools.cli import (
+    CommandError,
+    CommandParser,
+    command_parser,
+    output_file,
+    unknown,
+    whole,
+)
 from hpcflow.tools.launchers import find_mpirun, mpirun_options
 from hpcflow.tools.table import Row
 
@@ -41,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.list:
         print(listing())
         return 0
+    if options.json is not None:
+        results_in(options.json)
     if options.name is None:
         raise CommandError(f"which benchmark? There are: {', '.join([*BENCHMARKS, 'all'])}")
     if options.name == "all":
@@ -65,18 +74,18 @@ def parser() -> CommandParser:
         "(tensorflow=/opt/tf/bin/python)",
     )
     made.add_argument(
-        "--json", type=Path, metavar="FILE", help="add the rows to this file, by benchmark"
+        "--json", type=output_file, metavar="FILE", help="add the rows to this file, by benchmark"
     )
     made.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
     made.add_argument(
-        "--ps", type=positive, default=1, metavar="N", help="parameter-server ranks of null_step"
+        "--ps", type=whole(1), default=1, metavar="N", help="parameter-server ranks of null_step"
     )
     made.add_argument(
         "--case", default="", metavar="TEXT",
         help="only cases of kernels, arrays, convnets, control_flow, forward, input and gpu with "
         "this in their titles ('VGG', 'training')",
     )
-    made.add_argument("--lines", type=Path, metavar="FILE",
+    made.add_argument("--lines", type=output_file, metavar="FILE",
                       help="gpu: add each row to this file when measured, as a line of JSON")
     made.add_argument("--stand-in", type=Path, metavar="FOLDER",
                       help="gpu: on what stands in for a GPU in the tests of the project's FOLDER")
@@ -98,13 +107,6 @@ def peer(text: str) -> tuple[str, str]:
     if shutil.which(python) is None:
         raise argparse.ArgumentTypeError(f"no such program: '{python}'")
     return name, python
-
-
-def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number >= 1, got '{text}'")
-    return int(text)
 
 
 def listing() -> str:
@@ -205,16 +207,20 @@ def report(benchmark: Benchmark, rows: list[Row], path: Path | None) -> None:
 
 def save(path: Path, name: str, rows: list[Row]) -> None:
     """Set ``name`` in the JSON object in `path`, making the file if there is none."""
-    results: dict[str, Any] = {}
+    results = results_in(path) | {name: rows}
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(json.dumps(results, indent=1) + "\n")
+    temporary.replace(path)
+
+
+def results_in(path: Path) -> dict[str, Any]:
+    """The rows by benchmark in a file, none if there is no file; CommandError for other files."""
+    if not path.exists():
+        return {}
     try:
-        if path.exists():
-            results = json.loads(path.read_text())
-        if not isinstance(results, dict):
-            raise ValueError
-        temporary = path.with_name(path.name + ".new")
-        temporary.write_text(json.dumps(results | {name: rows}, indent=1) + "\n")
-        temporary.replace(path)
+        results = json.loads(path.read_text())
     except ValueError:
-        raise CommandError(f"--json {path}: not a file of benchmark results") from None
-    except OSError as error:
-        raise CommandError(f"--json {path}: {error.strerror}") from None
+        results = None
+    if not isinstance(results, dict):
+        raise CommandError(f"--json {path}: not a file of benchmark results")
+    return results

@@ -16,6 +16,11 @@ RANDOM = frozenset((
 _INPUTS = frozenset(("Placeholder", "PlaceholderV2"))
 _WITHOUT_VALUES = (dtypes.resource, dtypes.variant)
 _READERS = frozenset(("Identity", "RefIdentity", "IsVariableInitialized", "Shape", "Size", "Rank"))
+#: What writes, moves or removes files, or holds what others do.
+_FILES = frozenset((
+    "_CheckpointCreate", "_CheckpointWrite", "_CheckpointWriteHeld", "_CheckpointCommit",
+    "_CheckpointHold", "_CheckpointRelease", "Save", "SaveSlices", "SaveV2", "MergeV2Checkpoints",
+    "WriteFile"))
 
 
 class Choice(NamedTuple):
@@ -24,7 +29,7 @@ class Choice(NamedTuple):
     names: list[str]  # of tensors, in the order of the graph
     random: list[str]  # those of them that are drawn
     unfed: list[str]  # inputs without a value
-    writers: list[str]  # operations that change variables
+    writers: list[str]  # operations that change variables or files
     left_out: list[str]  # tensors that need one of these, or are inside of loops and conditionals
 
 
@@ -93,7 +98,7 @@ def _before(op: Operation) -> list[Operation]:
 def _writes(op: Operation) -> bool:
     if op.type in _READERS:
         return False
-    return op.type.startswith(("Assign", "Scatter", "ResourceScatter", "ResourceApply",
+    return op.type in _FILES or op.type.startswith(("Assign", "Scatter", "ResourceScatter", "ResourceApply",
                                "ResourceSparseApply", "Apply", "SparseApply", "Queue", "Stack",
                                "Barrier")) and any(
         t.dtype._is_ref_dtype or t.dtype.base_dtype == dtypes.resource for t in op.inputs)

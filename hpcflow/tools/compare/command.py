@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,13 @@ from hpcflow.errors import OpError
 from hpcflow.graph.graph import Graph
 from hpcflow.tools import table
 from hpcflow.tools.bench.child import MODULES
-from hpcflow.tools.cli import CommandError, CommandParser, command_parser, first_line
+from hpcflow.tools.cli import (
+    CommandError,
+    CommandParser,
+    at_least_zero,
+    command_parser,
+    first_line,
+)
 from hpcflow.tools.compare import graph_child
 from hpcflow.tools.compare.choosing import Choice, choose
 from hpcflow.tools.compare.differences import Difference, difference
@@ -28,9 +35,9 @@ from hpcflow.tools.graph_files import read_graph
 
 _ABOUT = """Run two graphs, or one in two runtimes, on the same values, and compare the values of
 all nodes whose names agree, in the order of the graph. What random operations draw for the first is
-given to the second. Operations that change variables are not run, nor what needs them; what is
-inside of loops and conditionals is not compared. The difference of a tensor is the largest of its
-elements, in units of the largest magnitude."""
+given to the second. Operations that change variables or write files are not run, nor what needs
+them; what is inside of loops and conditionals is not compared. The difference of a tensor is the
+largest of its elements, in units of the largest magnitude."""
 _FED = "x, or x:0"
 
 
@@ -49,9 +56,9 @@ def parser() -> CommandParser:
                       "file of numpy.savez")
     made.add_argument("--init", default="", metavar="OPERATION",
                       help="run this first, in both: one that initializes variables")
-    made.add_argument("--nodes", default="", metavar="REGEX",
+    made.add_argument("--nodes", type=_pattern, default="", metavar="REGEX",
                       help="compare tensors whose names match")
-    made.add_argument("--bound", type=float, default=1e-5, metavar="NUMBER",
+    made.add_argument("--bound", type=at_least_zero, default=1e-5, metavar="NUMBER",
                       help="differences above it are marked (default: 1e-5)")
     made.add_argument("--all", action="store_true", help="show tensors without a difference too")
     made.add_argument("--json", action="store_true", help="print a JSON object")
@@ -67,6 +74,14 @@ def _peer(text: str) -> tuple[str, str]:
     if shutil.which(python) is None:
         raise argparse.ArgumentTypeError(f"no such program: '{python}'")
     return MODULES[name], python
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is no regular expression: {error}") from None
+    return text
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,9 +102,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _fed(path: Path | None) -> dict[str, np.ndarray]:
     if path is None:
         return {}
-    with np.load(path, allow_pickle=False) as found:
-        if isinstance(found, np.ndarray):
-            raise ValueError(f"{path} is not a file of numpy.savez")
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        found = None
+    if not isinstance(found, np.lib.npyio.NpzFile):
+        raise ValueError(f"{path} is not a file of numpy.savez")
+    with found:
         return {name if ":" in name else f"{name}:0": found[name] for name in found.files}
 
 
@@ -200,6 +219,8 @@ def _run_there(peer: tuple[str, str], graph: Graph, names: list[str], fed: Mappi
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["without a message"]
             raise CommandError(f"{python} failed: {lines[-1]}")
+        if not Path(answer).exists():
+            raise CommandError(f"{python} has not answered: expected a Python")
         with np.load(answer) as found:
             split = [(key.partition(":"), found[key]) for key in found.files]
     return ({name: value for (kind, _, name), value in split if kind == "value"},

@@ -15,7 +15,8 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcflow.tools.cli import CommandError, CommandParser, command_parser
+from hpcflow.runtime.executor import gpus
+from hpcflow.tools.cli import CommandError, CommandParser, command_parser, whole
 from hpcflow.tools.gpu_check.rehearsal import stand_in
 from hpcflow.tools.gpu_check.results import Results, failures, summary
 from hpcflow.tools.gpu_check.stages import STAGES, Asked
@@ -31,7 +32,7 @@ def parser() -> CommandParser:
     made.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", ".")),
                       help="folder of the results ($OUT, else the working directory)")
     made.add_argument("--repo", type=Path, default=Path("."), help="the project's folder")
-    made.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1) - 2),
+    made.add_argument("--workers", type=whole(1), default=max(1, (os.cpu_count() or 1) - 2),
                       help="processes that compare cases")
     made.add_argument("--stand-in", action="store_true",
                       help="on the stand-in of the tests: a rehearsal without a GPU")
@@ -46,17 +47,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run_inside(options)
     wanted = {stage: [n for n in options.names.split(",") if n]
               for stage in options.stages.split(",")}
-    options.output.mkdir(parents=True, exist_ok=True)
-    results = Results(options.output / "results.jsonl")
-    if options.again:
-        failed = failures(results.rows())
-        wanted = {stage: failed[stage] for stage in STAGES if stage in failed}
-        results = Results(options.output / "results-again.jsonl")
-    results.path.unlink(missing_ok=True)
     strange = wanted.keys() - STAGES.keys()
     if strange:
         raise CommandError(f"there is no stage {', '.join(sorted(strange))}; there are "
                            f"{', '.join(STAGES)}")
+    reason = "" if options.stand_in else gpus.why_none()
+    if reason:
+        raise CommandError(f"{reason} (--stand-in rehearses the check without a GPU)")
+    options.output.mkdir(parents=True, exist_ok=True)
+    results = Results(options.output / "results.jsonl")
+    if options.again:
+        if not results.path.exists():
+            raise CommandError(f"there is no {results.path} of an earlier check to repeat")
+        failed = failures(results.rows())
+        wanted = {stage: failed[stage] for stage in STAGES if stage in failed}
+        results = Results(options.output / "results-again.jsonl")
+    results.path.unlink(missing_ok=True)
     for stage, names in wanted.items():
         _run_stage(options, results, stage, names)
     rows = results.rows()

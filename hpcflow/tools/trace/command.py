@@ -12,7 +12,14 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcflow.tools.cli import CommandError, CommandParser, command_parser, first_line
+from hpcflow.tools.cli import (
+    CommandError,
+    CommandParser,
+    command_parser,
+    first_line,
+    output_file,
+    whole,
+)
 from hpcflow.tools.trace.chrome import draw, text_of
 from hpcflow.tools.trace.clocks import Offset, aligned
 from hpcflow.tools.trace.spans import Span, read_spans
@@ -27,14 +34,14 @@ def parser() -> CommandParser:
     one = commands.add_parser("merge", help="draw one trace of several", description=(
         "Draw one trace of those of several sessions, such as the ranks of an allreduce job."))
     one.add_argument("files", nargs="+", type=Path, metavar="FILE", help="traces of one step")
-    one.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+    one.add_argument("-o", "--output", type=output_file, required=True, metavar="FILE",
                      help="the JSON file to write, for Perfetto or chrome://tracing")
     one.add_argument("--no-memory", action="store_true", help="leave out the counters of memory")
     one.set_defaults(run=_merge)
     one = commands.add_parser("summary", help="say why a step is slow", description=(
         "Print the critical path of a step, how ranks spent it, and what went between them."))
     one.add_argument("files", nargs="+", type=Path, metavar="FILE", help="traces of one step")
-    one.add_argument("--top", type=int, default=20, metavar="N",
+    one.add_argument("--top", type=whole(0), default=20, metavar="N",
                      help="spans and edges to show, 0 for all (default: 20)")
     one.add_argument("--json", action="store_true", help="print a JSON object")
     one.set_defaults(run=_summary)

@@ -9,6 +9,7 @@ import types
 
 import pytest
 
+import hpcflow as hf
 from hpcflow.tools import cli, launch_check
 from hpcflow.version import API_VERSION, __version__
 
@@ -103,7 +104,7 @@ def test_wrong_options_take_one_line(capsys):
         cli.main(["simulate", "--steps", "many"])
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "invalid int value: 'many'" in said
+    assert said.count("\n") == 1 and "a whole number >= 1, got 'many'" in said
 
 
 @pytest.mark.parametrize("argv", [
@@ -116,6 +117,52 @@ def test_what_cannot_be_done_takes_one_line(argv, capsys, tmp_path, monkeypatch)
     assert cli.main(argv) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"python -m hpcflow {argv[0]}: ") and said.count("\n") == 1
+
+
+@pytest.fixture
+def strange_files(tmp_path, monkeypatch):
+    """A folder with files that are not what a command expects."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for name, data in {"empty": b"", "text": b"hello", "noise": bytes(range(128, 256)) * 9,
+                       "list.json": b"[1]", "null.json": b"null", "wide.json": b"\xff\xfe{}",
+                       "program.py": b""}.items():
+        (tmp_path / name).write_bytes(data)
+    with hf.Graph().as_default() as graph:
+        hf.constant(1.0, name="y")
+        (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
+
+
+FREEZE = "freeze-graph --output_graph x --input_checkpoint c --output_node_names z"
+
+
+@pytest.mark.parametrize("line", [
+    *(f"profile {name}" for name in ("empty", "text", "noise", "folder", "g.pb --trace empty",
+                                     "g.pb --depth 0", "g.pb --top -1")),
+    *(f"compare g.pb g.pb {options}" for options in (
+        "--nodes (", "--feeds empty", "--feeds noise", "--feeds folder", "--bound nan",
+        "--bound -1", "--peer /bin/true")),
+    *(f"simulate g.pb --fetch y --cluster {options}" for options in (
+        "list.json", "null.json", "wide.json", "folder", "list.json --replicas 0",
+        "list.json --steps 0", "list.json --straggle nan", "list.json --tasks worker=0",
+        "list.json --json folder", "list.json --json nowhere/x")),
+    "simulate --measure folder", "simulate --measure x --pingpong list.json",
+    "trace merge text -o folder", "trace merge text -o nowhere/x", "trace summary folder",
+    f"{FREEZE} --input_graph g.pb --input_binary", f"{FREEZE} --input_graph noise",
+    f"{FREEZE} --input_graph g.pb --input_binary perhaps",
+    "checkpoint prune folder --keep many", "checkpoint diff c c --tolerance -1",
+    "run folder", "run -n 2 --follow 2 program.py",
+    "run --grace nan program.py", "run --json folder program.py", "run --logs empty program.py",
+    "bench dispatch --json folder", "bench dispatch --json list.json", "bench null_step --ps 0",
+    "bench gpu --stand-in folder", "gpu-check --workers 0", "doctor --launch 0"])
+def test_bad_input_takes_one_line_before_any_work(line, capsys, strange_files):
+    try:
+        status = cli.main(line.split())
+    except SystemExit as ended:
+        status = ended.code
+    said = capsys.readouterr().err
+    assert status == 2 and said.count("\n") == 1, said
+    assert said.startswith(f"python -m hpcflow {line.split()[0]}"), said
 
 
 # ---------------------------------------------------------------- completion

@@ -16,8 +16,7 @@ from hpcflow.contrib.tensorboard.plugins import projector
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 90.0
-pytestmark = [pytest.mark.skipif(browser.why_none() is not None, reason=str(browser.why_none())),
-              pytest.mark.timeout(300)]
+pytestmark = [browser.needed, pytest.mark.timeout(300)]
 
 
 def write_model(logdir):

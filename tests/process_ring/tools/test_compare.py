@@ -24,6 +24,7 @@ def write(path, factor):
         variable = hf.Variable(hf.zeros([2]), name="state")
         hf.assign_add(variable, [1.0, 2.0], name="change")
         hf.global_variables_initializer()
+        hf.train.Saver()
         hf.train.write_graph(graph, str(path.parent), path.name, as_text=path.suffix == ".pbtxt")
 
 
@@ -49,6 +50,7 @@ def test_the_first_difference_is_marked(folder, capsys):
     assert rows["result:0"]["relative"] == pytest.approx(0.01 / 1.01, rel=1e-3)
     assert rows["dropped/mul:0"]["absolute"] <= 1e-6  # the same numbers were drawn
     assert "loop/Exit:0" in rows and "loop/Identity:0" not in rows and "change:0" not in rows
+    assert not any(name.startswith("save/create") for name in rows)  # it writes a file
     assert main([*arguments, "--bound", "0.1"]) == 0
 
 
