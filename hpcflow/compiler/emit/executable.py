@@ -53,7 +53,8 @@ from hpcflow.compiler.ir.step_graph import (
 from hpcflow.compiler.ir.withdrawable import acts_on_queues
 from hpcflow.compiler.regions.bind import Binder
 from hpcflow.compiler.regions.host_values import fetched, predicates
-from hpcflow.compiler.regions.lower import Bound, input_refs
+from hpcflow.compiler.regions.lines import Bound
+from hpcflow.compiler.regions.lower import input_refs
 from hpcflow.compiler.regions.structure import Unstructured
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.host.tuning import compiler as tuning
