@@ -7,13 +7,6 @@ from thresholds import lower_all
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.loops import compiling
-
-
-@pytest.fixture(autouse=True)
-def bits_are_kept_by_the_test_alone(monkeypatch):
-    """What an optimizer with slices asks of its process ends with the test."""
-    monkeypatch.setattr(compiling, "_keeps_bits", False)
 
 
 @pytest.fixture(params=["compiled", "node by node"])

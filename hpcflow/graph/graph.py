@@ -63,6 +63,7 @@ class Graph(Elements, Collections, ScopedGraph):
         self._finalized = False
         self._seed: int | None = None
         self._compression: list = []  # the rules of hpcflow.mpi.compress
+        self._equal_bits = False
         #: What sessions do before they end, because of what they have begun.
         self.partings: list[Parting] = []
         self._library = FunctionLibrary()
@@ -144,6 +145,12 @@ class Graph(Elements, Collections, ScopedGraph):
     def _mutated(self) -> None:
         """An existing operation changed: compiled steps are stale."""
         self._mutations += 1
+
+    def _ask_for_equal_bits(self) -> None:
+        """Let no result depend on what has been compiled so far, in the steps of any session."""
+        if not self._equal_bits:
+            self._equal_bits = True
+            self._mutated()
 
     # ------------------------------------------------------------ operations
 

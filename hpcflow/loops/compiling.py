@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
+from hpcflow.host.bits import keeps_bits
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops.programs import (
     ChannelGradient,
@@ -37,7 +38,7 @@ from hpcflow.loops.programs import (
 
 __all__ = ["ChannelGradient", "ChannelSums", "Compiled", "Loop", "Program",
            "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
-           "name_of", "supports", "typed", "typed_text", "wait"]
+           "keeps_bits", "name_of", "supports", "typed", "typed_text", "wait"]
 
 
 @functools.lru_cache(maxsize=64)
@@ -98,21 +99,6 @@ def approximates() -> bool:
     """True if loops may be used whose last bits differ from NumPy's: not in the deterministic mode,
     since it depends on time from which run on they are there."""
     return enabled() and not keeps_bits()
-
-
-def keep_bits() -> None:
-    """From now on let no result depend on what has been compiled so far, as in the deterministic
-    mode: for a program that asks for equal bits on any number of ranks."""
-    global _keeps_bits
-    _keeps_bits = True
-
-
-def keeps_bits() -> bool:
-    """True in the deterministic mode, and after `keep_bits`."""
-    return _keeps_bits or config.flags.deterministic
-
-
-_keeps_bits = False
 
 
 @functools.lru_cache(maxsize=1)

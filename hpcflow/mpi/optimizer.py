@@ -16,7 +16,6 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.seeds import seeds_of_part
 from hpcflow.host.tuning import programs as tuning
-from hpcflow.loops import compiling
 from hpcflow.mpi import cluster
 from hpcflow.mpi.operations import allreduce
 from hpcflow.ops.arrays.joining import split
@@ -62,8 +61,6 @@ class DistributedOptimizer(Optimizer):
             raise ValueError(f"bucket_bytes={bucket_bytes}, slices={slices}: expected no negative "
                              "number")
         cluster.size()  # fails early where MPI cannot start
-        if slices:
-            compiling.keep_bits()
         super().__init__(False, name)
         self._optimizer = optimizer
         self._reduction = reduction
@@ -137,6 +134,7 @@ class DistributedOptimizer(Optimizer):
         if self._slices % ranks:
             raise ValueError(f"{self._slices} slices on {ranks} ranks: expected a number of ranks "
                              "that divides the slices")
+        get_default_graph()._ask_for_equal_bits()
         count = self._slices // ranks
         found = [self._optimizer.compute_gradients(part, var_list, *args, **kwargs)
                  for part in _losses(loss, inputs, index * count, count)]

@@ -18,7 +18,7 @@ from hpcflow.compiler.device.tracing import UntraceableError
 from hpcflow.compiler.device.views import Dims, View, is_joining, joined
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.bind import constant_value
-from hpcflow.compiler.regions.lower import Line
+from hpcflow.compiler.regions.lines import Line
 from hpcflow.kernels.registry import SYNC, is_own
 from hpcflow.loops.form import DENSE, ONE, PER_COLUMN, PER_ROW, Builder, Map, Program
 from hpcflow.loops.meanings import FLOATS, INTEGERS

@@ -18,14 +18,8 @@ from hpcflow.compiler.device.tracing import UntraceableError
 from hpcflow.compiler.device.updates import BuiltUpdate, built_update
 from hpcflow.compiler.device.views import all_views
 from hpcflow.compiler.ir.step_graph import ref_inputs
-from hpcflow.compiler.regions.lower import (
-    FUSED,
-    FUSED_END,
-    READ,
-    STRUCTURE,
-    Line,
-    Translation,
-)
+from hpcflow.compiler.regions.lines import Attempt, EndAttempt, Line, Read, Structure
+from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import STEP
 from hpcflow.loops.form import Elementwise
@@ -42,7 +36,7 @@ def fuse_on_device(program: Translation, device: Any) -> None:
     result: list[Line] = []
     plain: list[Line] = []
     for line in program.lines:
-        if line.function in STRUCTURE:
+        if isinstance(line, Structure):
             result += _Segment(program, device, plain, uses).fused()
             result.append(line)
             plain = []
@@ -94,11 +88,11 @@ class _Segment:
         alone: list[bool] = []
         depth = 0
         for line in lines:
-            depth -= line.function == FUSED_END
+            depth -= isinstance(line, EndAttempt)
             alone.append(not depth)
             if not depth:
                 read.update(line.arguments)
-            depth += line.function == FUSED
+            depth += isinstance(line, Attempt)
         here = Counter(n for line in self.lines for n in line.arguments)
 
         def is_needless(line: Line) -> bool:
@@ -106,7 +100,7 @@ class _Segment:
                 read[n] or self.uses.get(n, 0) > here[n] for n in line.targets)
 
         return [line for line, by_itself in zip(lines, alone)
-                if not (by_itself and line.function != FUSED_END and is_needless(line))]
+                if isinstance(line, EndAttempt) or not (by_itself and is_needless(line))]
 
     # ------------------------------------------------------------ joining
 
@@ -231,12 +225,10 @@ class _Segment:
 
     def _around(self, lines: list[Line], call: Any, inputs: list[str],
                 outputs: list[str | None]) -> list[Line]:
-        scope = self.program.globals
-        name = f"f{len(scope)}"
-        scope[name] = call
+        name = self.program.add_global("f", call)
         targets = [n if n is not None else f"{name}_{i}" for i, n in enumerate(outputs)]
-        return [Line(lines[0].node, [], FUSED, [name, *inputs]), *lines,
-                Line(lines[-1].node, targets, FUSED_END, [])]
+        return [Attempt(lines[0].node, [], [*inputs], function=name), *lines,
+                EndAttempt(lines[-1].node, targets, [])]
 
 
 def _is_plain(lines: Sequence[Line], program: Any) -> bool:
@@ -253,7 +245,7 @@ def _needs(lines: Sequence[Line]) -> list[set[int]]:
     needs: list[set[int]] = []
     for position, line in enumerate(lines):
         found = {made[n] for n in line.arguments if n in made}
-        if line.function == READ:
+        if isinstance(line, Read):
             if last_effect is not None:
                 found.add(last_effect)
             reads.setdefault(line.arguments[0], []).append(position)

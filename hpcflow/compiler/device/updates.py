@@ -16,7 +16,7 @@ from hpcflow.compiler.device.groups import uniform
 from hpcflow.compiler.device.tracing import Traced, Tracer, UntraceableError
 from hpcflow.compiler.device.views import Dims
 from hpcflow.compiler.regions.bind import constant_value
-from hpcflow.compiler.regions.lower import Line
+from hpcflow.compiler.regions.lines import Line
 from hpcflow.kernels.registry import KernelNode, is_own
 from hpcflow.kernels.training.training import DenseForm, dense_form
 from hpcflow.loops.form import DENSE, ONE, Builder, Program

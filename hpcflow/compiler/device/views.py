@@ -14,7 +14,7 @@ import numpy as np
 
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.bind import constant_value
-from hpcflow.compiler.regions.lower import Line
+from hpcflow.compiler.regions.lines import Line
 from hpcflow.kernels.registry import is_own
 from hpcflow.loops.form import Map
 

@@ -19,7 +19,8 @@ from hpcflow.compiler.native.batch_iterations import compute_over_time
 from hpcflow.compiler.native.concurrent_gemm import join
 from hpcflow.compiler.native.fusion import fuse
 from hpcflow.compiler.native.native_loops import call_loops
-from hpcflow.compiler.regions.lower import LOOP, Bound, Translation
+from hpcflow.compiler.regions.lines import BeginLoop, Bound
+from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host.tuning import compiler as tuning
 
 _code_cache: dict[str, Any] = {}
@@ -40,7 +41,7 @@ class RegionFunction:
         self.nodes = program.nodes
         self.source, self.line_nodes = write(program)
         self.needs_step = program.needs_step
-        self.has_loops = any(line.function == LOOP for line in program.lines)
+        self.has_loops = any(isinstance(line, BeginLoop) for line in program.lines)
         self.arguments = program.arguments
         self.function, self.filename = compile_source(self.source, program.globals)
 

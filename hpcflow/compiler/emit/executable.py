@@ -41,6 +41,7 @@ from hpcflow.compiler.ir.explain import node_error
 from hpcflow.compiler.ir.frames import FrameInfo, assign_frames
 from hpcflow.compiler.ir.step_graph import (
     CONTROL_FLOW_TYPES,
+    EQUAL_BITS,
     FEED,
     FETCH,
     LOOP_GATE,
@@ -53,9 +54,11 @@ from hpcflow.compiler.ir.step_graph import (
 from hpcflow.compiler.ir.withdrawable import acts_on_queues
 from hpcflow.compiler.regions.bind import Binder
 from hpcflow.compiler.regions.host_values import fetched, predicates
-from hpcflow.compiler.regions.lower import Bound, input_refs
+from hpcflow.compiler.regions.lines import Bound
+from hpcflow.compiler.regions.lower import input_refs
 from hpcflow.compiler.regions.structure import Unstructured
 from hpcflow.errors import InvalidArgumentError
+from hpcflow.host.bits import keeping_bits
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import ASYNC, STEP, Kernel, is_early
 
@@ -85,6 +88,9 @@ class Executable:
                  compiled: bool, fetch_count: int = 0) -> None:
         self.task = task
         self._fetch_count = fetch_count  # of the whole step; operations run where they are
+        self._equal_bits = any(EQUAL_BITS in n.attrs for n in nodes)
+        if self._equal_bits and context is not None:
+            context.ask_for_equal_bits()
         self.resources_version = context.resources.version if context is not None else 0
 
         # The values that are brought to the host when the step ends.
@@ -210,6 +216,8 @@ class Executable:
                                       binder.devices[nodes[0].device])
             item = Item(index, CALL, nodes, region.inputs, region.outputs)
             item.region, item.function = region, self._on_device(region, group, binder)
+            if self._equal_bits:
+                item.function = keeping_bits(item.function)
             if config.flags.print_source:
                 print(f"# {self.task} item {index}\n{region.source}", file=sys.stderr)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpcflow.compiler.ir.step_graph import Node, Port, ref_inputs
-from hpcflow.compiler.regions.lower import Bound
+from hpcflow.compiler.regions.lines import Bound
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import EVERY, SYNC
 

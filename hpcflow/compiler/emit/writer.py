@@ -10,24 +10,28 @@ import time
 from typing import TYPE_CHECKING
 
 from hpcflow.compiler.ir.step_graph import Node
-from hpcflow.compiler.regions.lower import (
-    COPY,
-    ELSE,
-    END,
-    END_LOOP,
-    FUSED,
-    FUSED_END,
-    IF,
-    ITEM,
-    LOOP,
-    NEXT,
-    OPERATOR,
-    READ,
-    STRUCTURE,
-    UNTIL,
+from hpcflow.compiler.regions.lines import (
+    Assign,
+    Attempt,
+    BeginLoop,
+    Call,
+    Closing,
+    Else,
+    EndAttempt,
+    EndIf,
+    EndLoop,
+    If,
+    Item,
     Line,
-    Translation,
+    Next,
+    Opening,
+    Operator,
+    Read,
+    Structure,
+    Until,
+    given,
 )
+from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host.tuning import compiler as tuning
 
 if TYPE_CHECKING:
@@ -60,16 +64,16 @@ class Lives:
     def _find_blocks(self) -> None:
         blocks: list[int] = []
         for i, line in enumerate(self.lines):
-            if line.function in (END, END_LOOP, FUSED_END):
+            if isinstance(line, Closing):
                 self.starts[i] = blocks.pop()
                 self.ends[self.starts[i]] = i
             self._inside.append(tuple(blocks))
             for name in line.targets:
-                if line.function == FUSED_END:  # both ways make these
+                if isinstance(line, EndAttempt):  # both ways make these
                     self._defined[name] = tuple(blocks)
                 else:
                     self._defined.setdefault(name, tuple(blocks))
-            if line.function in (IF, LOOP, FUSED):
+            if isinstance(line, Opening):
                 blocks.append(i)
 
     def _follow(self, program: Translation) -> None:
@@ -78,14 +82,14 @@ class Lives:
             for name in line.arguments:
                 self.last[name] = self._end_of_use(name, i, loops_only=True)
                 drops[name] = max(drops.get(name, 0), self._end_of_use(name, i, loops_only=False))
-            if line.function not in STRUCTURE:
+            if not isinstance(line, Structure):
                 for name in line.targets:
                     drops.setdefault(name, i)
         for port in program.outputs:
             if port is not None:
                 self.last[program.name(port)] = drops[program.name(port)] = _FOREVER
         for name, i in drops.items():
-            if name[0] in "vrmx" and name not in program.scalars:
+            if name in self._defined and name not in program.scalars:
                 self.dropped.setdefault(i, []).append(name)
 
     def _end_of_use(self, name: str, index: int, loops_only: bool) -> int:
@@ -97,7 +101,8 @@ class Lives:
         made_in = self._defined.get(name, ())
         loops_only = loops_only or any(s not in self._inside[index] for s in made_in)
         for start in self._inside[index]:
-            if start not in made_in and not (loops_only and self.lines[start].function != LOOP):
+            if start not in made_in and (
+                    not loops_only or isinstance(self.lines[start], BeginLoop)):
                 return self.ends[start]
         return index
 
@@ -112,7 +117,7 @@ class _Writer:
 
     def write(self) -> str:
         program = self.program
-        if any(line.function == LOOP for line in program.lines):
+        if any(isinstance(line, BeginLoop) for line in program.lines):
             program.globals["look"] = _look
         parameters = ["S", *(program.name(p) for p in program.inputs)]
         self.text.append(f"def region({', '.join(parameters)}):")
@@ -128,8 +133,7 @@ class _Writer:
             self.line_nodes[len(self.text)] = node
 
     def _line(self, index: int, line: Line) -> None:
-        function = line.function
-        if function in STRUCTURE:
+        if isinstance(line, Structure):
             self._structure(index, line)
             return
         self._put(line.node, *self._statements(index, line))
@@ -147,23 +151,24 @@ class _Writer:
 
     def _statements(self, index: int, line: Line) -> list[str]:
         targets, arguments = ", ".join(line.targets), line.arguments
-        if line.function == READ:
-            return [f"{targets} = {arguments[0]}.value",
-                    f"if {targets} is None: raise uninitialized({arguments[0]})"]
-        if line.function == ITEM:
-            return [f"{targets} = {arguments[0]}[()]"]
-        if line.function == OPERATOR:
-            sign = line.bound.kernel.operator  # type: ignore[union-attr]
-            return [f"{targets} = {f' {sign} '.join(arguments)}" if len(arguments) > 1
-                    else f"{targets} = {sign}{arguments[0]}"]
-        out, more = self._out(index, line), []
-        if out is not None:
-            more.append(f"out={out}")
-        if self._gives_away(index, line):
-            more.append("own=True")
-        given = ", ".join([*arguments, *more])
-        call = f"{line.function}({given})"
-        return [f"{targets} = {call}" if targets else call]
+        match line:
+            case Read():
+                return [f"{targets} = {arguments[0]}.value",
+                        f"if {targets} is None: raise uninitialized({arguments[0]})"]
+            case Item():
+                return [f"{targets} = {arguments[0]}[()]"]
+            case Operator():
+                return [f"{targets} = {line.expression()}"]
+            case Call():
+                call = f"{line.function}({', '.join([*given(line), *self._options(index, line)])})"
+                return [f"{targets} = {call}" if targets else call]
+        raise TypeError(f"no statement of {type(line).__name__}")
+
+    def _options(self, index: int, line: Call) -> list[str]:
+        """The keyword arguments of a kernel that may overwrite or keep what it is given."""
+        out = self._out(index, line)
+        options = [] if out is None else [f"out={out}"]
+        return [*options, "own=True"] if self._gives_away(index, line) else options
 
     def _out(self, index: int, line: Line) -> str | None:
         """The argument that the result may overwrite: one that ends here, of the same layout."""
@@ -190,62 +195,68 @@ class _Writer:
 
     def _structure(self, index: int, line: Line) -> None:
         node = line.node
-        if line.function == COPY:
-            self._put(node, _assignment(line))
-            self._drop(index, node)
-        elif line.function == IF:
-            self._put(node, f"if {line.arguments[0]}:")
-            self.depth += 1
-            self._put_pass(index, node)
-        elif line.function == ELSE:
-            self.depth -= 1
-            self._put(node, "else:")
-            self.depth += 1
-            self._put_pass(index, node)
-        elif line.function == END:
-            self.depth -= 1
-            self._drop(index, node)
-        elif line.function == FUSED:
-            name, *arguments = line.arguments
-            end = self.lives.ends[index]
-            self.program.globals[name].reuse(
-                {a for a in arguments if self.program.is_own(a) and self.lives.last[a] <= end})
-            self._put(node, f"w{index} = {name}({', '.join(arguments)})", f"if w{index} is None:")
-            self.depth += 1
-        elif line.function == FUSED_END:
-            self.depth -= 1
-            made = f"w{self.lives.starts[index]}"
-            self._put(node, f"else: {', '.join(line.targets)}, = {made}", f"del {made}")
-            self._drop(index, node)
-        else:
-            self._loop_line(index, line)
+        match line:
+            case Assign():
+                self._put(node, _assignment(line))
+                self._drop(index, node)
+            case If():
+                self._put(node, f"if {line.arguments[0]}:")
+                self.depth += 1
+                self._put_pass(index, node)
+            case Else():
+                self.depth -= 1
+                self._put(node, "else:")
+                self.depth += 1
+                self._put_pass(index, node)
+            case EndIf():
+                self.depth -= 1
+                self._drop(index, node)
+            case Attempt():
+                self._attempt(index, line)
+            case EndAttempt():
+                self.depth -= 1
+                made = f"w{self.lives.starts[index]}"
+                self._put(node, f"else: {', '.join(line.targets)}, = {made}", f"del {made}")
+                self._drop(index, node)
+            case _:
+                self._loop_line(index, line)
+
+    def _attempt(self, index: int, line: Attempt) -> None:
+        end = self.lives.ends[index]
+        self.program.globals[line.function].reuse(
+            {a for a in line.arguments
+             if self.program.is_own(a) and self.lives.last[a] <= end})
+        self._put(line.node, f"w{index} = {line.function}({', '.join(given(line))})",
+                  f"if w{index} is None:")
+        self.depth += 1
 
     def _put_pass(self, index: int, node: Node) -> None:
-        if self.program.lines[index + 1].function in (ELSE, END):
+        if isinstance(self.program.lines[index + 1], (Else, EndIf)):
             self._put(node, "pass")
 
     def _loop_line(self, index: int, line: Line) -> None:
         """A block of iterations, after which somebody may want the loop to stop."""
         node = line.node
-        if line.function == LOOP:
-            self._put(node, _assignment(line))
-            self._drop(index, node)
-            self._put(node, f"n{index}, s{index} = 1, 0.0", "while True:")
-            self._put(node, f"    for _ in range(n{index}):")
-            self.depth += 2
-        elif line.function == UNTIL:
-            self._put(node, f"if not {line.arguments[0]}: break")
-        elif line.function == NEXT:
-            if line.targets:
+        match line:
+            case BeginLoop():
                 self._put(node, _assignment(line))
                 self._drop(index, node)
-        else:
-            start = self.lives.starts[index]
-            self.depth -= 1
-            self._put(node, "else:", f"    n{start}, s{start} = look(S, n{start}, s{start})",
-                      "    continue", "break")
-            self.depth -= 1
-            self._drop(index, node)
+                self._put(node, f"n{index}, s{index} = 1, 0.0", "while True:")
+                self._put(node, f"    for _ in range(n{index}):")
+                self.depth += 2
+            case Until():
+                self._put(node, f"if not {line.arguments[0]}: break")
+            case Next():
+                if line.targets:
+                    self._put(node, _assignment(line))
+                    self._drop(index, node)
+            case EndLoop():
+                start = self.lives.starts[index]
+                self.depth -= 1
+                self._put(node, "else:", f"    n{start}, s{start} = look(S, n{start}, s{start})",
+                          "    continue", "break")
+                self.depth -= 1
+                self._drop(index, node)
 
 
 def _assignment(line: Line) -> str:

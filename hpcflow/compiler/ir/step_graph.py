@@ -141,6 +141,10 @@ def writes_state(node: Node) -> bool:
     return node.op_def.is_stateful and _WRITES_RESOURCE.fullmatch(node.type) is not None
 
 
+#: The attribute of a node whose step keeps its bits, whatever has been compiled so far.
+EQUAL_BITS = "_equal_bits"
+
+
 class StepGraph:
     """The nodes of one step, in an order in which producers come before consumers (back edges
     of loops excepted), with its feeds and fetches. The feeds of an `incremental` step arrive one by

@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import Node
+from hpcflow.compiler.regions.lines import Call
 from hpcflow.host import blas, memory, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import compiling
@@ -66,6 +68,13 @@ class Plan:
     def begin(self) -> Sums:
         """The sums of one execution of the loop."""
         return Sums(self)
+
+
+@dataclass(eq=False, slots=True)
+class AddToSums(Call):
+    """Gives the sums of `plan`, the first argument, the operands of an iteration."""
+
+    plan: Plan = field(kw_only=True)
 
 
 class _Block:

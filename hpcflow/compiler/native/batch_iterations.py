@@ -20,25 +20,27 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
 from hpcflow import config
 from hpcflow.compiler.ir.step_graph import Node
-from hpcflow.compiler.native.accumulate_gemm import Plan, Sums, Term
-from hpcflow.compiler.native.hoist_input_gemm import Ahead
-from hpcflow.compiler.regions.lower import (
-    END,
-    END_LOOP,
-    IF,
-    LOOP,
-    NEXT,
-    STRUCTURE,
-    UNTIL,
+from hpcflow.compiler.native.accumulate_gemm import AddToSums, Plan, Sums, Term
+from hpcflow.compiler.native.hoist_input_gemm import Ahead, ProductAhead
+from hpcflow.compiler.regions.lines import (
+    BeginLoop,
+    Call,
+    EndIf,
+    EndLoop,
+    If,
+    KernelCall,
     Line,
-    Translation,
+    Next,
+    Structure,
+    Until,
 )
+from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host import blas, memory
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC, is_own
@@ -52,9 +54,9 @@ _DTYPES = frozenset({"float32", "float64"})
 
 def compute_over_time(program: Translation) -> None:
     """Change the loops of `program`, the inner ones first."""
-    if config.flags.check_stages or not any(line.function == LOOP for line in program.lines):
+    if config.flags.check_stages:
         return
-    starts = [i for i, line in enumerate(program.lines) if line.function == LOOP]
+    starts = [i for i, line in enumerate(program.lines) if isinstance(line, BeginLoop)]
     for start in reversed(starts):  # what comes earlier keeps its place
         _Loop(program, start, end_of(program.lines, start)).change()
 
@@ -63,7 +65,7 @@ def end_of(lines: list[Line], start: int) -> int:
     """Where the loop ends that begins at `start`."""
     depth = 0
     for i in range(start, len(lines)):
-        depth += (lines[i].function == LOOP) - (lines[i].function == END_LOOP)
+        depth += isinstance(lines[i], BeginLoop) - isinstance(lines[i], EndLoop)
         if not depth:
             return i
     raise AssertionError("a loop without an end")
@@ -96,10 +98,11 @@ class _Loop:
         found, depth = [], 0
         inside = False
         for line in lines[1:-1]:
-            depth += (line.function in (LOOP, IF)) - (line.function in (END, END_LOOP))
-            if not depth and line.function == UNTIL:
+            depth += isinstance(line, (BeginLoop, If)) - isinstance(line, (EndIf, EndLoop))
+            if not depth and isinstance(line, Until):
                 inside = True
-            elif not depth and inside and line.function not in STRUCTURE - {NEXT}:
+            elif not depth and inside and (
+                    isinstance(line, Next) or not isinstance(line, Structure)):
                 found.append(line)
         return found
 
@@ -109,8 +112,7 @@ class _Loop:
         if sums:
             self._replace_sums(sums)
         for line in self.own:
-            if line.function in STRUCTURE or not _is_product(line) or any(
-                    line is s.made for s in sums):
+            if not _is_product(line) or any(line is s.made for s in sums):
                 continue
             if sums and _may_be_long(line):
                 line.function = self._name(_beside(self.program.globals[line.function], line.node))
@@ -131,15 +133,14 @@ class _Loop:
         self.program.lines.insert(self.end + 1, line)
 
     def _name(self, value: Callable[..., Any]) -> str:
-        name = f"p{len(self.program.globals)}"
-        self.program.globals[name] = value
-        return name
+        return self.program.add_global("p", value)
 
     def _object(self, make: Callable, *arguments: str) -> str:
         """Call ``make(*arguments)`` whenever the loop begins; return the name of the result."""
         function = self._name(make)
         name = f"v_{function}"
-        self._before(Line(self.program.lines[self.start].node, [name], function, [*arguments]))
+        self._before(Call(self.program.lines[self.start].node, [name], [*arguments],
+                          function=function))
         return name
 
     # ------------------------------------------------------------ sums
@@ -190,15 +191,16 @@ class _Loop:
             operands += [a for a in s.made.arguments[:count] if a not in operands]
         program.shared.update(operands)  # they are read later: nothing may overwrite them
         terms = [_term(s.made, operands) for s in sums]
-        name = self._object(Plan(terms).begin)
-        self._drop_lines(sums, Line(sums[0].made.node, [], self._name(Sums.add),
-                                    [name, *operands]))
+        plan = Plan(terms)
+        name = self._object(plan.begin)
+        self._drop_lines(sums, AddToSums(sums[0].made.node, [], [name, *operands],
+                                         function=self._name(Sums.add), plan=plan))
         variables = [s.variable for s in sums]
         entering = dict(zip(loop.targets, loop.arguments))
         kept = [t for t in loop.targets if t not in variables]
         loop.targets, loop.arguments = kept, [entering[t] for t in kept]
-        self._after(Line(loop.node, variables, self._name(Sums.total),
-                         [name, *(entering[v] for v in variables)]))
+        self._after(Call(loop.node, variables, [name, *(entering[v] for v in variables)],
+                         function=self._name(Sums.total)))
 
     def _drop_lines(self, sums: list[_Sum], add: Line) -> None:
         """Put `add` in the place of the last of the lines that make the terms, and drop the
@@ -215,7 +217,7 @@ class _Loop:
         self.end = self.start + len(lines) - 1
         variables = {s.variable for s in sums}
         for line in self.own:
-            if line.function == NEXT:
+            if isinstance(line, Next):
                 pairs = [p for p in zip(line.targets, line.arguments) if p[0] not in variables]
                 line.targets, line.arguments = [t for t, _ in pairs], [v for _, v in pairs]
 
@@ -224,7 +226,7 @@ class _Loop:
     def _is_invariant(self, name: str) -> bool:
         return name not in self.made_inside
 
-    def _lay_out(self, line: Line) -> None:
+    def _lay_out(self, line: KernelCall) -> None:
         """Make a transposed factor that stays the same contiguous before the loop."""
         value, factor = line.arguments
         dims = line.node.inputs[1][0].dims[line.node.inputs[1][1]]
@@ -232,10 +234,10 @@ class _Loop:
             return
         function = self._name(_turned)
         turned = f"v_{function}"
-        self._before(Line(line.node, [turned], function, [factor]))
+        self._before(Call(line.node, [turned], [factor], function=function))
         line.arguments = [value, turned]
 
-    def _cut(self, product: Line) -> None:
+    def _cut(self, product: KernelCall) -> None:
         """Compute only the columns that are read of a product with a factor that stays the same:
         the gradient of joined values is often wanted for one of them."""
         (name,), (value, factor) = product.targets, product.arguments
@@ -251,7 +253,7 @@ class _Loop:
         is_flipped = bool(product.node.attrs.get("transpose_b"))
         function = self._name(_Columns(start, start + widths[read[0]], is_flipped))
         part = f"v_{function}"
-        self._before(Line(product.node, [part], function, [factor]))
+        self._before(Call(product.node, [part], [factor], function=function))
         product.arguments = [value, part]
         self._drop(split, name, split.targets[read[0]])
 
@@ -264,7 +266,7 @@ class _Loop:
                              for dims in line.node.dims]
         return axis in (1, -1) and None not in widths and sum(widths) == whole[1]
 
-    def _look_ahead(self, line: Line) -> None:
+    def _look_ahead(self, line: KernelCall) -> None:
         """Multiply elements of a TensorArray before they are read."""
         value, factor = line.arguments
         read = self.maker.get(value)
@@ -276,10 +278,16 @@ class _Loop:
         function = self.program.globals[line.function]
         bias = self._take_bias(line)
         name = self._object(partial(Ahead, function), *bias)
-        line.function = self._name(Ahead.product)
-        line.arguments = [name, value, factor, array, index]
-        line.bound = None
-        self._after(Line(line.node, [], self._name(Ahead.close), [name]))
+        self._replace(line, ProductAhead(line.node, line.targets,
+                                         [name, value, factor, array, index],
+                                         function=self._name(Ahead.product)))
+        self._after(Call(line.node, [], [name], function=self._name(Ahead.close)))
+
+    def _replace(self, line: Line, other: Line) -> None:
+        """Put `other`, which makes the same, in the place of `line`."""
+        for lines in (self.own, self.program.lines):
+            lines[lines.index(line)] = other
+        self.maker.update(dict.fromkeys(other.targets, other))
 
     def _take_bias(self, product: Line) -> list[str]:
         """The bias that is added to a product, or to a sum with it, and that stays the same. The
@@ -287,7 +295,7 @@ class _Loop:
         name = product.targets[0]
         for _ in range(2):
             line = next((line for line in self.own if name in line.arguments), None)
-            if line is None or self.uses[name] != 1 or line.function in STRUCTURE or (
+            if line is None or self.uses[name] != 1 or isinstance(line, Structure) or (
                     line.node.dims[0] != product.node.dims[0]):
                 break
             bias = next((a for a in line.arguments if a != name), "")
@@ -320,7 +328,7 @@ class _Loop:
 
 def _assigned(own: list[Line]) -> tuple[list[str], list[str]]:
     """The variables of a loop that change, and their next values."""
-    step = next((line for line in own if line.function == NEXT), None)
+    step = next((line for line in own if isinstance(line, Next)), None)
     return ([], []) if step is None else (step.targets, step.arguments)
 
 
@@ -362,15 +370,15 @@ def _beside(function: Callable, node: Node) -> Callable:
     return product
 
 
-def is_call(line: Line, types: Collection[str]) -> bool:
+def is_call(line: Line, types: Collection[str]) -> TypeGuard[KernelCall]:
     """True if `line` calls the library's own synchronous kernel of one of `types`."""
     b = line.bound
-    return (line.node.type in types and b is not None and b.kernel is not None and not b.moves
-            and b.kernel.mode == SYNC and b.function is not None and line.function[0] == "k"
-            and is_own(b.kernel))
+    return (isinstance(line, KernelCall) and line.node.type in types and b is not None
+            and b.kernel is not None and not b.moves and b.kernel.mode == SYNC
+            and b.function is not None and is_own(b.kernel))
 
 
-def _is_product(line: Line) -> bool:
+def _is_product(line: Line) -> TypeGuard[KernelCall]:
     """True for a large product of matrices."""
     node = line.node
     return (is_call(line, {"MatMul"}) and node.dtypes[0].name in _DTYPES

@@ -9,12 +9,13 @@ effects, so to compute it earlier is always allowed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from hpcflow.compiler.distribute.costs import cost_of
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import Node
-from hpcflow.compiler.regions.lower import STRUCTURE, Line, Translation
+from hpcflow.compiler.regions.lines import Call, Line, Structure
+from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host import threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC
@@ -30,7 +31,7 @@ def join(program: Translation) -> None:
     lines: list[Line] = []
     section: list[Line] = []
     for line in program.lines:
-        if line.function in STRUCTURE:
+        if isinstance(line, Structure):
             lines += [*_joined(program, section, most), line]
             section = []
         else:
@@ -38,7 +39,7 @@ def join(program: Translation) -> None:
     program.lines = lines + _joined(program, section, most)
 
 
-def _is_large(line: Line) -> bool:
+def _is_large(line: Line) -> TypeGuard[Call]:
     bound, node = line.bound, line.node
     if node.type not in _TYPES or bound is None or bound.kernel is None or bound.moves:
         return False
@@ -59,25 +60,23 @@ def _joined(program: Translation, section: list[Line], most: int) -> list[Line]:
     for line in section:
         if line in moved:
             continue
-        group = [line]
         if line in large:
-            large.remove(line)
-            group += [other for other in large if waiting.isdisjoint(other.arguments)][: most - 1]
-        if len(group) > 1:
+            group = [other for other in large
+                     if other is line or waiting.isdisjoint(other.arguments)][:most]
             large = [other for other in large if other not in group]
             moved.update(group)
-            line = _call(program, group)
+            if len(group) > 1:
+                line = _call(program, group)
         waiting.difference_update(line.targets)
         result.append(line)
     return result
 
 
-def _call(program: Translation, group: list[Line]) -> Line:
-    name = f"p{len(program.globals)}"
-    program.globals[name] = Together(
-        [(program.globals[line.function], line.node, len(line.arguments)) for line in group])
-    return Line(group[0].node, [line.targets[0] for line in group], name,
-                [argument for line in group for argument in line.arguments])
+def _call(program: Translation, group: list[Call]) -> Call:
+    name = program.add_global("p", Together(
+        [(program.globals[line.function], line.node, len(line.arguments)) for line in group]))
+    return Call(group[0].node, [line.targets[0] for line in group],
+                [argument for line in group for argument in line.arguments], function=name)
 
 
 class Together:

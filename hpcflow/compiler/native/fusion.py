@@ -24,7 +24,16 @@ import numpy as np
 from hpcflow.compiler.ir.step_graph import device_type
 from hpcflow.compiler.native import row_blocks, row_fusion
 from hpcflow.compiler.native.row_fusion import RowGroup
-from hpcflow.compiler.regions.lower import FUSED, FUSED_END, ITEM, OPERATOR, READ, Line, Translation
+from hpcflow.compiler.regions.lines import (
+    Attempt,
+    Call,
+    EndAttempt,
+    Item,
+    Line,
+    Operator,
+    Read,
+)
+from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host import memory, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC
@@ -60,7 +69,7 @@ def fuse(program: Translation) -> None:
 
 
 def _row_call(program: Translation, group: RowGroup,
-              uses: dict[str, int]) -> tuple[Line, Line] | None:
+              uses: dict[str, int]) -> tuple[Attempt, EndAttempt] | None:
     """The lines around those of `group` that compute it by rows, where that is worth it."""
     outputs = group.outputs(uses)
     if not group.may_run(outputs) or _are_alike(group.lines):
@@ -73,11 +82,10 @@ def _row_call(program: Translation, group: RowGroup,
             function.loop is None
             or row_blocks.seconds(len(group.lines), size) < tuning.FUSION_ROWS_SECONDS):
         return None
-    name = f"f{len(program.globals)}"
-    program.globals[name] = function
     node = group.lines[0].node
-    return (Line(node, [], FUSED, [name, *group.rowed, *group.whole]),
-            Line(node, outputs, FUSED_END, []))
+    return (Attempt(node, [], [*group.rowed, *group.whole],
+                    function=program.add_global("f", function)),
+            EndAttempt(node, outputs, []))
 
 
 def _are_alike(lines: list[Line]) -> bool:
@@ -103,7 +111,7 @@ def _fused_alike(program: Translation, lines: list[Line], uses: dict[str, int]) 
 def _joins(line: Line, group: list[Line]) -> bool:
     """True if `line` is element-wise, over arrays like those of `group`."""
     b = line.bound
-    if b is None or b.kernel is None or line.function == OPERATOR or b.moves or not (
+    if not isinstance(line, Call) or b is None or b.kernel is None or b.moves or not (
             b.kernel.elementwise and b.kernel.accepts_out and b.kernel.mode == SYNC):
         return False
     node = line.node
@@ -161,10 +169,9 @@ def _closed(program: Translation, group: list[Line], uses: dict[str, int],
     function = Fused(steps, arrays, numbers, outputs, group[0].node, all(map(_compiles, group)))
     function.defers = (not function.may_fail and len(outputs) == 1 and uses[outputs[0]] == 1
                        and _is_deferred(outputs[0], following))
-    name = f"f{len(program.globals)}"
-    program.globals[name] = function
-    start = Line(group[0].node, [], FUSED, [name, *arrays, *numbers])
-    return [start, *group, Line(group[0].node, outputs, FUSED_END, [])]
+    start = Attempt(group[0].node, [], [*arrays, *numbers],
+                    function=program.add_global("f", function))
+    return [start, *group, EndAttempt(group[0].node, outputs, [])]
 
 
 def _is_deferred(name: str, following: Iterable[Line]) -> bool:
@@ -174,7 +181,7 @@ def _is_deferred(name: str, following: Iterable[Line]) -> bool:
     that read.
     """
     for line in following:
-        if line.function in (READ, ITEM, OPERATOR) or line.node.type == "ReadVariableOp":
+        if isinstance(line, (Read, Item, Operator)) or line.node.type == "ReadVariableOp":
             continue
         b = line.bound
         return (b is not None and b.kernel is not None and not b.moves

@@ -14,13 +14,21 @@ decides about blocks: where bits are to be kept, each product is computed by its
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hpcflow.compiler.regions.lines import Call
 from hpcflow.host import blas, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import compiling
+
+
+@dataclass(eq=False, slots=True)
+class ProductAhead(Call):
+    """Takes a product from an `Ahead`: of it, a value, a matrix, the array and the index from which
+    the value was read."""
 
 
 class _Block:

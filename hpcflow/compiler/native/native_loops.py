@@ -26,7 +26,8 @@ from hpcflow.compiler.native.batch_iterations import end_of
 from hpcflow.compiler.native.native_layout import Layout, key_of
 from hpcflow.compiler.native.native_steps import LoopSteps, Step
 from hpcflow.compiler.native.native_values import Unfit
-from hpcflow.compiler.regions.lower import FUSED, FUSED_END, LOOP, Line, Translation
+from hpcflow.compiler.regions.lines import Attempt, BeginLoop, Call, EndAttempt
+from hpcflow.compiler.regions.lower import Translation
 from hpcflow.dtypes import DType
 from hpcflow.host import blas, threads
 from hpcflow.host.tuning import compiler as tuning
@@ -38,22 +39,21 @@ _OF_STORES = frozenset({"read", "write", "gradient", "pop", "push", "pop a scala
 
 def call_loops(program: Translation) -> None:
     """Put calls before the loops that they may stand for, the inner ones first."""
-    starts = [i for i, line in enumerate(program.lines) if line.function == LOOP]
+    starts = [i for i, line in enumerate(program.lines) if isinstance(line, BeginLoop)]
     for start in reversed(starts):
         end = end_of(program.lines, start)
         try:
             loop = LoopSteps(program, start, end)
         except Unfit:
             continue
-        name = f"f{len(program.globals)}"
-        program.globals[name] = NativeLoop(loop)
+        native = NativeLoop(loop)
+        name = program.add_global("f", native)
         first = program.lines[start]
-        done = f"{name}_done"
-        program.globals[done] = program.globals[name].ran_without
-        lines = [Line(first.node, [], FUSED, [name, "S", *loop.outside]),
-                 *program.lines[start : end + 1], Line(first.node, [], done, []),
-                 Line(first.node, list(first.targets), FUSED_END, [])]
-        program.lines[start : end + 1] = lines
+        program.lines[start : end + 1] = [
+            Attempt(first.node, [], list(loop.outside), function=name, takes_step=True),
+            *program.lines[start : end + 1],
+            Call(first.node, [], [], function=program.add_global("f", native.ran_without)),
+            EndAttempt(first.node, list(first.targets), [])]
 
 
 class NativeLoop:

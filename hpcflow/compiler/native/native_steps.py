@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from hpcflow.compiler.native.accumulate_gemm import Plan, Sums
+from hpcflow.compiler.native.accumulate_gemm import AddToSums, Plan
 from hpcflow.compiler.native.batch_iterations import is_call
-from hpcflow.compiler.native.hoist_input_gemm import Ahead
+from hpcflow.compiler.native.hoist_input_gemm import ProductAhead
 from hpcflow.compiler.native.native_values import Unfit
-from hpcflow.compiler.regions.lower import COPY, NEXT, OPERATOR, STRUCTURE, UNTIL, Line, Translation
+from hpcflow.compiler.regions.lines import Assign, Call, Line, Next, Operator, Structure, Until
+from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC, is_own
 
@@ -59,7 +60,7 @@ class LoopSteps:
         lines = program.lines[start : end + 1]
         _check(len(lines) <= tuning.STEPS_MOST_LINES)
         self.variables = dict(zip(lines[0].targets, lines[0].arguments))
-        step = next((line for line in lines if line.function == NEXT), None)
+        step = next((line for line in lines if isinstance(line, Next)), None)
         self.assigned = {} if step is None else dict(zip(step.targets, step.arguments))
         self.scalars = {v for v in self.variables if v in program.scalars}
         self.until = ""
@@ -95,13 +96,13 @@ class LoopSteps:
             k for k, name in enumerate(self.outside) if name in read]
 
     def _take(self, line: Line) -> None:
-        if line.function == UNTIL:
+        if isinstance(line, Until):
             self.until = line.arguments[0]
             _check(self.until in self.scalars and not self.steps)
         elif self._is_scalar(line):
             self._take_scalar(line)
-        elif line.function != NEXT:
-            _check(bool(self.until) and line.function not in STRUCTURE)
+        elif not isinstance(line, Next):
+            _check(bool(self.until) and not isinstance(line, Structure))
             self.steps.append(self._step(line))
 
     def _take_scalar(self, line: Line) -> None:
@@ -112,13 +113,13 @@ class LoopSteps:
         """Note that the flow `target`, which only orders the accesses to an array, equals
         `flow`."""
         _check(flow in self.scalars or flow not in self.made)
-        self._take_scalar(Line(line.node, [target], COPY, [flow]))
+        self._take_scalar(Assign(line.node, [target], [flow]))
 
     def _is_scalar(self, line: Line) -> bool:
         node, is_one = line.node, len(line.targets) == 1
         if line.bound is None or not is_one or line.targets[0] not in self.program.scalars:
             return False
-        if line.function != OPERATOR and (
+        if not isinstance(line, Operator) and (
                 not is_call(line, {node.type}) or node.op_def.is_stateful
                 or node.type in _OF_ARRAYS or node.type in _POPS):
             return False
@@ -126,11 +127,11 @@ class LoopSteps:
 
     def _step(self, line: Line) -> Step:
         """Return the step of a line that computes with values in rows."""
-        function, given = self.program.globals.get(line.function), tuple(line.arguments)
-        if function is Sums.add:
+        given = tuple(line.arguments)
+        if isinstance(line, AddToSums):
             return Step("sum", "", given, line)
         target = line.targets[0] if line.targets else ""
-        if function is Ahead.product:
+        if isinstance(line, ProductAhead):
             _check(given[2] not in self.made)
             return Step("product", target, (given[1], given[2], given[0]), line)
         b, node = line.bound, line.node
@@ -216,16 +217,8 @@ class LoopSteps:
 
     def summed_by(self, steps: list[Step]) -> set[str]:
         """The names of values that have to be kept for the products of these sums."""
-        found = {s.arguments[1 + k] for s in steps for k in self._plan(s).of_products}
+        found = {s.arguments[1 + k] for s in steps for k in plan_of(s).of_products}
         return found | self._next_of(found)
-
-    def _plan(self, step: Step) -> Plan:
-        """Return the plan of the sums that a step adds to."""
-        return self.program.globals[self._maker(step.arguments[0]).function].__self__
-
-    def _maker(self, name: str) -> Line:
-        """Return the line that makes the value called `name`."""
-        return next(line for line in self.program.lines if name in line.targets)
 
     def _next_of(self, names: set[str]) -> set[str]:
         return {self.following[v] for v in names if v in self.following}
@@ -266,6 +259,12 @@ class LoopSteps:
         return found
 
 
+def plan_of(step: Step) -> Plan:
+    """The plan of the sums that a step of kind "sum" adds to."""
+    assert isinstance(step.line, AddToSums)
+    return step.line.plan
+
+
 def _check(holds: bool) -> None:
     if not holds:
         raise Unfit
@@ -279,9 +278,9 @@ def _scalar_text(line: Line) -> str:
     target, given = line.targets[0], line.arguments
     if line.node.type in _POPS:  # it stays there until the calls are made
         return f"{target} = {given[0]}.values[-1 - len(found)]"
-    if line.function == COPY:
-        return f"{target} = {given[0]}"
-    if line.function != OPERATOR:
-        return f"{target} = {line.function}({', '.join(given)})"
-    sign = line.bound.kernel.operator  # type: ignore[union-attr]
-    return f"{target} = {f' {sign} '.join(given) if len(given) > 1 else sign + given[0]}"
+    match line:
+        case Operator():
+            return f"{target} = {line.expression()}"
+        case Call():
+            return f"{target} = {line.function}({', '.join(given)})"
+    return f"{target} = {given[0]}"

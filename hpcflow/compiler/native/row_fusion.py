@@ -18,7 +18,7 @@ from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.native.row_blocks import END_UFUNCS, End, RowFused, Step
 from hpcflow.compiler.native.row_programs import loop_of
 from hpcflow.compiler.regions.bind import constant_value
-from hpcflow.compiler.regions.lower import OPERATOR, READ, Line
+from hpcflow.compiler.regions.lines import Call, Line, Read
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC
 
@@ -77,7 +77,7 @@ class RowGroup:
         if not self.lines or any(name in self.made for name in line.arguments):
             return False
         b = line.bound
-        if line.function != READ and not (
+        if not isinstance(line, Read) and not (
                 b is not None and b.kernel is not None and b.kernel.elementwise
                 and b.kernel.mode == SYNC and not b.moves and _is_small(line.node)):
             return False
@@ -206,8 +206,8 @@ def operands(line: Line) -> list[str]:
 
 def _is_plain(line: Line) -> bool:
     b = line.bound
-    return (b is not None and b.kernel is not None and b.function is not None
-            and line.function != OPERATOR and b.kernel.mode == SYNC and not b.moves
+    return (isinstance(line, Call) and b is not None and b.kernel is not None
+            and b.function is not None and b.kernel.mode == SYNC and not b.moves
             and len(line.targets) == 1 and line.node.dtypes[0].name in _DTYPES
             and len(line.arguments) == len(line.node.inputs))
 

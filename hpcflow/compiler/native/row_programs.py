@@ -22,7 +22,7 @@ from hpcflow.loops.row_loops import COLUMN, FULL, NUMBER, VECTOR, RowProgram, Ro
 
 if TYPE_CHECKING:
     from hpcflow.compiler.native.row_fusion import RowGroup
-    from hpcflow.compiler.regions.lower import Line
+    from hpcflow.compiler.regions.lines import Line
 
 _TYPES = ("float32", "float64")
 

@@ -37,7 +37,8 @@ from hpcflow.compiler.regions.host_values import (
     keeps_its_side,
     named,
 )
-from hpcflow.compiler.regions.lower import ALIASES, NOTHING, Bound
+from hpcflow.compiler.regions.lines import Bound
+from hpcflow.compiler.regions.lower import ALIASES, NOTHING
 from hpcflow.errors import UnimplementedError
 from hpcflow.host.free_memory import require
 from hpcflow.host.tuning import host as tuning

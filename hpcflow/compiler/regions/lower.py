@@ -17,10 +17,27 @@ from hpcflow.compiler.ir.step_graph import (
     Port,
     ref_inputs,
 )
+from hpcflow.compiler.regions.lines import (
+    Assign,
+    BeginLoop,
+    Bound,
+    Call,
+    Else,
+    EndIf,
+    EndLoop,
+    If,
+    Item,
+    KernelCall,
+    Line,
+    Next,
+    Operator,
+    Read,
+    Until,
+)
 from hpcflow.compiler.regions.structure import Block, Branch, Copy, Loop, arrange
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.host import memory
-from hpcflow.kernels.registry import STEP, Kernel
+from hpcflow.kernels.registry import STEP
 
 if TYPE_CHECKING:
     from hpcflow.resources.variables import VariableState
@@ -30,55 +47,6 @@ ALIASES = frozenset({"Identity", "StopGradient", "PreventGradient", "_Send", "Re
                      "LoopCond"})
 NOTHING = frozenset({"NoOp", "_FetchOp", "ControlTrigger", "_SendControl", "_RecvControl"})
 _ABSORBED_ALIASES = ENTER_TYPES | EXIT_TYPES | BACK_EDGE_TYPES
-
-# Forms of lines beside calls.
-READ, ITEM, OPERATOR, COPY = "<read>", "<item>", "<operator>", "<copy>"
-IF, ELSE, END = "<if>", "<else>", "<end>"
-LOOP, UNTIL, NEXT, END_LOOP = "<loop>", "<until>", "<next>", "<end loop>"
-FUSED, FUSED_END = "<fused>", "<fused end>"
-STRUCTURE = frozenset({COPY, IF, ELSE, END, LOOP, UNTIL, NEXT, END_LOOP, FUSED, FUSED_END})
-
-
-class Bound:
-    """A node with its kernel made for this step: the function, or the constant it stands for.
-
-    `moves` holds per input the function that brings the value to where the kernel wants it, or
-    None; it is empty where no input has to be moved. `fresh`: the outputs share memory with
-    nothing else.
-    """
-
-    __slots__ = ("node", "kernel", "function", "constant", "is_constant", "moves", "fresh")
-
-    def __init__(self, node: Node, kernel: Kernel | None, function: Callable | None,
-                 constant: Any = None, is_constant: bool = False, moves: tuple = (),
-                 fresh: bool = False) -> None:
-        self.node = node
-        self.kernel = kernel
-        self.function = function
-        self.constant = constant
-        self.is_constant = is_constant
-        self.moves = moves
-        self.fresh = fresh
-
-
-class Line:
-    """``targets = function(arguments)``, or one of the forms above.
-
-    A loop's line sets its variables (targets) to the values that enter (arguments); NEXT sets them
-    to those of the next iteration. IF and UNTIL have the predicate as argument. The lines between
-    FUSED and FUSED_END run if the function that is FUSED's first argument returns None; otherwise
-    it returns the targets of FUSED_END.
-    """
-
-    __slots__ = ("node", "targets", "function", "arguments", "bound")
-
-    def __init__(self, node: Node, targets: list[str], function: str, arguments: list[str],
-                 bound: Bound | None = None) -> None:
-        self.node = node
-        self.targets = targets
-        self.function = function  # a global's name, or a form
-        self.arguments = arguments
-        self.bound = bound
 
 
 class Translation:
@@ -125,10 +93,11 @@ class Translation:
         """The name of a value."""
         name = self.names.get(port)
         if name is None:
-            name = self.names[port] = self._global("c", self.known[port])
+            name = self.names[port] = self.add_global("c", self.known[port])
         return name
 
-    def _global(self, prefix: str, value: Any) -> str:
+    def add_global(self, prefix: str, value: Any) -> str:
+        """Add a global of a new name, which begins with `prefix`, and return the name."""
         name = f"{prefix}{len(self.globals)}"
         self.globals[name] = value
         return name
@@ -157,29 +126,29 @@ class Translation:
 
     def _copy(self, merge: Node, index: int) -> None:
         position = self._places[merge][0]
-        self._set(merge, COPY, [(f"x{position}", self.name(merge.inputs[index]))],
-                  [(f"x{position}_1", np.int32(index))])
+        self._assign(merge, [(f"x{position}", self.name(merge.inputs[index]))],
+                     [(f"x{position}_1", np.int32(index))])
 
-    def _set(self, merge: Node, form: str, values: list[tuple[str, str]],
-             positions: list[tuple[str, Any]]) -> None:
+    def _assign(self, merge: Node, values: list[tuple[str, str]],
+                positions: list[tuple[str, Any]]) -> None:
         """A line that sets Merges: their values, and which input came where that is asked for."""
         self.names[(merge, 0)], self.names[(merge, 1)] = values[0][0], positions[0][0]
         if (merge, 1) in self._read_ports:
             self.scalars.add(positions[0][0])
-            values = [*values, *((t, self._global("c", v)) for t, v in positions)]
+            values = [*values, *((t, self.add_global("c", v)) for t, v in positions)]
         if merge.dims[0] == ():
             self.scalars.add(values[0][0])
-        self.lines.append(Line(merge, [t for t, _ in values], form, [v for _, v in values]))
+        self.lines.append(Assign(merge, [t for t, _ in values], [v for _, v in values]))
 
     def _branch(self, branch: Branch) -> None:
         predicate = self._predicate(branch.predicate, branch.switch)
         then, otherwise = branch.then, branch.otherwise
-        self.lines.append(Line(branch.switch, [], IF, [predicate]))
+        self.lines.append(If(branch.switch, [], [predicate]))
         self._block(then)
         if otherwise:
-            self.lines.append(Line(branch.switch, [], ELSE, []))
+            self.lines.append(Else(branch.switch, [], []))
             self._block(otherwise)
-        self.lines.append(Line(branch.switch, [], END, []))
+        self.lines.append(EndIf(branch.switch, [], []))
 
     def _predicate(self, port: Port, switch: Node) -> str:
         if port not in self.names and port not in self.known:
@@ -190,12 +159,12 @@ class Translation:
             return name
         checked = f"{name}_is"
         self.arguments[switch] = [self.name(switch.inputs[0]), name]
-        self.lines.append(Line(switch, [checked], self._global("t", _scalar), [name]))
+        self.lines.append(Call(switch, [checked], [name], function=self.add_global("t", _scalar)))
         self.scalars.add(checked)
         return checked
 
     def _loop(self, loop: Loop) -> None:
-        start = Line(loop.condition, [], LOOP, [])
+        start = BeginLoop(loop.condition, [], [])
         following: list[tuple[str, Port | None, str]] = []
         for merge, entering, next_port in loop.merges:
             target = f"x{self._places[merge][0]}"
@@ -210,28 +179,28 @@ class Translation:
         self.lines.append(start)
         self._block(loop.before)
         predicate = self._predicate((loop.condition, 0), loop.condition)
-        self.lines.append(Line(loop.condition, [], UNTIL, [predicate]))
+        self.lines.append(Until(loop.condition, [], [predicate]))
         self._block(loop.body)
-        step = Line(loop.condition, [], NEXT, [])
+        step = Next(loop.condition, [], [])
         for target, port, name in following:
             value = name if port is None else self.name(port)
             if value != target:
                 step.targets.append(target)
                 step.arguments.append(value)
-        self.lines += [step, Line(loop.condition, [], END_LOOP, [])]
+        self.lines += [step, EndLoop(loop.condition, [], [])]
         self._block(loop.after)
         for node in loop.exits:
             self._alias(node)
 
-    def _count_position(self, merge: Node, entering: Port, start: Line) -> tuple:
+    def _count_position(self, merge: Node, entering: Port, start: BeginLoop) -> tuple:
         """Give output 1 of a Merge its values, the number of the input that came: that of the Enter
         first, then that of the other."""
         name = self.names[(merge, 1)] = f"{self.names[(merge, 0)]}_1"
         first = next(i for i, p in enumerate(merge.inputs) if p == entering)
         start.targets.append(name)
-        start.arguments.append(self._global("c", np.int32(first)))
+        start.arguments.append(self.add_global("c", np.int32(first)))
         self.scalars.add(name)
-        return name, None, self._global("c", np.int32(1 - first))
+        return name, None, self.add_global("c", np.int32(1 - first))
 
     # -------------------------------------------------------- nodes
 
@@ -240,7 +209,7 @@ class Translation:
         if b.is_constant or node.type in NOTHING and b.function is None:
             return
         if node.type == "Const" and b.function is not None:  # one that waits for something
-            self.names[(node, 0)] = self._global("c", b.function())
+            self.names[(node, 0)] = self.add_global("c", b.function())
             return
         arguments = self._arguments(position, b)
         self.arguments[node] = arguments
@@ -248,19 +217,20 @@ class Translation:
             self.names[(node, 0)] = arguments[0]
             return
         if node.type == FETCH and _is_number(node):
-            self._call(position, b, ITEM, arguments)
+            self.lines.append(Item(node, self._targets(position, b), arguments, b))
             return
         if _is_scalar_operator(b):
-            self._call(position, b, OPERATOR, arguments)
+            self.lines.append(Operator(node, self._targets(position, b), arguments, b))
             return
-        if b.kernel is not None and b.kernel.mode == STEP:
-            self.needs_step = True
-            arguments = ["S", *arguments]
+        takes_step = b.kernel is not None and b.kernel.mode == STEP
+        self.needs_step |= takes_step
         function = f"k{position}"
         self.globals[function] = b.function
-        self._call(position, b, function, arguments)
+        self.lines.append(KernelCall(node, self._targets(position, b), arguments, b,
+                                     function=function, takes_step=takes_step))
 
-    def _call(self, position: int, b: Bound, function: str, arguments: list[str]) -> None:
+    def _targets(self, position: int, b: Bound) -> list[str]:
+        """The names of a node's outputs."""
         node, count = b.node, len(b.node.dtypes)
         targets = [f"v{position}" if count == 1 else f"v{position}_{i}" for i in range(count)]
         for i, name in enumerate(targets):
@@ -269,7 +239,7 @@ class Translation:
                 self.scalars.add(name)
             if b.fresh:
                 self.fresh[name] = targets
-        self.lines.append(Line(node, targets, function, arguments, b))
+        return targets
 
     def _arguments(self, position: int, b: Bound) -> list[str]:
         """Argument names; a variable read as a value is read on a line of its own."""
@@ -288,7 +258,7 @@ class Translation:
     def _read(self, target: str, node: Node, state: str, dims: Sequence[int] | None) -> str:
         if dims == ():
             self.scalars.add(target)
-        self.lines.append(Line(node, [target], READ, [state]))
+        self.lines.append(Read(node, [target], [state]))
         return target
 
     def _moved(self, name: str, move: Callable, node: Node) -> str:
@@ -297,10 +267,11 @@ class Translation:
         found = self.moved.get(key)
         if found is None:
             if name in self.globals:
-                found = self._global("c", move(self.globals[name]))
+                found = self.add_global("c", move(self.globals[name]))
             else:
                 found = f"m{len(self.moved)}"
-                self.lines.append(Line(node, [found], self._global("t", move), [name]))
+                self.lines.append(Call(node, [found], [name],
+                                       function=self.add_global("t", move)))
             self.moved[key] = found
         return found
 
@@ -320,7 +291,7 @@ class Translation:
         wanted = [self.name(p) for p in self.outputs if p is not None]
         kept = []
         for line in self.lines:
-            if line.node.type == FETCH and line.bound is not None and line.function != ITEM:
+            if line.node.type == FETCH and isinstance(line, KernelCall) and line.bound is not None:
                 name = line.arguments[0]
                 if self.is_own(name) and name not in wanted and bool(line.node.dims[0]):
                     self.names[(line.node, 0)] = name
@@ -328,7 +299,7 @@ class Translation:
                     continue
                 copied = line.bound.function
                 if copied is not None and self._is_part_of_own(name) and name not in wanted:
-                    line.function = self._global("f", _copied_if_view(copied))
+                    line.function = self.add_global("f", _copied_if_view(copied))
                     wanted.append(name)
             kept.append(line)
         self.lines = kept

@@ -5,28 +5,8 @@
 BLAS_ALONE = 1 << 18
 #: Multiplications up to which it is made to: waits for threads that do not run cost more.
 BLAS_SMALL = 1 << 22
-#: Products, one soon after the other, before all threads are tried: a few may be a chance.
-BLAS_DENSE = 32
-#: Of the time that one thread takes: what all must be faster than, to be worth the cores.
-BLAS_GAIN = 0.9
-#: Slow products, less some for every fast one, that end a trial: single ones happen.
-BLAS_FAULTS = 3.0
-#: Of a slow product, what a fast one makes good.
-BLAS_FORGIVEN = 0.25
-#: Times what one thread takes: the machine has other work.
-BLAS_STUCK = 10
-#: Before the second trial: some products.
-BLAS_WAIT_SECONDS = 0.005
-#: Between two trials, at most; the wait is doubled by each that fails.
-BLAS_LONGEST_WAIT_SECONDS = 2.0
-#: Fast products after which the next wait is a short one again.
-BLAS_KEPT = 200
-#: Shapes of products that are remembered: more than the steps of a program have.
-BLAS_MOST_SHAPES = 1024
 #: Multiplications of a product beside others: one thread does them in about a millisecond.
 BLAS_LARGEST_BESIDE = 1 << 26
-#: For how long a core has products that were put off, about.
-BLAS_PUT_OFF_SECONDS = 0.002
 
 # ---- host.free_memory
 #: Arrays from which on it is asked whether there is memory: to fill them takes far longer.
@@ -39,3 +19,23 @@ MALLOC_PART = 4
 # ---- host.memory
 #: Below so many bytes the few tenths of a microsecond of aligning are worth more.
 ALIGNED_LEAST_BYTES = 1 << 15
+
+# ---- host.trials
+#: Uses before the first trial: the first ones are slow.
+TRIAL_WARM = 8
+#: Periods of a turn: a single one is too short to be measured.
+TRIAL_PERIODS = 16
+#: Turns of each kind in a trial: their medians are compared.
+TRIAL_TURNS = 5
+#: Of the time that the first way takes: what the second must be faster than.
+TRIAL_GAIN = 0.95
+#: Times the first turn: a turn of the second way that is so slow ends the trial.
+TRIAL_STUCK = 10
+#: Before the second trial.
+TRIAL_WAIT_SECONDS = 0.25
+#: Between two trials; doubled while they say the same.
+TRIAL_LONGEST_WAIT_SECONDS = 4.0
+#: Without a use of what is on trial: another may begin.
+TRIAL_GIVEN_UP_SECONDS = 1.0
+#: Keys that are remembered: more than the steps of a program have.
+TRIAL_MOST_KEYS = 1024

@@ -167,30 +167,12 @@ FUSED_DEEPEST = 2048
 FUSED_MOST_KNOWN = 64
 
 # ---- kernels.onednn.products
-#: Forms of products that are remembered.
-ONEDNN_MOST_FORMS = 1024
 #: Axes of arrays in another order that the library reads as they are; others are copied.
 ONEDNN_MOST_AXES = 4
 
 # ---- kernels.onednn.team
 #: Multiplications, which take one thread about a tenth of a millisecond.
 TEAM_LARGEST = 6 << 20
-#: Shapes of products that are remembered.
-TEAM_MOST_SHAPES = 1024
-#: Products before the first trial: the first ones are slow.
-TEAM_WARM = 8
-#: Periods of a turn: a single one is too short to be measured.
-TEAM_PERIODS = 16
-#: Turns of each kind in a trial: their medians are compared.
-TEAM_TURNS = 5
-#: Of the time with one thread: what all must be faster than.
-TEAM_GAIN = 0.95
-#: Before the second trial.
-TEAM_WAIT_SECONDS = 0.25
-#: Between two trials; doubled while they say the same.
-TEAM_LONGEST_WAIT_SECONDS = 4.0
-#: Without a product of the shape on trial: another may begin.
-TEAM_GIVEN_UP_SECONDS = 1.0
 
 # ---- kernels.random.numbers
 #: Bytes that numbers of four words need on the way: they stay in the cache.

@@ -54,7 +54,7 @@ def multiply(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
         compute(*addresses)
     else:
         m, n, k = key[:3]
-        lib.team.run(key, m * n * k, compute, compute, addresses, out.nbytes)
+        lib.team.run(key, m * n * k, compute, compute, addresses)
 
 
 def _form(a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any, keep: float) -> tuple[tuple, tuple]:
@@ -79,11 +79,10 @@ def _sgemm(lib: Library, key: tuple, factor: float) -> Callable[[int, int, int],
     return compute
 
 
+@blas.large_alone.provide
 def _multiply_alone(a: Any, b: Any) -> Any:
-    """See `blas.dot_alone`."""
     lib = load()
-    if lib is None or lib.team is None or a.dtype != np.float32 or b.dtype != np.float32 or (
-            not is_large(a.shape[0], a.shape[1], b.shape[1])):
+    if lib is None or lib.team is None or not _serves(a, b):
         return None
     out = memory.empty((a.shape[0], b.shape[1]), np.float32)
     key, (a, b) = _form(a, b, False, False, out, 0.0)
@@ -91,28 +90,18 @@ def _multiply_alone(a: Any, b: Any) -> Any:
     return out
 
 
-_same_bits: dict[tuple, bool] = {}  # of all threads and of one, by what a product is like
-
-
+@blas.large_together.provide
 def _multiply_together(a: Any, b: Any) -> Any:
-    """See `blas.dot_together`."""
-    lib, key = load(), (a.shape, a.strides, b.shape, b.strides)
-    if lib is None or _same_bits.get(key) is False or a.dtype != np.float32 or (
-            b.dtype != np.float32 or not is_large(a.shape[0], a.shape[1], b.shape[1])):
+    lib = load()
+    if lib is None or not _serves(a, b):
         return None
     out = memory.empty((a.shape[0], b.shape[1]), np.float32)
     multiply(lib, a, b, False, False, out)
-    if key not in _same_bits:
-        if len(_same_bits) >= tuning.ONEDNN_MOST_FORMS:
-            _same_bits.clear()
-        alone = _multiply_alone(a, b)
-        _same_bits[key] = alone is not None and out.tobytes() == alone.tobytes()
-        return alone
     return out
 
 
-blas.multiply_alone_by(_multiply_alone)
-blas.multiply_together_by(_multiply_together)
+def _serves(a: Any, b: Any) -> bool:
+    return a.dtype == b.dtype == np.float32 and is_large(a.shape[0], a.shape[1], b.shape[1])
 
 
 class _Product:
@@ -122,14 +111,12 @@ class _Product:
     Args:
         lib: the library.
         size: the multiplications.
-        nbytes: of the result.
         make: makes a primitive for the threads that the caller has.
     """
 
-    def __init__(self, lib: Library, size: int, nbytes: int, make: Callable) -> None:
+    def __init__(self, lib: Library, size: int, make: Callable) -> None:
         self.lib = lib
         self.size = size
-        self.nbytes = nbytes
         self.make = make
         self.together: p.Primitive = make()
         self.alone: p.Primitive | None = None
@@ -140,7 +127,7 @@ class _Product:
         if team is None:
             self.together(*addresses)
         else:
-            team.run(self, self.size, self._run_alone, self.together, addresses, self.nbytes)
+            team.run(self, self.size, self._run_alone, self.together, addresses)
 
     def _run_alone(self, *addresses: int) -> None:
         found = self.alone
@@ -170,7 +157,7 @@ def product(lib: Library, batch: int, m: int, k: int, n: int, flip_a: bool, flip
         return p.Primitive(lib, desc, [(p.SRC, a), (p.WEIGHTS, b), *more, (p.DST, out)])
 
     try:
-        return _Product(lib, batch * m * k * n, 4 * batch * m * n, make)
+        return _Product(lib, batch * m * k * n, make)
     except OneDNNError:
         return None
 
@@ -292,7 +279,7 @@ def product_of_views(lib: Library, *lying: tuple[int, ...]) -> _Product | None:
 
     size = math.prod(lying[4])
     try:
-        return _Product(lib, size * lying[0][-1], 4 * size, make)
+        return _Product(lib, size * lying[0][-1], make)
     except OneDNNError:
         return None
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hpcflow import kernels
+from hpcflow import config, kernels
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.errors import AbortedError, OpError
 from hpcflow.graph.defaults import default_session
@@ -20,7 +20,6 @@ from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.likes import Fetches
 from hpcflow.graph.notebook import graph_rows, table
 from hpcflow.graph.operation import Dims, Tensor
-from hpcflow.loops import compiling
 from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter, flat_feeds
 from hpcflow.runtime.session.partial import PartialRuns
 from hpcflow.runtime.session.partings import Partings
@@ -33,6 +32,7 @@ from hpcflow.runtime.steps.compiled import (
     library_of,
     make_parts,
     run_with_options,
+    wants_equal_bits,
 )
 from hpcflow.runtime.steps.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext, Task
@@ -374,7 +374,8 @@ class LocalEngine:
         start = time.perf_counter()
         step = self._compile(elements, feeds, remembered, incremental, traced)
         seconds = time.perf_counter() - start
-        if not (incremental or traced or compiling.keeps_bits()) and (
+        keeps_bits = config.flags.deterministic or wants_equal_bits(elements)
+        if not (incremental or traced or keeps_bits) and (
                 self.options.optimize and compiled_form() and ByShapes.serves(feeds)):
             step.run = ByShapes(
                 step.run, feeds, seconds,

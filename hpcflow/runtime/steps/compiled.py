@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
@@ -15,13 +15,14 @@ from hpcflow.compiler.distribute.place import DeviceInfo, Placer
 from hpcflow.compiler.distribute.placement_file import Placement
 from hpcflow.compiler.distribute.requests import check_requests
 from hpcflow.compiler.emit.executable import Executable
-from hpcflow.compiler.ir.step_graph import Node
+from hpcflow.compiler.ir.step_graph import EQUAL_BITS, Node
 from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.regions.bind import instantiate
 from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.host import fp_mode, threads
+from hpcflow.host.bits import keeping_bits
 from hpcflow.host.fp_mode import restore, silence
 from hpcflow.host.tuning import runtime as tuning
 from hpcflow.kernels import late_errors
@@ -52,6 +53,7 @@ class StepOptions:
         self.pinned = None
         if config.flags.placement:
             self.pinned = Placement.load(config.flags.placement).choice()
+        self.equal_bits = False
         self.infer_shapes = proto is not None and proto.graph_options.infer_shapes
         self.recompute = _recomputation(proto)
         halved = proto is not None and proto.graph_options.enable_bfloat16_sendrecv
@@ -94,14 +96,24 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
 
     rules = (*options.compress, *(fetches[0].graph._compression if fetches else ()))
     passes = PassContext(placer, remembered, cpu_kernel, options.recompute, rules, fed)
+    equal_bits = options.equal_bits or wants_equal_bits(fetches)
+    make = keeping_bits(compile_parts) if equal_bits else compile_parts
     fp_mode.flush()  # what is computed now is what a step would compute
     try:
-        parts = compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
+        parts = make(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
     finally:
         fp_mode.keep()
+    if equal_bits:
+        for node in itertools.chain.from_iterable(parts.values()):
+            node.attrs[EQUAL_BITS] = True
     if fetches and fed is None:
         check_requests(fetches[0].graph, placer)
     return parts
+
+
+def wants_equal_bits(fetches: Sequence[Tensor | Operation]) -> bool:
+    """True if no result of the graph of `fetches` may depend on what has been compiled so far."""
+    return bool(fetches) and fetches[0].graph._equal_bits
 
 
 def library_of(fetches: list[Tensor | Operation], feeds: list[Tensor]) -> FunctionLibrary | None:

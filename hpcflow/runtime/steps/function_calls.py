@@ -59,6 +59,7 @@ class FunctionCalls:
         task = self._context.task
         options = StepOptions()
         options.soft_placement = True
+        options.equal_bits = self._context.equal_bits
         parts = make_parts([*body.outputs, *body.effects], body.inputs, task, task.device_infos(),
                            self._context, {}, options)
         context = _FunctionContext(self._context, self)

@@ -62,6 +62,7 @@ class KernelContext:
         self.task = task
         self.session_id = session_id
         self.resources = task.resources
+        self.equal_bits = False  # of the functions that kernels call, too
         self._states: dict[str, Any] = {}
         self._calls: dict[FunctionLibrary | None, Any] = {}
         self._lock = threading.Lock()
@@ -106,6 +107,10 @@ class StepContext:
         self.task = session.task
         self.resources = session.resources
         self.op_state = session.op_state
+
+    def ask_for_equal_bits(self) -> None:
+        """Let the functions that are compiled from now on keep their bits, as the step does."""
+        self._session.equal_bits = True
 
     def function(self, func: Func, dtypes: list, dims: list) -> Any:
         """The function of the graph `func` for inputs of such types and shapes, to be called with

@@ -12,7 +12,7 @@ import hpcflow as hf
 from hpcflow import config, errors
 from hpcflow.compiler.native import native_loops, native_memory
 from hpcflow.compiler.native.native_loops import NativeLoop
-from hpcflow.host import blas, threads, tuning
+from hpcflow.host import bits, blas, threads, tuning
 from hpcflow.loops import call_list, compiling, packed_gemm
 from hpcflow.loops.call_list import Call, Operand
 
@@ -330,7 +330,7 @@ class TestAddedProducts:
 
     @pytest.mark.parametrize("calls", ["ulps"], indirect=True)
     @pytest.mark.parametrize("owner, flag", [(config.flags, "deterministic"),
-                                             (compiling, "_keeps_bits")])
+                                             (bits._wishes, "keeps_bits")])
     def test_programs_that_keep_bits_have_those_of_the_lines(self, graph, calls, added, form,
                                                              monkeypatch, owner, flag):
         """In the deterministic mode, and where bits are the same on any number of ranks."""
