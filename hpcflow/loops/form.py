@@ -261,7 +261,8 @@ class Builder:
         self._arguments: list[str] = []
         self._steps: list[Instruction] = []
         self._stores: list[Store] = []
-        self._known: dict[Instruction, int] = {}
+        # By their class too: a reduction of rows equals one of columns, as tuples.
+        self._known: dict[tuple[type, Any], int] = {}
 
     def array(self, dtype: str) -> int:
         """One more array."""
@@ -284,7 +285,7 @@ class Builder:
     def constant(self, value: float | int | bool, dtype: str) -> int:
         """A number, rounded to the dtype."""
         value = numpy_dtype(dtype).type(value).item()
-        key = Constant(0, f"{dtype} {value!r}")  # as text, for 0 equals -0 and True
+        key = Constant, f"{dtype} {value!r}"  # as text, for 0 equals -0 and True
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self._steps)
@@ -332,9 +333,10 @@ class Builder:
         return made
 
     def _put(self, step: Instruction) -> int:
-        found = self._known.get(step)
+        key = type(step), step
+        found = self._known.get(key)
         if found is None:
-            found = self._known[step] = len(self._steps)
+            found = self._known[key] = len(self._steps)
             self._steps.append(step)
         return found
 

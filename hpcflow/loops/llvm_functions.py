@@ -1,4 +1,5 @@
-"""The functions of the table of meanings as LLVM's instructions: arithmetic, and what is made of it.
+"""The functions of the table of meanings as LLVM's instructions: arithmetic, and what is made
+of it.
 
 A function is written for one number, without branches, so that a loop over it becomes one over
 vectors.

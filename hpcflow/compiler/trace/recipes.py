@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hpcflow.compiler.device.tracing import Traced, TracedDevice, Tracer, UntraceableError
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.kernels.registry import Kernel, KernelNode, is_own
 from hpcflow.loops.form import Builder
+from hpcflow.loops.tracing import Traced, TracedDevice, Tracer, UntraceableError
 
 _NARROW = frozenset({"float16", "bfloat16"})
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
