@@ -25,6 +25,7 @@ from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops.programs import (
     ChannelGradient,
     ChannelSums,
+    FormLoop,
     Loop,
     Program,
     RowCopies,
@@ -35,8 +36,8 @@ from hpcflow.loops.programs import (
     typed_text,
 )
 
-__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "Loop", "Program",
-           "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
+__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "FormLoop", "Loop",
+           "Program", "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
            "name_of", "supports", "typed", "typed_text", "wait"]
 
 

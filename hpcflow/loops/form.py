@@ -18,7 +18,7 @@ The number of rows is that of each run; all else is fixed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, SYNONYMS, numpy_dtype
 
@@ -129,7 +129,8 @@ class Extent(NamedTuple):
 
     Attributes:
         rows, columns: it may differ between rows, or columns.
-        phase: the number of reductions of rows on the longest way to it.
+        phase: the number of reductions of rows on the longest way to it from a reduction of
+            columns, if there is one, or else from the beginning.
         is_final: it depends on a reduction of columns.
     """
 
@@ -163,7 +164,7 @@ def extents(program: Program) -> list[Extent]:
         elif isinstance(step, RowReduce):
             columns, phase = False, phase + 1
         elif isinstance(step, ColumnReduce):
-            rows, final = False, True
+            rows, final, phase = False, True, 0
         found.append(Extent(rows, columns, phase, final))
     return found
 
@@ -225,6 +226,30 @@ def _verify_extents(program: Program) -> None:
         if isinstance(step, Store) and (extent.rows and step.map.row == 0
                                         or extent.columns and step.map.column == 0):
             raise MalformedError(f"v{i} stores many numbers at one place")
+
+
+def encoded(program: Program) -> tuple:
+    """The program as tuples of numbers, strings and tuples: see `decoded`."""
+    steps = [(type(s).__name__, *map(_plain, s)) for s in program.instructions]
+    return program.columns, program.arrays, program.arguments, tuple(steps)
+
+
+def _plain(field: Any) -> Any:
+    return tuple(field) if isinstance(field, tuple) else field
+
+
+_CLASSES = {c.__name__: c for c in (Load, Constant, Argument, Column, Elementwise, RowReduce,
+                                    ColumnReduce, Store)}
+
+
+def decoded(columns: int, arrays: tuple, arguments: tuple, steps: tuple) -> Program:
+    """The program that `encoded` has made tuples of."""
+    return Program(columns, arrays, arguments, tuple([_step(*s) for s in steps]))
+
+
+def _step(name: str, *fields: Any) -> Instruction:
+    step = _CLASSES[name](*fields)
+    return step._replace(map=Map(*step.map)) if isinstance(step, (Load, Store)) else step
 
 
 class Builder:

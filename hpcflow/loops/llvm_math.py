@@ -60,6 +60,25 @@ def memory_type(dtype: str) -> Any:
     return ir().IntType(16) if dtype in NARROW else value_type(dtype)
 
 
+def item_size(kind: Any) -> int:
+    """The bytes of a number of LLVM's type `kind` in memory."""
+    if isinstance(kind, ir().IntType):
+        return kind.width // 8
+    return 8 if kind == ir().DoubleType() else 4
+
+
+# Processors with this are as fast in registers of 512 bits as in those of 256, which the compiler
+# takes on its own account. Older ones slow down.
+_WIDE_SINCE = "avx512vbmi2"
+
+
+@functools.lru_cache(maxsize=1)
+def has_wide_registers() -> bool:
+    """True if the widest registers of this processor are its fastest."""
+    binding = importlib.import_module("llvmlite.binding")
+    return bool(binding.get_host_cpu_features().get(_WIDE_SINCE))
+
+
 def constant(kind: Any, value: float | int | bool) -> Any:
     """A number of LLVM's type `kind`, or a vector of it."""
     count = getattr(kind, "count", 0)
