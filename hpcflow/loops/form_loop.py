@@ -60,7 +60,7 @@ class FormLoop:
         Raises:
             TypeError: before anything is written, if an array is not one in C order of its dtype.
         """
-        given = list(arrays)
+        given: list[Any] = list(arrays)
         for i in self._narrow:
             given[i] = given[i].view(np.uint16)
         given += arguments
