@@ -78,7 +78,7 @@ class RandomProgram:
         names = [n for n in MEANINGS if llvm_functions.supports(n, dtype)
                  and (self.is_special is False or MEANINGS[n].ulps == 0)]
         name = str(self.random.choice(names))
-        operands = [x] * MEANINGS[name].numpy.nin  # type: ignore[attr-defined]
+        operands = [x] * (2 if "{1}" in MEANINGS[name].cuda else 1)
         operands[-1] = self._pick(dtype)  # type: ignore[assignment]
         self.is_loose |= MEANINGS[name].ulps > 0
         return self.b.apply(name, *operands)

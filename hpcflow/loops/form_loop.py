@@ -9,15 +9,17 @@ import numpy as np
 
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import compiling, llvm_code, llvm_math, llvm_plan, parallel_for
-from hpcflow.loops.form import ColumnReduce, Load, Program, Store
+from hpcflow.loops.form import ColumnReduce, Load, Program, Store, extents
 from hpcflow.loops.meanings import numpy_dtype, start_of
 
 
 class _Sums(NamedTuple):
-    """Parts of a reduction of columns: their dtype, and with what they begin."""
+    """Parts of a reduction of columns: their dtype, with what they begin, and how many columns
+    there are."""
 
     dtype: np.dtype
     start: float | int
+    width: int
 
 
 class FormLoop:
@@ -33,14 +35,16 @@ class FormLoop:
         self.is_exact = llvm_plan.is_exact(program)
         self._loop = compiling.FormLoop.of(program)
         self._found: compiling.Compiled | None = None
-        sums = [s for s in program.instructions if isinstance(s, ColumnReduce)]
-        self._sums = [_Sums(numpy_dtype(llvm_code.wide_dtype(s.dtype)),
-                            start_of(s.function, s.dtype)) for s in sums]
+        self._sums = [
+            _Sums(numpy_dtype(llvm_code.wide_dtype(s.dtype)), start_of(s.function, s.dtype),
+                  program.columns if extent.columns else 1)
+            for s, extent in zip(program.instructions, extents(program))
+            if isinstance(s, ColumnReduce)]
         self._row_bytes = max(1, _row_bytes(program))
         self._narrow = [i for i, t in enumerate(program.arrays) if t in llvm_math.NARROW]
         self._truths = [len(program.arrays) + i for i, t in enumerate(program.arguments)
                         if t == "bool"]
-        given = len(program.arrays) + len(program.arguments) + len(sums)
+        given = len(program.arrays) + len(program.arguments) + len(self._sums)
         self._uses = parallel_for.WHOLE * given + (
             parallel_for.START + parallel_for.STOP + parallel_for.WHOLE * 2)
 
@@ -82,7 +86,7 @@ class FormLoop:
         columns, blocks = self.program.columns, tuning.PARALLEL_SUM_BLOCKS
         block = max(1, rows if rows * columns < tuning.PARALLEL_SUM_LEAST else -(-rows // blocks))
         blocks = max(1, -(-rows // block))
-        given += [_parts(sums, blocks * columns) for sums in self._sums]
+        given += [_parts(sums, blocks * sums.width) for sums in self._sums]
         if blocks == 1 or rows * self._row_bytes < tuning.PARALLEL_LARGE_BYTES:
             found.function(*given, 0, rows, block, blocks)  # type: ignore[misc]
             return

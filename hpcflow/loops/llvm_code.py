@@ -128,7 +128,7 @@ class _Writer(Loops):
         self.fixed: dict[int, Any] = {}  # the values that are known where code is written
         self.scratch: dict[int, Any] = {}
         self.row: Any = self.word(0)
-        self.part_row: Any = self.word(0)
+        self.part: Any = self.word(0)  # the number of the block
 
     def write(self) -> None:
         """Write it."""
@@ -168,7 +168,7 @@ class _Writer(Loops):
         end = b.udiv(b.add(self.last, b.sub(self.block, self.word(1))), self.block)
 
         def visit(number: Any, _: list) -> list:
-            self.part_row = b.mul(number, self.word(self.program.columns))
+            self.part = number
             begin = self.largest(self.first, b.mul(number, self.block))
             following = b.mul(b.add(number, self.word(1)), self.block)
             self._rows(begin, self.smallest(self.last, following))
@@ -192,6 +192,8 @@ class _Writer(Loops):
             self._emit(self.plan.rowwise[phase], self.fixed, self.word(0))
             if any(sinks):
                 self._columns(phase, [], sinks)
+        for i in self.plan.row_sums:
+            self._add_to_part(i, self.fixed, self.word(0))
         for i in self.plan.row_stores():
             self._store(i, self.fixed, self.word(0))
         self.fixed = outer
@@ -299,34 +301,41 @@ class _Writer(Loops):
         return llvm_math.intrinsic(self.builder, name, total, value)
 
     def _add_to_part(self, i: int, values: dict[int, Any], column: Any) -> None:
-        b = self.builder
-        place = b.gep(self.parts[i], [b.add(self.part_row, column)])
+        place = self._part_place(i, self.part, column)
         total = self._joined(i, self.load(place), values[self._operand(i)])
         self.store(total, place)
 
+    def _part_place(self, i: int, block: Any, column: Any) -> Any:
+        b, width = self.builder, self.word(self.plan.width(i))
+        return b.gep(self.parts[i], [b.add(b.mul(block, width), column)])
+
     def _finish(self) -> None:
         """Join the parts of all blocks into the first, and store what follows."""
-        b, columns = self.builder, self.program.columns
-        self.row = self.part_row = self.word(0)
+        self.row = self.part = self.word(0)
 
         def join(number: Any, _: list) -> list:
-            start = b.mul(number, self.word(columns))
-
-            def visit(column: Any, _: list) -> list:
-                for i in self.plan.sums:
-                    value = self.load(b.gep(self.parts[i], [b.add(start, column)]))
-                    self._add_to_part(i, {self._operand(i): value}, column)
-                return []
-
-            with self.parallel():
-                self.loop(self.word(0), self.word(columns), [], visit)
+            for width in sorted({self.plan.width(i) for i in self.plan.sums}):
+                self._join_block(number, width)
             return []
 
         self.loop(self.word(1), self.blocks, [], join)
         self._store_columns(self.plan.final_stores(), self.plan.sums)
 
+    def _join_block(self, number: Any, width: int) -> None:
+        sums = [i for i in self.plan.sums if self.plan.width(i) == width]
+
+        def visit(column: Any, _: list) -> list:
+            for i in sums:
+                value = self.load(self._part_place(i, number, column))
+                self._add_to_part(i, {self._operand(i): value}, column)
+            return []
+
+        with self.parallel():
+            self.loop(self.word(0), self.word(width), [], visit)
+
     def _total(self, i: int, column: Any) -> Any:
-        total = self.load(self.builder.gep(self.parts[i], [column]))
+        at = column if self.plan.width(i) > 1 else self.word(0)
+        total = self.load(self._part_place(i, self.word(0), at))
         return llvm_math.rounded(self.builder, total, self.steps[i].dtype)
 
     # ------------------------------------------------------------ values

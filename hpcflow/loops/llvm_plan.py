@@ -94,6 +94,7 @@ class Plan:
         uniform: the values that are the same everywhere.
         rowwise: of each phase, the values that are the same in a row.
         sinks: of each phase, what its loop over columns is for.
+        row_sums: the reductions of columns of what is the same in a row: of one column.
         kept: value -> the loop in which it is put into memory of a row.
         final: the values that need a reduction of columns, these left out.
     """
@@ -114,6 +115,7 @@ class Plan:
         self.rowwise = [[i for i in same if self.extents[i].phase == phase
                          and i not in set(self.uniform)] for phase in range(self.phases)]
         self.final = [i for i in plain if self.extents[i].is_final]
+        self.row_sums = [i for i in self.sums if self.width(i) < program.columns]
         self.sinks = self._all_sinks()
         self.kept: dict[int, int] = {}
         if program.columns > 1:
@@ -124,11 +126,15 @@ class Plan:
         for i, step in enumerate(self.steps):
             if isinstance(step, RowReduce):
                 found[self.extents[i].phase - 1].reductions.append(i)
-            elif isinstance(step, ColumnReduce):
+            elif isinstance(step, ColumnReduce) and i not in self.row_sums:
                 found[self.extents[step.operand].phase].sums.append(i)
             elif isinstance(step, Store) and self._is_in_rows(step) and step.map.column != 0:
                 found[self._phase_of_store(step)].stores.append(i)
         return found
+
+    def width(self, i: int) -> int:
+        """The columns of a reduction of columns."""
+        return self.program.columns if self.extents[i].columns else 1
 
     def _is_in_rows(self, step: Store) -> bool:
         return step.map.row != 0 and not self.extents[step.operand].is_final
