@@ -44,6 +44,7 @@ class FormLoop:
         self._narrow = [i for i, t in enumerate(program.arrays) if t in llvm_math.NARROW]
         self._truths = [len(program.arrays) + i for i, t in enumerate(program.arguments)
                         if t == "bool"]
+        self._are_special = bool(self._narrow or self._truths)
         given = len(program.arrays) + len(program.arguments) + len(self._sums)
         self._uses = parallel_for.WHOLE * given + (
             parallel_for.START + parallel_for.STOP + parallel_for.WHOLE * 2)
@@ -64,22 +65,23 @@ class FormLoop:
         Raises:
             TypeError: before anything is written, if an array is not one in C order of its dtype.
         """
-        given: list[Any] = list(arrays)
-        for i in self._narrow:
-            given[i] = given[i].view(np.uint16)
-        given += arguments
-        for i in self._truths:  # NumPy's are no whole numbers
-            given[i] = int(given[i])
+        given = [*arrays, *arguments]
+        if self._are_special:
+            self._convert(given)
         if self._sums:
             self._run_with_sums(found, rows, given)
-            return
-        size = rows * self._row_bytes
-        step = rows if size < tuning.PARALLEL_LARGE_BYTES else (
-            parallel_for.block_rows(rows, self._row_bytes))
-        if step == rows:
+        elif rows * self._row_bytes < tuning.PARALLEL_LARGE_BYTES:
             found.function(*given, 0, rows, 1, 0)  # type: ignore[misc]
         else:
+            step = parallel_for.block_rows(rows, self._row_bytes)
             parallel_for.run(found, rows, step, self._uses, [*given, 0, 0, 1, 0])
+
+    def _convert(self, given: list) -> None:
+        """Put in what the loop takes for some of NumPy's types."""
+        for i in self._narrow:
+            given[i] = given[i].view(np.uint16)
+        for i in self._truths:  # NumPy's are no whole numbers
+            given[i] = int(given[i])
 
     def _run_with_sums(self, found: compiling.Compiled, rows: int, given: list) -> None:
         """In blocks of which each is reduced by itself, however many threads there are."""

@@ -218,7 +218,8 @@ class _Writer(Loops):
         with self.parallel():
             found = self.loop(self.word(0), self.word(self.program.columns), starts, visit)
         for i, total in zip(sinks.reductions, found):
-            self.fixed[i] = llvm_math.rounded(self.builder, total, self.steps[i].dtype)
+            self.fixed[i] = llvm_math.rounded(
+                self.builder, self._end(i, total), self.steps[i].dtype)
 
     def _single(self, row: Any, totals: list) -> list:
         """A row of one column."""
@@ -244,7 +245,7 @@ class _Writer(Loops):
                 found = self.loop(begin, end, [self._start(i) for i in self.plan.sums],
                                   self._single)
             for i, total in zip(self.plan.sums, found):
-                self._add_to_part(i, {self._operand(i): total}, self.word(0))
+                self._add_to_part(i, {self._operand(i): self._end(i, total)}, self.word(0))
             return []
 
         self.loop(first, last, [], piece, _PIECE)
@@ -283,26 +284,56 @@ class _Writer(Loops):
         assert isinstance(step, (RowReduce, ColumnReduce, Store))
         return step.operand
 
-    def _start(self, i: int) -> Any:
+    def _reduction(self, i: int) -> tuple[str, str]:
         step = self.steps[i]
         assert isinstance(step, (RowReduce, ColumnReduce))
-        kind = llvm_math.value_type(step.dtype)
-        return llvm_math.constant(kind, start_of(step.function, step.dtype))
+        return step.function, step.dtype
+
+    def _start(self, i: int) -> Any:
+        function, dtype = self._reduction(i)
+        kind = llvm_math.value_type(dtype)
+        start = llvm_math.constant(kind, start_of(function, dtype))
+        return self._key(i, start) if self._has_key(i) else start
 
     def _joined(self, i: int, total: Any, value: Any) -> Any:
-        step = self.steps[i]
-        assert isinstance(step, (RowReduce, ColumnReduce))
-        if step.dtype not in FLOATS:
-            return llvm_math.emit(REDUCTIONS[step.function].function, self.builder, step.dtype,
-                                  [total, value])
-        if step.function == "sum":
+        """The reduction of what was reduced and one more value, in a loop that `_end` ends."""
+        function, dtype = self._reduction(i)
+        if self._has_key(i):
+            order = ">" if function == "max" else "<"
+            key = self._key(i, value)
+            is_first = self.builder.icmp_signed(order, total, key)
+            return self.builder.select(is_first, total, key)
+        if dtype in FLOATS:
             return self.builder.fadd(total, value, flags=("reassoc",))
-        name = "llvm.maximum" if step.function == "max" else "llvm.minimum"
-        return llvm_math.intrinsic(self.builder, name, total, value)
+        joint = REDUCTIONS[function].function
+        return llvm_math.emit(joint, self.builder, dtype, [total, value])
+
+    def _end(self, i: int, total: Any) -> Any:
+        if not self._has_key(i):
+            return total
+        return ordered_number(self.builder, total, llvm_math.value_type(self._reduction(i)[1]))
+
+    def _has_key(self, i: int) -> bool:
+        function, dtype = self._reduction(i)
+        return function != "sum" and dtype in FLOATS
+
+    def _key(self, i: int, value: Any) -> Any:
+        """A whole number, in the order of numbers with a fraction: the largest one of many is
+        found fast. A NaN is what the reduction keeps."""
+        b, key = self.builder, ordered_key(self.builder, value)
+        size = key.type.width - 1
+        end = 2**size - 1 if self._reduction(i)[0] == "max" else -(2**size)
+        return b.select(b.fcmp_unordered("uno", value, value), key.type(end), key)
 
     def _add_to_part(self, i: int, values: dict[int, Any], column: Any) -> None:
         place = self._part_place(i, self.part, column)
-        total = self._joined(i, self.load(place), values[self._operand(i)])
+        function, dtype = self._reduction(i)
+        before, value = self.load(place), values[self._operand(i)]
+        if dtype in FLOATS and function != "sum":
+            name = "llvm.maximum" if function == "max" else "llvm.minimum"
+            total = llvm_math.intrinsic(self.builder, name, before, value)
+        else:
+            total = self._joined(i, before, value)
         self.store(total, place)
 
     def _part_place(self, i: int, block: Any, column: Any) -> Any:
@@ -399,3 +430,20 @@ class _Writer(Loops):
 
 def _scratch_type(dtype: str) -> Any:
     return llvm_math.memory_type(wide_dtype(dtype))
+
+
+def ordered_key(builder: IRBuilder, value: Any) -> Any:
+    """The bits of a number, those of negative ones turned round: a whole number in its order."""
+    kind = llvm_math.ir().IntType(8 * llvm_math.item_size(value.type))
+    return _turned(builder, builder.bitcast(value, kind))
+
+
+def ordered_number(builder: IRBuilder, key: Any, kind: Any) -> Any:
+    """The number, of LLVM's type `kind`, that has an `ordered_key`."""
+    return builder.bitcast(_turned(builder, key), kind)
+
+
+def _turned(builder: IRBuilder, bits: Any) -> Any:
+    size = bits.type.width - 1
+    sign = builder.ashr(bits, bits.type(size))
+    return builder.xor(bits, builder.and_(sign, bits.type(2**size - 1)))

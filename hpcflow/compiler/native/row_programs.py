@@ -34,12 +34,10 @@ _REDUCTIONS = ("Sum", "Mean", "Max", "Min")
 
 
 class _Output(NamedTuple):
-    """An array that a run makes: its dims, the first of which may be unknown, and its dtype; that
-    of a reduction of all is a number."""
+    """An array that a run makes: its dims, the first of which may be unknown, and its dtype."""
 
     dims: tuple
     dtype: np.dtype
-    is_number: bool
 
 
 class RowLoop:
@@ -64,6 +62,8 @@ class RowLoop:
         self._row_count = row_count
         self._outputs = outputs
         self._takes_count = takes_count
+        self._has_numbers = any(o.dims == () for o in outputs)
+        self._forms: dict[int, list[tuple[tuple[int, ...], np.dtype]]] = {}
 
     def compiled(self) -> compiling.Compiled | None:
         """The loop, which may yet have to be compiled; None where there shall be none."""
@@ -76,8 +76,8 @@ class RowLoop:
         There is little here, since the caches hold what the lines before have computed.
         """
         count = inputs[self._full].shape[0]
-        made = [memory.empty(tuple([count if d is None else d for d in o.dims]), o.dtype)
-                for o in self._outputs]
+        made = [memory.empty(dims, dtype)
+                for dims, dtype in self._forms.get(count) or self._new_form(count)]
         given = [strided_copy.in_order(inputs[p]) for p in self._arrays]
         numbers = [inputs[p][()] for p in self._numbers]
         if self._takes_count:
@@ -86,7 +86,17 @@ class RowLoop:
             self.loop.run(found, count * self._row_count, [*given, *made], numbers)
         except TypeError:  # an array that is not aligned
             return None
-        return [m[()] if o.is_number else m for m, o in zip(made, self._outputs)]
+        if self._has_numbers:
+            return [m[()] if m.ndim == 0 else m for m in made]
+        return made
+
+    def _new_form(self, count: int) -> list[tuple[tuple[int, ...], np.dtype]]:
+        """The dims and dtypes of the outputs for so many indices of axis 0."""
+        if len(self._forms) >= tuning.ROWS_MOST_FORMS:
+            self._forms.clear()
+        form = self._forms[count] = [
+            (tuple([count if d is None else d for d in o.dims]), o.dtype) for o in self._outputs]
+        return form
 
 
 def loop_of(group: RowGroup, outputs: list[str],
@@ -205,7 +215,7 @@ class _Fitting:
     def _output(self, name: str) -> _Output:
         node = self.group.made[name].node
         _demand(node.dims[0] is not None)
-        return _Output(node.dims[0], node.dtypes[0].np, node.dims[0] == ())
+        return _Output(node.dims[0], node.dtypes[0].np)
 
     def _value(self, b: Builder, line: Line, values: dict[str, int]) -> int:
         node, kernel = line.node, line.bound.kernel  # type: ignore[union-attr]
