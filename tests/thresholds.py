@@ -21,7 +21,7 @@ SMALL: dict[ModuleType, dict[str, float]] = {
         "COMPILE_WORTH_SECONDS": 0.0,
         "COPY_LARGE_BYTES": 1, "COPY_LEAST_ROWS": 2, "COPY_SHARED_BYTES": 1,
         # What several threads do.
-        "PARALLEL_LARGE_BYTES": 1,
+        "PARALLEL_LARGE_BYTES": 1, "PARALLEL_SUM_LEAST": 64,
     },
     tuning.kernels: {
         # For what sizes loops run, and in what blocks.

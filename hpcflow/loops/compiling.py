@@ -26,6 +26,7 @@ from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops.programs import (
     ChannelGradient,
     ChannelSums,
+    FormLoop,
     Loop,
     Program,
     RowCopies,
@@ -36,7 +37,7 @@ from hpcflow.loops.programs import (
     typed_text,
 )
 
-__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "Loop", "Program",
+__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "FormLoop", "Loop", "Program",
            "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
            "keeps_bits", "name_of", "supports", "typed", "typed_text", "wait"]
 

@@ -72,8 +72,10 @@ static __device__ __forceinline__ float as_bfloat(float x) { return from_bfloat(
 
 
 def supports(program: Program) -> bool:
-    """True if every dtype of `program` has a form here."""
-    return all(s.dtype in _TYPES for s in program.instructions)
+    """True if every dtype of `program` has a form here, and it reduces rows or columns alone."""
+    kinds = {type(s) for s in program.instructions}
+    return not kinds >= {RowReduce, ColumnReduce} and all(
+        s.dtype in _TYPES for s in program.instructions)
 
 
 def kind_of(program: Program) -> str:

@@ -51,12 +51,12 @@ _NEXT, _COME, _SIZE, _ROWS, _STEP, _FIRST = range(6)
 _BEFORE = 7  # arguments of the second function before those of the loop
 
 
-FLAT = -1
+FLAT, PLACE = -1, -2
 
 
 class Array(NamedTuple):
     """An array in C order, of `rank` dimensions; or of any number if that is `FLAT`, taken as the
-    vector of its elements."""
+    vector of its elements, or `PLACE`, of which the loop is told only where it lies, all of it."""
 
     dtype: str
     rank: int
@@ -65,7 +65,7 @@ class Array(NamedTuple):
     @property
     def dims(self) -> int:
         """The number of dimensions that the loop is given."""
-        return 1 if self.rank == FLAT else self.rank
+        return {FLAT: 1, PLACE: 0}.get(self.rank, self.rank)
 
     @property
     def item(self) -> int:
@@ -324,15 +324,17 @@ class Writer:
                                     self.small(needed)),
                 is_known[0] if len(is_known) == 1 else builder.or_(*is_known),
                 builder.icmp_signed("!=", order, self.byte(_SWAPPED))]
-        if kind.rank != FLAT:
+        if kind.rank >= 0:
             fits.append(builder.icmp_signed("==", rank, self.small(kind.rank)))
         all_fit = fits[0]
         for one in fits[1:]:
             all_fit = builder.and_(all_fit, one)
         self._refuse(builder.not_(all_fit), f"argument {index} of a compiled loop is not an array "
                      f"in C order of {kind.dtype}"
-                     + ("" if kind.rank == FLAT else f" with {kind.rank} dimensions"))
+                     + ("" if kind.rank < 0 else f" with {kind.rank} dimensions"))
         address, dims = [self._load(thing, HEAD + place, self.word) for place in (DATA, DIMS)]
+        if kind.rank == PLACE:
+            return address, []
         if kind.rank == FLAT:
             return address, [self._product(dims, builder.zext(rank, self.word))]
         return address, [self._load(dims, 8 * d, self.word) for d in range(kind.rank)]
@@ -377,7 +379,7 @@ class Writer:
         for kind in self.kinds:
             places.append(size)
             if isinstance(kind, Array):
-                size += 2 + kind.dims
+                size += 2 + kind.dims if kind.dims else 1
             else:
                 size += 1 if isinstance(kind, Real) else 3
         return places, size
@@ -395,7 +397,7 @@ class Writer:
         for i, (kind, place, words) in enumerate(zip(self.kinds, places, values)):
             first, stop = [builder.and_(builder.lshr(bits, word(i)), word(1))
                            for bits in (firsts, stops)]
-            if isinstance(kind, Array):
+            if isinstance(kind, Array) and kind.dims:
                 address, *dims = words
                 row = word(kind.item)
                 for dim in dims[1:]:
@@ -458,6 +460,8 @@ class Writer:
         builder, word, kind = self.builder, self.word, self.kinds[index]
         if isinstance(kind, Real):
             return self._as(kind, self._load(table, 8 * place, self.double))
+        if isinstance(kind, Array) and not kind.dims:
+            return self.body.array(builder, index, self._load(table, 8 * place, word), [])
         count = 2 + kind.dims if isinstance(kind, Array) else 3
         words = [self._load(table, 8 * (place + k), word) for k in range(count)]
         if isinstance(kind, Integer):

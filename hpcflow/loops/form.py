@@ -18,7 +18,7 @@ The number of rows is that of each run; all else is fixed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, SYNONYMS, numpy_dtype
 
@@ -129,7 +129,8 @@ class Extent(NamedTuple):
 
     Attributes:
         rows, columns: it may differ between rows, or columns.
-        phase: the number of reductions of rows on the longest way to it.
+        phase: the number of reductions of rows on the longest way to it from a reduction of
+            columns, if there is one, or else from the beginning.
         is_final: it depends on a reduction of columns.
     """
 
@@ -163,7 +164,7 @@ def extents(program: Program) -> list[Extent]:
         elif isinstance(step, RowReduce):
             columns, phase = False, phase + 1
         elif isinstance(step, ColumnReduce):
-            rows, final = False, True
+            rows, final, phase = False, True, 0
         found.append(Extent(rows, columns, phase, final))
     return found
 
@@ -227,6 +228,30 @@ def _verify_extents(program: Program) -> None:
             raise MalformedError(f"v{i} stores many numbers at one place")
 
 
+def encoded(program: Program) -> tuple:
+    """The program as tuples of numbers, strings and tuples: see `decoded`."""
+    steps = [(type(s).__name__, *map(_plain, s)) for s in program.instructions]
+    return program.columns, program.arrays, program.arguments, tuple(steps)
+
+
+def _plain(field: Any) -> Any:
+    return tuple(field) if isinstance(field, tuple) else field
+
+
+_CLASSES = {c.__name__: c for c in (Load, Constant, Argument, Column, Elementwise, RowReduce,
+                                    ColumnReduce, Store)}
+
+
+def decoded(columns: int, arrays: tuple, arguments: tuple, steps: tuple) -> Program:
+    """The program that `encoded` has made tuples of."""
+    return Program(columns, arrays, arguments, tuple([_step(*s) for s in steps]))
+
+
+def _step(name: str, *fields: Any) -> Instruction:
+    step = _CLASSES[name](*fields)
+    return step._replace(map=Map(*step.map)) if isinstance(step, (Load, Store)) else step
+
+
 class Builder:
     """Writes a program; equal instructions become one."""
 
@@ -236,7 +261,8 @@ class Builder:
         self._arguments: list[str] = []
         self._steps: list[Instruction] = []
         self._stores: list[Store] = []
-        self._known: dict[Instruction, int] = {}
+        # By their class too: a reduction of rows equals one of columns, as tuples.
+        self._known: dict[tuple[type, Any], int] = {}
 
     def array(self, dtype: str) -> int:
         """One more array."""
@@ -259,7 +285,7 @@ class Builder:
     def constant(self, value: float | int | bool, dtype: str) -> int:
         """A number, rounded to the dtype."""
         value = numpy_dtype(dtype).type(value).item()
-        key = Constant(0, f"{dtype} {value!r}")  # as text, for 0 equals -0 and True
+        key = Constant, f"{dtype} {value!r}"  # as text, for 0 equals -0 and True
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self._steps)
@@ -307,9 +333,10 @@ class Builder:
         return made
 
     def _put(self, step: Instruction) -> int:
-        found = self._known.get(step)
+        key = type(step), step
+        found = self._known.get(key)
         if found is None:
-            found = self._known[step] = len(self._steps)
+            found = self._known[key] = len(self._steps)
             self._steps.append(step)
         return found
 

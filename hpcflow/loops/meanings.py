@@ -9,6 +9,7 @@ Denormals of float32 count as zero on a GPU: so CuPy compiles whatever it compil
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -42,6 +43,12 @@ class Meaning(NamedTuple):
     ulps: int = 0
 
 
+def _by_numbers(function: Callable[[float], float]) -> Callable:
+    """A function of numbers, of arrays: NumPy has none."""
+    every = np.frompyfunc(function, 1, 1)
+    return lambda x: np.asarray(every(np.asarray(x, np.float64)), np.float64).astype(x.dtype)
+
+
 MEANINGS: dict[str, Meaning] = {
     "add": Meaning(np.add, "{0} + {1}", _REALS),
     "subtract": Meaning(np.subtract, "{0} - {1}", _REALS),
@@ -73,6 +80,8 @@ MEANINGS: dict[str, Meaning] = {
     "arcsin": Meaning(np.arcsin, "asin{f}({0})", ulps=6),
     "arccos": Meaning(np.arccos, "acos{f}({0})", ulps=6),
     "arctan": Meaning(np.arctan, "atan{f}({0})", ulps=4),
+    "erf": Meaning(_by_numbers(math.erf), "erf{f}({0})", ulps=4),
+    "erfc": Meaning(_by_numbers(math.erfc), "erfc{f}({0})", ulps=6),
     "power": Meaning(np.power, "pow{f}({0}, {1})", ulps=8),
     "fmod": Meaning(np.fmod, "fmod{f}({0}, {1})"),
     "less": Meaning(np.less, "{0} < {1}", _ALL, True),
@@ -92,7 +101,8 @@ MEANINGS: dict[str, Meaning] = {
     "logical_not": Meaning(np.logical_not, "!{0}", _BOOL, True),
 }
 #: Other names of the same functions.
-SYNONYMS = {"true_divide": "divide", "conjugate": "positive", "abs": "absolute"}
+SYNONYMS = {"true_divide": "divide", "conj": "positive", "conjugate": "positive",
+            "abs": "absolute"}
 
 #: ``select(test, x, y)`` and ``cast(x)`` take operands of several dtypes, and so stand beside.
 SELECT, CAST = "select", "cast"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpcflow.loops import vector_math
+from hpcflow.loops import form, vector_math
 
 if TYPE_CHECKING:
     from hpcflow.loops.entries import Code
@@ -80,6 +80,26 @@ class Program(Loop):
         from hpcflow.loops import program_code
 
         return program_code.code_of(name, *self.arguments)
+
+
+class FormLoop(Loop):
+    """A program of the form, which `of` takes; for what it is called with see ``llvm_code``."""
+
+    is_quick = True
+
+    def __init__(self, columns: int, arrays: tuple, arguments: tuple, steps: tuple) -> None:
+        self.key = "form", repr(self.arguments)
+
+    @classmethod
+    def of(cls, program: form.Program) -> FormLoop:
+        """The loop of a program."""
+        return cls(*form.encoded(program))
+
+    def code(self, name: str) -> Code:
+        """See `Loop`."""
+        from hpcflow.loops import llvm_code
+
+        return llvm_code.code_of(name, form.decoded(*self.arguments))
 
 
 class RowUpdates(Loop):

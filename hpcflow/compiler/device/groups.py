@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.compiler.device import recipes
-from hpcflow.compiler.device.tracing import UntraceableError
 from hpcflow.compiler.device.views import Dims, View, is_joining, joined
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.compiler.regions.lines import Line
+from hpcflow.compiler.trace import recipes
 from hpcflow.kernels.registry import SYNC, is_own
 from hpcflow.loops.form import DENSE, ONE, PER_COLUMN, PER_ROW, Builder, Map, Program
 from hpcflow.loops.meanings import FLOATS, INTEGERS
+from hpcflow.loops.tracing import UntraceableError
 
 # JOINED is what is stored in parts, and read by no other line of the program.
 FULL, ROW, COLUMN, SINGLE, JOINED = "full", "row", "column", "single", "joined"

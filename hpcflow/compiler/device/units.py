@@ -14,7 +14,6 @@ from typing import Any
 
 from hpcflow.compiler.device.calls import ProgramCall, UpdateCall
 from hpcflow.compiler.device.groups import Group, may_join
-from hpcflow.compiler.device.tracing import UntraceableError
 from hpcflow.compiler.device.updates import BuiltUpdate, built_update
 from hpcflow.compiler.device.views import all_views
 from hpcflow.compiler.ir.step_graph import ref_inputs
@@ -23,6 +22,7 @@ from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import STEP
 from hpcflow.loops.form import Elementwise
+from hpcflow.loops.tracing import UntraceableError
 
 
 def fuse_on_device(program: Translation, device: Any) -> None:

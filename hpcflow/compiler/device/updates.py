@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.compiler.device.groups import uniform
-from hpcflow.compiler.device.tracing import Traced, Tracer, UntraceableError
 from hpcflow.compiler.device.views import Dims
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.compiler.regions.lines import Line
@@ -21,6 +20,7 @@ from hpcflow.kernels.registry import KernelNode, is_own
 from hpcflow.kernels.training.training import DenseForm, dense_form
 from hpcflow.loops.form import DENSE, ONE, Builder, Program
 from hpcflow.loops.meanings import FLOATS
+from hpcflow.loops.tracing import Traced, Tracer, UntraceableError
 
 
 class BuiltUpdate(NamedTuple):

@@ -19,6 +19,10 @@ PARALLEL_BLOCKS_PER_THREAD = 8
 PARALLEL_LEAST_BYTES = 1 << 15
 #: Of a block: it should stay in the second-level cache.
 PARALLEL_MOST_BYTES = 1 << 18
+#: Of rows that are reduced apart, where there are many, so that threads share them.
+PARALLEL_SUM_BLOCKS = 16
+#: Elements below which all rows are one such block.
+PARALLEL_SUM_LEAST = 1 << 16
 
 # ---- loops.service
 #: After so long the compiling process ends: starting another takes a second.

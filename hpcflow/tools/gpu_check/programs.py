@@ -294,7 +294,7 @@ def _plain_norm(xp: Any, x: Any, scale: Any, shift: Any) -> Any:
 
 def _adam(cupy: Any, runner: CudaPrograms) -> dict[str, Any]:
     """One launch for all variables, beside the rule's calls for each."""
-    from hpcflow.compiler.device.tracing import Tracer
+    from hpcflow.loops.tracing import Tracer
 
     b = Builder(1)
     tracer = Tracer(b)

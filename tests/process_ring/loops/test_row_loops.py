@@ -138,7 +138,7 @@ def test_vectors(graph, monkeypatch, loops, dtype, size):
     y = hf.tanh(hf.tanh(x * 1.1) * 1.1 + x)
     value = np.random.RandomState(0).standard_normal(size).astype(dtype.as_numpy_dtype)
     expected, found = both(monkeypatch, loops, [y, hf.reduce_sum(y)], {x: value})
-    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[0], expected[0], 16 * np.finfo(value.dtype).eps)
     np.testing.assert_allclose(found[1], expected[1], 64 * np.finfo(value.dtype).eps,
                                1e-6 * size**0.5)
     assert bool(loops) == (size > 1)  # a single row is left to the lines
@@ -189,11 +189,24 @@ def test_numbers_of_rows_that_are_repeated(graph, monkeypatch, loops):
 @pytest.mark.parametrize("make", [
     lambda x: hf.cast(hf.greater(x * 2.0, 1.0), hf.float32) - x,
     lambda x: hf.cast(hf.cast(x, hf.float64) * 2.0, hf.float32) * x,
+    lambda x: hf.where(hf.logical_or(x < -0.5, hf.is_nan(x)), x * 3.0, hf.nn.leaky_relu(x)),
+    lambda x: hf.reduce_max(hf.cast(x * 10.0, hf.int32) * 3, [0, 1]),
+])
+def test_values_of_several_types(graph, monkeypatch, loops, make):
+    x = hf.placeholder(hf.float32, [5, 3, COLUMNS])
+    value = data(0, 5, 3, COLUMNS)
+    value[0, 0, 0] = np.nan if "is_nan" in make.__code__.co_names else 1.0
+    expected, found = both(monkeypatch, loops, [make(x)], {x: value})
+    np.testing.assert_array_equal(found, expected)
+    assert len(loops) == 1
+
+
+@pytest.mark.parametrize("make", [
     lambda x: hf.reduce_sum(x * x + x, 1, keep_dims=True) * x,
     lambda x: (x + hf.constant(data(3, 1, 3, 1))) * 2.0,
 ])
 def test_what_does_not_fit(graph, monkeypatch, loops, make):
-    """Other types, axes between others, and values for some of the axes."""
+    """Axes between others, and values for some of the axes."""
     x = hf.placeholder(hf.float32, [5, 3, COLUMNS])
     expected, found = both(monkeypatch, loops, [make(x)], {x: data(0, 5, 3, COLUMNS)})
     np.testing.assert_allclose(found, expected, 2e-6, 2e-6)

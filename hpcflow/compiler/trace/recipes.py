@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hpcflow.compiler.device.tracing import Traced, TracedDevice, Tracer, UntraceableError
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.kernels.registry import Kernel, KernelNode, is_own
 from hpcflow.loops.form import Builder
+from hpcflow.loops.tracing import Traced, TracedDevice, Tracer, UntraceableError
 
 _NARROW = frozenset({"float16", "bfloat16"})
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
@@ -34,9 +34,22 @@ def _cast(b: Builder, node: Node, operands: Sequence[int]) -> list[int]:
     return [b.cast(operands[0], node.dtypes[0].base_dtype.name)]
 
 
+def _sqrt_grad(b: Builder, node: Node, operands: Sequence[int]) -> list[int]:
+    """dy / (2 y); zero where dy is, also at y = 0."""
+    y, dy = operands
+    half = b.apply("multiply", dy, b.constant(0.5, b.dtype(dy)))
+    zero = b.constant(0.0, b.dtype(dy))
+    return [b.select(b.apply("equal", half, zero), zero, b.apply("divide", half, y))]
+
+
+def _function(name: str) -> Recipe:
+    return lambda b, node, operands: [b.apply(name, *operands)]
+
+
 #: Element-wise ops that are not traced.
 ELEMENTWISE: dict[str, Recipe] = {
-    "AddN": _add_n, "Select": _select, "SelectV2": _select, "Cast": _cast,
+    "AddN": _add_n, "Select": _select, "SelectV2": _select, "Cast": _cast, "SqrtGrad": _sqrt_grad,
+    "Erf": _function("erf"), "Erfc": _function("erfc"),
 }
 
 

@@ -45,6 +45,12 @@ class Traced:
         """Itself: there are no complex values."""
         return self
 
+    def __getitem__(self, key: Any) -> Traced:
+        """Itself, where all of it is asked for."""
+        if key not in ((), ...):
+            raise UntraceableError("takes parts")
+        return self
+
     def number(self) -> int:
         """The value; raises if nothing was written yet."""
         if self.value is None:
@@ -156,7 +162,7 @@ _UNARY = frozenset({
     "negative", "positive", "absolute", "abs", "square", "reciprocal", "sqrt", "sign", "floor",
     "ceil", "trunc", "rint", "exp", "expm1", "log", "log1p", "tanh", "sinh", "cosh", "sin", "cos",
     "tan", "arcsin", "arccos", "arctan", "isnan", "isfinite", "isinf", "logical_not",
-    "conjugate",
+    "conj", "conjugate",
 })  # fmt: skip
 
 

@@ -1,0 +1,273 @@
+"""The arithmetic of the table of meanings as LLVM's instructions: to the last bit what NumPy does.
+
+A value is a number, or a vector of numbers: a loop over single numbers is one that LLVM turns into
+one over vectors. Numbers of narrow floating-point types are kept as those of float32 that they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hpcflow.loops.meanings import CAST, FLOATS, MEANINGS, SELECT
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder
+
+NARROW = frozenset({"float16", "bfloat16"})
+
+_ORDERS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==",
+           "not_equal": "!="}
+_ROUNDINGS = {"floor": "llvm.floor", "ceil": "llvm.ceil", "trunc": "llvm.trunc",
+              "rint": "llvm.rint", "sqrt": "llvm.sqrt"}
+
+
+def supports(function: str, dtype: str) -> bool:
+    """True if there is code for a function of the table, of operands of `dtype`."""
+    if function in (SELECT, CAST):
+        return True
+    meaning = MEANINGS.get(function)
+    return meaning is not None and dtype in meaning.types and function in _WRITERS
+
+
+def emit(function: str, builder: IRBuilder, dtype: str, operands: Sequence[Any]) -> Any:
+    """The value of a function of the table of values of `dtype`; for casts see `cast`."""
+    if function == SELECT:
+        return builder.select(*operands)
+    found = _WRITERS[function](_Numbers(builder, dtype, operands[0].type), *operands)
+    return rounded(builder, found, dtype) if not MEANINGS[function].is_test else found
+
+
+@functools.lru_cache(maxsize=1)
+def ir() -> Any:
+    """LLVM's module of instructions."""
+    return importlib.import_module("llvmlite.ir")
+
+
+def value_type(dtype: str) -> Any:
+    """LLVM's type of a number while it is computed with."""
+    if dtype in FLOATS:
+        return ir().DoubleType() if dtype == "float64" else ir().FloatType()
+    return ir().IntType(1 if dtype == "bool" else int(dtype.lstrip("uint")))
+
+
+def memory_type(dtype: str) -> Any:
+    """LLVM's type of a number in memory."""
+    if dtype == "bool":
+        return ir().IntType(8)
+    return ir().IntType(16) if dtype in NARROW else value_type(dtype)
+
+
+def item_size(kind: Any) -> int:
+    """The bytes of a number of LLVM's type `kind` in memory."""
+    if isinstance(kind, ir().IntType):
+        return kind.width // 8
+    return 8 if kind == ir().DoubleType() else 4
+
+
+# Processors with this are as fast in registers of 512 bits as in those of 256, which the compiler
+# takes on its own account. Older ones slow down.
+_WIDE_SINCE = "avx512vbmi2"
+
+
+@functools.lru_cache(maxsize=1)
+def has_wide_registers() -> bool:
+    """True if the widest registers of this processor are its fastest."""
+    binding = importlib.import_module("llvmlite.binding")
+    return bool(binding.get_host_cpu_features().get(_WIDE_SINCE))
+
+
+def constant(kind: Any, value: float | int | bool) -> Any:
+    """A number of LLVM's type `kind`, or a vector of it."""
+    count = getattr(kind, "count", 0)
+    return kind([value] * count if count else value)
+
+
+def intrinsic(builder: IRBuilder, name: str, *operands: Any) -> Any:
+    """The value of a function of LLVM's own, of operands of one type."""
+    kind = operands[0].type
+    count = getattr(kind, "count", 0)
+    element = kind.element if count else kind
+    function = builder.module.declare_intrinsic(
+        f"{name}.{f'v{count}' if count else ''}{element.intrinsic_name}", (),
+        ir().FunctionType(kind, [kind] * len(operands)))
+    return builder.call(function, operands)
+
+
+# ---------------------------------------------------------------- memory and casts
+
+
+def from_memory(builder: IRBuilder, value: Any, dtype: str) -> Any:
+    """The number that lies in memory as `value`."""
+    if dtype == "bool":
+        return builder.icmp_unsigned("!=", value, constant(value.type, 0))
+    if dtype == "float16":
+        return builder.fpext(builder.bitcast(value, ir().HalfType()), ir().FloatType())
+    if dtype == "bfloat16":
+        wide = builder.shl(builder.zext(value, ir().IntType(32)), ir().IntType(32)(16))
+        return builder.bitcast(wide, ir().FloatType())
+    return value
+
+
+def to_memory(builder: IRBuilder, value: Any, dtype: str) -> Any:
+    """What a number lies in memory as; one of a narrow type is rounded already."""
+    if dtype == "bool":
+        return builder.zext(value, memory_type(dtype))
+    if dtype == "float16":
+        return builder.bitcast(builder.fptrunc(value, ir().HalfType()), memory_type(dtype))
+    if dtype == "bfloat16":
+        bits = builder.bitcast(value, ir().IntType(32))
+        return builder.trunc(builder.lshr(bits, ir().IntType(32)(16)), memory_type(dtype))
+    return value
+
+
+def rounded(builder: IRBuilder, value: Any, dtype: str) -> Any:
+    """A number of float32 rounded to a narrow type, to the even one of two; others as they are."""
+    single, word = ir().FloatType(), ir().IntType(32)
+    if dtype == "float16":
+        return builder.fpext(builder.fptrunc(value, ir().HalfType()), single)
+    if dtype == "bfloat16":
+        bits = builder.bitcast(value, word)
+        odd = builder.and_(builder.lshr(bits, word(16)), word(1))
+        near = builder.add(builder.add(bits, word(0x7FFF)), odd)
+        near = builder.and_(near, word(0xFFFF0000))
+        # The sum may carry a NaN beyond the numbers.
+        is_nan = builder.fcmp_unordered("uno", value, value)
+        quiet = builder.or_(builder.and_(bits, word(0xFFFF0000)), word(0x00400000))
+        return builder.bitcast(builder.select(is_nan, quiet, near), single)
+    return value
+
+
+def can_cast(source: str, target: str) -> bool:
+    """True if there is code for a cast: not for one that would round twice."""
+    return not (target in NARROW and source in ("float64", "int64", "uint64"))
+
+
+def cast(builder: IRBuilder, value: Any, source: str, target: str) -> Any:
+    """A number of one dtype as one of another, as NumPy casts."""
+    kind = value_type(target)
+    if target == "bool":
+        zero = constant(value.type, 0)
+        return (builder.fcmp_unordered("!=", value, zero) if source in FLOATS
+                else builder.icmp_unsigned("!=", value, zero))
+    if source in FLOATS and target in FLOATS:
+        if value.type != kind:
+            value = (builder.fpext if target == "float64" else builder.fptrunc)(value, kind)
+        return rounded(builder, value, target)
+    if target in FLOATS:
+        is_signed = source.startswith("int")
+        value = (builder.sitofp if is_signed else builder.uitofp)(value, kind)
+        return rounded(builder, value, target)
+    if source in FLOATS:
+        if target == "uint64":
+            return builder.fptoui(value, kind)
+        wide = ir().IntType(64 if kind.width == 64 or target == "uint32" else 32)
+        found = builder.fptosi(value, wide)
+        return found if wide == kind else builder.trunc(found, kind)
+    if value.type == kind:
+        return value
+    if value.type.width > kind.width:
+        return builder.trunc(value, kind)
+    return (builder.sext if source.startswith("int") else builder.zext)(value, kind)
+
+
+# ---------------------------------------------------------------- functions
+
+
+class _Numbers(NamedTuple):
+    """What the functions are written with."""
+
+    builder: IRBuilder
+    dtype: str
+    kind: Any
+
+    @property
+    def is_real(self) -> bool:
+        """True for numbers with a fraction."""
+        return self.dtype in FLOATS
+
+    def number(self, value: float) -> Any:
+        """A number of the type."""
+        return constant(self.kind, value if self.is_real else int(value))
+
+    def compare(self, order: str, x: Any, y: Any) -> Any:
+        """A truth value; a NaN is not equal to anything, and in no order."""
+        b = self.builder
+        if self.is_real:
+            return (b.fcmp_unordered if order == "!=" else b.fcmp_ordered)(order, x, y)
+        is_signed = self.dtype.startswith("int")
+        return (b.icmp_signed if is_signed else b.icmp_unsigned)(order, x, y)
+
+
+def _arithmetic(real: str, whole: str) -> Callable:
+    def write(n: _Numbers, *operands: Any) -> Any:
+        return getattr(n.builder, real if n.is_real else whole)(*operands)
+
+    return write
+
+
+def _order(order: str) -> Callable:
+    return lambda n, x, y: n.compare(order, x, y)
+
+
+def _rounding(name: str) -> Callable:
+    return lambda n, x: intrinsic(n.builder, name, x)
+
+
+def _chosen(order: str) -> Callable:
+    """The first of two where they are in this order, or it is a NaN."""
+
+    def write(n: _Numbers, x: Any, y: Any) -> Any:
+        is_first = n.compare(order, x, y)
+        if n.is_real:
+            is_first = n.builder.or_(is_first, n.compare("!=", x, x))
+        return n.builder.select(is_first, x, y)
+
+    return write
+
+
+def _absolute(n: _Numbers, x: Any) -> Any:
+    if n.is_real:
+        return intrinsic(n.builder, "llvm.fabs", x)
+    return n.builder.select(n.compare("<", x, n.number(0)), n.builder.neg(x), x)
+
+
+def _sign(n: _Numbers, x: Any) -> Any:
+    """A NaN is its own."""
+    b, zero = n.builder, n.number(0)
+    found = b.select(n.compare("==", x, zero), zero, x)
+    if not n.dtype.startswith("u"):
+        found = b.select(n.compare("<", x, zero), n.number(-1), found)
+    return b.select(n.compare(">", x, zero), n.number(1), found)
+
+
+def _isfinite(n: _Numbers, x: Any) -> Any:
+    size = intrinsic(n.builder, "llvm.fabs", x)
+    return n.builder.fcmp_ordered("<", size, n.number(float("inf")))
+
+
+def _isinf(n: _Numbers, x: Any) -> Any:
+    size = intrinsic(n.builder, "llvm.fabs", x)
+    return n.builder.fcmp_ordered("==", size, n.number(float("inf")))
+
+
+_WRITERS: dict[str, Callable] = {
+    "add": _arithmetic("fadd", "add"), "subtract": _arithmetic("fsub", "sub"),
+    "multiply": _arithmetic("fmul", "mul"), "negative": _arithmetic("fneg", "neg"),
+    "divide": lambda n, x, y: n.builder.fdiv(x, y),
+    "reciprocal": lambda n, x: n.builder.fdiv(n.number(1), x),
+    "positive": lambda n, x: x,
+    "square": lambda n, x: _WRITERS["multiply"](n, x, x),
+    "absolute": _absolute, "sign": _sign, "maximum": _chosen(">="), "minimum": _chosen("<="),
+    "isnan": lambda n, x: n.compare("!=", x, x), "isfinite": _isfinite, "isinf": _isinf,
+    "bitwise_and": lambda n, x, y: n.builder.and_(x, y),
+    "bitwise_or": lambda n, x, y: n.builder.or_(x, y),
+    "bitwise_xor": lambda n, x, y: n.builder.xor(x, y),
+    "logical_and": lambda n, x, y: n.builder.and_(x, y),
+    "logical_or": lambda n, x, y: n.builder.or_(x, y),
+    "logical_not": lambda n, x: n.builder.not_(x),
+    **{name: _order(order) for name, order in _ORDERS.items()},
+    **{name: _rounding(name_) for name, name_ in _ROUNDINGS.items()},
+}
