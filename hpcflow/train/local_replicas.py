@@ -19,6 +19,7 @@ from hpcflow.framework.session_run_hook import (
     SessionRunHook,
     SessionRunValues,
 )
+from hpcflow.graph.graph import device
 from hpcflow.graph.likes import SessionLike
 from hpcflow.ops.arrays.constants import placeholder
 from hpcflow.ops.flow.collectives import add_op
@@ -71,11 +72,12 @@ class LocalReplicaHook(SessionRunHook):
     def begin(self) -> None:
         """Add the operations to the graph; ``RuntimeError`` without a global step."""
         self._global_step = global_step_for(self)
-        self._message = placeholder(dtypes.uint8, [_ROOM])
-        self._heard = add_op("MpiBroadcast", [self._message], root=self._root, key=b"",
-                             name="local_checkpoints_of_root")
-        self._own = placeholder(dtypes.int64, [1, 3])
-        self._all = add_op("MpiAllgather", self._own, key=b"", name="local_checkpoints")[0]
+        with device("/device:CPU:0"):
+            self._message = placeholder(dtypes.uint8, [_ROOM])
+            self._heard = add_op("MpiBroadcast", [self._message], root=self._root, key=b"",
+                                 name="local_checkpoints_of_root")
+            self._own = placeholder(dtypes.int64, [1, 3])
+            self._all = add_op("MpiAllgather", self._own, key=b"", name="local_checkpoints")[0]
 
     def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
         """Agree on where to begin; all ranks must come here."""

@@ -139,3 +139,17 @@ def test_list_of_devices() -> None:
     assert gpu.name == "/gpu:0" and gpu.memory_limit > 1 << 30
     assert re.fullmatch(r"device: 0, name: .+, pci bus id: [0-9a-f:]+\.0, "
                         r"compute capability: \d+\.\d", gpu.physical_device_desc)
+
+
+def test_values_of_a_group_of_one_stay_on_the_gpu(stand_in_only: None) -> None:
+    with hf.Graph().as_default(), hf.device("/gpu:0"):
+        x = hf.placeholder(hf.float32, [3])
+        total, = hf.mpi.allreduce([x + 1.0], "sum")
+        rows = hf.mpi.allgather(x * 2.0)
+        with hf.Session() as session:
+            fetches, feeds = hf.reduce_sum(total + 1.0) + hf.reduce_sum(rows), {x: [0.0, 1.0, 2.0]}
+            session.run(fetches, feeds)
+            gpu: Any = next(d for d in session._engine.task.devices if d.type == "GPU")
+            moved = gpu.moved_in, gpu.moved_out
+            assert session.run(fetches, feeds) == 15.0
+            assert (gpu.moved_in - moved[0], gpu.moved_out - moved[1]) == (1, 1)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hpcflow.compiler.ir.step_graph import Node
+from hpcflow.compiler.ir.step_graph import Node, device_type
 from hpcflow.kernels.registry import Kernel
 
 _REDUCTION = "MpiAllreduce"
@@ -22,7 +22,7 @@ _PASSING = frozenset({"Identity", "StopGradient", "PreventGradient"})
 def places_of(nodes: Sequence[Node]) -> dict[Node, tuple[str, int]]:
     """Return the nodes whose only output is read by one input of one reduction and nothing else,
     each with the name of the reduction and the number of the input."""
-    reductions = [node for node in nodes if node.type == _REDUCTION]
+    reductions = [n for n in nodes if n.type == _REDUCTION and device_type(n.device) == "CPU"]
     if not reductions:
         return {}
     readers = Counter(port for node in nodes for port in node.inputs)

@@ -19,16 +19,22 @@ def _collective(node: KernelNode) -> Callable:
     return node.context.collective(node).start
 
 
-@kernel(*_TYPES, device="GPU", mode=ASYNC)
+@kernel("MpiAllgather", device="GPU", mode=ASYNC, host_outputs=(1,))
+@kernel(*[t for t in _TYPES if t != "MpiAllgather"], device="GPU", mode=ASYNC)
 def _staged(node: KernelNode) -> Callable:
-    """As on the CPU, with values that go to the host and come back while the step goes on."""
-    start, device = node.context.collective(node).start, node.device
+    """As on the CPU, with values that go to the host and come back while the step goes on; those of
+    a group of one stay where they are."""
+    operation, device = node.context.collective(node), node.device
+    if operation.is_alone:
+        return operation.start
+    start, on_host = operation.start, (1,) if node.op_type == "MpiAllgather" else ()
 
     def run(step: object, done: Callable[[object], None], *values: object) -> None:
         def arrived(outcome: object) -> None:
             if isinstance(outcome, tuple):
                 try:
-                    outcome = tuple([device.to_device(v) for v in outcome])
+                    outcome = tuple([v if i in on_host else device.to_device(v)
+                                     for i, v in enumerate(outcome)])
                 except Exception as e:  # noqa: BLE001  (whatever a device says)
                     outcome = e
             done(outcome)

@@ -6,6 +6,7 @@ the builders.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -86,9 +87,14 @@ register_op("MpiRank", "", "rank: int32; size: int32", shape=lambda op: [(), ()]
 not_differentiable("MpiAllreduceSlices", "MpiBarrier", "MpiRank")
 
 
+#: What has no values that could be on a device.
+_OF_HOST = frozenset({"MpiRank", "MpiBarrier"})
+
+
 def add_op(op_type: str, *args: Any, **keywords: Any) -> Any:
-    """Add a collective op: work of the host, wherever its inputs are."""
-    with device("/device:CPU:0"):
+    """Add a collective op. Its place is that of other ops of its scope: values of a GPU go to the
+    host and back while the step goes on."""
+    with device("/device:CPU:0") if op_type in _OF_HOST else contextlib.nullcontext():
         return getattr(raw_ops, op_type)(*args, **keywords)
 
 

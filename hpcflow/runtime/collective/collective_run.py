@@ -62,6 +62,8 @@ class Schedule:
 class Operation:
     """One collective operation of a schedule; ``start`` is its kernel."""
 
+    is_alone = False
+
     def __init__(self, schedule: Schedule, name: str, op_type: str, key: str, work: Any) -> None:
         self.schedule = schedule
         self.index = len(schedule.operations)
@@ -92,6 +94,8 @@ class SoloOperation:
 
     def __init__(self, work: Any) -> None:
         self._work = work
+        #: The values are the outputs, so it does not matter where they are.
+        self.is_alone = not getattr(work, "slices", 0)
 
     def start(self, step: object, done: Callable[[Any], None], *values: Any) -> None:
         """Complete at once: there are no other members."""
