@@ -20,6 +20,7 @@ from gpu_ring.test_workloads import gpu_of, losses
 import hpcflow as hf
 from hpcflow import config
 from hpcflow.host.tuning import gpu as tuning
+from hpcflow.platform import device_lib
 from hpcflow.runtime.executor import device as devices
 from hpcflow.runtime.executor.gpu.streams import NotRecordableError
 from hpcflow.tools import timeline
@@ -150,6 +151,7 @@ def test_a_part_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         try:
             assert pool.get_limit() == gpu.streams.device.mem_info[1] // 4
             assert session.list_devices()[-1].memory_limit_bytes == pool.get_limit()
+            assert device_lib.list_local_devices()[-1].memory_limit == pool.get_limit()
         finally:
             pool.set_limit(size=0)
 

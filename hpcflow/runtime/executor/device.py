@@ -150,7 +150,7 @@ class CupyDevice(Device):
         self.download_into = entered(self.transfers.download_into)
         self._drawn = entered(self.transfers.upload_drawn)
         if options is not None:
-            entered(memory.limit)(self.xp, options)
+            entered(memory.limit)(self.streams, options, self)
 
     def _open(self, number: int) -> Transfers:
         """The transfers of GPU `number` of the machine."""
@@ -281,7 +281,9 @@ class CupyDevice(Device):
         self.streams.device.synchronize()
 
     def close(self) -> None:
-        """Give back the memory of graphs and of the buffers for feeds."""
+        """Give back the memory of graphs and of the buffers for feeds, and the limit of memory."""
+        if self.streams.memory.limited_by() is self:
+            self.streams.memory.limited_by = lambda: None
         for region in self.recorded:
             self.entered(region.close)()
         self.entered(self.transfers.clear)()

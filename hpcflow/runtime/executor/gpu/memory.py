@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hpcflow.host.tuning import gpu as tuning
@@ -14,13 +15,15 @@ if TYPE_CHECKING:
     from hpcflow.runtime.executor.gpu.streams import Streams
 
 
-def limit(xp: Any, options: GpuOptions) -> None:
+def limit(streams: Streams, options: GpuOptions, owner: object) -> None:
     """Take no more than the fraction of the current GPU's memory; at once all of that, unless it
-    is to grow."""
-    pool = xp.get_default_memory_pool()
-    if not options.fraction:  # and no part of an earlier session's either
-        pool.set_limit(size=0)
+    is to grow. Without a fraction that of another `owner` holds, as long as it lives."""
+    pool, memory = streams.xp.get_default_memory_pool(), streams.memory
+    if not options.fraction:
+        if memory.limited_by() is None:
+            pool.set_limit(size=0)
         return
+    memory.limited_by = weakref.ref(owner)
     pool.set_limit(fraction=options.fraction)
     if not options.allow_growth:
         pool.malloc(pool.get_limit() - pool.total_bytes())  # and back into the pool
@@ -56,6 +59,8 @@ class Held:
     def __init__(self, xp: Any) -> None:
         self._xp = xp
         self._noted = 0
+        #: Whose limit the pool has, None for nobody's.
+        self.limited_by: Callable[[], object | None] = lambda: None
         #: What keeps graphs, as long as it lives.
         self.regions: weakref.WeakSet[HasGraphs] = weakref.WeakSet()
 
