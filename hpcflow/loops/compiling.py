@@ -28,6 +28,7 @@ from hpcflow.loops.programs import (
     ChannelSums,
     FormLoop,
     Loop,
+    PhiloxBlocks,
     Program,
     RowCopies,
     RowUpdates,
@@ -37,7 +38,8 @@ from hpcflow.loops.programs import (
     typed_text,
 )
 
-__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "FormLoop", "Loop", "Program",
+__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "FormLoop", "Loop", "PhiloxBlocks",
+           "Program",
            "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
            "keeps_bits", "name_of", "supports", "typed", "typed_text", "wait"]
 

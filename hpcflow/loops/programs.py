@@ -142,6 +142,21 @@ class RowCopies(Loop):
         return row_code.code_of_copies(name, *self.arguments)
 
 
+class PhiloxBlocks(Loop):
+    """Blocks of random words (see ``kernels.random.philox``): called with (places, words, key, low,
+    high): a vector of uint64, a matrix of uint32 with four for each place, and the bits of the key
+    and of the counter's halves as int64."""
+
+    is_quick = True
+    key = "philox", "blocks"
+
+    def code(self, name: str) -> Code:
+        """See `Loop`."""
+        from hpcflow.loops import philox_code
+
+        return philox_code.code_of(name)
+
+
 class SmallProducts(Loop):
     """Products of matrices of (m, k) by (k, n) numbers, of which those of the first or the second
     factors may lie transposed; sums in any order.

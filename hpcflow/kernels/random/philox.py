@@ -23,30 +23,12 @@ _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _LOW, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
-_MASK64, _MASK128 = (1 << 64) - 1, (1 << 128) - 1
+_MASK32, _MASK64, _MASK128 = ((1 << bits) - 1 for bits in (32, 64, 128))
 # The key that makes a key and a counter of two seeds.
 _SCRAMBLING_KEY = 0x3EC8F720 | 0x02461E29 << 32
 # Blocks at once without the compiled loop: what they are made of stays in the second-level cache.
 _AT_ONCE = 4096
-
-_SOURCE = """
-def loop(places, words, key, low, high):
-    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    first, second = np.uint64(key) & mask, np.uint64(key) >> half
-    for i in range(places.size):
-        at = np.uint64(low) + places[i]
-        up = np.uint64(high) + np.uint64(at < places[i])
-        a, b, c, d, k, l = at & mask, at >> half, up & mask, up >> half, first, second
-        for _ in range(10):
-            x, y = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
-            a, b, c, d = (y >> half) ^ b ^ k, y & mask, (x >> half) ^ d ^ l, x & mask
-            k = (k + np.uint64(0x9E3779B9)) & mask
-            l = (l + np.uint64(0xBB67AE85)) & mask
-        words[i, 0] = a
-        words[i, 1] = b
-        words[i, 2] = c
-        words[i, 3] = d
-"""
+_FEW = 8
 
 
 class Start(NamedTuple):
@@ -88,10 +70,25 @@ class Start(NamedTuple):
         return words
 
     def _fill(self, places: np.ndarray, words: np.ndarray) -> None:
+        if places.size <= _FEW:
+            for number, place in enumerate(places.tolist()):
+                words[number] = self._block(place)
+            return
         for begin in range(0, places.size, _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
             for column, word in zip(words[part].T, self._words(places[part])):
                 column[...] = word
+
+    def _block(self, place: int) -> tuple[int, int, int, int]:
+        """One block: of a few, Python's numbers are faster than arrays."""
+        counter = (self.counter + place) & _MASK128
+        a, b, c, d = (counter >> shift & _MASK32 for shift in (0, 32, 64, 96))
+        k, l = self.key & _MASK32, self.key >> 32  # noqa: E741
+        for _ in range(_ROUNDS):
+            x, y = a * 0xD2511F53, c * 0xCD9E8D57
+            a, b, c, d = y >> 32 ^ b ^ k, y & _MASK32, x >> 32 ^ d ^ l, x & _MASK32
+            k, l = k + _STEPS[0] & _MASK32, l + _STEPS[1] & _MASK32  # noqa: E741
+        return a, b, c, d
 
     def _words(self, places: np.ndarray) -> list[np.ndarray]:
         """The four words of each block, as 64-bit numbers."""
@@ -115,7 +112,7 @@ class Start(NamedTuple):
 @functools.cache
 def _loop() -> compiling.Compiled:
     """The loop that fills blocks, which may yet have to be compiled."""
-    return array_loops.loop(_SOURCE, [(1, "uint64")], [(2, "uint32")], 3)
+    return compiling.compiled(compiling.PhiloxBlocks())
 
 
 def _signed(number: int) -> int:
