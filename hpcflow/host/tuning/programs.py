@@ -34,6 +34,11 @@ BENCH_SILENCE_SECONDS = 300.0
 #: Steps run so long before and after the wait for what is compiled in the background.
 BENCH_WARMING_SECONDS = 2.0
 
+# ---- tools.bench.warmup
+#: How long steps are timed after the first, with an empty loop cache and with a full one.
+BENCH_COLD_SECONDS = 25.0
+BENCH_WARM_SECONDS = 10.0
+
 # ---- tools.bench.gpu
 #: For all rows together; what does not fit is left out, and said to be.
 BENCH_GPU_SECONDS = 190.0

@@ -82,8 +82,8 @@ def parser() -> CommandParser:
     )
     made.add_argument(
         "--case", default="", metavar="TEXT",
-        help="only cases of kernels, arrays, convnets, control_flow, forward, input and gpu with "
-        "this in their titles ('VGG', 'training')",
+        help="only cases of kernels, arrays, convnets, control_flow, forward, input, warmup and "
+        "gpu with this in their titles ('VGG', 'training')",
     )
     made.add_argument("--lines", type=output_file, metavar="FILE",
                       help="gpu: add each row to this file when measured, as a line of JSON")

@@ -7,7 +7,7 @@ import os
 import select
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -60,7 +60,8 @@ class Peer:
         busy: seconds of processors per step, of all its threads, of every block.
     """
 
-    def __init__(self, name: str, python: str, program: str) -> None:
+    def __init__(self, name: str, python: str, program: str,
+                 environment: Mapping[str, str] | None = None) -> None:
         self.name = name
         self.busy: list[float] = []
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by close()
@@ -70,6 +71,7 @@ class Peer:
                                               "TF_USE_LEGACY_KERAS": "1"}
         if name == "hpcflow":  # this one, installed or not
             env["PYTHONPATH"] = child_environment()["PYTHONPATH"]
+        env |= environment or {}
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=env

@@ -140,6 +140,10 @@ BENCHMARKS = {
             peers=("tensorflow",),
         ),
         Benchmark(
+            "warmup",
+            "how soon steps are as fast as later ones, with an empty loop cache and a full one",
+        ),
+        Benchmark(
             "gpu",
             "kernels and training steps on a GPU, and the memory of the GPU that they take",
             peers=("torch",),
