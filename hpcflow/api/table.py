@@ -81,7 +81,8 @@ _OP_MODULES = {
     "clip_ops": (), "confusion_matrix": (), "control_flow_grad": (), "control_flow_ops": (),
     "control_flow_util": ("hpcflow.ops.flow.op_kinds",),
     "ctc_ops": (_NN,), "data_flow_grad": (), "data_flow_ops": (), "embedding_ops": (_NN,),
-    "functional_ops": (), "gradients": (), "gradients_impl": (), "histogram_ops": (),
+    "functional_ops": ("hpcflow.ops.flow.function_branches",), "gradients": (),
+    "gradients_impl": (), "histogram_ops": (),
     "image_grad": (), "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",),
     "init_ops": ("hpcflow.ops.state.initializers", "hpcflow.ops.state.convolutional_initializers"),
     "io_ops": (), "linalg_grad": (), "linalg_impl": (),
@@ -200,6 +201,10 @@ _TRAINING = {name: Entry((_TRAIN, _API)) for name in (
     "training_util",
 )}  # fmt: skip
 _TRAINING["checkpoint_state_pb2"] = Entry((_MORE_PROTOS,))
+_EVALUATION = "hpcflow.contrib.training.evaluation"
+_TRAINING["evaluation"] = Entry((_EVALUATION, "hpcflow.train.hooks"), {
+    f"_{name}": f"{_EVALUATION}:{name}" for name in (
+        "StopAfterNEvalsHook", "evaluate_once", "get_or_create_eval_step")})
 _TRAINING["device_setter"] = Entry((_TRAIN,), {
     "_RoundRobinStrategy": "hpcflow.train.device_setter:_RoundRobin",
     "STANDARD_PS_OPS": "hpcflow.train.device_setter:STATE_TYPES"})
@@ -309,6 +314,8 @@ _PYTHON = {
         "ops.tpu_ops", "tpu", "tpu_config", "tpu_estimator", "tpu_function", "tpu_optimizer")},
     "tools.freeze_graph": Entry(("hpcflow.tools.freeze_graph",)),
     "tools.inspect_checkpoint": Entry(("hpcflow.tools.inspect_checkpoint",)),
+    **{f"tools.{name}": Entry(("hpcflow.tools.optimize_for_inference",)) for name in (
+        "optimize_for_inference_lib", "strip_unused_lib")},
     "tf2": Entry((), {"enabled": "hpcflow:executing_eagerly"}),
     "user_ops.user_ops": Entry(("hpcflow.user_ops",)),
 }
@@ -359,7 +366,8 @@ _CONTRIB_FILES = {
                 "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
     "slim": ("python.slim.evaluation", "python.slim.learning", "python.slim.model_analyzer"),
-    "training": ("python.training.hparam", "python.training.training"),
+    "training": ("python.training.evaluation", "python.training.hparam",
+                 "python.training.training"),
 }
 _ATTENTION = "hpcflow.contrib.seq2seq.attention"
 _ATTENTION_HELPERS = {
