@@ -90,6 +90,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname in ELSEWHERE:
             has_parts = any(path.startswith(f"{fullname}.") for path in ELSEWHERE)
             return importlib.machinery.ModuleSpec(fullname, self, is_package=has_parts)
+        if _is_later(fullname):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         if not fullname.startswith(_ABOVE) or (
                 fullname not in _modules() and fullname not in _packages()):
             return None
@@ -100,6 +102,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module = importlib.import_module(ELSEWHERE[spec.name])
             spec.loader_state = module.__spec__
             return module
+        if _is_later(spec.name):
+            return getattr(sys.modules["hpcflow"], spec.name.rpartition(".")[2])
         return AliasModule(spec.name, _modules().get(spec.name) or _empty())
 
     def get_code(self, fullname: str) -> CodeType | None:
@@ -120,6 +124,16 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """
         if module.__spec__ is not None and module.__spec__.loader_state is not None:
             module.__spec__ = module.__spec__.loader_state
+
+
+def _is_later(path: str) -> bool:
+    """True for ``hpcflow.math`` and its like, which have no file."""
+    package, _, name = path.rpartition(".")
+    if package != "hpcflow":
+        return False
+    from hpcflow.api.other_names import MODULES
+
+    return name in MODULES
 
 
 _MISSING = object()

@@ -105,6 +105,13 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"hpcflow.ops.state.initializers:{name}" for name in (
             "he_normal", "he_uniform", "lecun_normal", "lecun_uniform")},
     },
+    "hpcflow.contrib.framework": {"argsort": "hpcflow:argsort", "sort": "hpcflow:sort"},
+    "hpcflow.contrib.nn": {"nth_element": "raw:NthElement"},
+    "hpcflow.estimator": {name: f"hpcflow.train:{name}" for name in (
+        "CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook",
+        "GlobalStepWaiterHook", "LoggingTensorHook", "NanLossDuringTrainingError", "NanTensorHook",
+        "SecondOrStepTimer", "SessionRunArgs", "SessionRunContext", "SessionRunHook",
+        "SessionRunValues", "StepCounterHook", "StopAtStepHook", "SummarySaverHook")},
     "hpcflow.data.experimental": {
         "make_saveable_from_iterator":
             "hpcflow.train.saved_iterators:make_saveable_from_iterator",

@@ -43,9 +43,13 @@ _FRAMEWORK = {
     "graph_io": Entry((_TRAIN,)),
     "graph_util": Entry(("hpcflow.graph_util",)),
     "graph_util_impl": Entry(("hpcflow.graph_util",)),
+    "indexed_slices": Entry((_GRAPH + "indexed_slices",)),
     "importer": Entry((), _from("hpcflow", "import_graph_def")),
     "meta_graph": Entry(("hpcflow.metagraph.scoped_meta_graph", "hpcflow.metagraph.meta_graph")),
+    "load_library": Entry(("hpcflow.platform.libraries",)),
     "op_def_library": Entry((_GRAPH + "build",)),
+    "op_def_registry": Entry((_GRAPH + "opdef",), {
+        "get_registered_ops": _GRAPH + "opdef:registered_ops"}),
     "ops": Entry((_API, _GRAPH + "convert", _GRAPH + "graph", _GRAPH + "indexed_slices",
                   _GRAPH + "opdef", _GRAPH + "operation"),
                  {**_from(_GRAPH + "legacy", "get_gradient_function", "name_from_scope_name",
@@ -59,6 +63,8 @@ _FRAMEWORK = {
     "random_seed": Entry(("hpcflow.ops.random.random_ops",), _from("hpcflow", "set_random_seed")),
     "sparse_tensor": Entry((_GRAPH + "sparse_tensor",)),
     "tensor_shape": Entry(("hpcflow.shapes",)),
+    "tensor_conversion_registry": Entry((_GRAPH + "convert",)),
+    "tensor_spec": Entry((_GRAPH + "tensor_spec",)),
     "tensor_util": Entry((_GRAPH + "tensor_proto", _GRAPH + "shape_inference"),
                          {"MakeNdarray": "hpcflow.contrib.util:make_ndarray",
                           **_from(_GRAPH + "legacy", "is_tensor", "constant_value_as_shape",
@@ -75,7 +81,8 @@ _OP_MODULES = {
     "clip_ops": (), "confusion_matrix": (), "control_flow_grad": (), "control_flow_ops": (),
     "control_flow_util": ("hpcflow.ops.flow.op_kinds",),
     "ctc_ops": (_NN,), "data_flow_grad": (), "data_flow_ops": (), "embedding_ops": (_NN,),
-    "functional_ops": (), "gradients": (), "gradients_impl": (), "histogram_ops": (),
+    "functional_ops": ("hpcflow.ops.flow.function_branches",), "gradients": (),
+    "gradients_impl": (), "histogram_ops": (),
     "image_grad": (), "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",),
     "init_ops": ("hpcflow.ops.state.initializers", "hpcflow.ops.state.convolutional_initializers"),
     "io_ops": (), "linalg_grad": (), "linalg_impl": (),
@@ -96,11 +103,21 @@ _OP_MODULES = {
     "custom_gradient": ("hpcflow.autodiff.custom",), "resources": ("hpcflow.ops.state.resources",),
     "variables": ("hpcflow.ops.state.variables", "hpcflow.ops.state.partitioned"),
     "weights_broadcast_ops": ("hpcflow.nn.weighting",),
+    "batch_ops": (), "bitwise_ops": ("hpcflow:bitwise",), "collective_ops": (),
+    "control_flow_state": (), "critical_section_ops": (), "gradients_util": (),
+    "init_ops_v2": ("hpcflow.ops.state.initializers",),
+    "initializers_ns": ("hpcflow:initializers",), "inplace_ops": (), "linalg_ops_impl": (),
+    "list_ops": (), "manip_grad": (), "manip_ops": ("hpcflow:manip",), "map_fn": (),
+    "rnn_grad": (), "sdca_ops": (), "sort_ops": (), "stateless_random_ops": (),
+    "unconnected_gradients": (),
 }  # fmt: skip
 _GENERATED = (
-    "array", "candidate_sampling", "control_flow", "ctc", "data_flow", "functional", "image", "io",
-    "linalg", "logging", "lookup", "math", "nn", "parsing", "random", "resource_variable",
-    "script", "sdca", "sendrecv", "set", "sparse", "spectral", "state", "string", "summary", "user",
+    "array", "audio", "batch", "bitwise", "candidate_sampling", "checkpoint", "clustering",
+    "collective", "control_flow", "ctc", "cudnn_rnn", "data_flow", "dataset",
+    "experimental_dataset", "functional", "image", "io", "linalg", "list", "logging", "lookup",
+    "manip", "math", "nccl", "nn", "parsing", "random", "resource_variable", "rnn",
+    "script", "sdca", "sendrecv", "set", "sparse", "spectral", "state", "stateless_random",
+    "string", "summary", "user",
 )
 
 _DISTRIBUTIONS = {f"distributions.{name}": Entry(("hpcflow.distributions",)) for name in (
@@ -129,7 +146,8 @@ _OPS = {
                                              "shape_internal", "size_internal")}),
     "confusion_matrix": Entry((_API, RAW), _from("hpcflow.nn.weighting",
                                                  "remove_squeezable_dimensions")),
-    "gradient_checker": Entry(("hpcflow.test_util.gradient_checker",)),
+    **{f"gradient_checker{version}": Entry(("hpcflow.test_util.gradient_checker",))
+       for version in ("", "_v2")},
     "control_flow_ops": Entry(
         ("hpcflow.ops.common.grouping", "hpcflow.ops.flow.routing", "hpcflow.ops.flow.cond_context",
          "hpcflow.ops.flow.while_context", _API, RAW), {
@@ -142,6 +160,8 @@ _OPS = {
         "", "_adjoint", "_block_diag", "_circulant", "_composition", "_diag", "_full_matrix",
         "_identity", "_inversion", "_kronecker", "_low_rank_update", "_lower_triangular",
         "_zeros")},
+    "linalg.linear_operator_util": Entry(("hpcflow.linear_operators.broadcasting",), {
+        "matmul_with_broadcast": "hpcflow.linear_operators.broadcasting:product"}),
     "linalg.linalg": Entry((_API,), {"linalg": "hpcflow:linalg"}),
     "template": Entry(("hpcflow.ops.state.templates", _API, RAW)),
     "variable_scope": Entry(
@@ -181,6 +201,18 @@ _TRAINING = {name: Entry((_TRAIN, _API)) for name in (
     "training_util",
 )}  # fmt: skip
 _TRAINING["checkpoint_state_pb2"] = Entry((_MORE_PROTOS,))
+_EVALUATION = "hpcflow.contrib.training.evaluation"
+_TRAINING["evaluation"] = Entry((_EVALUATION, "hpcflow.train.hooks"), {
+    f"_{name}": f"{_EVALUATION}:{name}" for name in (
+        "StopAfterNEvalsHook", "evaluate_once", "get_or_create_eval_step")})
+_TRAINING["device_setter"] = Entry((_TRAIN,), {
+    "_RoundRobinStrategy": "hpcflow.train.device_setter:_RoundRobin",
+    "STANDARD_PS_OPS": "hpcflow.train.device_setter:STATE_TYPES"})
+_TRAINING["monitored_session"] = Entry((_TRAIN, _API), {
+    "_HookedSession": "hpcflow.train.monitored_session:_Hooked",
+    "_MonitoredSession": "hpcflow.train.monitored_session:_Monitored"})
+_TRAINING["optimizer"] = Entry((_TRAIN, _API), {
+    "_var_key": "hpcflow.optimizers.slots:slot_key"})
 _TRAINING["moving_averages"] = Entry((_TRAIN, "hpcflow.optimizers.moving_averages"))
 _TRAINING["saver"] = Entry((_TRAIN, _API), _from("hpcflow.train.saveable", "BaseSaverBuilder"))
 _TRAINING["slot_creator"] = Entry(("hpcflow.optimizers.slots",))
@@ -233,6 +265,7 @@ _PYTHON = {
     }) for name in ("feature_column", "feature_column_lib", "feature_column_v2")},
     **{f"util.{name}": entry for name, entry in _UTIL.items()},
     "eager.context": Entry(("hpcflow.platform.eager_context",)),
+    "eager.backprop": Entry(()),
     "eager.function": Entry(("hpcflow.platform.eager_context",)),
     **{f"framework.{name}": entry for name, entry in _FRAMEWORK.items()},
     **{f"ops.{name}": entry for name, entry in _OPS.items()},
@@ -274,12 +307,16 @@ _PYTHON = {
     "saved_model.saved_model": Entry(("hpcflow.saved_model",)),
     "summary.summary": Entry(("hpcflow.summary", _API)),
     "summary.summary_iterator": Entry((_TRAIN,)),
+    "summary.writer.event_file_writer": Entry(("hpcflow.summary",)),
     "summary.writer.writer": Entry(("hpcflow.summary",)),
     "summary.writer.writer_cache": Entry(("hpcflow.summary",)),
     **{f"tpu.{name}": Entry(("hpcflow.contrib.tpu",)) for name in (
         "ops.tpu_ops", "tpu", "tpu_config", "tpu_estimator", "tpu_function", "tpu_optimizer")},
     "tools.freeze_graph": Entry(("hpcflow.tools.freeze_graph",)),
     "tools.inspect_checkpoint": Entry(("hpcflow.tools.inspect_checkpoint",)),
+    **{f"tools.{name}": Entry(("hpcflow.tools.optimize_for_inference",)) for name in (
+        "optimize_for_inference_lib", "strip_unused_lib")},
+    "tf2": Entry((), {"enabled": "hpcflow:executing_eagerly"}),
     "user_ops.user_ops": Entry(("hpcflow.user_ops",)),
 }
 
@@ -329,7 +366,8 @@ _CONTRIB_FILES = {
                 "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
     "slim": ("python.slim.evaluation", "python.slim.learning", "python.slim.model_analyzer"),
-    "training": ("python.training.hparam", "python.training.training"),
+    "training": ("python.training.evaluation", "python.training.hparam",
+                 "python.training.training"),
 }
 _ATTENTION = "hpcflow.contrib.seq2seq.attention"
 _ATTENTION_HELPERS = {

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 
 
 class AggregationMethod:
     """The ways to sum the gradients of one tensor.
 
-    - ``ADD_N`` (the default): one AddN op over all of them, run when the last one is there.
-    - ``EXPERIMENTAL_TREE``: a balanced tree of Add ops, which frees memory earlier.
+    - ``ADD_N`` (the default): one AddN op over those of each device, run there when the last one
+      of them is there, and one over the sums of several devices.
+    - ``EXPERIMENTAL_TREE``: a running sum, which frees memory earlier.
     - ``EXPERIMENTAL_ACCUMULATE_N``: the same as ``ADD_N`` here.
     """
 
@@ -34,8 +37,8 @@ class AggregationMethod:
         return method
 
 
-def aggregate(grads: list[Any], method: int = AggregationMethod.DEFAULT) -> Any:
-    """The sum of `grads` (tensors and IndexedSlices; at least one).
+def aggregate(grads: list[Any], op: Operation, method: int = AggregationMethod.DEFAULT) -> Any:
+    """The sum of `grads` (tensors and IndexedSlices; at least one), those of one output of `op`.
 
     IndexedSlices alone are concatenated and stay sparse; beside a dense gradient they are made
     dense, because the sum touches every row anyway.
@@ -46,16 +49,30 @@ def aggregate(grads: list[Any], method: int = AggregationMethod.DEFAULT) -> Any:
         return _concatenate(grads)
     tensors = [convert_to_tensor(g) for g in grads]
     if method == AggregationMethod.EXPERIMENTAL_TREE:
-        return _tree(tensors)
-    return raw_ops.AddN(tensors)
+        return _running_sum(tensors, op)
+    return _by_device(tensors)
 
 
-def _tree(tensors: list[Tensor]) -> Tensor:
-    while len(tensors) > 1:
-        pairs = zip(tensors[::2], tensors[1::2], strict=False)
-        odd = tensors[-1:] if len(tensors) % 2 else []
-        tensors = [raw_ops.Add(a, b) for a, b in pairs] + odd
-    return tensors[0]
+def _by_device(tensors: list[Tensor]) -> Tensor:
+    """The sum of `tensors`: those of each device are summed beside the first of them, so that one
+    value leaves each device, and the sums then where the scopes say."""
+    devices: dict[str, list[Tensor]] = {}
+    for tensor in tensors:
+        devices.setdefault(tensor.device or "", []).append(tensor)
+    sums = [_beside(devices[name]) for name in sorted(devices)]
+    return sums[0] if len(sums) == 1 else raw_ops.AddN(sums)
+
+
+def _beside(tensors: list[Tensor]) -> Tensor:
+    if len(tensors) == 1:
+        return tensors[0]
+    with tensors[0].graph.colocate_with(tensors[0].op, ignore_existing=True):
+        return raw_ops.AddN(tensors)
+
+
+def _running_sum(tensors: list[Tensor], op: Operation) -> Tensor:
+    with name_scope(f"{op.name}_gradient_sum"):
+        return functools.reduce(lambda total, more: raw_ops.AddN([total, more]), tensors)
 
 
 def _concatenate(slices: list[IndexedSlices]) -> IndexedSlices:

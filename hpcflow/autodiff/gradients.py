@@ -266,7 +266,7 @@ class Walk:
         """Replace the gradients in `slot` by their sum, and return it."""
         if len(slot) > 1:
             with self._place(_summed_beside(op, slot)):
-                slot[:] = [aggregate(slot, self._options.method)]
+                slot[:] = [aggregate(slot, op, self._options.method)]
         return slot[0]
 
     def _place(self, op: Operation) -> Any:

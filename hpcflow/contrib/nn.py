@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow import nn
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import TensorLike
@@ -82,3 +83,6 @@ def deprecated_flipped_sigmoid_cross_entropy_with_logits(logits: TensorLike, tar
                                                          name: str | None = None) -> Tensor:
     """As ``nn.sigmoid_cross_entropy_with_logits``, in the order before 1.0."""
     return nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name=name)
+
+
+__getattr__ = named_otherwise(__name__)

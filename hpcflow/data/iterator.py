@@ -29,7 +29,7 @@ class Iterator(Structured):
 
     def __init__(self, iterator_resource: Tensor, initializer: Operation | None,
                  output_types: Any, output_shapes: Nest, output_classes: Any) -> None:
-        self._resource = iterator_resource
+        self._resource = self._iterator_resource = iterator_resource
         self._initializer = initializer
         self._structure = Structure.of_parts(output_types, output_shapes, output_classes)
         self._string_handle = raw_ops.IteratorToStringHandle(iterator_resource)

@@ -186,11 +186,23 @@ def register_op(name: str, inputs: str = "", outputs: str = "", attrs: str = "",
     return op
 
 
+# Op types that have a gradient here and had none in 1.x, where programs register their own: theirs
+# takes the place of this one.
+_LATER_GRADIENTS = frozenset((
+    "BesselI0", "BesselI1", "CTCLossV2", "Erfinv", "GRUBlockCell", "IRFFT3D", "LSTMBlockCell",
+    "Lu", "MatrixLogarithm", "MaxPoolGradGradWithArgmax", "MaxPoolGradWithArgmax", "Mod", "Ndtri",
+    "ParallelConcat", "RFFT3D", "ResizeBicubicGrad", "ResizeBilinearGrad",
+    "ResizeNearestNeighborGrad", "SegmentProd", "SoftsignGrad", "SparseSegmentMeanGrad",
+    "SparseSegmentSqrtNGrad", "SparseSegmentSumGrad", "TensorScatterMax", "TensorScatterMin",
+    "TensorStridedSliceUpdate", "TruncateMod", "Xlog1py"))
+
+
 class RegisterGradient:
     """Decorator that registers a function as the gradient of an op type.
 
     The function takes the op and one gradient per output, and returns one gradient per input
-    (or a single value for one input); None where no gradient flows.
+    (or a single value for one input); None where no gradient flows. A second registration is a
+    ``KeyError``, but for op types that are not differentiable, or were not in 1.x.
     """
 
     def __init__(self, op_type: str) -> None:
@@ -200,7 +212,7 @@ class RegisterGradient:
 
     def __call__(self, f: Callable) -> Callable:
         """Register `f` as the gradient function."""
-        if self._op_type in _GRADIENTS:
+        if has_gradient(self._op_type) and self._op_type not in _LATER_GRADIENTS:
             raise KeyError(f"Registering two gradient with name '{self._op_type}' !")
         _GRADIENTS[self._op_type] = f
         return f
@@ -211,7 +223,7 @@ def not_differentiable(*op_types: str) -> None:
     for op_type in op_types:
         if not isinstance(op_type, str):
             raise TypeError("op_type must be a string")
-        if op_type in _GRADIENTS:
+        if has_gradient(op_type) and op_type not in _LATER_GRADIENTS:
             raise KeyError(f"Registering two gradient with name '{op_type}' !")
         _GRADIENTS[op_type] = None
 

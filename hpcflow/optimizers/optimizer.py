@@ -31,6 +31,7 @@ from hpcflow.optimizers.slots import (
     create_filled_slot,
     create_slot,
     create_slot_with_initializer,
+    slot_key,
 )
 from hpcflow.shapes import TensorShape
 
@@ -62,7 +63,8 @@ class Optimizer:
             raise ValueError("Must specify the optimizer name")
         self._use_locking = use_locking
         self._name = name
-        self._slots: dict[str, dict[Any, Variable]] = {}
+        self._slots: dict[str, dict[tuple[Graph, str], Variable]] = {}
+        self._slotted: dict[tuple[Graph, str], Any] = {}  # the variables that slots belong to
         self._non_slots: dict[tuple[str, Any], Variable] = {}
 
     def get_name(self) -> str:
@@ -185,7 +187,7 @@ class Optimizer:
 
     def get_slot(self, var: Variable, name: str) -> Variable | None:
         """Return the slot `name` of `var`, or None."""
-        return self._slots.get(name, {}).get(var)
+        return self._slots.get(name, {}).get(slot_key(var))
 
     def get_slot_names(self) -> list[str]:
         """Return the names of the slots, sorted."""
@@ -206,8 +208,8 @@ class Optimizer:
 
     def _checkpoint_slots(self) -> list[tuple[Any, str, Variable]]:
         """Variables with their slots, and the names of these."""
-        return [(v, name, slot) for name, slots in self._slots.items()
-                for v, slot in slots.items()]
+        return [(self._slotted[key], name, slot) for name, slots in self._slots.items()
+                for key, slot in slots.items()]
 
     def _non_slot_variables(self) -> list[Variable]:
         """The variables that belong to no other variable."""
@@ -228,25 +230,28 @@ class Optimizer:
         """A variable of :meth:`_create_non_slot_variable`, None if there is none in `graph`."""
         return self._non_slots.get((name, graph or get_default_graph()))
 
-    def _slot_dict(self, slot_name: str) -> dict[Any, Variable]:
+    def _slot_dict(self, slot_name: str) -> dict[tuple[Graph, str], Variable]:
         return self._slots.setdefault(slot_name, {})
+
+    def _slot_of(self, var: Variable, slot_name: str, make: Callable[[], Variable]) -> Variable:
+        """The slot `slot_name` of `var`, by `make` if there is none yet."""
+        slots, key = self._slot_dict(slot_name), slot_key(var)
+        if key not in slots:
+            slots[key] = make()
+            self._slotted[key] = var
+        return slots[key]
 
     def _get_or_make_slot(self, var: Variable, val: Tensor, slot_name: str,
                           op_name: str) -> Variable:
         """The slot `slot_name` of `var`, made with the initial value `val`."""
-        slots = self._slot_dict(slot_name)
-        if var not in slots:
-            slots[var] = create_slot(var, val, op_name)
-        return slots[var]
+        return self._slot_of(var, slot_name, lambda: create_slot(var, val, op_name))
 
     def _get_or_make_slot_with_initializer(self, var: Variable, initializer: Callable[..., Any],
                                            shape: TensorShape, dtype: DType, slot_name: str,
                                            op_name: str) -> Variable:
         """The slot `slot_name` of `var`, made by an initializer."""
-        slots = self._slot_dict(slot_name)
-        if var not in slots:
-            slots[var] = create_slot_with_initializer(var, initializer, shape, dtype, op_name)
-        return slots[var]
+        return self._slot_of(var, slot_name, lambda: create_slot_with_initializer(
+            var, initializer, shape, dtype, op_name))
 
     def _call_if_callable(self, param: Callable[..., Any]) -> Any:
         """A hyperparameter that may be given as a function without arguments."""
@@ -254,10 +259,7 @@ class Optimizer:
 
     def _filled_slot(self, var: Variable, value: float, slot_name: str, op_name: str) -> Variable:
         """The slot `slot_name` of `var`, made with all elements `value`."""
-        slots = self._slot_dict(slot_name)
-        if var not in slots:
-            slots[var] = create_filled_slot(var, value, op_name)
-        return slots[var]
+        return self._slot_of(var, slot_name, lambda: create_filled_slot(var, value, op_name))
 
     def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
         return self._filled_slot(var, 0, slot_name, op_name)

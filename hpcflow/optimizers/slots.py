@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.dtypes import DType
-from hpcflow.graph.graph import colocate_with
+from hpcflow.graph.graph import Graph, colocate_with
 from hpcflow.graph.likes import InitializerLike, TensorHandle, TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.slice_info import SaveSliceInfo
@@ -13,6 +13,11 @@ from hpcflow.ops.state.initializers import Constant
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 from hpcflow.ops.state.variables import Variable
 from hpcflow.shapes import ShapeLike
+
+
+def slot_key(variable: Any) -> tuple[Graph, str]:
+    """Return the key of `variable` in the tables of slots: its graph, and its name there."""
+    return variable.op.graph, variable.op.name
 
 
 def create_slot(primary: TensorLike, value: TensorHandle, name: str,

@@ -1,6 +1,7 @@
 """``hpcflow.contrib.framework``: argument scopes, variables of models, global steps, checkpoints.
 """
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.framework.arg_scopes import (
     add_arg_scope,
     arg_scope,
@@ -58,3 +59,5 @@ from hpcflow.train.warm_starting import init_from_checkpoint
 def get_name_scope() -> str:
     """Return the current name scope of the default graph, without a ``/`` at its end."""
     return get_default_graph().get_name_scope()
+
+__getattr__ = named_otherwise(__name__)

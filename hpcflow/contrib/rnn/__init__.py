@@ -1,5 +1,6 @@
 """``hpcflow.contrib.rnn``: cells, their wrappers, and networks unrolled in the graph."""
 
+from hpcflow.contrib.rnn.attention_cell import AttentionCellWrapper
 from hpcflow.contrib.rnn.basic_cells import BasicRNNCell, GRUCell, UGRNNCell
 from hpcflow.contrib.rnn.block_cells import GRUBlockCell, LSTMBlockCell
 from hpcflow.contrib.rnn.cell import RNNCell

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hpcflow.ops.state.variable_scope import VariableScope
 
 
-class _Wrapper(RNNCell):
+class WrapperCell(RNNCell):
     """A cell around another, with its sizes."""
 
     def __init__(self, cell: RNNCell) -> None:
@@ -51,7 +51,7 @@ class _Wrapper(RNNCell):
         return self._cell.zero_state(batch_size, dtype)
 
 
-class DropoutWrapper(_Wrapper):
+class DropoutWrapper(WrapperCell):
     """A cell with dropout on its inputs and outputs, and on its state where that is said.
 
     Args:
@@ -155,7 +155,7 @@ def _visited(may_drop: Callable, state: Nest) -> list[bool]:
     return [bool(said)] * len(nest.flatten(state))
 
 
-class ResidualWrapper(_Wrapper):
+class ResidualWrapper(WrapperCell):
     """A cell whose inputs are added to its outputs; both must have the same shape.
 
     Args:
@@ -178,7 +178,7 @@ class ResidualWrapper(_Wrapper):
         return nest.pack_as(output, added), state
 
 
-class HighwayWrapper(_Wrapper):
+class HighwayWrapper(WrapperCell):
     """A cell whose output is mixed with its input, gates deciding (arXiv:1505.00387).
 
     output = carry inputs + transform output of the cell; carry = sigmoid(W inputs + b).
@@ -224,7 +224,7 @@ def _gate(x: Tensor, name: str, bias: float) -> Tensor:
                                            convert_to_tensor(biases)))
 
 
-class DeviceWrapper(_Wrapper):
+class DeviceWrapper(WrapperCell):
     """A cell whose operations go to `device` (a name or a function, as ``hf.device`` takes)."""
 
     def __init__(self, cell: RNNCell, device: DeviceLike) -> None:
@@ -242,7 +242,7 @@ class DeviceWrapper(_Wrapper):
             return self._cell(inputs, state, scope)
 
 
-class InputProjectionWrapper(_Wrapper):
+class InputProjectionWrapper(WrapperCell):
     """A cell that sees ``W inputs + b``, `num_proj` numbers, instead of its inputs."""
 
     def __init__(self, cell: RNNCell, num_proj: int, input_size: ShapeLike | None = None,
@@ -258,7 +258,7 @@ class InputProjectionWrapper(_Wrapper):
             return self._cell(affine([inputs], self._num_proj), state)
 
 
-class OutputProjectionWrapper(_Wrapper):
+class OutputProjectionWrapper(WrapperCell):
     """A cell whose output is ``W output + b``, `output_size` numbers, of another cell."""
 
     def __init__(self, cell: RNNCell, output_size: int, reuse: bool | None = None) -> None:
@@ -281,7 +281,7 @@ class OutputProjectionWrapper(_Wrapper):
             return affine([output], self._output_size), state
 
 
-class EmbeddingWrapper(_Wrapper):
+class EmbeddingWrapper(WrapperCell):
     """A cell whose inputs are symbols, integers of shape ``[batch]`` or ``[batch, 1]``.
 
     Args:

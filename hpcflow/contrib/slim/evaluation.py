@@ -2,92 +2,80 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpcflow.contrib.framework.variables import get_variables_to_restore
+from hpcflow.contrib.training import evaluation
+from hpcflow.contrib.training.evaluation import StopAfterNEvalsHook, SummaryAtEndHook
+from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.likes import OperationLike
-from hpcflow.graph.operation import Tensor
-from hpcflow.ops.io.lookup import tables_initializer
-from hpcflow.ops.state.variable_lists import (
-    global_variables_initializer,
-    local_variables_initializer,
-)
-from hpcflow.optimizers.global_step import get_or_create_global_step
-from hpcflow.runtime.session.session import Session
-from hpcflow.summary import FileWriter
-from hpcflow.train.checkpoint_state import latest_checkpoint
-from hpcflow.train.coordinator import Coordinator
-from hpcflow.train.queue_runner import start_queue_runners
+from hpcflow.summary import merge_all
+from hpcflow.train.checkpoint_files import checkpoints_iterator, wait_for_new_checkpoint
 from hpcflow.train.saver import Saver
+from hpcflow.train.scaffold import Scaffold
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
+
+__all__ = ["checkpoints_iterator", "evaluate_once", "evaluation_loop", "wait_for_new_checkpoint"]
+
+_ALL_SUMMARIES = object()
 
 
 def evaluate_once(master: str, checkpoint_path: str, logdir: str | None, num_evals: int = 1,
                   initial_op: Any = None, initial_op_feed_dict: dict | None = None,
                   eval_op: OperationLike | None = None, eval_op_feed_dict: dict | None = None,
                   final_op: OperationLike | None = None, final_op_feed_dict: dict | None = None,
-                  summary_op: OperationLike | None = None, summary_op_feed_dict: dict | None = None,
+                  summary_op: Any = _ALL_SUMMARIES, summary_op_feed_dict: dict | None = None,
                   variables_to_restore: list | None = None, session_config: Message | None = None,
-                  hooks: object = None) -> Any:
+                  hooks: Sequence[SessionRunHook] | None = None) -> Any:
     """Restore a checkpoint, run `eval_op` `num_evals` times; returns the value of `final_op`.
 
-    `initial_op` runs before, after the local variables and tables are initialized; `summary_op`
-    after, and is written to `logdir`.
+    `initial_op` initializes the model in the place of the global variables' initializers; the
+    summaries, all of them by default, are written to `logdir` at the end.
     """
-    step = get_or_create_global_step()
-    saver = Saver(get_variables_to_restore() if variables_to_restore is None
-                  else variables_to_restore)
-    begin = [global_variables_initializer(), local_variables_initializer(), tables_initializer()]
-    with Session(master, config=session_config) as session:
-        session.run(begin, initial_op_feed_dict)
-        saver.restore(session, checkpoint_path)
-        coordinator = Coordinator()
-        threads = start_queue_runners(session, coordinator)
-        try:
-            if initial_op is not None:
-                session.run(initial_op, initial_op_feed_dict)
-            for _ in range(num_evals if eval_op is not None else 0):
-                session.run(eval_op, eval_op_feed_dict)
-            if summary_op is not None and logdir:
-                with FileWriter(logdir) as writer:
-                    writer.add_summary(session.run(summary_op, summary_op_feed_dict),
-                                       int(session.run(step)))
-            return None if final_op is None else session.run(final_op, final_op_feed_dict)
-        finally:
-            coordinator.request_stop()
-            coordinator.join(threads)
+    return evaluation.evaluate_once(
+        checkpoint_path, master,
+        _scaffold(initial_op, initial_op_feed_dict, None, variables_to_restore), eval_op,
+        eval_op_feed_dict, final_op, final_op_feed_dict,
+        _hooks(num_evals, logdir, summary_op, summary_op_feed_dict, hooks), session_config)
 
 
 def evaluation_loop(master: str, checkpoint_dir: str, logdir: str | None, num_evals: int = 1,
                     initial_op: Any = None, initial_op_feed_dict: dict | None = None,
-                    eval_op: OperationLike | None = None, eval_op_feed_dict: dict | None = None,
-                    final_op: OperationLike | None = None, final_op_feed_dict: dict | None = None,
-                    summary_op: Tensor | None = None, summary_op_feed_dict: dict | None = None,
+                    init_fn: Callable | None = None, eval_op: OperationLike | None = None,
+                    eval_op_feed_dict: dict | None = None, final_op: OperationLike | None = None,
+                    final_op_feed_dict: dict | None = None, summary_op: Any = _ALL_SUMMARIES,
+                    summary_op_feed_dict: dict | None = None,
                     variables_to_restore: list | None = None, eval_interval_secs: float = 60,
                     max_number_of_evaluations: int | None = None,
                     session_config: Message | None = None, timeout: float | None = None,
-                    hooks: Any = None) -> Any:
-    """Call :func:`evaluate_once` for each new checkpoint of a directory; returns the last value.
+                    timeout_fn: Callable[[], bool] | None = None,
+                    hooks: Sequence[SessionRunHook] | None = None) -> Any:
+    """Evaluate each new checkpoint of a directory as :func:`evaluate_once`; returns the last value.
 
-    Ends after `max_number_of_evaluations`, or when no new checkpoint came for `timeout` seconds.
+    Ends after `max_number_of_evaluations`, or when no new checkpoint came for `timeout` seconds
+    and `timeout_fn`, if given, returns true.
     """
-    last, done, value, since = None, 0, None, time.monotonic()
-    while max_number_of_evaluations is None or done < max_number_of_evaluations:
-        path = latest_checkpoint(checkpoint_dir)
-        if path is None or path == last:
-            if timeout is not None and time.monotonic() - since > timeout:
-                break
-            time.sleep(min(1.0, eval_interval_secs))
-            continue
-        started = since = time.monotonic()
-        value = evaluate_once(
-            master, path, logdir, num_evals, initial_op, initial_op_feed_dict, eval_op,
-            eval_op_feed_dict, final_op, final_op_feed_dict, summary_op, summary_op_feed_dict,
-            variables_to_restore, session_config, hooks)
-        last, done = path, done + 1
-        if max_number_of_evaluations is None or done < max_number_of_evaluations:
-            time.sleep(max(0.0, started + eval_interval_secs - time.monotonic()))
-    return value
+    return evaluation.evaluate_repeatedly(
+        checkpoint_dir, master,
+        _scaffold(initial_op, initial_op_feed_dict, init_fn, variables_to_restore), eval_op,
+        eval_op_feed_dict, final_op, final_op_feed_dict, eval_interval_secs,
+        _hooks(num_evals, logdir, summary_op, summary_op_feed_dict, hooks), session_config,
+        max_number_of_evaluations, timeout, timeout_fn)
+
+
+def _scaffold(initial_op: Any, feed_dict: dict | None, init_fn: Callable | None,
+              variables_to_restore: list | None) -> Scaffold:
+    saver = None if variables_to_restore is None else Saver(variables_to_restore)
+    return Scaffold(init_op=initial_op, init_feed_dict=feed_dict, init_fn=init_fn, saver=saver)
+
+
+def _hooks(num_evals: int, logdir: str | None, summary_op: Any, feed_dict: dict | None,
+           hooks: Sequence[SessionRunHook] | None) -> list[SessionRunHook]:
+    if summary_op is _ALL_SUMMARIES:
+        summary_op = merge_all()
+    found: list[SessionRunHook] = [StopAfterNEvalsHook(num_evals)]
+    if summary_op is not None and logdir:
+        found.append(SummaryAtEndHook(logdir, None, summary_op, feed_dict))
+    return [*found, *(hooks or ())]

@@ -1,6 +1,14 @@
 """``hpcflow.contrib.training``: training operations, buckets, changed gradients, HParams."""
 
 from hpcflow.contrib.training.bucketing import bucket, bucket_by_sequence_length
+from hpcflow.contrib.training.evaluation import (
+    StopAfterNEvalsHook,
+    SummaryAtEndHook,
+    evaluate_once,
+    evaluate_repeatedly,
+    get_or_create_eval_step,
+    train,
+)
 from hpcflow.contrib.training.gradients import (
     add_gradients_summaries,
     clip_gradient_norms,

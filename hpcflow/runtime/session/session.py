@@ -34,6 +34,7 @@ from hpcflow.runtime.steps.compiled import (
     run_with_options,
     wants_equal_bits,
 )
+from hpcflow.runtime.steps.cost_graph import CostSteps
 from hpcflow.runtime.steps.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import instrument, partition_graphs, run_traced, wants_trace
@@ -91,6 +92,7 @@ class BaseSession:
         self._graph = graph or get_default_graph()
         self._target = target
         self._options = StepOptions(config)
+        self._costs = CostSteps(None if config is None else getattr(config, "graph_options", None))
         self._closed = self._aborted = False
         self._lock = threading.RLock()
         self._steps: dict[Any, _Runner] = {}  # by structure
@@ -177,14 +179,17 @@ class BaseSession:
         fed = dict(flat_feeds(feed_dict or {}, self._graph))
         # In one order, however the dictionary was written.
         feeds = sorted(fed, key=lambda t: (t.op._id, t.value_index))
-        traced = wants_trace(options, run_metadata)
+        with_costs = (self._costs.is_due((cache_key(fetches), tuple(feeds)))
+                      and run_metadata is not None)
+        traced = wants_trace(options, run_metadata) or with_costs
         if run_metadata is not None:
             run_metadata.Clear()  # of an earlier step
         runner = self._runner(fetches, feeds, traced)
         values = [convert(fed[t]) for convert, t in zip(runner.converters, feeds, strict=True)]
         if traced:
-            return runner.rebuild(runner.step(values, options, run_metadata))
-        self._remember(fetches, feed_dict, feeds, runner)
+            return runner.rebuild(runner.step(values, options, run_metadata, with_costs))
+        if not self._costs.every:  # where runs are counted, all come here
+            self._remember(fetches, feed_dict, feeds, runner)
         return runner.rebuild(run_with_options(runner.step, values, options))
 
     def _check_usable(self) -> None:

@@ -24,6 +24,7 @@ from hpcflow.runtime.executor.device import Device
 from hpcflow.runtime.executor.executor import Step, check_results
 from hpcflow.runtime.executor.gpu.times import GpuClock, GpuTime
 from hpcflow.runtime.executor.iterations import DEAD
+from hpcflow.runtime.steps.cost_graph import cost_graph
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -153,22 +154,26 @@ def wants_trace(options: Message | None, run_metadata: Message | None) -> bool:
         options.trace_level or options.output_partition_graphs)
 
 
-def run_traced(step: LocalStep, values: list, options: Message, run_metadata: Message) -> list:
-    """Run a traced `step` and fill in what `options` ask for in `run_metadata`."""
+def run_traced(step: LocalStep, values: list, options: Message | None, run_metadata: Message,
+               with_costs: bool = False) -> list:
+    """Run a traced `step` and fill in what `options` ask for in `run_metadata`, and, `with_costs`,
+    what each node costs."""
     run_metadata.Clear()
-    if options.output_partition_graphs:
+    if options is not None and options.output_partition_graphs:
         run_metadata.partition_graphs.extend(step.partition_graphs)
-    timeout = options.timeout_in_ms / 1000 or step.timeout
+    timeout = (0 if options is None else options.timeout_in_ms / 1000) or step.timeout
     deadline = deadline_after(timeout)
     run = step.open()
     try:
         run.start(values)
         run.wait(run.finished, timeout)
     finally:
-        if options.trace_level:
+        if with_costs or (options is not None and options.trace_level):
             for stats in run.stats():
                 run_metadata.step_stats.MergeFrom(stats)
         run.end()
+    if with_costs:
+        run_metadata.cost_graph.CopyFrom(cost_graph(step.partition_graphs, run_metadata.step_stats))
     check_results(run.step, step.names)
     if not step.acts_on_queues:
         check_end(deadline)

@@ -318,3 +318,13 @@ def test_files_of_contrib_have_what_is_in_other_files_here():
 def test_versions_that_programs_compare():
     assert hf.__version__ == hf.VERSION
     assert (1, 0) <= tuple(int(n) for n in hf.__version__.split(".")[:2]) < (2, 0)
+
+
+def test_late_modules_are_paths_of_imports():
+    import hpcflow.math
+    from hpcflow.io.gfile import GFile
+    from hpcflow.linalg import det
+
+    assert hpcflow.math is hf.math
+    assert GFile is hf.gfile.GFile
+    assert det is hf.matrix_determinant

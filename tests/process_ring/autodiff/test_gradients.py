@@ -155,7 +155,7 @@ def test_indexed_slices_become_dense_where_needed():
 def test_mixed_index_types_are_widened():
     x = hf.constant(np.zeros((3, 1), np.float32))
     parts = [hf.IndexedSlices(x, hf.constant([0, 1, 2], t)) for t in (hf.int32, hf.int64)]
-    total = aggregation.aggregate(parts)
+    total = aggregation.aggregate(parts, x.op)
     assert total.indices.dtype == hf.int64
     np.testing.assert_array_equal(run(total.indices), [0, 1, 2, 0, 1, 2])
 
@@ -341,6 +341,14 @@ def test_gradients_made_elsewhere_are_summed_there():
         y += hf.reduce_sum(w)
     grad = hf.gradients(y, w, colocate_gradients_with_ops=True)[0]
     assert grad.op.type == "AddN" and grad.device == "/job:ps/task:0"
+    assert {t.device for t in grad.op.inputs} == {"/job:worker/task:0", "/job:worker/task:1"}
+
+
+def test_the_running_sum_is_named_after_the_operation(graph):
+    x = hf.identity(hf.constant(2.0), name="x")
+    method = hf.AggregationMethod.EXPERIMENTAL_TREE
+    grad = hf.gradients(x * x * x, x, aggregation_method=method)[0]
+    assert grad.op.name == "gradients/x_gradient_sum/AddN_1"
 
 
 @pytest.mark.parametrize("act", [

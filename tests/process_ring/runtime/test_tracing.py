@@ -138,3 +138,23 @@ def test_timeline(graph):
     regions = {e["args"]["name"]: e for e in trace["traceEvents"] if e["ph"] == "X"}
     assert regions["product"]["name"] == "MatMul" and regions["relu"]["args"]["input0"] == "product"
     assert {e["ph"] for e in trace["traceEvents"]} == {"M", "X", "s", "t", "C"}
+
+
+def test_costs_are_measured_every_so_many_runs():
+    options = hf.GraphOptions(build_cost_model=2, build_cost_model_after=1)
+    w = hf.Variable([[2.0]], name="w")
+    y = hf.matmul(w, hf.exp(w), name="y")
+    measured = []
+    with hf.Session(config=hf.ConfigProto(graph_options=options)) as session:
+        session.run(w.initializer)
+        session.run(y)
+        for _ in range(4):
+            metadata = hf.RunMetadata()
+            session.run(y, run_metadata=metadata)
+            measured.append(metadata.HasField("cost_graph"))
+            if measured[-1]:
+                nodes = {n.name: n for n in metadata.cost_graph.node}
+    assert measured == [False, True, False, True]
+    assert nodes["y"].compute_cost > 0 and nodes["y"].output_info[0].size == 4
+    preceding = {i.preceding_node for i in nodes["y"].input_info}
+    assert nodes["Exp"].id in preceding
