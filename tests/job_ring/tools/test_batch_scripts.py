@@ -1,4 +1,4 @@
-"""The job scripts of ``slurm/`` with commands that stand for Slurm's: when is a job queued again?"""
+"""The job scripts of ``slurm/`` with stand-ins for Slurm: which jobs are queued again?"""
 
 from __future__ import annotations
 
