@@ -144,7 +144,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_RESTART_COUNT", _parse_int, 0,
          "how often `hpcflow run` or the scheduler has started this job again; they set it"),
     Flag("HPCFLOW_PROGRESS_FILE", str, "",
-         "a file to which savers add the paths of what they have saved; `hpcflow run` sets it"),
+         "files to which savers add the paths of what they have saved, separated as in PATH; "
+         "`hpcflow run` and the job scripts set it"),
     Flag("HPCFLOW_CHUNK_BYTES", _parse_int, 256 << 20, "largest message, in bytes"),
 )
 

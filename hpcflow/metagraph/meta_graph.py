@@ -7,9 +7,11 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.importer import import_graph_def
+from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import COLOCATION_ATTR, Operation, Tensor
 from hpcflow.metagraph import trimming
 from hpcflow.metagraph.collection_protos import proto_functions
@@ -52,7 +54,8 @@ def export_meta_graph(filename: str | None = None, meta_info_def: Any = None,
         strip_default_attrs: leave out attributes that have their default values.
         save_debug_info: accepted for the 1.x API.
 
-    Items of collections that have no protobuf form are left out with a warning.
+    Items of collections that have no protobuf form are left out with a warning, once; what is to
+    be saved besides variables (``SAVEABLE_OBJECTS``) without one.
     """
     if kwargs:
         raise TypeError(f"export_meta_graph got unexpected arguments: {', '.join(sorted(kwargs))}")
@@ -73,7 +76,7 @@ def export_meta_graph(filename: str | None = None, meta_info_def: Any = None,
     if saver_def is not None:
         meta.saver_def.MergeFrom(saver_def)
     for name in collection_list or graph.get_all_collection_keys():
-        _add_collection(meta, name, graph.get_collection(name), scope)
+        _add_collection(meta, graph, name, scope)
     if clear_extraneous_savers:
         trimming.clear_extraneous_savers(meta)
     if strip_default_attrs:
@@ -137,12 +140,20 @@ def _relative_group(group: bytes, scope: str) -> bytes:
     return b"loc:@" + strip_scope(group[len(b"loc:@"):].decode(), scope).encode()
 
 
-def _add_collection(meta: Message, name: str, items: list, scope: str | None) -> None:
+def _add_collection(meta: Message, graph: Graph, name: str, scope: str | None) -> None:
     try:
-        _fill_collection(meta.collection_def[name], name, items, scope)
+        _fill_collection(meta.collection_def[name], name, graph.get_collection(name), scope)
     except (TypeError, ValueError, AttributeError) as error:
-        _log.warning("collection '%s' is left out of the MetaGraph: %s", name, error)
         del meta.collection_def[name]
+        told = _told.setdefault(graph, set())
+        # Every save writes a MetaGraph; its Saver restores what is saved besides variables, too.
+        if name not in told and name != GraphKeys.SAVEABLE_OBJECTS:
+            _log.warning("collection '%s' is left out of the MetaGraph: %s", name, error)
+        told.add(name)
+
+
+#: The collections that were left out of MetaGraphs of a graph.
+_told: WeakKeyDictionary[Graph, set[str]] = WeakKeyDictionary()
 
 
 def _fill_collection(out: Message, name: str, items: list, scope: str | None) -> None:

@@ -84,8 +84,7 @@ def add_collection_def(meta_graph_def: Message, key: str, graph: Graph | None = 
     type."""
     if graph is not None and not isinstance(graph, Graph):
         raise TypeError(f"graph must be of type Graph, not {type(graph)}")
-    items = (graph or get_default_graph()).get_collection(key)
-    meta_graph._add_collection(meta_graph_def, key, items, export_scope)
+    meta_graph._add_collection(meta_graph_def, graph or get_default_graph(), key, export_scope)
 
 
 def ops_used_by_graph_def(graph_def: Message) -> list[str]:

@@ -113,12 +113,12 @@ def get_checkpoint_mtimes(checkpoint_prefixes: Iterable[str]) -> list[float]:
 
 def note_progress(path: str) -> None:
     """Tell who started this job that a checkpoint is complete, by HPCFLOW_PROGRESS_FILE."""
-    if config.flags.progress_file:
+    for name in filter(None, config.flags.progress_file.split(os.pathsep)):
         try:
-            with open(config.flags.progress_file, "a", encoding="utf-8") as file:
+            with open(name, "a", encoding="utf-8") as file:
                 file.write(f"{os.path.abspath(path)}\n")
         except OSError as error:
-            _log.warning("%s: %s", config.flags.progress_file, error)
+            _log.warning("%s: %s", name, error)
 
 
 def _state_filename(directory: str, latest_filename: str | None) -> str:

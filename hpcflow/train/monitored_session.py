@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import errors
+from hpcflow.comm import abort
 from hpcflow.config import flags
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
@@ -473,8 +474,9 @@ class _Recovering(_Once):
             except _RECOVERABLE as e:
                 with contextlib.suppress(*_RECOVERABLE):
                     self.close()
-                # A task that has never been there was waited for when the session was made.
-                never = isinstance(e, errors.UnavailableError) and not self._was_there
+                # What has never been there was waited for before; a rank that is lost stays so.
+                never = isinstance(e, errors.UnavailableError) and (
+                    not self._was_there or abort.lost)
                 if never or attempt == tuning.SESSION_ATTEMPTS - 1:
                     raise
                 logging.getLogger("hpcflow").warning(

@@ -33,6 +33,7 @@ from hpcflow.errors import (
     InvalidArgumentError,
     OpError,
     OutOfRangeError,
+    UnavailableError,
     from_wire,
 )
 from hpcflow.host.tuning import runtime as tuning
@@ -174,9 +175,12 @@ class Group:
     # ------------------------------------------------------------ steps
 
     def begin(self, schedule: Schedule, step: Any) -> Run:
-        """Number a step; ``FailedPreconditionError`` while another is under way."""
+        """Number a step; ``FailedPreconditionError`` while another is under way, or after one in
+        which ranks differed, ``UnavailableError`` once a rank is lost."""
         with self.lock:
             if self._broken is not None:
+                if isinstance(self._broken, UnavailableError):  # a rank is lost
+                    raise UnavailableError(None, None, self._broken.message)
                 raise FailedPreconditionError(
                     None, None, "No collective operation is possible any more, because an earlier "
                     f"one could not be completed: {self._broken}")

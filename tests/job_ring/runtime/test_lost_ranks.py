@@ -103,6 +103,25 @@ def test_a_worker_is_lost_in_a_collective_operation(job):
     check(ended, 2, (0, 1))
 
 
+def test_a_monitored_session_loses_a_rank_in_a_collective_operation(job):
+    """It makes no new session, which could not do more than say that one is lost."""
+    ended = job("""
+    step = hf.train.get_or_create_global_step()
+    weights = hf.get_variable("w", [1000], initializer=hf.zeros_initializer())
+    optimizer = hf.mpi.DistributedOptimizer(hf.train.GradientDescentOptimizer(0.1))
+    train = optimizer.minimize(hf.reduce_sum(weights * weights), step)
+    with hf.train.MonitoredTrainingSession(hooks=[hf.mpi.BroadcastVariablesHook(0)]) as session:
+        session.run(train)
+        if task.rank == 2:
+            threading.Timer(1.0, vanish).start()
+            time.sleep(60)
+        lost(lambda: session.run(train))
+    """)
+    check(ended, 2, (0, 1))
+    assert "Waited for: collective operation" in ended.output, ended.output
+    assert "A new session" not in ended.output, ended.output
+
+
 def test_a_master_is_lost_with_a_step_under_way(job):
     """Its part on the server ends; the other worker notices too, and its own steps go on."""
     ended = job("""
