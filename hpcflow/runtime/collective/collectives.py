@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from hpcflow.comm import survivors
 from hpcflow.comm.activity import Route
 from hpcflow.comm.shared_memory import Room, enter_room, make_room
 from hpcflow.errors import (
@@ -33,6 +34,7 @@ from hpcflow.errors import (
     InvalidArgumentError,
     OpError,
     OutOfRangeError,
+    UnavailableError,
     from_wire,
 )
 from hpcflow.host.tuning import runtime as tuning
@@ -62,6 +64,8 @@ class Collectives:
             found = self._groups.get(key)
             if found is None:
                 found = self._groups[key] = Group(self, key)
+                if self.endpoint.failure is not None:
+                    found.give_up(self.endpoint.failure)
         return found
 
     def take_tags(self, count: int) -> int:
@@ -176,6 +180,8 @@ class Group:
     def begin(self, schedule: Schedule, step: Any) -> Run:
         """Number a step; ``FailedPreconditionError`` while another is under way."""
         with self.lock:
+            if isinstance(self._broken, UnavailableError) and survivors.wanted():
+                raise self._broken
             if self._broken is not None:
                 raise FailedPreconditionError(
                     None, None, "No collective operation is possible any more, because an earlier "
