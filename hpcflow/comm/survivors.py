@@ -19,7 +19,7 @@ from hpcflow import config
 from hpcflow.comm import libmpi
 from hpcflow.comm.waiting import Backoff
 from hpcflow.comm.world import PrivateComms, private_comms
-from hpcflow.errors import DeadlineExceededError, FailedPreconditionError
+from hpcflow.errors import DeadlineExceededError, FailedPreconditionError, UnavailableError
 from hpcflow.host.tuning import comm as tuning
 
 if TYPE_CHECKING:
@@ -52,6 +52,27 @@ def check() -> None:
             None, None, "HPCFLOW_FAULT_TOLERANCE=shrink: this MPI ends all ranks when one is lost; "
             "expected one with user-level failure mitigation, such as Open MPI 5 started by "
             "`mpirun --with-ft ulfm` (`hpcflow run` does so)")
+
+
+def first_comms(comm: MPI.Comm | None) -> PrivateComms:
+    """The private communicators of `comm` at first, as ``private_comms`` makes them.
+
+    Raises ``UnavailableError`` also if a rank is lost before all have met: it has done nothing yet
+    that the others could go on from.
+    """
+    from mpi4py import MPI
+
+    try:
+        comms = private_comms(comm)
+    except MPI.Exception as error:
+        if not wanted():
+            raise
+        raise UnavailableError(
+            None, None, "A rank was lost before all ranks had come together for the first time "
+            f"({error.Get_error_string()}): start the job again") from None
+    if wanted():
+        libmpi.finalize_apart()
+    return comms
 
 
 def tells_of_loss(error: Exception) -> bool:
@@ -99,7 +120,6 @@ def shrink(comms: PrivateComms, record: bytes) -> Survivors:
                 one.Revoke()
         if _agree(comm, found is not None) and found is not None:
             break
-    libmpi.finalize_apart()
     before = comm.Get_group().Translate_ranks(None, comms.control.Get_group())
     origins = tuple(comms.origins[rank] for rank in before)
     return Survivors(comm, replace(found, origins=origins), records)

@@ -259,14 +259,15 @@ class MpiNetwork:
         from hpcflow.comm import abort, survivors, world
 
         self.comm = comm  # keeps the key of this network from being used again
-        self._use(world.private_comms(comm))
+        here = world.world()
         survivors.check()
+        self._use(survivors.first_comms(comm))
         if self.oversubscribed:
             blas.share_cores()
         self.suffix = f"#{len(_mpi_networks)}" if _mpi_networks else ""
         self._attached = False
         self._served: set[str] | None = None  # addresses, once a rank is lost
-        abort.install_abort_hook(world.world().rank)
+        abort.install_abort_hook(here.rank)
         at_end.register(self._end)
 
     def _use(self, comms: PrivateComms) -> None:
