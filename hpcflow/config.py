@@ -121,6 +121,9 @@ FLAGS: tuple[Flag, ...] = (
          "seconds between two looks at whether the next rank is still there; 0 never looks"),
     Flag("HPCFLOW_HEALTH_TIMEOUT", _parse_float, 60.0,
          "seconds without an answer after which a rank is lost; 0 never"),
+    Flag("HPCFLOW_FAULT_TOLERANCE", _one_of("none", "shrink"), "none",
+         "shrink: the ranks that are left when one is lost go on without it, from the last "
+         "checkpoint; needs an MPI that can, such as Open MPI 5 with `mpirun --with-ft ulfm`"),
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CUDNN", str, "",
          "path of the cuDNN library to use on GPUs; 0 none, 1 says so if none is found"),
@@ -174,6 +177,7 @@ class Flags:
     collective_timeout: float
     health_seconds: float
     health_timeout: float
+    fault_tolerance: str
     onednn: str
     cudnn: str
     cuda_graphs: bool

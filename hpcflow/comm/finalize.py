@@ -48,6 +48,12 @@ def forget(transport: Closable) -> None:
     _open.discard(transport)
 
 
+def abandon(transport: Closable) -> None:
+    """Keep the buffers of `transport`, which nobody can close properly any more."""
+    forget(transport)
+    _undelivered.append(transport)
+
+
 def _close_all() -> None:
     from mpi4py import MPI
 

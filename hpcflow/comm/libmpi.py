@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
 from pathlib import Path
@@ -30,6 +31,25 @@ def yields_when_idle() -> bool:
         except ValueError:  # another library
             continue
     return False
+
+
+def mitigates_failures() -> bool:
+    """True if MPI goes on when a process is lost, and lets the others make communicators without
+    it (user-level failure mitigation, ULFM)."""
+    for path in loaded():
+        try:
+            return bool(ctypes.c_bool.in_dll(ctypes.CDLL(path), "ompi_ftmpi_enabled"))
+        except ValueError:  # another library, or one without it
+            continue
+    return False
+
+
+def finalize_apart() -> None:
+    """Let this process not wait for others when it finalizes MPI: Open MPI's fence at the end may
+    wait for those that are lost."""
+    for path in loaded():
+        with contextlib.suppress(ValueError):
+            ctypes.c_bool.in_dll(ctypes.CDLL(path), "ompi_async_mpi_finalize").value = True
 
 
 _FINALIZED = 5  # of Open MPI's states

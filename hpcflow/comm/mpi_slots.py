@@ -69,7 +69,8 @@ class PersistentSlot(Slot):
             else:
                 self._begin_now()
         except transport.mpi_error as error:
-            raise mpi_failure(error, repr(self)) from None
+            if not transport.breaks(error):
+                raise mpi_failure(error, repr(self)) from None
         finally:
             transport.unlock(None)
             if self._deferred:
@@ -143,7 +144,8 @@ class SendSlot(PersistentSlot):
             self._start_request()
             self._put = True
         except transport.mpi_error as error:
-            raise mpi_failure(error, repr(self)) from None
+            if not transport.breaks(error):
+                raise mpi_failure(error, repr(self)) from None
         finally:
             transport.unlock(None)
             if self._deferred:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hpcflow import errors
-from hpcflow.comm import abort, buffers, finalize
+from hpcflow.comm import abort, buffers, finalize, survivors
 from hpcflow.comm.cores import own_core
 from hpcflow.comm.matching import Exchange, Half, LocalSlot, Ready, Task
 from hpcflow.comm.mpi_control import SHORT_BYTES, ControlPlane
@@ -92,6 +92,8 @@ class MpiTransport(Transport):
         # Set and tested under the lock: callbacks of a poll run without it.
         self._polling = False
         self._closed = False
+        #: Whether a rank is lost, and nothing moves any more; see `survivors`.
+        self.broken = False
 
         #: Completions for the next poll to run.
         self.ready: Ready = deque()
@@ -165,6 +167,8 @@ class MpiTransport(Transport):
                 return came
             self._polling = True
         except self.mpi_error as error:
+            if self.breaks(error):
+                return False
             raise self._explain(error, entry) from None
         finally:
             self.unlock(None)
@@ -249,7 +253,8 @@ class MpiTransport(Transport):
                 self.run_deferred()
             action(*arguments)
         except self.mpi_error as error:
-            raise mpi_failure(error, f"rank {self.rank}") from None
+            if not self.breaks(error):
+                raise mpi_failure(error, f"rank {self.rank}") from None
         finally:
             self.unlock(None)
             if self.deferred:
@@ -277,6 +282,9 @@ class MpiTransport(Transport):
                 return
             try:
                 self.run_deferred()
+            except self.mpi_error as error:
+                if not self.breaks(error):
+                    raise
             finally:
                 self.unlock(None)
 
@@ -411,6 +419,9 @@ class MpiTransport(Transport):
         """
         if self._closed:
             return
+        if self.broken:
+            self._abandon()
+            return
         self._drain()
         self._take_over()
         try:
@@ -419,6 +430,34 @@ class MpiTransport(Transport):
             self.lock = self._refuse
             self.unlock(None)
             finalize.forget(self)
+
+    def breaks(self, error: Exception) -> bool:
+        """True if `error` says that a rank is lost, and the others are to go on: then nothing moves
+        here any more, and they learn it too. For use under the lock."""
+        if not survivors.tells_of_loss(error):
+            return False
+        self.break_off()
+        return True
+
+    def break_off(self) -> None:
+        """Let nothing move any more, here or on another rank. For use under the lock."""
+        if not self.broken:
+            self.broken = True
+            self.lock = deque[None]().pop  # nobody gets it any more
+            survivors.revoke(self.comms)
+
+    def give_up(self) -> None:
+        """As `break_off`, without the lock; nothing moves any more when it returns."""
+        self.run_locked(self.break_off)
+        while not self.broken:  # whoever holds the lock does it
+            time.sleep(1e-4)
+
+    def _abandon(self) -> None:
+        """Close a transport that is broken: its requests never complete, and keep their buffers."""
+        self._closed = True
+        self.lock = self._refuse
+        self._exchange.forget(self.rank)
+        finalize.abandon(self)
 
     def _take_over(self) -> None:
         """Take the lock for good; from now on polls return False and operations are refused."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -61,6 +62,13 @@ def used_ticks(process: Process) -> int:
     system does not tell."""
     state = _state_of(process.pid)
     return 0 if state is None else state.used
+
+
+def end(process: Process) -> None:
+    """Kill a process of this node and namespace, if it is still there."""
+    if is_running(process):
+        with contextlib.suppress(OSError):
+            os.kill(process.pid, signal.SIGKILL)
 
 
 _PR_SET_PDEATHSIG = 1

@@ -136,7 +136,7 @@ class PrivateComms:
     are more than the cores that they may run on; `any_thread` that MPI takes calls from several
     threads at a time; `yields` that a test of MPI that finds nothing yields the core. `nodes`
     numbers the node of every rank, as `local_ranks` are one of them; `processes` are those of the
-    ranks.
+    ranks; `origins` the ranks that they had before any was lost.
     """
 
     control: Any
@@ -148,6 +148,7 @@ class PrivateComms:
     nodes: tuple[int, ...] = ()
     processes: tuple[Process, ...] = ()
     yields: bool = False
+    origins: tuple[int, ...] = ()
 
     def free(self) -> None:
         """Free the communicators; all ranks must do so together, with nothing outstanding."""
@@ -155,8 +156,17 @@ class PrivateComms:
             comm.Free()
 
 
-def private_comms(comm: MPI.Comm | None = None) -> PrivateComms:
-    """Duplicate `comm` (the world by default) for our own use; all its ranks must do so.
+def renumber(comm: MPI.Comm) -> None:
+    """Let `comm`, with the ranks that are left of the world, be the world from now on."""
+    global _world
+    with _lock:
+        assert _world is not None
+        _world = World(comm.rank, comm.size, comm, _world.thread_level)
+
+
+def private_comms(comm: MPI.Comm | None = None, made: list[Any] | None = None) -> PrivateComms:
+    """Duplicate `comm` (the world by default) for our own use; all its ranks must do so. What is
+    made is added to the list `made` at once.
 
     Raises UnavailableError if not all ranks have joined after `config.flags.connect_timeout`
     seconds, and on every rank FailedPreconditionError if they are of different versions of hpcflow
@@ -167,10 +177,11 @@ def private_comms(comm: MPI.Comm | None = None) -> PrivateComms:
     from mpi4py import MPI
 
     deadline = time.monotonic() + config.flags.connect_timeout
-    control = _duplicate(comm, deadline)
+    made = [] if made is None else made
+    control = _duplicate(comm, deadline, made)
     # Ranks that fail should say so themselves.
     control.Set_errhandler(MPI.ERRORS_RETURN)
-    data, collectives = _duplicate(control, deadline), _duplicate(control, deadline)
+    data, collectives = (_duplicate(control, deadline, made) for _ in range(2))
     records = np.empty((control.size, _Placement.BYTES), np.uint8)
     request = control.Iallgather(_Placement.here().encode(), records)
     _wait(request.Test, deadline, comm.size)
@@ -181,11 +192,12 @@ def private_comms(comm: MPI.Comm | None = None) -> PrivateComms:
     nodes = _numbered([placement.node for placement in placements])
     processes = tuple(placement.process for placement in placements)
     return PrivateComms(control, data, collectives, local_ranks, oversubscribed, any_thread, nodes,
-                        processes, libmpi.yields_when_idle())
+                        processes, libmpi.yields_when_idle(), tuple(range(control.size)))
 
 
-def _duplicate(comm: MPI.Comm, deadline: float) -> Any:
+def _duplicate(comm: MPI.Comm, deadline: float, made: list[Any]) -> Any:
     duplicate, request = comm.Idup()
+    made.append(duplicate)
     _wait(request.Test, deadline, comm.size)
     return duplicate
 

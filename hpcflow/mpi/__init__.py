@@ -23,6 +23,7 @@ from hpcflow.mpi.cluster import (
     local_size,
     network,
     rank,
+    recover,
     size,
     task,
 )
@@ -36,6 +37,7 @@ from hpcflow.mpi.operations import (
     reduce_scatter,
 )
 from hpcflow.mpi.optimizer import DistributedOptimizer
+from hpcflow.ops.flow.collectives import rank_and_size
 
 __all__ = [
     "BroadcastVariablesHook",
@@ -53,6 +55,8 @@ __all__ = [
     "local_size",
     "network",
     "rank",
+    "rank_and_size",
+    "recover",
     "reduce_scatter",
     "size",
     "task",

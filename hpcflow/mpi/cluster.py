@@ -12,7 +12,7 @@ from hpcflow.framework.cluster_spec import ClusterSpec
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-__all__ = ["Task", "local_rank", "local_size", "network", "rank", "size", "task"]
+__all__ = ["Task", "local_rank", "local_size", "network", "rank", "recover", "size", "task"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,25 @@ def network(comm: MPI.Comm | None = None) -> Any:
     from hpcflow.runtime.cluster import server
 
     return server.mpi_network(comm)
+
+
+def recover() -> bool:
+    """Go on without the ranks that are lost; to be called by a training loop of one's own when a
+    step has raised ``UnavailableError`` or ``AbortedError``.
+
+    Needs HPCFLOW_FAULT_TOLERANCE=shrink. All ranks that are left must call, and are waited for;
+    those that serve tasks (``Server.join``) do so by themselves. Afterwards :func:`rank` and
+    :func:`size` count those that are left, tasks keep their names, and the tasks of lost ranks have
+    moved to others. All variables of servers are gone: close the session, make a new one, and
+    restore the last checkpoint. ``MonitoredTrainingSession`` does all this.
+
+    Returns False if no rank is lost: the error has another cause. Raises ``DeadlineExceededError``
+    if a rank that is left does not come within HPCFLOW_COLLECTIVE_TIMEOUT seconds.
+    """
+    from hpcflow.runtime.cluster import server
+
+    server.wait_for_loss()
+    return server.regroup() is not None
 
 
 def rank() -> int:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hpcflow import config
 from hpcflow.tools.cli import CommandError
 
 
@@ -20,6 +21,10 @@ def find_mpirun() -> str:
 
 
 def mpirun_options(mpirun: str) -> list[str]:
-    """More ranks than cores, and no binding, by the options of Open MPI; others need none."""
+    """More ranks than cores, no binding, and ranks that may outlive others if they are to, by the
+    options of Open MPI; others need none."""
     text = subprocess.run([mpirun, "--version"], capture_output=True, text=True).stdout
-    return ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in text else []
+    if "Open MPI" not in text:
+        return []
+    tolerant = ["--with-ft", "ulfm"] if config.flags.fault_tolerance == "shrink" else []
+    return ["--oversubscribe", "--bind-to", "none", *tolerant]

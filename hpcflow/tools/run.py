@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from hpcflow import config
 from hpcflow.comm.processes import Process, end_with_parent, is_running
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.caught import ENDING, Caught, signal_process
@@ -193,6 +194,7 @@ class Job:
         self.told: list[int] = []  # all signals that came
         self.status = 0  # of the launcher
         self.vanished = Vanished(ranks, self._status)
+        self.goes_on = config.flags.fault_tolerance == "shrink"  # without ranks that are lost
         one = [int(follow)] if follow.isdigit() else []
         wanted = range(ranks) if follow == "all" else one
         self.shown = [_Follower(folder / LOG.format(r), f"[{r}] " if follow == "all" else "")
@@ -256,7 +258,7 @@ class Job:
             if time.monotonic() >= deadline:
                 return self._end(process, f"ranks have not ended {self.grace:g} s after "
                                           f"{signal.Signals(self.asked_to_end).name}")
-            if self.vanished.look():
+            if not self.goes_on and self.vanished.look():
                 return self._end(process, f"rank {self.vanished.rank} is gone, and the launcher "
                                           "has not noticed")
             time.sleep(tuning.RUN_POLL_SECONDS)
@@ -318,9 +320,10 @@ class Job:
         found = {r: self._status(r) for r in range(self.ranks)}
         said = [_told(r, f) for r, f in found.items() if f.get("ended") and f.get("code")]
         silent = [r for r, f in found.items() if not f.get("ended")]
-        if not (status or said or silent):
-            print(f"hpcflow run: {self.ranks} ranks ended well after {seconds:.1f} s; "
-                  f"logs in {self.folder}", file=sys.stderr)
+        if not (status or said) and (not silent or self.goes_on and len(silent) < self.ranks):
+            without = f", without the lost {_ranks(silent)}" if silent else ""
+            print(f"hpcflow run: {self.ranks - len(silent)} ranks ended well after {seconds:.1f} s"
+                  f"{without}; logs in {self.folder}", file=sys.stderr)
             return 0
         print(f"hpcflow run: the job failed with status {status or 1} after {seconds:.1f} s; "
               f"logs in {self.folder}", file=sys.stderr)
@@ -330,7 +333,7 @@ class Job:
         if count > tuning.RUN_TOLD_RANKS:
             lines.append(f"  and {count - tuning.RUN_TOLD_RANKS} more ranks")
         if said and silent:
-            lines.append(f"  ended with it: ranks {', '.join(map(str, silent))}")
+            lines.append(f"  ended with it: {_ranks(silent)}")
         if not said:
             lines += [f"  the launcher said: {text}" for text in self._launcher_said()]
         print("\n".join(lines), file=sys.stderr)
@@ -383,6 +386,10 @@ class _Follower:
             data = b"".join(self.prefix + line + b"\n" for line in lines)
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
 
 
 def _told(rank: int, found: dict[str, Any]) -> str:

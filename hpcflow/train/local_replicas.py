@@ -69,6 +69,10 @@ class LocalReplicaHook(SessionRunHook):
                       "secs": save_secs, "steps": save_steps}
         self._timer: SecondOrStepTimer | None = None
 
+    def succeed(self) -> None:
+        """The root is lost, and this rank is the root now."""
+        self._is_root = True
+
     def begin(self) -> None:
         """Add the operations to the graph; ``RuntimeError`` without a global step."""
         self._global_step = global_step_for(self)
@@ -76,7 +80,7 @@ class LocalReplicaHook(SessionRunHook):
             self._message = placeholder(dtypes.uint8, [_ROOM])
             self._heard = add_op("MpiBroadcast", [self._message], root=self._root, key=b"",
                                  name="local_checkpoints_of_root")
-            self._own = placeholder(dtypes.int64, [1, 3])
+            self._own = placeholder(dtypes.int64, [1, 4])
             self._all = add_op("MpiAllgather", self._own, key=b"", name="local_checkpoints")[0]
 
     def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
@@ -109,17 +113,19 @@ class LocalReplicaHook(SessionRunHook):
         return json.loads(np.asarray(heard).tobytes().rstrip(b"\0"))
 
     def _meet(self, session: SessionLike, newest: int) -> tuple[np.ndarray, int]:
-        """(of each rank its newest step, its node, and a number of its own; which one is this)."""
+        """(of each rank its newest step, its node, a number of its own, and whether it is the root;
+        which one is this)."""
         number = secrets.randbits(62)
-        mine = [[newest, zlib.crc32(socket.gethostname().encode()), number]]
+        mine = [[newest, zlib.crc32(socket.gethostname().encode()), number, self._is_root]]
         ranks = session.run(self._all, {self._own: mine})
         return ranks, int(np.flatnonzero(ranks[:, 2] == number)[0])
 
     def _partner(self, ranks: np.ndarray) -> int:
         """The first rank on another node than the root, or else the one behind it."""
-        elsewhere = np.flatnonzero(ranks[:, 1] != ranks[self._root, 1])
-        found = int(elsewhere[0]) if len(elsewhere) else (self._root + 1) % len(ranks)
-        return found if found != self._root else -1
+        root = int(ranks[:, 3].argmax())
+        elsewhere = np.flatnonzero(ranks[:, 1] != ranks[root, 1])
+        found = int(elsewhere[0]) if len(elsewhere) else (root + 1) % len(ranks)
+        return found if found != root else -1
 
     def _restore(self, session: SessionLike) -> None:
         state = get_checkpoint_state(self._directory)

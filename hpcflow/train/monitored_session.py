@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,11 +24,12 @@ from hpcflow.framework.session_run_hook import (
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.likes import Feeds, Fetches
 from hpcflow.host.tuning import programs as tuning
+from hpcflow.train.chief import ChiefParts, check_chief, succeed
 from hpcflow.train.coordinator import Coordinator
+from hpcflow.train.hook_requests import empty, merged_feeds, merged_options
 from hpcflow.train.local_replicas import copies_another, replica_hooks
 from hpcflow.train.preemption import PreemptionHook, exit_preempted
 from hpcflow.train.queue_runner import start_queue_runners
-from hpcflow.train.saving_hooks import CheckpointSaverHook, StepCounterHook, SummarySaverHook
 from hpcflow.train.scaffold import Scaffold
 from hpcflow.train.session_creators import (
     ChiefSessionCreator,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from hpcflow.graph.operation import Tensor
     from hpcflow.ops.state.variables import Variable
+    from hpcflow.runtime.cluster.server import Regrouped
 
 # What a new session may recover from: a task was lost, or was started anew.
 _RECOVERABLE = (errors.AbortedError, errors.UnavailableError)
@@ -82,43 +83,31 @@ def MonitoredTrainingSession(
         summary_dir: directory of summaries and speeds, if not `checkpoint_dir`.
     """
     scaffold = scaffold or Scaffold()
-    follows = copies_another(hooks or [], master)
-    replica: list[SessionRunHook] = []
-    if follows is not None:
-        steps = _given(save_checkpoint_steps, None)
-        replica = replica_hooks(hooks or [], not follows, checkpoint_dir, _given(
-            save_checkpoint_secs, None if steps else 600), steps, scaffold)
-        is_chief = True
-        checkpoint_dir = None if follows else checkpoint_dir
-        chief_only_hooks = None if follows else chief_only_hooks
+    hooks = list(hooks or [])
+    follows = copies_another(hooks, master)
+    is_chief = is_chief if follows is None else not follows
+    save_steps = _given(save_checkpoint_steps, None)
+    save_secs = _given(save_checkpoint_secs, None if save_steps else 600)
+    summary_secs = _given(save_summaries_secs, None)
+    parts = ChiefParts(
+        scaffold, master, config, checkpoint_dir, summary_dir, chief_only_hooks or [], save_secs,
+        save_steps, summary_secs, _given(save_summaries_steps, None if summary_secs else 100),
+        log_step_count_steps)
     every: list[SessionRunHook] = []
-    if flags.preemption and not _preemption_hooks(hooks or []):
-        steps = _given(save_checkpoint_steps, None)
-        others_save = steps or _given(save_checkpoint_secs, None if steps else 600)
-        path = os.path.join(checkpoint_dir, "model.ckpt") if (
-            is_chief and checkpoint_dir and not others_save) else None
+    if flags.preemption and not _preemption_hooks(hooks):
+        path = parts.preemption_path() if is_chief else None
         every = [PreemptionHook(path, scaffold=scaffold)]  # first: it waits before others save
-    if not is_chief:
-        worker = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
-        return MonitoredSession(worker, every + list(hooks or []), stop_grace_period_secs)
-    every += [*replica, *(chief_only_hooks or [])]
-    summary_dir = summary_dir or checkpoint_dir
-    if summary_dir:
-        if log_step_count_steps:
-            every.append(StepCounterHook(log_step_count_steps, output_dir=summary_dir))
-        secs = _given(save_summaries_secs, None)
-        steps = _given(save_summaries_steps, None if secs else 100)
-        if steps or secs:
-            every.append(SummarySaverHook(None if secs else steps, secs, summary_dir,
-                                          scaffold=scaffold))
-    if checkpoint_dir:
-        steps = _given(save_checkpoint_steps, None)
-        secs = _given(save_checkpoint_secs, None if steps else 600)
-        if steps or secs:
-            every.append(CheckpointSaverHook(checkpoint_dir, secs or None, steps or None,
-                                             scaffold=scaffold))
-    chief = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
-    return MonitoredSession(chief, every + list(hooks or []), stop_grace_period_secs)
+    if follows is not None:
+        every += replica_hooks(hooks, is_chief, checkpoint_dir, save_secs, save_steps, scaffold)
+    creator: SessionCreator
+    if is_chief:
+        creator = parts.creator()
+        every += parts.hooks()
+    else:
+        creator = ChiefSessionCreator(scaffold, master, config) if follows else (
+            WorkerSessionCreator(scaffold, master, config, max_wait_secs))
+        creator.successor = parts
+    return MonitoredSession(creator, every + hooks, stop_grace_period_secs)
 
 
 def _given(value: Any, default: int | None) -> Any:
@@ -273,7 +262,28 @@ class _CoordinatedCreator:
         self._creator = creator
         self._hooks = hooks
         self._grace = grace
+        self._graph = get_default_graph()
         self.session: Any = None
+
+    @property
+    def role(self) -> str:
+        """The part of this rank: "chief", "worker" of one that can become the chief, or ""."""
+        if self._creator.successor is not None:
+            return "worker"
+        return "" if isinstance(self._creator, WorkerSessionCreator) else "chief"
+
+    def regrouped(self, found: Regrouped) -> None:
+        """Ranks are lost, and the others go on: perhaps this one is the chief now.
+
+        Raises ``FailedPreconditionError`` if none can be.
+        """
+        check_chief(found)
+        parts = self._creator.successor
+        if found.is_chief and parts is not None:
+            with self._graph.as_default():
+                self._graph._unsafe_unfinalize()
+                self._creator = succeed(parts, self._hooks)
+                self._graph.finalize()
 
     def create(self) -> _Coordinated:
         """Return a new session."""
@@ -319,14 +329,14 @@ class _Hooked:
         for request in requests:
             if request is not None and request.fetches is not None:
                 wanted.append(request.fetches)
-        feeds = _merged_feeds(feed_dict, requests)
-        options = _merged_options(options, requests)
+        feeds = merged_feeds(feed_dict, requests)
+        options = merged_options(options, requests)
         if options is not None and run_metadata is None:
-            run_metadata = _empty("RunMetadata")
+            run_metadata = empty("RunMetadata")
         results = iter(self.session.run(wanted, feeds, options, run_metadata))
         outcome = next(results)
-        options = options or _empty("RunOptions")
-        run_metadata = run_metadata or _empty("RunMetadata")
+        options = options or empty("RunOptions")
+        run_metadata = run_metadata or empty("RunMetadata")
         for hook, request in zip(self._hooks, requests, strict=True):
             fetched = request is not None and request.fetches is not None
             hook.after_run(context, SessionRunValues(
@@ -339,46 +349,6 @@ def _overrides(hook: SessionRunHook, *methods: str) -> bool:
     """True if `hook` overrides at least one of these methods of the base class."""
     return any(getattr(getattr(hook, method), "__func__", None) is not getattr(
         SessionRunHook, method) for method in methods)
-
-
-def _empty(message: str) -> Any:
-    """An empty message of the step's protocol, which is loaded when a hook first needs one."""
-    from tensorboard.compat.proto import config_pb2
-
-    return getattr(config_pb2, message)()
-
-
-def _merged_feeds(given: Any, requests: list[SessionRunArgs | None]) -> Any:
-    """The user's feeds and the hooks'; ``RuntimeError`` if two feed the same tensor."""
-    merged: dict[Any, Any] = {}
-    for request in requests:
-        if request is not None and request.feed_dict:
-            _check_apart(merged, request.feed_dict, "Same tensor is fed by two hooks.")
-            merged.update(request.feed_dict)
-    if not merged:
-        return given
-    _check_apart(merged, given or {}, "Same tensor is fed by a SessionRunHook and user.")
-    return {**(given or {}), **merged}
-
-
-def _check_apart(one: dict, other: dict, message: str) -> None:
-    both = set(one) & set(other)
-    if both:
-        raise RuntimeError(f"{message} Conflict: {', '.join(map(str, both))}")
-
-
-def _merged_options(given: Any, requests: list[SessionRunArgs | None]) -> Any:
-    """One ``RunOptions`` that does what the caller and every hook ask for; None if none does."""
-    wanted = [r.options for r in requests if r is not None and r.options is not None]
-    if not wanted:
-        return given
-    merged = type(wanted[0])()
-    for options in [given, *wanted] if given is not None else wanted:
-        level, timeout = merged.trace_level, merged.timeout_in_ms
-        merged.MergeFrom(options)
-        merged.trace_level = max(level, options.trace_level)
-        merged.timeout_in_ms = max(timeout, options.timeout_in_ms)
-    return merged
 
 
 class _Coordinated:
@@ -474,6 +444,8 @@ class _Recovering(_Once):
             except _RECOVERABLE as e:
                 with contextlib.suppress(*_RECOVERABLE):
                     self.close()
+                if self._regroup(e):
+                    continue
                 # What has never been there was waited for before; a rank that is lost stays so.
                 never = isinstance(e, errors.UnavailableError) and (
                     not self._was_there or abort.lost)
@@ -483,6 +455,19 @@ class _Recovering(_Once):
                     "A new session will be created, because a task was lost: %s", e)
                 time.sleep(tuning.SESSION_PAUSE_SECONDS * 2**attempt)
         return None
+
+    def _regroup(self, error: errors.OpError) -> bool:
+        """Go on without a rank that is lost, if the others are to; True if they do."""
+        from hpcflow.runtime.cluster.server import regroup
+
+        found = regroup(self._creator.role)
+        if found is None:
+            return False
+        logging.getLogger("hpcflow").warning(
+            "%s. A new session will be created on the %d ranks that are left; this one is number "
+            "%d of them", error.message, found.size, found.rank)
+        self._creator.regrouped(found)
+        return True
 
     def run(self, *arguments: Any) -> Any:
         return self._attempt(lambda: self._current.run(*arguments))  # type: ignore[union-attr]

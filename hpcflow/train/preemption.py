@@ -56,6 +56,11 @@ class PreemptionHook(SessionRunHook):
 
                 self._saver = Saver(allow_empty=True)
 
+    def save_at(self, path: str) -> None:
+        """Save on this rank, to `path`: it is the chief now."""
+        self._path = path
+        self.begin()
+
     def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
         """Begin to count steps."""
         if self._steps is None:

@@ -10,9 +10,14 @@ from hpcflow.train.session_manager import SessionManager
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from hpcflow.train.chief import ChiefParts
+
 
 class SessionCreator:
     """Makes sessions; called again after a failure that sessions recover from."""
+
+    #: On another rank than the chief: what it takes to become the chief.
+    successor: ChiefParts | None = None
 
     def create_session(self) -> Any:
         """Return a session that is ready."""

@@ -31,6 +31,7 @@ from hpcflow.ops.state.variable_lists import (
     report_uninitialized_variables,
 )
 from hpcflow.summary.writer import FileWriter
+from hpcflow.train.chief import come_together
 from hpcflow.train.coordinator import Coordinator, LooperThread
 from hpcflow.train.preemption import exit_preempted, make_steps
 from hpcflow.train.saver import Saver
@@ -236,6 +237,7 @@ class Supervisor:
 
         The chief restores or initializes the model, the others wait for it.
         """
+        come_together(self._is_chief)
         self._coord.clear_stop()
         if self._summary_writer is not None:
             self._summary_writer.reopen()

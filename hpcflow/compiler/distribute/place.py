@@ -48,6 +48,7 @@ class DeviceInfo(NamedTuple):
     priority: int = 0
     memory: int = 0  # bytes; 0: nothing but the machine limits it
     description: str = ""  # of the hardware, for people
+    stands_for: tuple[str, ...] = ()  # names of devices of lost tasks, whose place it takes
 
     @property
     def device_type(self) -> str:
@@ -69,6 +70,11 @@ def _parse(device: str) -> DeviceSpec:
 def _matches(partial: str, full: str) -> bool:
     want, have = _parse(partial), _parse(full)
     return all(getattr(want, f) in (None, getattr(have, f)) for f in _FIELDS)
+
+
+def _is_asked(partial: str, device: DeviceInfo) -> bool:
+    """True if a request allows a device, by its name or one of those that it stands for."""
+    return _matches(partial, device.name) or any(_matches(partial, n) for n in device.stands_for)
 
 
 def _agree(a: str, b: str) -> bool:
@@ -233,10 +239,10 @@ class Placer:
         Other tasks of a cluster, which nothing has needed so far, may have any devices.
         """
         task = _task_part(node.device)
-        if not self.is_alone and not any([_matches(task, d.name) for d in self.devices]):
+        if not self.is_alone and not any([_is_asked(task, d) for d in self.devices]):
             return
         wanted = task if self.soft else node.device
-        if not any([_matches(wanted, d.name) for d in self.devices]):
+        if not any([_is_asked(wanted, d) for d in self.devices]):
             raise self._unknown_device(node.device, [node], node)
 
     def check_colocated(self, nodes: list[Node]) -> None:
@@ -304,15 +310,15 @@ class Placer:
 
     def _fits(self, wanted: str, nodes: list[Node], owner: Node) -> list[DeviceInfo]:
         """The devices that the request allows and that have kernels for all `nodes`."""
-        candidates = [d for d in self.devices if _matches(wanted, d.name)]
+        candidates = [d for d in self.devices if _is_asked(wanted, d)]
         if not candidates and self.soft:
-            candidates = [d for d in self.devices if _matches(_task_part(wanted), d.name)]
+            candidates = [d for d in self.devices if _is_asked(_task_part(wanted), d)]
         if not candidates:
             raise self._unknown_device(wanted, nodes, owner)
         fits = [d for d in candidates if _serves(d.type, nodes)]
         if not fits and self.soft:
             fits = [d for d in self.devices
-                    if _matches(_task_part(wanted), d.name) and _serves(d.type, nodes)]
+                    if _is_asked(_task_part(wanted), d) and _serves(d.type, nodes)]
         if not fits:
             raise _no_kernel(wanted, nodes, candidates)
         if len({d.type for d in fits}) > 1:
@@ -320,10 +326,10 @@ class Placer:
         return fits
 
     def _check_remembered(self, node: Node, device: str, wanted: str, nodes: list[Node]) -> None:
-        if not (self.soft or _matches(wanted, device)):
+        where = [d for d in self.devices if d.name == device]
+        if not (self.soft or _matches(wanted, device) or any(_is_asked(wanted, d) for d in where)):
             raise _moved(node, device, wanted, nodes)
         if not _serves(device_type(device), nodes):
-            where = [d for d in self.devices if d.name == device]
             raise _no_kernel(device, nodes, where)
 
     def _preference(self, device: DeviceInfo) -> tuple:

@@ -95,3 +95,8 @@ WAIT_IDLE_SECONDS = 1.0
 WAIT_CLOCK_STRIDE = 8
 #: Polls without a result after which a little more work no longer matters.
 WAIT_LONG_MISSES = 100
+
+# ---- ranks that are left when others are lost
+
+#: Bytes for what each of them says of itself: its part in training, and the tasks that it serves.
+SURVIVOR_RECORD_BYTES = 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -70,11 +71,15 @@ def _write(node: KernelNode) -> Callable:
 # ---------------------------------------------------------------- saving in the background
 
 _HELD = "held checkpoint"
+_PART = re.compile(r"(_\d+)?$")
 
 
 def _held_name(node: KernelNode, path: str) -> str:
-    """Return the name of the snapshot that a saver holds on this task for the checkpoint `path`."""
-    return f"{node.name.rpartition('/')[0]}\n{path}"
+    """Return the name of the snapshot that a saver holds on this task for the checkpoint `path`:
+    the operations of one part have names that end alike. A task that took the place of a lost one
+    holds that one's part beside its own."""
+    scope, _, own = node.name.rpartition("/")
+    return f"{scope}\n{_PART.search(own)[0]}\n{path}"  # type: ignore[index]
 
 
 def _full_path(prefix: Any) -> str:

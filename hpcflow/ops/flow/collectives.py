@@ -99,7 +99,8 @@ def add_op(op_type: str, *args: Any, **keywords: Any) -> Any:
 
 
 def rank_and_size() -> tuple[Tensor, Tensor]:
-    """This rank's place among those that take part, as tensors."""
+    """This rank's number among those that take part, and how many these are, as tensors: in every
+    step as it is then, where ranks go on without lost ones."""
     rank, size = add_op("MpiRank")
     return rank, size
 

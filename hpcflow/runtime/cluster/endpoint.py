@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config, kernels
+from hpcflow.comm import survivors
 from hpcflow.comm.transfers import Transfers
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.errors import (
@@ -79,6 +80,9 @@ class Endpoint:
         self._finished_here = False
         self.all_finished = False
         self.closed = False
+        #: Why nobody here can reach another rank any more, if ranks are to go on without a lost
+        #: one.
+        self.failure: UnavailableError | None = None
         self.directory: dict[str, int] = {}  # address -> rank, kept by rank 0
         self._handlers: dict[int, Callable[[int, bytes], None]] = {
             wire.START: self._on_start, wire.DONE: self._on_done, wire.FAILED: self._on_failed,
@@ -396,6 +400,8 @@ class Endpoint:
         lost = self.health.lost
         self.loop.run_until(lambda: self.all_finished or self.closed or lost)
         if lost and not (self.all_finished or self.closed):
+            if survivors.wanted():
+                raise self.lost_error(min(lost))
             # The others come to know it too; then the first that is left ends the job for all.
             first = next(r for r in range(self.size) if r not in lost)
             patience = tuning.LAST_WORDS_SECONDS * (1 if first == self.rank else 3)
@@ -425,16 +431,35 @@ class Endpoint:
             nodes.setdefault(numbers[rank] if numbers else 0, []).append(i)
         return list(nodes.values())
 
+    @property
+    def origins(self) -> tuple[int, ...]:
+        """The ranks that those that are left had at first; none if none is lost."""
+        comms = getattr(self.transport, "comms", None)
+        return comms.origins if comms is not None and (
+            comms.origins != tuple(range(self.size))) else ()
+
     # ------------------------------------------------------------ ranks that are lost
 
     def _look_after(self) -> None:
         """Called a few times a second."""
-        if not (self.all_finished or self.closed):
+        if self.all_finished or self.closed:
+            return
+        if getattr(self.transport, "broken", False):
+            self._fail()
+        else:
             self.health.tick()
+
+    def _fail(self) -> None:
+        """No message gets through any more: give up all that waits for one."""
+        if self.failure is None:
+            self.failure = self.health.give_up_all()
+            for rank in range(self.size):
+                self._on_lost(rank, "")
 
     def lost_error(self, rank: int) -> UnavailableError:
         """The error of whatever needs a rank that is lost."""
-        return UnavailableError(None, None, f"Rank {rank} is lost: {self.health.lost[rank]}")
+        return self.failure or UnavailableError(
+            None, None, f"Rank {rank} is lost: {self.health.lost[rank]}")
 
     def _on_lost(self, rank: int, why: str) -> None:
         """Nothing may wait for `rank` any more: own steps, answers, steps that it began here, and

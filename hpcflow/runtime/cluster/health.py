@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
-from hpcflow.comm import abort
-from hpcflow.comm.processes import Process, is_running, is_stopped, is_traced, used_ticks
+from hpcflow.comm import abort, survivors
+from hpcflow.comm.processes import Process, end, is_running, is_stopped, is_traced, used_ticks
+from hpcflow.errors import UnavailableError
 from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.wire import wire
 
@@ -127,3 +128,19 @@ class Health:
             if body["rank"] not in self.lost:
                 self.lost[body["rank"]] = abort.lost[body["rank"]] = body["why"]
                 self._on_lost(body["rank"], body["why"])
+                if survivors.wanted() and self._is_here(body["rank"]):
+                    # It must not come back beside those that go on, nor do they wait for it then.
+                    end(self._comms.processes[body["rank"]])
+
+    def give_up_all(self) -> UnavailableError:
+        """The ranks that are left are to go on without those that are lost: none can be reached
+        until they have come together. Returns the error that says so."""
+        known = survivors.lost_ranks(self._comms) or sorted(self.lost)
+        for rank in known:
+            abort.lost[rank] = "its process has failed"
+        for rank in range(self._transport.size):
+            self.lost.setdefault(rank, "")
+        names = ", ".join(str(self._comms.origins[rank]) for rank in known)
+        which = {0: "A rank is", 1: f"Rank {names} is"}.get(len(known), f"Ranks {names} are")
+        return UnavailableError(None, None, f"{which} lost; those that are left go on when all of "
+                                "them have come together")

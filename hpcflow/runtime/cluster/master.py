@@ -85,7 +85,8 @@ class ClusterEngine:
         `traced` if all tasks keep a record of what ran."""
         wanted = tasks_in(elements)
         mine = self.task.name
-        self.peers.connect(lambda name: name == mine or any(names_task(w, name) for w in wanted))
+        self.peers.connect(lambda name: name == mine or any(
+            names_task(w, task) for w in wanted for task in self.peers.tasks_of(name)))
         try:
             parts = make_parts(elements, feeds, self.task, self.peers.infos(), self._context,
                                remembered, self.options, incremental)

@@ -42,11 +42,15 @@ class Peer:
 
 
 class Peers:
-    """The tasks of a cluster: where they are and what devices they have, asked for when needed."""
+    """The tasks of a cluster: where they are and what devices they have, asked for when needed.
+
+    `addresses` has those that are there, `moved` the task that each lost one has moved to.
+    """
 
     def __init__(self, endpoint: Endpoint, addresses: dict[str, str],
-                 resolve: Callable[[str], int | None]) -> None:
+                 resolve: Callable[[str], int | None], moved: dict[str, str] | None = None) -> None:
         self.endpoint = endpoint
+        self._moved = moved or {}
         self.peers = {name: Peer(name, address) for name, address in addresses.items()}
         self._resolve = resolve
         self._asked: dict[str, tuple[Reply, int]] = {}
@@ -54,7 +58,16 @@ class Peers:
 
     def infos(self) -> list[DeviceInfo]:
         """The devices of all tasks that have answered."""
-        return [d for p in self.peers.values() for d in p.devices or ()]
+        return [self._known(p, d) for p in self.peers.values() for d in p.devices or ()]
+
+    def _known(self, peer: Peer, device: DeviceInfo) -> DeviceInfo:
+        lost = self.tasks_of(peer.name)[1:]
+        return device if not lost else device._replace(stands_for=tuple(
+            device.name.replace(peer.name, name) for name in lost))
+
+    def tasks_of(self, name: str) -> list[str]:
+        """The tasks whose work the task `name` does: itself, and lost ones."""
+        return [name, *(lost for lost, where in self._moved.items() if where == name)]
 
     def ranks(self) -> dict[str, int]:
         """Task name -> rank, of the tasks that have answered."""
@@ -73,6 +86,8 @@ class Peers:
             deadline = time.monotonic() + config.flags.connect_timeout
             pause = 0.0
             while True:
+                if self.endpoint.failure is not None:
+                    raise self.endpoint.failure
                 waiting = [p for p in waiting if not self._ask(p)]
                 if not waiting:
                     return

@@ -71,6 +71,16 @@ class Watch:
         self._give_back()
         self.__init__()  # type: ignore[misc]
 
+    def regrouped(self, before: Any, now: Any) -> None:
+        """Ranks are lost, and `now` is the endpoint of those that are left: they begin to agree
+        anew, and to count their steps."""
+        with self._lock:
+            self._answers, self.told, self.all_stopped = None, False, False
+            self._stopped.clear()
+            for trainer in self.trainers:
+                if trainer.endpoint is before:
+                    trainer.regrouped(now)
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         before = self._before.get(number)
         late = self.signal is not None and time.monotonic() > self._kills_after
@@ -183,6 +193,12 @@ class Steps:
         watch.trainers.append(self)
         if watch.noticed is not None and watch.told:  # the others have agreed without this one
             self.last = 0
+
+    def regrouped(self, endpoint: Any) -> None:
+        """Go on with the ranks of `endpoint`, which are those that are left."""
+        with self._lock:
+            self.endpoint = endpoint if endpoint.size > 1 else None
+            self.done, self.promised, self.last = 0, None, None
 
     def promise(self) -> int:
         """Return the number of steps after which the loop will wait for the decision."""

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import threading
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow.base import at_end
+from hpcflow.comm import abort
 from hpcflow.comm.launch import launch
 from hpcflow.errors import (
     AlreadyExistsError,
+    DeadlineExceededError,
     InvalidArgumentError,
     NotFoundError,
     UnavailableError,
 )
 from hpcflow.host import blas
+from hpcflow.host.tuning import runtime as tuning
+from hpcflow.runtime.cluster import preemption
 from hpcflow.runtime.cluster.endpoint import Endpoint
 from hpcflow.runtime.cluster.master import ClusterEngine
 from hpcflow.runtime.cluster.peers import Peers
 from hpcflow.runtime.cluster.preemption import noticing
+from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.runtime.steps.compiled import StepOptions
 from hpcflow.runtime.steps.task import Task
 
@@ -27,11 +35,23 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from mpi4py import MPI
 
+    from hpcflow.comm.world import PrivateComms
+
 MPI_SCHEME = "mpi://"
 
 _lock = threading.RLock()
 # Servers of this process: target -> server.
 _servers: dict[str, TaskServer] = {}
+
+
+class Regrouped(NamedTuple):
+    """This rank among those that are left: its number, theirs, whether it is the chief now, and
+    whether any is."""
+
+    rank: int
+    size: int
+    is_chief: bool
+    has_chief: bool
 
 
 class TaskServer:
@@ -70,18 +90,35 @@ class TaskServer:
             self.endpoint = Endpoint(self.task, transport, self.network.oversubscribed)
             self.network.announce(self.endpoint, self.address)
             _servers[self.target] = self
-        self.network.at_exit(self.endpoint)
 
     def peers(self) -> Peers:
         """The tasks of the cluster, for a session with this task as its master."""
-        return Peers(self.endpoint, self.names,
-                     lambda address: self.network.resolve(self.endpoint, address))
+        lost = self.network.lost_of(self.names.values())
+        names = {name: address for name, address in self.names.items() if address not in lost}
+        return Peers(self.endpoint, names,
+                     lambda address: self.network.resolve(self.endpoint, address),
+                     moved_tasks(sorted(set(self.names) - set(names)), sorted(names)))
 
     def join(self) -> None:
         """Serve until every other task is done; then nobody needs this server any more."""
-        with noticing(self.endpoint):
-            self.network.join(self.endpoint, self.address)
+        while True:
+            try:
+                with noticing(self.endpoint):
+                    self.network.join(self.endpoint, self.address)
+                break
+            except UnavailableError:
+                if not regroup():
+                    raise
         self.close()
+
+    def renew(self) -> None:
+        """Serve the task on the ranks that are left: without variables, which a session has to
+        restore."""
+        self.task.resources.clear()
+        self.task = Task(self.task.job, self.task.index, self.options.device_counts,
+                         self.options.gpus)
+        self.endpoint = Endpoint(self.task, self.network.transport, self.network.oversubscribed)
+        self.network.announce(self.endpoint, self.address)
 
     def close(self) -> None:
         """Stop serving this task."""
@@ -89,6 +126,16 @@ class TaskServer:
             _servers.pop(self.target, None)
         self.network.detach(self.address)
         self.endpoint.close()
+
+
+def moved_tasks(lost: list[str], there: list[str]) -> dict[str, str]:
+    """The task that each lost one moves to: one of the same job, if any is left."""
+    moved = {}
+    for i, name in enumerate(lost):
+        job = name.partition("/replica:")[0] + "/"
+        of_job = [other for other in there if other.startswith(job)] or there
+        moved[name] = of_job[i % len(of_job)]
+    return moved
 
 
 def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEngine:
@@ -186,6 +233,10 @@ class ProcessNetwork:
         """The rank that serves `address`, or None."""
         return self._ranks.get(address)
 
+    def lost_of(self, addresses: Iterable[str]) -> set[str]:
+        """Return nothing: no task of a process is lost without the others."""
+        return set()
+
     def detach(self, address: str) -> None:
         """`address` is no longer served."""
         self._ranks.pop(address, None)
@@ -197,9 +248,6 @@ class ProcessNetwork:
         others = self._clusters[address]
         endpoint.loop.run_until(lambda: endpoint.closed or self._done.issuperset(others))
 
-    def at_exit(self, endpoint: Endpoint) -> None:
-        """Nothing outlives the process."""
-
 
 # ---------------------------------------------------------------- over MPI
 
@@ -208,41 +256,77 @@ class MpiNetwork:
     """Tasks are the ranks of one communicator; each rank serves at most one."""
 
     def __init__(self, comm: MPI.Comm | None = None) -> None:
-        from hpcflow.comm import abort, world
+        from hpcflow.comm import abort, survivors, world
+
+        self.comm = comm  # keeps the key of this network from being used again
+        here = world.world()
+        survivors.check()
+        self._use(survivors.first_comms(comm))
+        if self.oversubscribed:
+            blas.share_cores()
+        self.suffix = f"#{len(_mpi_networks)}" if _mpi_networks else ""
+        self._attached = False
+        self._served: set[str] | None = None  # addresses, once a rank is lost
+        abort.install_abort_hook(here.rank)
+        at_end.register(self._end)
+
+    def _use(self, comms: PrivateComms) -> None:
         from hpcflow.comm.mpi_transport import MpiTransport
 
-        comms = world.private_comms(comm)
-        self.comm = comm  # keeps the key of this network from being used again
         self.comms = comms
         self.transport = MpiTransport(comms)
         self.rank = self.transport.rank
         self.size = self.transport.size
         self.oversubscribed = comms.oversubscribed
-        if self.oversubscribed:
-            blas.share_cores()
-        self.suffix = f"#{len(_mpi_networks)}" if _mpi_networks else ""
-        self._attached = False
         self._endpoint: Endpoint | None = None
         self._asked: dict[str, Any] = {}
-        abort.install_abort_hook(world.world().rank)
-        at_end.register(self._end_without_task)
 
     def collectives(self) -> Any:
         """The collective operations of this rank, also where it serves no task of a cluster."""
         with _lock:
             if self._endpoint is None:
                 self._endpoint = Endpoint(Task(), self.transport, self.oversubscribed)
-                self.at_exit(self._endpoint)
             return self._endpoint.collectives
 
-    def _end_without_task(self) -> None:
-        """Tell the others at the end of this rank, which was refused its task and went on without
-        one."""
+    def _end(self) -> None:
+        """At the end of this rank, which may have been refused its task and gone on without one:
+        serve the others until they are done too."""
         from hpcflow.comm import abort
 
         abort.end_after_failed_exit()
-        if self._endpoint is None:
-            _finish_quietly(Endpoint(Task(), self.transport, self.oversubscribed))
+        _serve_to_the_end(self)
+
+    # ------------------------------------------------------------ ranks that are lost
+
+    @property
+    def has_lost(self) -> bool:
+        """True if a rank is known to be lost."""
+        return self._endpoint is not None and bool(self._endpoint.health.lost)
+
+    def regroup(self, role: str) -> list[str]:
+        """Go on with the ranks that are left, all of which must come here; returns their roles."""
+        from hpcflow.comm import survivors, world
+
+        assert self._endpoint is not None
+        before = self._endpoint
+        self.transport.give_up()
+        before.close()
+        servers = [s for s in _servers.values() if s.network is self]
+        record = {"role": role, "serves": [s.address for s in servers]}
+        found = survivors.shrink(self.comms, json.dumps(record).encode())
+        if self.comm is None:
+            world.renumber(found.comm)
+        self._use(found.comms)
+        for server in servers:
+            server.renew()
+        preemption.watch.regrouped(before, self.collectives().endpoint)
+        records = [json.loads(text) for text in found.records]
+        self._served = {address for record in records for address in record["serves"]}
+        return [record["role"] for record in records]
+
+    def lost_of(self, addresses: Iterable[str]) -> set[str]:
+        """Those of the addresses at which a rank that is lost has served a task."""
+        return set() if self._served is None else set(addresses) - self._served
 
     def attach(self, address: str, addresses: dict) -> Any:
         """The transport of this rank, for the task at `address`."""
@@ -273,7 +357,9 @@ class MpiNetwork:
     def resolve(self, endpoint: Endpoint, address: str) -> int | None:
         """The rank of `address`; None while it is not known."""
         if address.startswith(MPI_SCHEME):
-            return rank_of(address, self.size)
+            origins = self.comms.origins
+            rank = rank_of(address, max(origins) + 1)
+            return origins.index(rank) if rank in origins else None
         reply = self._asked.get(address)
         if reply is None or (reply.done and address not in (reply.body or {})):
             self._asked[address] = endpoint.request(0, "resolve", [address])
@@ -287,10 +373,6 @@ class MpiNetwork:
         """Serve until all ranks are done."""
         endpoint.serve_until_all_finished()
 
-    def at_exit(self, endpoint: Endpoint) -> None:
-        """A rank that ends goes on serving until all are done."""
-        at_end.register(_finish_quietly, endpoint)
-
 
 def rank_of(address: str, size: int) -> int:
     """The rank in ``mpi://RANK``; ``InvalidArgumentError`` if it is not one of `size` ranks."""
@@ -302,22 +384,18 @@ def rank_of(address: str, size: int) -> int:
     return int(text)
 
 
-def _finish_quietly(endpoint: Endpoint) -> None:
-    """Serve the others until they are done too, at the end of the process."""
-    from hpcflow.comm import abort
-
-    abort.end_after_failed_exit()
-    _serve_to_the_end(endpoint)
-
-
-def _serve_to_the_end(endpoint: Endpoint) -> None:
+def _serve_to_the_end(network: MpiNetwork) -> None:
     """At the end of the process nothing reports an exception: end the job if a rank is lost."""
     from hpcflow.comm import abort
 
-    try:
-        endpoint.serve_until_all_finished()
-    except UnavailableError as error:
-        abort.abort_job(endpoint.rank, abort.FAILURE, f"ending the job: {error}")
+    while True:
+        endpoint = network.collectives().endpoint
+        try:
+            endpoint.serve_until_all_finished()
+            return
+        except UnavailableError as error:
+            if not regroup():
+                abort.abort_job(endpoint.rank, abort.FAILURE, f"ending the job: {error}")
 
 
 _process_network: ProcessNetwork | None = None
@@ -349,9 +427,43 @@ def world_collectives() -> Any:
     """
     from hpcflow.comm import world
 
-    if not world.launched_under_mpi() or world.world().size == 1:
+    if not world.launched_under_mpi() or (
+            world.world().size == 1 and None not in _mpi_networks):
         return None
     return mpi_network().collectives()
+
+
+def regroup(role: str = "") -> Regrouped | None:
+    """Go on without the ranks that are lost; None if none is known to be, or ranks are not to go on
+    without each other (HPCFLOW_FAULT_TOLERANCE).
+
+    All ranks that are left must come here. Tasks keep their names, and have no variables any more.
+    `role` is "chief" of the one that restores and saves, "worker" of one that can do so too.
+    """
+    from hpcflow.comm import survivors
+
+    if not survivors.wanted():
+        return None
+    done = None
+    for network in [n for n in _mpi_networks.values() if n.has_lost]:
+        roles = network.regroup(role)
+        chief = next((r for kind in ("chief", "worker") for r in range(len(roles))
+                      if roles[r] == kind), -1)
+        done = Regrouped(network.rank, network.size, chief == network.rank, chief >= 0)
+    if done is not None:
+        abort.lost.clear()
+    return done
+
+
+def wait_for_loss() -> None:
+    """Wait until a rank is known to be lost, for as long as that may take after another rank's
+    error."""
+    from hpcflow.comm import survivors
+
+    if survivors.wanted():
+        with contextlib.suppress(DeadlineExceededError):
+            event_loop().run_until(lambda: any(n.has_lost for n in _mpi_networks.values()),
+                                   time.monotonic() + tuning.LAST_WORDS_SECONDS)
 
 
 _joins_at_end = False
@@ -378,7 +490,7 @@ def _meet_at_end() -> None:
     abort.end_after_failed_exit()
     if not _mpi_networks:
         with contextlib.suppress(UnavailableError):  # the others do not meet either
-            _serve_to_the_end(mpi_network().collectives().endpoint)
+            _serve_to_the_end(mpi_network())
 
 
 def unused_addresses(count: int) -> list[str]:

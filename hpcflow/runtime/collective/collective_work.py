@@ -272,8 +272,9 @@ def _check_slices(slices: int, members: int) -> None:
         )
 
 
-def work_of(node: KernelNode, layout: Layout) -> Any:
-    """The work of a collective op."""
+def work_of(node: KernelNode, layout: Layout, origins: Sequence[int] = ()) -> Any:
+    """The work of a collective op; `origins` are the numbers that the members had before any of
+    them was lost: that of a root still names the same one, or if it is lost, the first."""
     dims = node.input_dims
     if node.op_type == "MpiBarrier":
         return Barrier(layout)
@@ -284,7 +285,10 @@ def work_of(node: KernelNode, layout: Layout) -> Any:
     if node.op_type == "MpiAllreduceSlices":
         return Allreduce(layout, reduction, dtype, dims, node.attr("slices"))
     if node.op_type == "MpiBroadcast":
-        return Broadcast(layout, node.attr("root"), dtype, dims)
+        root = node.attr("root")
+        if origins:
+            root = origins.index(root) if root in origins else 0
+        return Broadcast(layout, root, dtype, dims)
     if node.op_type == "MpiReduceScatter":
         return ReduceScatter(layout, reduction, dtype, dims[0])
     kinds = {"MpiAllgather": Allgather, "MpiAlltoall": Alltoall}

@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from hpcflow.comm import survivors
 from hpcflow.comm.activity import Route
 from hpcflow.comm.shared_memory import Room, enter_room, make_room
 from hpcflow.errors import (
@@ -63,6 +64,8 @@ class Collectives:
             found = self._groups.get(key)
             if found is None:
                 found = self._groups[key] = Group(self, key)
+                if self.endpoint.failure is not None:
+                    found.give_up(self.endpoint.failure)
         return found
 
     def take_tags(self, count: int) -> int:
@@ -178,6 +181,8 @@ class Group:
         """Number a step; ``FailedPreconditionError`` while another is under way, or after one in
         which ranks differed, ``UnavailableError`` once a rank is lost."""
         with self.lock:
+            if isinstance(self._broken, UnavailableError) and survivors.wanted():
+                raise self._broken
             if self._broken is not None:
                 if isinstance(self._broken, UnavailableError):  # a rank is lost
                     raise UnavailableError(None, None, self._broken.message)

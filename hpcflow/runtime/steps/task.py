@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.base.hooks import Hook
@@ -131,14 +131,26 @@ class StepContext:
         """The collective operation that an op is; its ``start`` is the kernel's function."""
         group = self._group()
         if group is None:
-            return SoloOperation(work_of(node, solo()))
+            return SoloOperation(work_of(node, solo(), self._origins()))
         if self._schedule is None:
             shared = any(len(set(ranks)) > 1 for ranks in self._together.values())
             self._schedule = Schedule(group, shared)
         found = self._operations[node.name] = Operation(
             self._schedule, node.name, node.op_type, node.attr("key", b"").decode(),
-            work_of(node, group.layout))
+            work_of(node, group.layout, self._origins()))
         return found
+
+    def _origins(self) -> Sequence[int]:
+        """The numbers that the members of the group had before any was lost; none if none is."""
+        collectives = self._session.collectives()
+        origins = () if collectives is None else collectives.endpoint.origins
+        return origins if self._ranks is None or not origins else sorted(self._members())
+
+    def _members(self) -> dict[int, int]:
+        """Rank by index of the tasks of this one's job."""
+        job = f"/job:{self.task.job}/"
+        return {int(n.rpartition(":")[2]): r for n, r in (self._ranks or {}).items()
+                if n.startswith(job)}
 
     def place(self, name: str, index: int) -> Callable[[], Any]:
         """Return a function that gives the memory where the reduction `name` reads its input
@@ -159,9 +171,7 @@ class StepContext:
         if self._ranks is None:
             ranks = list(range(collectives.endpoint.size))
         else:
-            job = f"/job:{self.task.job}/"
-            peers = {int(n.rpartition(":")[2]): r for n, r in self._ranks.items()
-                     if n.startswith(job)}
+            peers = self._members()
             ranks = [peers[i] for i in sorted(peers)]
         return collectives.group(ranks) if len(ranks) > 1 else None
 

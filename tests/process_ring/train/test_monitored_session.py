@@ -332,7 +332,7 @@ def test_hooks_without_anything_around_a_step_cost_nothing(monkeypatch):
             calls.append("end")
 
     hook = Ends()
-    monkeypatch.setattr(monitored_session, "_empty", lambda name: made.append(name))
+    monkeypatch.setattr(monitored_session, "empty", lambda name: made.append(name))
     with hf.Graph().as_default():
         one = hf.constant(1.0)
         with hf.train.MonitoredSession(hooks=[hook]) as session:

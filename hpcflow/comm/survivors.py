@@ -1,0 +1,156 @@
+"""The ranks that are left when others are lost, and how they go on without a new start.
+
+With HPCFLOW_FAULT_TOLERANCE=shrink, and an MPI with user-level failure mitigation (ULFM). The first
+rank that gets an error of a lost one revokes the private communicators, so that nothing moves on
+them any more and all ranks get errors. All that are left then come to `shrink`, which makes private
+communicators of them alone.
+"""
+
+from __future__ import annotations
+
+import array
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hpcflow import config
+from hpcflow.comm import libmpi
+from hpcflow.comm.waiting import Backoff
+from hpcflow.comm.world import PrivateComms, private_comms
+from hpcflow.errors import DeadlineExceededError, FailedPreconditionError, UnavailableError
+from hpcflow.host.tuning import comm as tuning
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
+class Survivors(NamedTuple):
+    """The ranks that are left.
+
+    Attributes:
+        comm: all of them.
+        comms: the private communicators.
+        records: what each of them says of itself.
+    """
+
+    comm: Any
+    comms: PrivateComms
+    records: list[bytes]
+
+
+def wanted() -> bool:
+    """True if the ranks that are left are to go on when one is lost."""
+    return config.flags.fault_tolerance == "shrink"
+
+
+def check() -> None:
+    """Raise ``FailedPreconditionError`` if ranks are to go on, and this MPI cannot do it."""
+    if wanted() and not libmpi.mitigates_failures():
+        raise FailedPreconditionError(
+            None, None, "HPCFLOW_FAULT_TOLERANCE=shrink: this MPI ends all ranks when one is lost; "
+            "expected one with user-level failure mitigation, such as Open MPI 5 started by "
+            "`mpirun --with-ft ulfm` (`hpcflow run` does so)")
+
+
+def first_comms(comm: MPI.Comm | None) -> PrivateComms:
+    """The private communicators of `comm` at first, as ``private_comms`` makes them.
+
+    Raises ``UnavailableError`` also if a rank is lost before all have met: it has done nothing yet
+    that the others could go on from.
+    """
+    from mpi4py import MPI
+
+    try:
+        comms = private_comms(comm)
+    except MPI.Exception as error:
+        if not wanted():
+            raise
+        raise UnavailableError(
+            None, None, "A rank was lost before all ranks had come together for the first time "
+            f"({error.Get_error_string()}): start the job again") from None
+    if wanted():
+        libmpi.finalize_apart()
+    return comms
+
+
+def tells_of_loss(error: Exception) -> bool:
+    """True if an error of MPI says that a rank is lost, and the others are to go on."""
+    from mpi4py import MPI
+
+    return wanted() and isinstance(error, MPI.Exception) and error.Get_error_class() in (
+        MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+
+
+def revoke(comms: PrivateComms) -> None:
+    """Let nothing move on the private communicators any more, on any rank."""
+    for comm in (comms.control, comms.data, comms.collectives):
+        comm.Revoke()
+
+
+def lost_ranks(comms: PrivateComms) -> list[int]:
+    """The ranks of which MPI knows here that they are lost."""
+    lost, all_ranks = comms.control.Get_failed(), comms.control.Get_group()
+    return list(lost.Translate_ranks(None, all_ranks))
+
+
+def shrink(comms: PrivateComms, record: bytes) -> Survivors:
+    """Wait for all ranks that are left, and return their communicators; `record` is what the others
+    learn of this one. Ranks that are lost meanwhile are left out too.
+
+    Raises ``DeadlineExceededError`` if one has not come after HPCFLOW_COLLECTIVE_TIMEOUT seconds.
+    """
+    from mpi4py import MPI
+
+    revoke(comms)
+    comm = comms.control
+    _agree(comm, True)
+    while True:
+        comm = comm.Shrink()
+        made = [comm]
+        try:
+            found: PrivateComms | None = private_comms(comm, made)
+            records = _gather(made[-1], record)
+        except MPI.Exception as error:
+            if not tells_of_loss(error):
+                raise
+            found = None
+            for one in made:  # the others must not wait there
+                one.Revoke()
+        if _agree(comm, found is not None) and found is not None:
+            break
+    before = comm.Get_group().Translate_ranks(None, comms.control.Get_group())
+    origins = tuple(comms.origins[rank] for rank in before)
+    return Survivors(comm, replace(found, origins=origins), records)
+
+
+def _agree(comm: MPI.Comm, fine: bool) -> bool:
+    """True if all ranks of `comm` are there and say that all is fine; waits for them."""
+    from mpi4py import MPI
+
+    limit = config.flags.collective_timeout
+    deadline = time.monotonic() + limit
+    backoff = Backoff(oversubscribed=True)
+    vote = array.array("i", [fine])
+    try:
+        request = comm.Iagree(vote)
+        while not request.Test():
+            if limit and time.monotonic() > deadline:
+                raise DeadlineExceededError(
+                    None, None, f"A rank is lost, and after {limit:g} s not all others have come "
+                    "to go on without it (HPCFLOW_COLLECTIVE_TIMEOUT)")
+            backoff.wait()
+    except MPI.Exception as error:
+        if not tells_of_loss(error):
+            raise
+        return False
+    return bool(vote[0])
+
+
+def _gather(comm: MPI.Comm, record: bytes) -> list[bytes]:
+    mine = np.zeros(tuning.SURVIVOR_RECORD_BYTES, np.uint8)
+    mine[: len(record)] = np.frombuffer(record, np.uint8)
+    records = np.empty((comm.size, tuning.SURVIVOR_RECORD_BYTES), np.uint8)
+    comm.Allgather(mine, records)
+    return [row.tobytes().rstrip(b"\0") for row in records]
