@@ -98,7 +98,7 @@ def _before(op: Operation) -> list[Operation]:
 def _writes(op: Operation) -> bool:
     if op.type in _READERS:
         return False
-    return op.type in _FILES or op.type.startswith(("Assign", "Scatter", "ResourceScatter", "ResourceApply",
-                               "ResourceSparseApply", "Apply", "SparseApply", "Queue", "Stack",
-                               "Barrier")) and any(
+    return op.type in _FILES or op.type.startswith((
+        "Assign", "Scatter", "ResourceScatter", "ResourceApply", "ResourceSparseApply", "Apply",
+        "SparseApply", "Queue", "Stack", "Barrier")) and any(
         t.dtype._is_ref_dtype or t.dtype.base_dtype == dtypes.resource for t in op.inputs)
