@@ -35,6 +35,7 @@ from hpcflow.tools.bench.command import job_environment
 from hpcflow.tools.bench.prediction import one_thread
 from hpcflow.tools.bench.programs import sweeps
 from hpcflow.tools.bench.programs.sweeps import Point
+from hpcflow.tools.restarts import Place
 from hpcflow.tools.run import choose_launcher, launcher_command
 
 MEASURED, PREDICTED = "measured", "predicted"
@@ -63,7 +64,7 @@ class Study:
         ranks = point.servers + point.workers
         if ranks > self.ranks:
             return []
-        command = [*launcher_command(self.launcher, ranks), sys.executable, "-m", sweeps.__name__,
+        command = [*_launched(self.launcher, ranks), sys.executable, "-m", sweeps.__name__,
                    sweeps.arguments_of(point)]
         env = job_environment() | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         out = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True,
@@ -223,7 +224,7 @@ def latency(study: Study) -> list[Row]:
         path = Path(folder) / "pingpong.json"
         command = [sys.executable, "-m", "hpcflow", "bench", "pingpong", "--json", str(path)]
         if Path(study.launcher).name == "srun":
-            command = [*launcher_command(study.launcher, 2), *command]
+            command = [*_launched(study.launcher, 2), *command]
         subprocess.run([*command, *["--quick"] * study.quick], check=True,
                        stdout=subprocess.DEVNULL, env=job_environment())
         found = json.loads(path.read_text())["pingpong"]
@@ -339,6 +340,11 @@ def commit() -> str:
     asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent,
                            capture_output=True, text=True, check=False)
     return f"{hf.hpcflow_version} {asked.stdout.strip()}".strip()
+
+
+def _launched(launcher: str, ranks: int) -> list[str]:
+    """What starts a program on so many ranks."""
+    return launcher_command(launcher, Place(ranks, 0, 0, frozenset(), {}, Path()))
 
 
 def _ranks_here() -> int:
