@@ -174,9 +174,9 @@ ONEDNN_MOST_AXES = 4
 #: Multiplications, which take one thread about a tenth of a millisecond.
 TEAM_LARGEST = 6 << 20
 
-# ---- kernels.random.random
-#: Numbers that are looked at together: they stay in the cache.
-RANDOM_BLOCK = 1 << 16
+# ---- kernels.random.numbers
+#: Bytes that numbers of four words need on the way: they stay in the cache.
+RANDOM_BLOCK_BYTES = 96
 
 # ---- kernels.sparse.sparse_math
 #: Of the products that a matrix product holds at a time: they stay in the cache.
