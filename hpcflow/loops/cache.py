@@ -1,7 +1,7 @@
 """Files of machine code, which later processes of the same user load instead of compiling.
 
-They are in one directory that only the user may write to; any other is not used. A file is written
-under another name first, so that a reader finds all of it or nothing, and carries a checksum.
+They are in the directory of `host.user_cache`. A file is written under another name first, so that
+a reader finds all of it or nothing, and carries a checksum.
 """
 
 from __future__ import annotations
@@ -12,40 +12,18 @@ import hashlib
 import importlib
 import importlib.metadata
 import os
-import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
-from hpcflow import config
 from hpcflow.host.tuning import loops as tuning
+from hpcflow.host.user_cache import directory
 from hpcflow.loops import entries, import_closure, objects
 from hpcflow.loops.programs import Loop
 
 _FIRST_LINE = b"hpcflow loop 1\n"
-
-
-def directory() -> Path | None:
-    """Where the files are; None if there is no such place. It is made if need be."""
-    return _directory(config.flags.loop_cache)
-
-
-@functools.lru_cache(maxsize=4)
-def _directory(setting: str) -> Path | None:
-    if setting == "0" or not hasattr(os, "getuid"):
-        return None
-    try:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        path = Path(setting or Path(home) / "hpcflow" / "loops")
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.stat()
-    except (OSError, RuntimeError):
-        return None
-    is_own = found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return path if is_own and os.access(path, os.W_OK) else None
 
 
 def name_of(loop: Loop) -> str:

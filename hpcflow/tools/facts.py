@@ -23,6 +23,7 @@ from typing import Any
 
 from hpcflow import config
 from hpcflow.comm.launch import launch, without_launcher
+from hpcflow.host import costs as host_costs
 from hpcflow.host.blas import find_function, loaded_libraries
 from hpcflow.host.threads import thread_count
 from hpcflow.host.tuning import programs as tuning
@@ -259,6 +260,14 @@ def _call(library: ctypes.CDLL, name: str, restype: Any) -> Any:
     return result.decode() if isinstance(result, bytes) else result
 
 
+def costs() -> Facts:
+    """What the compiler takes calls, elements and products to cost on this machine."""
+    found = host_costs.costs()
+    return {"a NumPy function": f"{found.call_seconds * 1e9:.0f} ns",
+            "each float32 of it": f"{found.element_seconds * 1e12:.0f} ps",
+            "products of a core": f"{found.operations_per_second / 1e9:.0f} GFlop/s"}
+
+
 def onednn() -> Facts:
     """Where oneDNN is found (by the flag, in the wheel, on the library path), its version and its
     threads."""
@@ -322,6 +331,7 @@ COLLECTORS: dict[str, Callable[[], Facts]] = {
     "mpi": mpi,
     "hdf5": hdf5,
     "blas": blas,
+    "costs": costs,
     "onednn": onednn,
     "gpu": gpu,
     "threads": threads,

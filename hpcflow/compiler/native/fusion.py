@@ -34,7 +34,7 @@ from hpcflow.compiler.regions.lines import (
     Read,
 )
 from hpcflow.compiler.regions.lower import Translation
-from hpcflow.host import memory, threads
+from hpcflow.host import costs, memory, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC
 from hpcflow.loops import compiling, parallel_for, strided_copy
@@ -80,7 +80,8 @@ def _row_call(program: Translation, group: RowGroup,
     function = row_fusion.fused(group, outputs)
     if size < tuning.ROWS_LARGE and (
             function.loop is None
-            or row_blocks.seconds(len(group.lines), size) < tuning.FUSION_ROWS_SECONDS):
+            or row_blocks.seconds(len(group.lines), size)
+            < costs.seconds(tuning.FUSION_ROWS_CALLS, 0)):
         return None
     node = group.lines[0].node
     return (Attempt(node, [], [*group.rowed, *group.whole],
@@ -134,7 +135,7 @@ def _is_worth_it(group: list[Line]) -> bool:
     if size >= tuning.FUSION_PARALLEL:
         return True
     return (len(group) >= tuning.FUSION_FEWEST_LINES
-            and _seconds(len(group), size) >= tuning.FUSION_FUSED_SECONDS) and (
+            and size >= costs.least_size(len(group), tuning.FUSION_FUSED_CALLS)) and (
         size >= tuning.FUSION_LARGE or all(map(_compiles, group)))
 
 
@@ -190,11 +191,6 @@ def _is_deferred(name: str, following: Iterable[Line]) -> bool:
     return False
 
 
-def _seconds(lines: int, size: int) -> float:
-    """Estimate the seconds that the lines take over arrays of `size` elements."""
-    return lines * (tuning.FUSION_CALL_SECONDS + size * tuning.FUSION_ELEMENT_SECONDS)
-
-
 class Fused:
     """``f(*arrays, *scalars)``: a tuple with the outputs, or None if the lines are to run.
 
@@ -203,7 +199,7 @@ class Fused:
 
     __slots__ = ("steps", "arrays", "numbers", "outputs", "is_static", "dtype", "compiled",
                  "may_fail", "defers", "loop_steps", "_block", "_scratch_count",
-                 "_reused")  # fmt: skip
+                 "_reused", "_least_size")  # fmt: skip
 
     def __init__(self, steps: list[tuple[str, Callable, tuple[str, ...]]], arrays: list[str],
                  numbers: list[str], outputs: list[str], node: Any, compiles: bool) -> None:
@@ -218,6 +214,7 @@ class Fused:
         self.loop_steps = self._loop_steps(self._names()) if compiles else None
         self.compiled: compiling.Compiled | None = None
         self._reused: list[int | None] = [None] * len(outputs)
+        self._least_size = costs.least_size(len(steps), tuning.FUSION_FUSED_CALLS)
 
     def _prepare(self) -> None:
         """Make the loop, and the function of one block; see `_block_function`."""
@@ -270,12 +267,11 @@ class Fused:
         compiled = self.compiled
         if first.size < tuning.FUSION_LARGE and (compiled is None or compiled.function is None):
             if compiled is not None:
-                compiled.spent(_seconds(len(self.steps), first.size))
+                compiled.spent(costs.seconds(len(self.steps), first.size))
             return None
         shape = first.shape
         if not self.is_static and (any([a.shape != shape for a in inputs[1:count]])
-                                   or _seconds(len(self.steps), first.size)
-                                   < tuning.FUSION_FUSED_SECONDS):
+                                   or first.size < self._least_size):
             return None
         arrays, numbers = list(inputs[:count]), inputs[count:]
         if self.defers and first.size >= tuning.FUSION_LARGE:

@@ -23,7 +23,7 @@ from hpcflow.compiler.native.native_memory import (
 )
 from hpcflow.compiler.native.native_multiplications import Multiplications
 from hpcflow.compiler.native.native_values import Note, Unfit, Value
-from hpcflow.host import blas, threads
+from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, compiling
 from hpcflow.loops.call_list import Call, Operand
@@ -63,7 +63,7 @@ class Layout(Multiplications):
         self._keep_less()
         self._check_products(fewest)
         self.seconds = sum(2.0 * self.rows * call.inner * call.columns
-                           for call in self.made) / tuning.LAYOUT_OPERATIONS_PER_SECOND
+                           for call in self.made) / costs.costs().operations_per_second
         self.calls = np.array([call.words() for call in self.made], np.int64)
         self.arenas: list[Arena] = []
         self._plans: dict[int, Plan] = {}

@@ -29,7 +29,7 @@ from hpcflow.compiler.native.native_values import Unfit
 from hpcflow.compiler.regions.lines import Attempt, BeginLoop, Call, EndAttempt
 from hpcflow.compiler.regions.lower import Translation
 from hpcflow.dtypes import DType
-from hpcflow.host import blas, threads
+from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, compiling, parallel_for
 
@@ -152,7 +152,7 @@ class _Run:
 
     def _is_right(self, layout: Layout) -> bool:
         """True if calls are worth it, and what is written has shapes that the TensorArrays take."""
-        seconds = len(self.loop.steps) * tuning.LOOP_LINE_SECONDS + layout.seconds
+        seconds = costs.seconds(len(self.loop.steps), 0, tuning.LOOP_LINE_CALLS) + layout.seconds
         return self.count * seconds >= tuning.LOOP_LEAST_SECONDS and all([
             _fits(layout.values[s.arguments[2]].shape, self.value(s.arguments[0]).dims)
             for s in self.loop.steps if s.kind == "write"])

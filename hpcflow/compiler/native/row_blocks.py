@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.host import memory, threads
+from hpcflow.host import costs, memory, threads
 from hpcflow.host.tuning import compiler as tuning
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ END_UFUNCS = {"Sum": np.add, "Mean": np.add, "Prod": np.multiply, "Max": np.maxi
 
 def seconds(lines: int, size: int) -> float:
     """Estimate the seconds that `lines` lines take one by one, over values of `size` elements."""
-    return lines * (tuning.ROWS_CALL_SECONDS + size * tuning.ROWS_ELEMENT_SECONDS)
+    return costs.seconds(lines, size, tuning.ROWS_LINE_CALLS)
 
 
 class End(NamedTuple):

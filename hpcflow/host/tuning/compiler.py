@@ -107,8 +107,8 @@ CONCURRENT_LARGE = 5e7
 FUSION_FEWEST_LINES = 3
 #: Lines of which the loop compiles quickly.
 FUSION_MOST_LINES = 200
-#: Of small arrays: what a group of rows must take, about, to be worth a loop.
-FUSION_ROWS_SECONDS = 1e-5
+#: Of small arrays: calls of NumPy in whose time a group of rows is not worth a loop.
+FUSION_ROWS_CALLS = 25
 #: Elements from which on a single line is worth several threads.
 FUSION_PARALLEL = 1 << 17
 #: Arrays that a loop reads: more streams than the hardware fetches ahead are slow.
@@ -121,12 +121,8 @@ FUSION_LARGE = 1 << 16
 FUSION_BLOCK_BYTES = 1 << 21
 #: Elements that a thread should have at least: fewer are over before it wakes up.
 FUSION_LEAST_PART = 1 << 16
-#: What a ufunc costs to be called, about.
-FUSION_CALL_SECONDS = 4e-7
-#: What a ufunc costs per element, about.
-FUSION_ELEMENT_SECONDS = 2e-10
-#: What a fused call costs, about.
-FUSION_FUSED_SECONDS = 4e-6
+#: Calls of NumPy that take as long as a fused call.
+FUSION_FUSED_CALLS = 10
 
 # ---- compiler.native.hoist_input_gemm
 #: Of a block's products, about: long beside what it costs to hand them over.
@@ -143,8 +139,6 @@ HOIST_MOST_MISSES = 2
 LAYOUT_FEWEST_ROWS = (8, 16)
 #: Into which the fewest rows of a thread are cut: the part of each begins at such a piece.
 LAYOUT_UNITS = 4
-#: What a core computes, about.
-LAYOUT_OPERATIONS_PER_SECOND = 5e10
 #: Counts of iterations of which the places of values are remembered.
 LAYOUT_MOST_PLANS = 16
 
@@ -155,8 +149,8 @@ LOOP_MOST_LAYOUTS = 16
 LOOP_FEWEST_ITERATIONS = 2
 #: Of all iterations line by line: what the places of the values cost, about.
 LOOP_LEAST_SECONDS = 2e-4
-#: What a line costs that is run by Python, about.
-LOOP_LINE_SECONDS = 1e-6
+#: Calls of NumPy that take as long as a line that is run by Python.
+LOOP_LINE_CALLS = 3
 #: Kept between two looks at whether the step has to stop, at most.
 LOOP_CHUNK_BYTES = 1 << 26
 #: What the products between two such looks take, about.
@@ -188,10 +182,8 @@ STEPS_MOST_ITERATIONS = 4096
 # ---- compiler.native.row_blocks
 #: Elements of a value from which on a compiled loop pays.
 ROWS_FEWEST = 1 << 11
-#: What a line takes otherwise to be called, about.
-ROWS_CALL_SECONDS = 2e-6
-#: What a line takes otherwise per element, about.
-ROWS_ELEMENT_SECONDS = 2.5e-10
+#: Calls of NumPy that take as long as that of a line, which broadcasts or reduces.
+ROWS_LINE_CALLS = 5
 #: Elements of a value from which on blocks on several cores pay.
 ROWS_LARGE = 1 << 17
 #: Of all values of a block together, as for FUSION_BLOCK_BYTES.

@@ -8,6 +8,15 @@ BLAS_SMALL = 1 << 22
 #: Multiplications of a product beside others: one thread does them in about a millisecond.
 BLAS_LARGEST_BESIDE = 1 << 26
 
+# ---- host.costs
+#: Elements of the arrays that are measured: they stay in the second-level cache.
+COSTS_ELEMENTS = 1 << 16
+#: Rows of the square matrices that are multiplied.
+COSTS_ROWS = 128
+#: Calls in a row, and how often so many are measured.
+COSTS_CALLS = 4
+COSTS_TIMES = 16
+
 # ---- host.free_memory
 #: Arrays from which on it is asked whether there is memory: to fill them takes far longer.
 MEMORY_LARGE_BYTES = 1 << 28

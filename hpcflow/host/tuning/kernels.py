@@ -189,10 +189,6 @@ RULE_WORKING_SET_BYTES = 3 << 19
 RULE_LEAST_PART = 1 << 16
 #: A thread that starts late, or that the machine lets wait, takes fewer parts than another.
 RULE_PARTS_PER_THREAD = 4
-#: What a ufunc costs to be called, about.
-RULE_CALL_SECONDS = 4e-7
-#: What a ufunc costs per element, about.
-RULE_ELEMENT_SECONDS = 1.5e-10
 #: Pairs of arrays, one written: a loop over more tests too many overlaps to be vectorized.
 RULE_MOST_PAIRS = 8
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.host import threads
+from hpcflow.host import costs, threads
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.loops import compiling, parallel_for
 from hpcflow.loops.lazy_array import Deferred, Steps
@@ -62,8 +62,7 @@ def _run_compiled(rule: Callable, arrays: list, scalars: tuple, scratch_count: i
     compiled = compiling.compiled(found.program)
     loop = compiled.function
     if loop is None:
-        compiled.spent(found.calls * (
-            tuning.RULE_CALL_SECONDS + first.size * tuning.RULE_ELEMENT_SECONDS))
+        compiled.spent(costs.seconds(found.calls, first.size))
         return False
     kind = first.dtype.type
     if not all([type(scalar) is kind for scalar in scalars]):

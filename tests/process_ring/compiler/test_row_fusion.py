@@ -285,7 +285,7 @@ def test_few_rows_still_run_as_compiled_loops(graph, monkeypatch):
     """Where the number of rows is not known, runs over one shape have calls inside."""
     lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     forget_loops(monkeypatch)
-    lower(monkeypatch, "FUSION_FUSED_SECONDS")
+    lower(monkeypatch, "FUSION_FUSED_CALLS")
     x = hf.placeholder(hf.float32, [None, COLUMNS])
     y = hf.cast(hf.greater(((x + 1.0) * x - 2.0) * x, [0.1] * COLUMNS), hf.float32)
     value = data(0, ROWS, COLUMNS)

@@ -32,7 +32,7 @@ GRADIENTS = {
 def small(monkeypatch):
     """Blocks of some hundred elements, loops compiled at once; counts what is deferred."""
     for module, name, value in (
-            (tuning.compiler, "FUSION_LARGE", 1), (tuning.compiler, "FUSION_FUSED_SECONDS", 0.0),
+            (tuning.compiler, "FUSION_LARGE", 1), (tuning.compiler, "FUSION_FUSED_CALLS", 0),
             (tuning.compiler, "FUSION_PARALLEL", 1),
             (tuning.compiler, "FUSION_BLOCK_BYTES", 4096),
             (tuning.compiler, "FUSION_LEAST_PART", 64),
