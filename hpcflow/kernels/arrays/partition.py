@@ -25,35 +25,37 @@ def unique(node: KernelNode) -> Callable:
     def run(x: Any) -> tuple:
         if x.ndim != 1:
             raise invalid("unique expects a 1D vector.")
-        first, group = _in_order(xp, x)
-        outputs = x[first], group.astype(dtype)
-        counts = xp.bincount(group, minlength=len(first)) if counted else None
-        return outputs if counts is None else (*outputs, counts.astype(dtype))
+        first, group = _in_order(xp, x, dtype)
+        outputs = x[first], group
+        if not counted:
+            return outputs
+        return *outputs, xp.bincount(group, minlength=len(first)).astype(dtype)
 
     return run
 
 
-def _in_order(xp: Any, x: Any) -> tuple:
+def _in_order(xp: Any, x: Any, dtype: np.dtype) -> tuple:
     """The first position of every distinct element, in this order, and for each element the number
-    of the one that it equals."""
+    of the one that it equals, of `dtype`."""
     keys = _keys(x) if xp is np else None
     found = None if keys is None else array_loops.find(
-        _DISTINCT, [keys], [(1, np.int64)] * 4, least=tuning.PARTITION_FEW)
+        _DISTINCT, [keys], [(1, np.int64), (1, dtype), (1, np.int64), (1, np.int64)],
+        least=tuning.PARTITION_FEW)
     if found is None or found.function is None:
-        return array_loops.timed(found, lambda: _in_order_by_sorting(xp, x))
-    first, group, state = [np.zeros(n, np.int64) for n in (len(x), len(x), 2)]
+        return array_loops.timed(found, lambda: _in_order_by_sorting(xp, x, dtype))
+    first, group, state = np.empty(len(x), np.int64), np.empty(len(x), dtype), np.zeros(2, np.int64)
     size = tuning.PARTITION_LEAST_TABLE
     while not found.function(keys, first, group, np.zeros(size, np.int64), state):
         size *= 4
-    return first[: state[1]].copy(), group
+    return first[: state[1]], group
 
 
-def _in_order_by_sorting(xp: Any, x: Any) -> tuple:
+def _in_order_by_sorting(xp: Any, x: Any, dtype: np.dtype) -> tuple:
     first, group = _groups(xp, x)
     order = xp.argsort(first)
     place = xp.empty(len(order), np.int64)
     place[order] = xp.arange(len(order))
-    return first[order], place[group]
+    return first[order], place[group].astype(dtype)
 
 
 def _keys(x: np.ndarray) -> np.ndarray | None:

@@ -28,13 +28,25 @@ def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0
     """
     if not indices.size:
         return
-    # As unsigned numbers the negative ones are the largest, so one pass finds both kinds.
-    unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}"))
     if xp is not np and rows:
-        late_errors.note(xp, (unsigned >= rows).any(),
+        late_errors.note(xp, (_unsigned(indices) >= rows).any(),
                          lambda: _not_a_row(xp, indices, rows, wrong, what))
-    elif not rows or int(unsigned.max()) >= rows:
+    elif not are_rows(indices, rows):
         raise _not_a_row(xp, indices, rows, wrong, what)
+
+
+_UNSIGNED = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+_largest = np.maximum.reduce  # without what a method of arrays adds to it
+
+
+def _unsigned(indices: Any) -> Any:
+    """As unsigned numbers the negative ones are the largest, so one pass finds both kinds."""
+    return indices.view(_UNSIGNED[indices.itemsize])
+
+
+def are_rows(indices: np.ndarray, rows: int) -> bool:
+    """True if all of `indices`, at least one, are in ``[0, rows)``."""
+    return rows > 0 and int(_largest(_unsigned(indices), None)) < rows
 
 
 def _not_a_row(xp: Any, indices: Any, rows: int, wrong: str, what: str) -> InvalidArgumentError:

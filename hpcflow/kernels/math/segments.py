@@ -12,7 +12,7 @@ import numpy as np
 from hpcflow.errors import OutOfRangeError
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common import repeated_rows
-from hpcflow.kernels.common.indices import check_rows, combine_rows
+from hpcflow.kernels.common.indices import are_rows, check_rows, combine_rows
 from hpcflow.kernels.common.text import string_array
 from hpcflow.kernels.math.reductions import highest, lowest
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
@@ -128,33 +128,42 @@ def add_rows(xp: Any, name: str, out: Any, ids: Any, rows: Any) -> None:
 
 
 def _unsorted(node: KernelNode, name: str, initial: Any) -> Callable:
-    xp = node.xp
+    xp, ufunc = node.xp, getattr(np, name)
 
     def run(data: Any, ids: Any, num_segments: Any) -> Any:
-        if np.ndim(num_segments):
-            raise invalid(f"num_segments should be a scalar, not shape {shown(num_segments)}")
-        count = int(num_segments)
-        if count < 0:
-            raise invalid(f"Input num_segments == {count} must not be negative.")
-        if data.shape[: ids.ndim] != ids.shape:
-            raise invalid(f"data.shape = {shown(data)} does not start with segment_ids.shape = "
-                          f"{shown(ids)}")
+        count = _segment_count(data, ids, num_segments)
         shape = (count, *data.shape[ids.ndim :])
         width = math.prod(shape[1:])
-        out = xp.empty((count, width), data.dtype)
-        out.fill(initial)
+        if initial == 0:
+            out = xp.zeros((count, width), data.dtype)
+        else:
+            out = xp.full((count, width), initial, data.dtype)
+        rows, flat = data.reshape(ids.size, width), ids.reshape(-1)
+        if xp is np and flat.size and width and are_rows(flat, count):  # none is negative
+            combine_rows(ufunc, out, flat, rows)
+            return out.reshape(shape)
         _check_below(xp, ids, count)
-        rows, ids = data.reshape(ids.size, width), ids.reshape(-1)
         if xp is not np:
-            return _reduced_on_device(xp, name, out, ids, rows, initial).reshape(shape)
-        if ids.size and int(ids.min()) < 0:
-            kept = ids >= 0
-            rows, ids = rows[kept], ids[kept]
-        if ids.size and width:
-            add_rows(xp, name, out, ids, rows)
+            return _reduced_on_device(xp, name, out, flat, rows, initial).reshape(shape)
+        kept = flat >= 0
+        if width and kept.any():
+            combine_rows(ufunc, out, flat[kept], rows[kept])
         return out.reshape(shape)
 
     return run
+
+
+def _segment_count(data: Any, ids: Any, num_segments: Any) -> int:
+    """The number of segments, when the inputs fit each other."""
+    if np.ndim(num_segments):
+        raise invalid(f"num_segments should be a scalar, not shape {shown(num_segments)}")
+    count = int(num_segments)
+    if count < 0:
+        raise invalid(f"Input num_segments == {count} must not be negative.")
+    if data.shape[: ids.ndim] != ids.shape:
+        raise invalid(f"data.shape = {shown(data)} does not start with segment_ids.shape = "
+                      f"{shown(ids)}")
+    return count
 
 
 def _check_below(xp: Any, ids: Any, count: int) -> None:

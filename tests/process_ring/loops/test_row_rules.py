@@ -112,9 +112,9 @@ def test_columns_are_added_up_by_the_loop(monkeypatch):
 def test_few_elements_are_told_apart_by_the_loop(monkeypatch):
     lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     x = RNG.integers(30, size=100)
-    expected = partition._in_order_by_sorting(np, x)
-    partition._in_order(np, x)
+    expected = partition._in_order_by_sorting(np, x, np.dtype(np.int64))
+    partition._in_order(np, x, np.dtype(np.int64))
     compiling.wait()
     monkeypatch.setattr(partition, "_in_order_by_sorting", None)
-    for found, wanted in zip(partition._in_order(np, x), expected, strict=True):
+    for found, wanted in zip(partition._in_order(np, x, np.dtype(np.int64)), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
