@@ -165,7 +165,7 @@ NOT_TUNED = {
     "kernels.math.bessel_functions": "_LIMIT",
     "kernels.math.gamma_derivatives": "_LARGE",
     "kernels.random.random": "_LARGE_RATE",
-    "kernels.random.stateless_random": "_SMALLEST",
+    "kernels.random.numbers": "_SMALLEST",
     "kernels.sparse.ragged": "_MOST",
     "kernels.sparse.sparse_cross": "_LARGEST",
     "nn.fused_normalization": "_LEAST_EPSILON",

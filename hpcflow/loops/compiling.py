@@ -27,7 +27,6 @@ from hpcflow.loops.programs import (
     ChannelSums,
     FormLoop,
     Loop,
-    Program,
     RowCopies,
     RowUpdates,
     SmallProducts,
@@ -36,8 +35,8 @@ from hpcflow.loops.programs import (
     typed_text,
 )
 
-__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "FormLoop", "Loop", "Program",
-           "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
+__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "FormLoop", "Loop", "RowCopies",
+           "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
            "name_of", "supports", "typed", "typed_text", "wait"]
 
 

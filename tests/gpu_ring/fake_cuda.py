@@ -392,6 +392,8 @@ class ArrayType(type):
 class CudaModule(FakeModule):
     """``cupy`` on one GPU."""
 
+    __name__ = "stand_in"
+
     def __init__(self, gpu: Hardware) -> None:
         super().__init__(gpu, np)
         self.cuda = FakeCuda(gpu)

@@ -12,6 +12,8 @@ from gpu_ring.cupy_rules import CupyRules, NotInCupyError, loop_of
 from gpu_ring.fake_cuda import Hardware
 
 from hpcflow.kernels.math import bessel_functions, error_functions, gamma_functions, inverse_errors
+from hpcflow.kernels.random import device_numbers, numbers
+from hpcflow.kernels.random.philox import Start
 from hpcflow.loops import cuda_code, form_numpy
 from hpcflow.loops.form import Program
 from hpcflow.loops.meanings import numpy_dtype
@@ -34,6 +36,25 @@ _SPECIAL: dict[str, Callable] = {
     "i1": bessel_functions.i1, "i1e": bessel_functions.i1e, "erfinv": inverse_errors.erfinv,
     "ndtri": inverse_errors.ndtri,
 }  # fmt: skip
+
+
+def _draw(op_type: str, start: FakeArray, to: FakeArray) -> None:
+    """Fill `to` as the kernel does, by its place in the sequence."""
+    gpu = to._device
+    given, made = gpu.unwrap(start), to._data
+
+    def compute() -> None:
+        key, low, high = (int(word) for word in given)
+        _DRAWS[op_type](Start(key, low | high << 64), made.reshape(-1))
+
+    gpu.run(compute, [given], made)
+    to._ticket = gpu.stream.launch()
+    gpu.launches += 1
+
+
+_DRAWS = {"RandomUniform": numbers.uniform, "RandomStandardNormal": numbers.normal,
+          "TruncatedNormal": numbers.truncated_normal}
+device_numbers.LAUNCHES["stand_in"] = _draw
 
 
 class FormPrograms:

@@ -190,9 +190,9 @@ TEAM_LONGEST_WAIT_SECONDS = 4.0
 #: Without a product of the shape on trial: another may begin.
 TEAM_GIVEN_UP_SECONDS = 1.0
 
-# ---- kernels.random.random
-#: Numbers that are looked at together: they stay in the cache.
-RANDOM_BLOCK = 1 << 16
+# ---- kernels.random.numbers
+#: Bytes that numbers of four words need on the way: they stay in the cache.
+RANDOM_BLOCK_BYTES = 96
 
 # ---- kernels.sparse.sparse_math
 #: Of the products that a matrix product holds at a time: they stay in the cache.

@@ -69,6 +69,13 @@ def find(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[int, Any
     return compiling.compiled(_loop(source, kinds, more, numbers))
 
 
+def loop(source: str, given: Sequence[tuple[int, str]], made: Sequence[tuple[int, str]],
+         numbers: int = 0) -> compiling.Compiled:
+    """The loop for arrays of these ranks and dtypes, which may yet have to be compiled, or never
+    is; `numbers` integers follow."""
+    return compiling.compiled(_loop(source, tuple(given), tuple(made), numbers))
+
+
 def timed(found: compiling.Compiled | None, compute: Callable[[], Any]) -> Any:
     """Return ``compute()``, and add its time to that spent while the loop is not compiled."""
     began = time.perf_counter()

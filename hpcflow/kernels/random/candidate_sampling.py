@@ -1,7 +1,7 @@
 """Kernels that draw candidate classes and say how often each was to be expected.
 
-With `unique` classes are drawn until there are enough different ones; the expected count of a
-class of probability p after n draws is then 1 - (1 - p)ⁿ, and otherwise n p.
+With `unique` classes are drawn until there are enough different ones. The expected count of a class
+of probability p after n draws is n p if just these were wanted, and 1 - (1 - p)ⁿ if it took more.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ import numpy as np
 
 from hpcflow.errors import NotFoundError
 from hpcflow.kernels.common.indices import check_rows
-from hpcflow.kernels.random.random import make_generator
+from hpcflow.kernels.random.numbers import Stream
+from hpcflow.kernels.random.philox import Sequence
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+
+# Blocks of random words that a step has to itself, for each class that it draws.
+_BLOCKS_PER_CLASS = 512
 
 
 class _Uniform:
@@ -28,9 +32,9 @@ class _Uniform:
     def __init__(self, classes: int) -> None:
         self.classes = self.possible = classes
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw(self, stream: Stream, count: int) -> np.ndarray:
         """`count` classes."""
-        return rng.integers(0, self.classes, count)
+        return stream.below(self.classes, count)
 
     def probability(self, xp: Any, values: Any) -> Any:
         """The probability of each of `values`, of the array module `xp`."""
@@ -43,9 +47,9 @@ class _Uniform:
 class _LogUniform(_Uniform):
     """P(k) = log((k + 2) / (k + 1)) / log(classes + 1): for classes sorted by frequency."""
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw(self, stream: Stream, count: int) -> np.ndarray:
         """`count` classes."""
-        drawn = np.exp(rng.random(count) * np.log1p(self.classes)).astype(np.int64) - 1
+        drawn = np.exp(stream.random(count) * np.log1p(self.classes)).astype(np.int64) - 1
         # Rounding may reach the end of the range.
         return drawn % self.classes
 
@@ -63,9 +67,9 @@ class _Weighted(_Uniform):
         self.limits = np.cumsum(weights)
         self.possible = int(np.count_nonzero(weights))
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw(self, stream: Stream, count: int) -> np.ndarray:
         """`count` classes."""
-        return np.searchsorted(self.limits, rng.random(count) * self.limits[-1], "right")
+        return np.searchsorted(self.limits, stream.random(count) * self.limits[-1], "right")
 
     def probability(self, xp: Any, values: Any) -> Any:
         """The probability of each of `values`, of the array module `xp`; 0 outside the range."""
@@ -116,22 +120,22 @@ def _read_weights(path: str) -> list[float]:
         raise invalid(f"{path}: wrong vocabulary format: {e}") from None
 
 
-def _draw(distribution: _Uniform, rng: np.random.Generator, count: int,
+def _draw(distribution: _Uniform, stream: Stream, count: int,
           unique: bool) -> tuple[np.ndarray, int]:
     """`count` classes, and after how many draws."""
     if not unique:
-        return distribution.draw(rng, count), count
-    drawn = distribution.draw(rng, count)
+        return distribution.draw(stream, count), count
+    drawn = distribution.draw(stream, count)
     while True:
         first = np.sort(np.unique(drawn, return_index=True)[1])
         if first.size >= count:
             first = first[:count]
             return drawn[first], int(first[-1]) + 1
-        drawn = np.concatenate([drawn, distribution.draw(rng, drawn.size)])
+        drawn = np.concatenate([drawn, distribution.draw(stream, drawn.size)])
 
 
-def _expected(xp: Any, probability: Any, draws: int, unique: bool) -> Any:
-    if not unique:
+def _expected(xp: Any, probability: Any, draws: int, count: int) -> Any:
+    if draws == count:  # as in the reference, also where they were to differ
         return (probability * draws).astype(np.float32)
     with np.errstate(divide="ignore"):
         return (-xp.expm1(draws * xp.log1p(-probability))).astype(np.float32)
@@ -150,8 +154,8 @@ def _register(op_type: str, make: Callable[[KernelNode], _Uniform]) -> None:
         xp, count, unique = node.xp, node.attr("num_sampled"), node.attr("unique")
         columns = node.attr("num_true")
         seeds = node.attr("seed", 0), node.attr("seed2", 0)
-        rng, distribution, lock = node.state(
-            lambda: (make_generator(*seeds, node.name), make(node), threading.Lock()))
+        sequence, distribution, lock = node.state(
+            lambda: (Sequence(*seeds, node.name), make(node), threading.Lock()))
 
         def sample(true_classes: Any) -> tuple:
             _check_classes(true_classes, columns)
@@ -159,9 +163,10 @@ def _register(op_type: str, make: Callable[[KernelNode], _Uniform]) -> None:
                 raise invalid(f"cannot draw {count} different classes: there are "
                               f"{distribution.possible}")
             with lock:
-                found, draws = _draw(distribution, rng, count, unique)
+                stream = Stream(sequence.take(_BLOCKS_PER_CLASS * count))
+                found, draws = _draw(distribution, stream, count, unique)
                 drawn = xp.asarray(found.astype(np.int64, copy=False))
-                counts = [_expected(xp, distribution.probability(xp, v), draws, unique)
+                counts = [_expected(xp, distribution.probability(xp, v), draws, count)
                           for v in (true_classes, drawn)]
                 if distribution.learns:
                     distribution.learn(true_classes if xp is np else xp.asnumpy(true_classes))

@@ -1,22 +1,52 @@
 """Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) by counter.
 
 Blocks of four 32-bit words are computed from a key of two words and a counter of four; many blocks
-at once. What is drawn from them is laid out as newer graphs expect it.
+at once, each from its place alone, so that any thread and any device may compute any of them. What
+is drawn from them is laid out as TensorFlow lays it out: equal seeds give its numbers.
 """
 
 from __future__ import annotations
 
+import functools
+import os
+import threading
+import zlib
 from typing import NamedTuple
 
 import numpy as np
+
+from hpcflow import config
+from hpcflow.kernels.compiled import array_loops
+from hpcflow.loops import compiling
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _LOW, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
-_MASK64 = (1 << 64) - 1
+_MASK64, _MASK128 = (1 << 64) - 1, (1 << 128) - 1
 # The key that makes a key and a counter of two seeds.
 _SCRAMBLING_KEY = 0x3EC8F720 | 0x02461E29 << 32
+# Blocks at once without the compiled loop: what they are made of stays in the second-level cache.
+_AT_ONCE = 4096
+
+_SOURCE = """
+def loop(places, words, key, low, high):
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    first, second = np.uint64(key) & mask, np.uint64(key) >> half
+    for i in range(places.size):
+        at = np.uint64(low) + places[i]
+        up = np.uint64(high) + np.uint64(at < places[i])
+        a, b, c, d, k, l = at & mask, at >> half, up & mask, up >> half, first, second
+        for _ in range(10):
+            x, y = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+            a, b, c, d = (y >> half) ^ b ^ k, y & mask, (x >> half) ^ d ^ l, x & mask
+            k = (k + np.uint64(0x9E3779B9)) & mask
+            l = (l + np.uint64(0xBB67AE85)) & mask
+        words[i, 0] = a
+        words[i, 1] = b
+        words[i, 2] = c
+        words[i, 3] = d
+"""
 
 
 class Start(NamedTuple):
@@ -43,8 +73,28 @@ class Start(NamedTuple):
         return np.array([self.key], np.uint64), np.array(
             [self.counter & _MASK64, self.counter >> 64], np.uint64)
 
+    def words64(self) -> np.ndarray:
+        """The key and the counter's lower and upper half, as a device takes them."""
+        return np.concatenate(self.arrays())
+
     def blocks(self, places: np.ndarray) -> np.ndarray:
         """The blocks at `places` (uint64, counted from the start): ``[n, 4]`` of uint32."""
+        words, loop = np.empty((places.size, 4), np.uint32), _loop()
+        if loop.function is not None:
+            loop.function(places, words, _signed(self.key), _signed(self.counter & _MASK64),
+                          _signed(self.counter >> 64))
+        else:
+            array_loops.timed(loop, lambda: self._fill(places, words))
+        return words
+
+    def _fill(self, places: np.ndarray, words: np.ndarray) -> None:
+        for begin in range(0, places.size, _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            for column, word in zip(words[part].T, self._words(places[part])):
+                column[...] = word
+
+    def _words(self, places: np.ndarray) -> list[np.ndarray]:
+        """The four words of each block, as 64-bit numbers."""
         low = np.uint64(self.counter & _MASK64) + places
         high = np.uint64(self.counter >> 64) + (low < places).astype(np.uint64)
         words = [low & _LOW, low >> _WORD, high & _LOW, high >> _WORD]
@@ -54,8 +104,45 @@ class Start(NamedTuple):
             words = [right >> _WORD ^ words[1] ^ np.uint64(key[0]), right & _LOW,
                      left >> _WORD ^ words[3] ^ np.uint64(key[1]), left & _LOW]
             key = [(k + step) & 0xFFFFFFFF for k, step in zip(key, _STEPS, strict=True)]
-        return np.stack(words, -1).astype(np.uint32)
+        return words
 
-    def words(self, count: int) -> np.ndarray:
-        """The first blocks, as many as hold `count` words."""
-        return self.blocks(np.arange(-(-count // 4), dtype=np.uint64))
+    def words(self, first: int, count: int) -> np.ndarray:
+        """`count` blocks from number `first` on, as a vector of words."""
+        places = np.arange(first, first + count, dtype=np.uint64)
+        return self.blocks(places).reshape(-1)
+
+
+@functools.cache
+def _loop() -> compiling.Compiled:
+    """The loop that fills blocks, which may yet have to be compiled."""
+    return array_loops.loop(_SOURCE, [(1, "uint64")], [(2, "uint32")], 3)
+
+
+def _signed(number: int) -> int:
+    """The signed number of the same 64 bits."""
+    return number - (1 << 64) if number >> 63 else number
+
+
+class Sequence:
+    """The generator of one op: each run has a part of the sequence to itself.
+
+    Both seeds 0 mean a key from the system's entropy, in the deterministic mode one from the op's
+    name.
+    """
+
+    def __init__(self, seed: int, seed2: int, name: str) -> None:
+        if seed == 0 and seed2 == 0:
+            if config.flags.deterministic:
+                seed2 = zlib.crc32(name.encode()) + 1
+            else:
+                seed, seed2 = (int.from_bytes(os.urandom(8), "little") for _ in range(2))
+        self._key = seed & _MASK64
+        self._counter = (seed2 & _MASK64) << 64
+        self._lock = threading.Lock()
+
+    def take(self, blocks: int) -> Start:
+        """The start of a part of so many blocks."""
+        with self._lock:
+            start = Start(self._key, self._counter)
+            self._counter = (self._counter + blocks) & _MASK128
+        return start

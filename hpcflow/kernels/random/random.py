@@ -3,7 +3,8 @@
 Every op has a generator of its own for the session: Philox keyed by the op's two seeds, so that
 the sequence is the same on every run, on every device and in whatever form a step is executed.
 Both seeds 0 mean a key from the system's entropy, in the deterministic mode one from the op's name.
-Numbers are drawn on the host.
+Uniform, normal and whole numbers, classes and orders are those that TensorFlow draws; numbers by
+rejection with parameters (gamma, Poisson, truncated with bounds) are NumPy's.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import ml_dtypes
 import numpy as np
 
 from hpcflow import config
-from hpcflow.host import memory
-from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.sizes import check_count
+from hpcflow.kernels.compiled import array_loops
+from hpcflow.kernels.random import device_numbers, numbers
+from hpcflow.kernels.random.philox import Sequence, Start
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _MASK = (1 << 64) - 1
+# Blocks that a run has to itself, for each of its numbers.
+_SPARE_BLOCKS = 256
 
 
 def make_generator(seed: int, seed2: int, name: str) -> np.random.Generator:
@@ -41,6 +45,11 @@ def _generator(node: KernelNode) -> np.random.Generator:
     return node.state(lambda: make_generator(seed, seed2, node.name))
 
 
+def _sequence(node: KernelNode) -> Sequence:
+    seed, seed2 = node.attr("seed", 0), node.attr("seed2", 0)
+    return node.state(lambda: Sequence(seed, seed2, node.name))
+
+
 def _to_dims(shape: Any) -> tuple[int, ...]:
     if np.ndim(shape) != 1:
         raise invalid("shape must be a vector of {int32,int64}, got shape "
@@ -52,18 +61,19 @@ def _to_dims(shape: Any) -> tuple[int, ...]:
     return dims
 
 
-def _register_draw(op_type: str, make: Callable[[np.random.Generator, np.dtype], Callable]) -> None:
-    """Register an op whose only input is the shape; ``make(generator, dtype)`` returns
-    ``draw(dims, out=None)``."""
+def _register_draw(op_type: str, fill: Callable[[Start, np.ndarray], np.ndarray]) -> None:
+    """Register an op whose only input is the shape."""
 
     def factory(node: KernelNode) -> Callable:
-        draw = make(_generator(node), node.np_dtype())
-        known = node.constant(0)
+        sequence, dtype, known = _sequence(node), node.np_dtype(), node.constant(0)
         dims = None if known is None else _to_dims(known)
+
+        def draw(dims: tuple[int, ...], out: Any = None) -> Any:
+            start = sequence.take(_SPARE_BLOCKS * math.prod(dims))
+            return numbers.drawn(fill, start, dims, dtype, out)
+
         if node.xp is not np:
-            drawn = node.device.drawn
-            return lambda shape: drawn(functools.partial(
-                draw, _to_dims(shape) if dims is None else dims))
+            return _on_device(node, op_type, sequence, draw, dims)
         if dims is not None:
             return _scalar_draw(draw) if not dims else lambda shape, out=None: draw(dims, out)
         return lambda shape, out=None: draw(_to_dims(shape), out)
@@ -71,82 +81,33 @@ def _register_draw(op_type: str, make: Callable[[np.random.Generator, np.dtype],
     kernel(op_type, fresh=True, accepts_out=True, host_inputs=(0,))(factory)
 
 
+def _on_device(node: KernelNode, op_type: str, sequence: Sequence, draw: Callable,
+               dims: tuple[int, ...] | None) -> Callable:
+    """Drawn on the device where there is a kernel for that, else on the host."""
+    drawn, dtype = node.device.drawn, node.np_dtype()
+    fill = device_numbers.filler(node.xp, op_type, dtype)
+    if fill is None:
+        return lambda shape: drawn(functools.partial(
+            draw, _to_dims(shape) if dims is None else dims))
+
+    def run(shape: Any) -> Any:
+        wanted = _to_dims(shape) if dims is None else dims
+        blocks = _SPARE_BLOCKS * math.prod(wanted)
+        return fill(drawn(lambda: sequence.take(blocks).words64()), wanted)
+
+    return run
+
+
 def _scalar_draw(draw: Callable) -> Callable:
     """Scalars are NumPy scalars where there is no array to fill."""
     return lambda shape, out=None: draw(())[()] if out is None else draw((), out)
 
 
-# The digits of the narrow types.
-_NARROW = {np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8}
-
-
-def _uniform(rng: np.random.Generator, dtype: np.dtype) -> Callable:
-    """Numbers in [0, 1)."""
-    if dtype in _NARROW:
-        return lambda dims, out=None: _store(_narrow_uniform(rng, dims, dtype), out)
-    random = rng.random
-    return lambda dims, out=None: random(dims, dtype, _place(out, dims, dtype))
-
-
-def _narrow_uniform(rng: np.random.Generator, dims: tuple[int, ...],
-                    dtype: np.dtype) -> np.ndarray:
-    """Multiples of 2**-11 (or 2**-8), which `dtype` holds exactly: rounding finer numbers could
-    give 1."""
-    bits = _NARROW[dtype]
-    steps = np.asarray(rng.integers(0, 1 << bits, dims, np.int16))
-    return steps.astype(dtype) * dtype.type(2.0**-bits)
-
-
-def _standard_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
-    draw: Callable = rng.standard_normal
-    if dtype in _NARROW:
-        return lambda dims, out=None: _store(draw(dims, np.float32).astype(dtype), out)
-    return lambda dims, out=None: draw(dims, dtype, _place(out, dims, dtype))
-
-
-_TRUNCATION = 2.0  # standard deviations
-
-
-def _truncated_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
-    """Normal numbers, drawn again while they are more than two standard deviations away."""
-    drawn = np.float32 if dtype in _NARROW else dtype
-
-    def draw(dims: tuple[int, ...], out: Any = None) -> Any:
-        values: Any = rng.standard_normal(dims, drawn, memory.empty(dims, drawn))
-        flat = values.reshape(-1)
-        outside = _outside(flat)
-        while outside.size:
-            again = rng.standard_normal(outside.size, drawn)
-            flat[outside] = again
-            outside = outside[np.abs(again) > _TRUNCATION]
-        return _store(values.astype(dtype, copy=False), out)
-
-    return draw
-
-
-def _outside(values: np.ndarray) -> np.ndarray:
-    """Where numbers are that are drawn again."""
-    blocks = range(0, values.size, tuning.RANDOM_BLOCK)  # so that what is made on the way is small
-    return np.concatenate([
-        start + np.flatnonzero(np.abs(values[start : start + tuning.RANDOM_BLOCK]) > _TRUNCATION)
-        for start in blocks] or [np.zeros(0, np.int64)])
-
-
-def _place(out: np.ndarray | None, dims: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    return memory.empty(dims, dtype) if out is None else out
-
-
-def _store(values: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-    """`values`, or `out` filled with them."""
-    if out is None:
-        return values
-    out[...] = values
-    return out
-
-
-_register_draw("RandomUniform", _uniform)
-_register_draw("RandomStandardNormal", _standard_normal)
-_register_draw("TruncatedNormal", _truncated_normal)
+_register_draw("RandomUniform", numbers.uniform)
+_register_draw("RandomStandardNormal", numbers.normal)
+_register_draw("TruncatedNormal", numbers.truncated_normal)
+# The digits of what gamma numbers are rounded to.
+_NARROW = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
 
 
 # ---------------------------------------------------------------- with parameters
@@ -171,7 +132,7 @@ def _register_host(*op_types: str) -> Callable:
 
 @_register_host("RandomUniformInt")
 def _uniform_integers(node: KernelNode) -> Callable:
-    rng, dtype = _generator(node), node.np_dtype()
+    sequence, dtype = _sequence(node), node.np_dtype()
 
     def draw(shape: Any, low: Any, high: Any) -> Any:
         dims = _to_dims(shape)
@@ -179,7 +140,8 @@ def _uniform_integers(node: KernelNode) -> Callable:
             return np.empty(dims, dtype)
         if low >= high:
             raise invalid(f"Need minval < maxval, got {low} >= {high}")
-        return rng.integers(low, high, dims, dtype)
+        start = sequence.take(_SPARE_BLOCKS * math.prod(dims))
+        return numbers.integers(start, dims, low, high, dtype)[()]
 
     return draw
 
@@ -223,7 +185,7 @@ def _poisson(node: KernelNode) -> Callable:
 
 @_register_host("Multinomial")
 def _multinomial(node: KernelNode) -> Callable:
-    rng, dtype = _generator(node), node.np_dtype()
+    sequence, dtype = _sequence(node), node.np_dtype()
 
     def draw(logits: Any, num_samples: Any) -> np.ndarray:
         count = int(num_samples)
@@ -233,14 +195,16 @@ def _multinomial(node: KernelNode) -> Callable:
             raise invalid(f"num_samples must not be negative, got {count}")
         if not logits.shape[1] and logits.shape[0] and count:
             raise invalid(f"num_classes should be positive, got logits {shown(logits)}")
-        return _classes(rng, np.asarray(logits, np.float64), count).astype(dtype, copy=False)
+        start = sequence.take(_SPARE_BLOCKS * 2 * len(logits) * (-(-count // 4) * 4))
+        points = numbers.Stream(start).random(len(logits) * count).reshape(len(logits), count)
+        return _classes(points, np.asarray(logits, np.float64)).astype(dtype, copy=False)
 
     return draw
 
 
-def _classes(rng: np.random.Generator, logits: np.ndarray, count: int) -> np.ndarray:
-    """Draw by the inverse of each row's cumulative distribution."""
-    samples = np.zeros((len(logits), count), np.int64)
+def _classes(points: np.ndarray, logits: np.ndarray) -> np.ndarray:
+    """Classes at `points` in [0, 1) of each row's cumulative distribution."""
+    samples = np.zeros(points.shape, np.int64)
     if not samples.size:
         return samples
     # Infinite or undefined logits have no probability, as in the reference.
@@ -248,23 +212,52 @@ def _classes(rng: np.random.Generator, logits: np.ndarray, count: int) -> np.nda
     top = np.where(finite, logits, -np.inf).max(axis=1, keepdims=True)
     weights = np.where(finite, np.exp(np.where(finite, logits - top, -np.inf)), 0.0)
     cumulative = np.cumsum(weights, axis=1)
-    points = rng.random(samples.shape) * cumulative[:, -1:]
+    points = points * cumulative[:, -1:]
     for row, (edges, values) in enumerate(zip(cumulative, points)):
         samples[row] = np.searchsorted(edges, values, side="right")
     return np.minimum(samples, logits.shape[1] - 1)
 
 
+_SWAPS = """
+def loop(offsets, order):
+    for i in range(offsets.size):
+        j = i + offsets[i]
+        order[i], order[j] = order[j], order[i]
+"""
+
+
 @kernel("RandomShuffle", fresh=True)
 def _shuffle(node: KernelNode) -> Callable:
-    rng, xp = _generator(node), node.xp
+    sequence, xp = _sequence(node), node.xp
 
     def shuffle(value: Any) -> Any:
         if not getattr(value, "shape", ()):
             return value.copy() if hasattr(value, "copy") else value
-        order = rng.permutation(value.shape[0])
+        order = _shuffled(sequence, value.shape[0])
         return value[order if xp is np else node.device.to_device(order)]
 
     return shuffle
+
+
+def _shuffled(sequence: Sequence, count: int) -> np.ndarray:
+    """The numbers below `count` in random order: each place gets one of those that are left."""
+    blocks = -(-count // 4)
+    words = sequence.take(blocks).words(0, blocks)[: max(count - 1, 0)]
+    order = np.arange(count)
+    offsets = words.astype(np.int64) % np.arange(count, 1, -1)
+    loop = array_loops.find(_SWAPS, [offsets], [(1, np.int64)])
+    if loop is not None and loop.function is not None:
+        loop.function(offsets, order)
+        return order
+    return array_loops.timed(loop, lambda: _swapped(offsets, order))
+
+
+def _swapped(offsets: np.ndarray, order: np.ndarray) -> np.ndarray:
+    found = order.tolist()
+    for i, offset in enumerate(offsets.tolist()):
+        j = i + offset
+        found[i], found[j] = found[j], found[i]
+    return np.array(found, order.dtype)
 
 
 @_register_host("RandomCrop")

@@ -177,8 +177,8 @@ class VarianceScaling(Initializer):
     Args:
         scale: positive factor.
         mode: "fan_in", "fan_out" or "fan_avg".
-        distribution: "uniform"; "normal", truncated at two standard deviations;
-            "truncated_normal", the same with the variance that is left then; "untruncated_normal".
+        distribution: "uniform"; "normal" or "truncated_normal", truncated at two standard
+            deviations, with this variance after that; "untruncated_normal".
         seed: seed of the random op.
         dtype: element type.
 
@@ -207,8 +207,7 @@ class VarianceScaling(Initializer):
         if self.distribution == "untruncated_normal":
             return random_ops.random_normal(shape, 0.0, math.sqrt(variance), wanted, self.seed)
         if self.distribution != "uniform":
-            spread = _TRUNCATED if self.distribution == "truncated_normal" else 1.0
-            return random_ops.truncated_normal(shape, 0.0, math.sqrt(variance) / spread, wanted,
+            return random_ops.truncated_normal(shape, 0.0, math.sqrt(variance) / _TRUNCATED, wanted,
                                                self.seed)
         limit = math.sqrt(3.0 * variance)
         return random_ops.random_uniform(shape, -limit, limit, wanted, self.seed)

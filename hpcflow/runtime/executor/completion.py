@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hpcflow.compiler.emit.items import Item
-    from hpcflow.runtime.executor.executor import Step
     from hpcflow.runtime.executor.iterations import Iteration
+    from hpcflow.runtime.executor.running import Running
 
 
 class Completion:
@@ -24,7 +24,7 @@ class Completion:
 
     __slots__ = ("_step", "_item", "_iteration", "_calls", "came", "shapes")
 
-    def __init__(self, step: Step, item: Item, iteration: Iteration) -> None:
+    def __init__(self, step: Running, item: Item, iteration: Iteration) -> None:
         self._step, self._item, self._iteration = step, item, iteration
         self._calls = [None]
         self.came: list[Any] = []

@@ -1,4 +1,4 @@
-"""Cases of random ops: dtypes, shapes, seeds that repeat, the distribution by its moments."""
+"""Cases of random ops: dtypes, shapes, seeds; the same numbers, or the distribution by moments."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ def distributions(table: Table) -> None:
             for shape in (SIZE, (0, 3), (2, 2), ()):
                 for kind in ("int32", "int64"):
                     table.add(op, {"shape": np.array(shape, kind)},
-                              {"dtype": Type(dtype), **SEEDS}, check="moments")
+                              {"dtype": Type(dtype), **SEEDS},
+                              tolerance=0 if op == "RandomUniform" else 64)
         table.bad(op, {"shape": ints(-1)}, {"dtype": Type("float32"), **SEEDS})
         table.bad(op, {"shape": np.zeros((2, 2), "int32")}, {"dtype": Type("float32"), **SEEDS})
     for kind in ("int32", "int64"):
         for low, high in ((0, 10), (-5, 3), (-100000, 100000)):
             table.add("RandomUniformInt", {"shape": ints(*SIZE), "minval": scalar(low, kind),
-                                           "maxval": scalar(high, kind)}, SEEDS, check="moments")
+                                           "maxval": scalar(high, kind)}, SEEDS)
         table.bad("RandomUniformInt", {"shape": ints(3), "minval": scalar(3, kind),
                                        "maxval": scalar(3, kind)}, SEEDS)
     for dtype in FLOATS:
@@ -55,7 +56,7 @@ def parameters(table: Table) -> None:
                       check="moments")
     for dtype in table.dtypes("Multinomial", ("float32", "float64", "float16", "int32")):
         table.add("Multinomial", {"logits": np.array([[0, 1, 2]], dtype), "num_samples": scalar(
-            30000)}, SEEDS, check="moments")
+            30000)}, SEEDS)
         table.add("Multinomial", {"logits": table.normal(dtype, (3, 4)), "num_samples": scalar(0)},
                   SEEDS, check="moments")
     x = table.normal("float32", (2, 3))
@@ -70,8 +71,7 @@ def orders(table: Table) -> None:
         for shape in ((2000,), (50, 3), (0,), (1,)):
             value = table.distinct(dtype, shape) if dtype != "string" else table.normal(
                 dtype, shape)
-            # One permutation is as good as another: the same elements, checked by the moments.
-            table.add("RandomShuffle", {"value": value}, SEEDS, check="moments")
+            table.add("RandomShuffle", {"value": value}, SEEDS)
     table.add("RandomShuffle", {"value": scalar(2.5, "float32")}, SEEDS)
 
 

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow.kernels.random import numbers, philox
+from hpcflow.kernels.random.philox import Start
+from hpcflow.loops import compiling
 
 N = 20000
 
@@ -244,10 +247,37 @@ def test_equal_ops_draw_apart():
 
 
 def test_the_numbers_are_those_of_philox():
-    """The sequence is part of the contract: it follows from the two seeds alone."""
+    """The sequence is part of the contract: it follows from the two seeds alone, and each run has
+    256 blocks for each number to itself. The words are those of the paper's own test."""
+    assert [f"{w:08x}" for w in Start(0, 0).words(0, 1)] == [
+        "6627e8d5", "e169c58d", "bc57ac4c", "9b00dbd8"]
     x = hf.raw_ops.RandomUniform([5], dtype=hf.float32, seed=11, seed2=22)
-    rng = np.random.Generator(np.random.Philox(key=np.array([11, 22], np.uint64)))
-    np.testing.assert_array_equal(run(x), rng.random(5, np.float32))
+    with hf.Session() as session:
+        for place in (0, 5 * 256):
+            words = Start(11, (22 << 64) + place).words(0, 2)[:5]
+            expected = (words & 0x7FFFFF) * 2.0**-23
+            np.testing.assert_array_equal(session.run(x), expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("count", [1, 7, 30_000])
+def test_numbers_do_not_depend_on_who_computes_them(count):
+    """Blocks of several threads, compiled or not, give the numbers of one after the other."""
+    start = Start(5, (1 << 128) - 3)  # the counter goes round
+    for dtype in (np.float32, np.float64):
+        whole = numbers.truncated_normal(start, np.empty(count, dtype))
+        first = numbers.truncated_normal(start, np.empty(1, dtype))
+        assert whole[0] == first[0] and (abs(whole) < 2).all()
+        one_by_one = start.words(0, -(-count // 2)) if dtype == np.float64 else (
+            start.words(0, -(-count // 4)))
+        np.testing.assert_array_equal(
+            numbers.uniform(start, np.empty(count, dtype)),
+            numbers.unit(one_by_one, np.dtype(dtype))[:count])
+    philox._loop().spent(60.0)
+    compiling.wait()
+    places = np.arange(count, dtype=np.uint64) * np.uint64(2**62 + 1)
+    plain = np.empty((count, 4), np.uint32)
+    start._fill(places, plain)
+    np.testing.assert_array_equal(start.blocks(places), plain)
 
 
 def test_get_seed():
@@ -255,6 +285,7 @@ def test_get_seed():
     assert hf.get_seed(5) == (87654321, 5)
     hf.constant(1)
     hf.set_random_seed(9)
+    assert hf.get_seed(None) == (9, 0)
     assert hf.get_seed(None) == (9, 1)
     assert hf.get_seed(4) == (9, 4)
     hf.set_random_seed(0)

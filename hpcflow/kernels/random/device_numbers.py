@@ -1,0 +1,155 @@
+"""Random numbers drawn on a GPU: the same places of the same sequence as on the CPU.
+
+A kernel gets the key and the counter in memory of the device, so that a recorded graph draws anew
+once these are. Uniform numbers have the bits of the CPU's; normal ones differ by a few units in the
+last place, as logarithm, sine and cosine do.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.random import numbers
+
+_KINDS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
+          "TruncatedNormal": "truncated"}
+# narrow types -> the bits of their fractions
+_NARROW = {"float16": 10, "bfloat16": 7}
+
+_PRELUDE = """
+typedef unsigned int word;
+typedef unsigned long long wide;
+struct Block { word a, b, c, d; };
+static __device__ __forceinline__ Block block_at(const wide* start, wide place) {
+  const wide low = start[1] + place, high = start[2] + (low < place);
+  word a = (word)low, b = (word)(low >> 32), c = (word)high, d = (word)(high >> 32);
+  word k = (word)start[0], l = (word)(start[0] >> 32);
+  #pragma unroll
+  for (int i = 0; i < 10; i++) {
+    const wide x = (wide)a * 0xD2511F53u, y = (wide)c * 0xCD9E8D57u;
+    a = (word)(y >> 32) ^ b ^ k; b = (word)y; c = (word)(x >> 32) ^ d ^ l; d = (word)x;
+    k += 0x9E3779B9u; l += 0xBB67AE85u;
+  }
+  return {a, b, c, d};
+}
+static __device__ __forceinline__ float unit(word x) {
+  return __uint_as_float((x & 0x7fffffu) | 0x3f800000u) - 1.0f;
+}
+static __device__ __forceinline__ double unit(word x, word y) {
+  return __longlong_as_double((long long)((wide)(x & 0xfffffu) << 32 | y | (wide)1023 << 52)) - 1.0;
+}
+static __device__ __forceinline__ void normals(float u, float v, float* to) {
+  const float angle = 6.283185307179586f * v, radius = sqrtf(-2.0f * logf(fmaxf(u, 1e-7f)));
+  to[0] = sinf(angle) * radius; to[1] = cosf(angle) * radius;
+}
+static __device__ __forceinline__ void normals(double u, double v, double* to) {
+  const double angle = 6.283185307179586 * v, radius = sqrt(-2.0 * log(fmax(u, 1e-7)));
+  to[0] = sin(angle) * radius; to[1] = cos(angle) * radius;
+}
+static __device__ __forceinline__ unsigned short to_half(float x) {
+  unsigned short y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y;
+}
+static __device__ __forceinline__ unsigned short to_bfloat(float x) {
+  const word bits = __float_as_uint(x);
+  return (unsigned short)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+"""
+
+_KERNEL = """
+extern "C" __global__ void __launch_bounds__(256) draw(
+    const wide* __restrict__ start, STORED* __restrict__ to, long long count) {
+  const long long i = blockIdx.x * 256LL + threadIdx.x;
+  if (i * EACH >= count) return;
+  NUMBER found[EACH];
+  FILL
+  for (int j = 0; j < EACH && i * EACH + j < count; j++) to[i * EACH + j] = STORE(found[j]);
+}
+"""
+
+_NORMALS = {False: "normals(unit(x.a), unit(x.b), {0}); normals(unit(x.c), unit(x.d), {0} + 2);",
+            True: "normals(unit(x.a, x.b), unit(x.c, x.d), {0});"}
+_UNIFORM = {False: "found[0] = unit(x.a); found[1] = unit(x.b); found[2] = unit(x.c); "
+                   "found[3] = unit(x.d);",
+            True: "found[0] = unit(x.a, x.b); found[1] = unit(x.c, x.d);"}
+_TRUNCATED = """
+  wide place = (wide)i * SPARE;
+  for (int have = 0; have < EACH;) {
+    const Block x = block_at(start, place++);
+    NUMBER more[EACH];
+    NORMALS
+    for (int j = 0; j < EACH; j++)
+      if (have < EACH && more[j] > -2 && more[j] < 2) found[have++] = more[j];
+  }
+"""
+
+
+def source(op_type: str, dtype: str) -> str:
+    """The CUDA source of the kernel that fills an array of `dtype` (a floating type)."""
+    kind, is_wide = _KINDS[op_type], dtype == "float64"
+    number, each = ("double", 2) if is_wide else ("float", 4)
+    stored, store = number, ""
+    if dtype in _NARROW:
+        stored, store = "unsigned short", "to_half" if dtype == "float16" else "to_bfloat"
+    first = "const Block x = block_at(start, (wide)i);\n  "
+    if kind == "uniform" and dtype in _NARROW:
+        fill = first + _narrow_uniform(_NARROW[dtype])
+        number, store = "unsigned short", ""
+    elif kind == "uniform":
+        fill = first + _UNIFORM[is_wide]
+    elif kind == "normal":
+        fill = first + _NORMALS[is_wide].format("found")
+    else:
+        fill = _TRUNCATED.replace("SPARE", str(numbers.SPARE_BLOCKS * each // 4)).replace(
+            "NORMALS", _NORMALS[is_wide].format("more"))
+    text = _KERNEL.replace("FILL", fill)
+    for name, word in (("STORED", stored), ("STORE", store), ("NUMBER", number),
+                       ("EACH", str(each))):
+        text = text.replace(name, word)
+    return _PRELUDE + text
+
+
+def _narrow_uniform(mantissa: int) -> str:
+    """Numbers in [1, 2) of the lowest bits, less one, which is exact in float32."""
+    store = "to_half" if mantissa == 10 else "to_bfloat"
+    scale = f"{2.0 ** -mantissa!r}f"
+    return "\n  ".join(f"found[{i}] = {store}((float)(x.{w} & {(1 << mantissa) - 1}u) * {scale});"
+                       for i, w in enumerate("abcd"))
+
+
+@functools.cache
+def _kernel(op_type: str, dtype: str) -> Any:
+    import cupy
+
+    return cupy.RawKernel(source(op_type, dtype), "draw")
+
+
+def launch(op_type: str, start: Any, to: Any) -> None:
+    """Fill an array of CuPy from the `start` (uint64: key, counter) on the current stream."""
+    each = numbers.per_block(to.dtype)
+    threads = -(-to.size // each)
+    if threads:
+        _kernel(op_type, to.dtype.name)((-(-threads // 256),), (256,), (start, to, to.size))
+
+
+#: What fills arrays, by the name of their array module.
+LAUNCHES: dict[str, Callable[[str, Any, Any], None]] = {"cupy": launch}
+
+
+def filler(xp: Any, op_type: str, dtype: np.dtype) -> Callable[[Any, tuple[int, ...]], Any] | None:
+    """``fill(start, dims)``: a new array of the device; None if there is no kernel for `xp`."""
+    fill = LAUNCHES.get(getattr(xp, "__name__", ""))
+    if fill is None:
+        return None
+
+    def run(start: Any, dims: tuple[int, ...]) -> Any:
+        made = xp.empty(dims, dtype)
+        if math.prod(dims):
+            fill(op_type, start, made)
+        return made
+
+    return run
