@@ -38,6 +38,15 @@ def _parse_int(text: str) -> int:
     return value
 
 
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError("expected one of " + ", ".join(choices))
+        return text.lower()
+
+    return parse
+
+
 @dataclass(frozen=True)
 class Flag:
     """One environment variable: its attribute is its name without `HPCFLOW_`, lower case."""

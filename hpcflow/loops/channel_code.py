@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hpcflow.loops.address_loops import AddressLoop, written
 from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import FLAT, Array, Code, Integer, Kind
-from hpcflow.loops.program_code import number_type
+from hpcflow.loops.llvm_math import value_type
 
 if TYPE_CHECKING:
     from llvmlite.ir import Module
@@ -43,7 +43,7 @@ class _Images(AddressLoop):
         image = Array(dtype, FLAT, False)
         kinds = [image, image, *others, *[Integer("int64")] * numbers]
         super().__init__(module, kinds, arguments)
-        self.item, self.number = image.item, number_type(dtype)
+        self.item, self.number = image.item, value_type(dtype)
 
     def loaded(self, start: Any, offset: Any, kind: Any) -> Any:
         """The numbers `offset` bytes after `start`."""

@@ -29,7 +29,6 @@ from hpcflow.loops.programs import (
     FormLoop,
     Loop,
     PhiloxBlocks,
-    Program,
     RowCopies,
     RowUpdates,
     SmallProducts,
@@ -39,7 +38,6 @@ from hpcflow.loops.programs import (
 )
 
 __all__ = ["ChannelGradient", "ChannelSums", "Compiled", "FormLoop", "Loop", "PhiloxBlocks",
-           "Program",
            "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
            "keeps_bits", "name_of", "supports", "typed", "typed_text", "wait"]
 

@@ -34,7 +34,6 @@ class FormLoop:
         self.program = program
         self.is_exact = llvm_plan.is_exact(program)
         self._loop = compiling.FormLoop.of(program)
-        self._found: compiling.Compiled | None = None
         self._sums = [
             _Sums(numpy_dtype(llvm_code.wide_dtype(s.dtype)), start_of(s.function, s.dtype),
                   program.columns if extent.columns else 1)
@@ -53,10 +52,7 @@ class FormLoop:
         """The loop, which may yet have to be compiled; None where there shall be none."""
         if not (compiling.enabled() if self.is_exact else compiling.approximates()):
             return None
-        found = self._found
-        if found is None or found.function is None:
-            found = self._found = compiling.compiled(self._loop)
-        return found
+        return compiling.compiled(self._loop)
 
     def run(self, found: compiling.Compiled, rows: int, arrays: Sequence[np.ndarray],
             arguments: Sequence[Any] = ()) -> None:

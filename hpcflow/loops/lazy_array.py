@@ -8,30 +8,28 @@ is compiled to: an array as large as the variable is neither written nor read ag
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-
-class Steps(NamedTuple):
-    """An element-wise program, in the form of ``jit.Program``.
-
-    Attributes:
-        steps: (target, ufunc, arguments); targets are ``v0, v1, ...``, arrays ``a0, ...`` and
-            scalars ``s0, ...``.
-        result: the name of the value.
-    """
-
-    steps: tuple[tuple[str, str, tuple[str, ...]], ...]
-    result: str
+if TYPE_CHECKING:
+    from hpcflow.loops.form import Builder
 
 
 class Source(Protocol):
     """An object that can compute a deferred array."""
 
     dtype: np.dtype
-    #: None if it has no form as a loop.
-    loop_steps: Steps | None
+
+    @property
+    def is_exact(self) -> bool:
+        """True if it has a form as a program, which gives the same bits."""
+
+    def write(self, builder: Builder, arrays: list[int], numbers: list[int]) -> int:
+        """The value of an element in a program, of those of the arrays and the numbers."""
+
+    def __hash__(self) -> int:
+        """Each has its own."""
 
     def compute(self, arrays: list, numbers: tuple) -> Any:
         """The array that the operations make of `arrays`."""

@@ -33,12 +33,13 @@ from hpcflow.loops.form import (
 )
 from hpcflow.loops.llvm_loops import Loops
 from hpcflow.loops.llvm_plan import BEFORE, Plan, Sinks
-from hpcflow.loops.meanings import CAST, FLOATS, REDUCTIONS, start_of
+from hpcflow.loops.llvm_reductions import Reduction, Totals
+from hpcflow.loops.meanings import CAST, FLOATS
 
 if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Module, Value
 
-_PIECE = 4096  # rows of one column that are summed in registers
+_PIECE = 4096  # rows that are summed in registers
 _STACK = 1 << 15  # bytes of scratch that lie there
 _INDICES = 4  # arguments after the parts
 
@@ -152,7 +153,8 @@ class _Writer(Loops):
     def _allocate(self) -> list[Any]:
         """Memory of a row for each value that is kept; what is to be freed."""
         columns = self.program.columns
-        kinds = {i: _scratch_type(self.steps[i].dtype) for i in self.plan.kept}
+        kinds = {i: _scratch_type(self.steps[i].dtype) for i in self.plan.kept
+                 if i not in self.plan.lent}
         size = sum(columns * llvm_math.item_size(kind) for kind in kinds.values())
         for i, kind in kinds.items():
             self.scratch[i] = (self.stack(kind, columns) if size <= _STACK
@@ -177,11 +179,11 @@ class _Writer(Loops):
         self.loop(start, end, [], visit)
 
     def _rows(self, first: Any, last: Any) -> None:
-        if self.program.columns > 1:
+        if not self.plan.is_unrolled:
             self.loop(first, last, [], self._row)
         elif not self.plan.sums:
             with self.parallel():
-                self.loop(first, last, [], self._single)
+                self.loop(first, last, [], self._unrolled)
         else:
             self._pieces(first, last)
 
@@ -203,49 +205,68 @@ class _Writer(Loops):
         """A loop over the columns."""
         wanted = [*keep, *self.plan.operands(sinks)]
         needed = self.plan.needed(wanted, loop)
-        starts = [self._start(i) for i in sinks.reductions]
+        totals = Totals(self.builder, [self._reduction(i) for i in sinks.reductions])
 
-        def visit(column: Any, totals: list) -> list:
+        def visit(column: Any, carried: list) -> list:
             local = dict(self.fixed)
             self._emit(needed, local, column, loop)
             for i in sinks.sums:
                 self._add_to_part(i, local, column)
             for i in sinks.stores:
                 self._store(i, local, column)
-            return [self._joined(i, total, local[self._operand(i)])
-                    for i, total in zip(sinks.reductions, totals)]
+            return totals.joined(carried, [local[self._operand(i)] for i in sinks.reductions])
 
         with self.parallel():
-            found = self.loop(self.word(0), self.word(self.program.columns), starts, visit)
-        for i, total in zip(sinks.reductions, found):
-            self.fixed[i] = llvm_math.rounded(
-                self.builder, self._end(i, total), self.steps[i].dtype)
+            found = self.loop(self.word(0), self.word(self.program.columns), totals.starts(),
+                              visit)
+        for i, total in zip(sinks.reductions, totals.results(found)):
+            self.fixed[i] = llvm_math.rounded(self.builder, total, self.steps[i].dtype)
 
-    def _single(self, row: Any, totals: list) -> list:
-        """A row of one column."""
-        self.row, local = row, dict(self.fixed)
+    def _unrolled(self, row: Any, totals: list) -> list:
+        """A row whose columns are written out one by one, in a loop whose vectors are of rows."""
+        self.row = row
+        columns = [self.word(c) for c in range(self.program.columns)]
+        local = [dict(self.fixed) for _ in columns]
         for i, step in enumerate(self.steps):
-            if isinstance(step, RowReduce):
-                local[i] = local[step.operand]
-            elif i not in local and not isinstance(step, (Store, ColumnReduce)) and (
-                    not self.plan.extents[i].is_final):
-                local[i] = self._value(i, local, self.word(0))
+            if isinstance(step, (Store, ColumnReduce)) or i in local[0] or (
+                    self.plan.extents[i].is_final):
+                continue
+            made = [self._value_or_total(i, local, c) for c in (
+                columns if self.plan.extents[i].columns else columns[:1])]
+            for values, value in zip(local, made * (len(columns) // len(made))):
+                values[i] = value
         for i in self.plan.row_stores():
-            self._store(i, local, self.word(0))
-        return [self._joined(i, total, local[self._operand(i)])
-                for i, total in zip(self.plan.sums, totals)]
+            self._store(i, local[0], columns[0])
+        for values, column in zip(local, columns):
+            for i in [i for sinks in self.plan.sinks for i in sinks.stores]:
+                self._store(i, values, column)
+        given = [local[c][self._operand(i)] for i, c in self._places_of_sums()]
+        return self._totals().joined(totals, given)
+
+    def _value_or_total(self, i: int, local: list[dict[int, Any]], column: Any) -> Any:
+        if not isinstance(self.steps[i], RowReduce):
+            return self._value(i, local[column.constant], column)
+        total = self._reduction(i).of(self.builder, [v[self._operand(i)] for v in local])
+        return llvm_math.rounded(self.builder, total, self.steps[i].dtype)
+
+    def _places_of_sums(self) -> list[tuple[int, int]]:
+        """The reductions of columns, each with every column that it has."""
+        return [(i, c) for i in self.plan.sums for c in range(self.plan.width(i))]
+
+    def _totals(self) -> Totals:
+        return Totals(self.builder, [self._reduction(i) for i, _ in self._places_of_sums()])
 
     def _pieces(self, first: Any, last: Any) -> None:
-        """Rows of one column with sums: in pieces, whose sums are added up."""
+        """Rows that are written out, with sums: in pieces, whose sums are added up."""
         b = self.builder
+        sums = self._totals()
 
         def piece(begin: Any, _: list) -> list:
             end = self.smallest(last, b.add(begin, self.word(_PIECE)))
             with self.parallel():
-                found = self.loop(begin, end, [self._start(i) for i in self.plan.sums],
-                                  self._single)
-            for i, total in zip(self.plan.sums, found):
-                self._add_to_part(i, {self._operand(i): self._end(i, total)}, self.word(0))
+                found = self.loop(begin, end, sums.starts(), self._unrolled)
+            for (i, c), total in zip(self._places_of_sums(), sums.results(found)):
+                self._add_to_part(i, {self._operand(i): total}, self.word(c))
             return []
 
         self.loop(first, last, [], piece, _PIECE)
@@ -284,56 +305,15 @@ class _Writer(Loops):
         assert isinstance(step, (RowReduce, ColumnReduce, Store))
         return step.operand
 
-    def _reduction(self, i: int) -> tuple[str, str]:
+    def _reduction(self, i: int) -> Reduction:
         step = self.steps[i]
         assert isinstance(step, (RowReduce, ColumnReduce))
-        return step.function, step.dtype
-
-    def _start(self, i: int) -> Any:
-        function, dtype = self._reduction(i)
-        kind = llvm_math.value_type(dtype)
-        start = llvm_math.constant(kind, start_of(function, dtype))
-        return self._key(i, start) if self._has_key(i) else start
-
-    def _joined(self, i: int, total: Any, value: Any) -> Any:
-        """The reduction of what was reduced and one more value, in a loop that `_end` ends."""
-        function, dtype = self._reduction(i)
-        if self._has_key(i):
-            order = ">" if function == "max" else "<"
-            key = self._key(i, value)
-            is_first = self.builder.icmp_signed(order, total, key)
-            return self.builder.select(is_first, total, key)
-        if dtype in FLOATS:
-            return self.builder.fadd(total, value, flags=("reassoc",))
-        joint = REDUCTIONS[function].function
-        return llvm_math.emit(joint, self.builder, dtype, [total, value])
-
-    def _end(self, i: int, total: Any) -> Any:
-        if not self._has_key(i):
-            return total
-        return ordered_number(self.builder, total, llvm_math.value_type(self._reduction(i)[1]))
-
-    def _has_key(self, i: int) -> bool:
-        function, dtype = self._reduction(i)
-        return function != "sum" and dtype in FLOATS
-
-    def _key(self, i: int, value: Any) -> Any:
-        """A whole number, in the order of numbers with a fraction: the largest one of many is
-        found fast. A NaN is what the reduction keeps."""
-        b, key = self.builder, ordered_key(self.builder, value)
-        size = key.type.width - 1
-        end = 2**size - 1 if self._reduction(i)[0] == "max" else -(2**size)
-        return b.select(b.fcmp_unordered("uno", value, value), key.type(end), key)
+        return Reduction(step.function, step.dtype)
 
     def _add_to_part(self, i: int, values: dict[int, Any], column: Any) -> None:
         place = self._part_place(i, self.part, column)
-        function, dtype = self._reduction(i)
-        before, value = self.load(place), values[self._operand(i)]
-        if dtype in FLOATS and function != "sum":
-            name = "llvm.maximum" if function == "max" else "llvm.minimum"
-            total = llvm_math.intrinsic(self.builder, name, before, value)
-        else:
-            total = self._joined(i, before, value)
+        total = self._reduction(i).of(
+            self.builder, [self.load(place), values[self._operand(i)]])
         self.store(total, place)
 
     def _part_place(self, i: int, block: Any, column: Any) -> Any:
@@ -380,8 +360,7 @@ class _Writer(Loops):
                 continue
             home = self.plan.kept.get(i)
             if home is not None and home != loop:
-                place = self.builder.gep(self.scratch[i], [column])
-                values[i] = self._from_scratch(self.load(place), i)
+                values[i] = self._from_scratch(self.load(self._kept_place(i, column)), i)
                 continue
             values[i] = self._value(i, values, column)
             if home is not None:
@@ -390,7 +369,14 @@ class _Writer(Loops):
     def _keep(self, i: int, value: Any, column: Any) -> None:
         if self.steps[i].dtype == "bool":
             value = llvm_math.to_memory(self.builder, value, "bool")
-        self.store(value, self.builder.gep(self.scratch[i], [column]))
+        self.store(value, self._kept_place(i, column))
+
+    def _kept_place(self, i: int, column: Any) -> Any:
+        if i in self.scratch:
+            return self.builder.gep(self.scratch[i], [column])
+        lender = self.steps[self.plan.lent[i]]
+        assert isinstance(lender, Store)
+        return self._place(lender.array, lender.map, column)
 
     def _from_scratch(self, value: Any, i: int) -> Any:
         is_bool = self.steps[i].dtype == "bool"
@@ -430,20 +416,3 @@ class _Writer(Loops):
 
 def _scratch_type(dtype: str) -> Any:
     return llvm_math.memory_type(wide_dtype(dtype))
-
-
-def ordered_key(builder: IRBuilder, value: Any) -> Any:
-    """The bits of a number, those of negative ones turned round: a whole number in its order."""
-    kind = llvm_math.ir().IntType(8 * llvm_math.item_size(value.type))
-    return _turned(builder, builder.bitcast(value, kind))
-
-
-def ordered_number(builder: IRBuilder, key: Any, kind: Any) -> Any:
-    """The number, of LLVM's type `kind`, that has an `ordered_key`."""
-    return builder.bitcast(_turned(builder, key), kind)
-
-
-def _turned(builder: IRBuilder, bits: Any) -> Any:
-    size = bits.type.width - 1
-    sign = builder.ashr(bits, bits.type(size))
-    return builder.xor(bits, builder.and_(sign, bits.type(2**size - 1)))

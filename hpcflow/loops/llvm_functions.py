@@ -81,19 +81,10 @@ def _split(x: Real, terms: Sequence[float] = ()) -> tuple[Real, Whole]:
     return power, shifted.bits() - form.bits_of(form.round_off)
 
 
-def _scaled(x: Real, k: Whole) -> Real:
-    """x 2**k, by two factors: 2**k may be out of range where the result is not."""
-    both = k + 2 * x.form.bias
-    first = both >> 1
-    for exponent in (first, both - first):
-        x = x * (exponent << x.form.mantissa).reinterpreted()
-    return x
-
-
 def _exp(x: Real) -> Real:
     numbers = _NUMBERS[x.form.dtype]
     power, k = _split(x.at_most(numbers.highest).at_least(numbers.lowest))
-    return _scaled(1.0 + power, k)
+    return (1.0 + power).scaled(k)
 
 
 def _expm1(x: Real) -> Real:

@@ -79,21 +79,33 @@ def has_wide_registers() -> bool:
     return bool(binding.get_host_cpu_features().get(_WIDE_SINCE))
 
 
+@functools.lru_cache(maxsize=1)
+def has_scaling() -> bool:
+    """True if LLVM has one instruction of this processor for x 2**k of vectors."""
+    binding = importlib.import_module("llvmlite.binding")
+    return bool(binding.get_host_cpu_features().get("avx512vl")) and (
+        binding.llvm_version_info >= (22,))
+
+
 def constant(kind: Any, value: float | int | bool) -> Any:
     """A number of LLVM's type `kind`, or a vector of it."""
     count = getattr(kind, "count", 0)
     return kind([value] * count if count else value)
 
 
-def intrinsic(builder: IRBuilder, name: str, *operands: Any) -> Any:
-    """The value of a function of LLVM's own, of operands of one type."""
-    kind = operands[0].type
+def suffix(kind: Any) -> str:
+    """What LLVM adds to the name of a function for arguments of the type `kind`."""
     count = getattr(kind, "count", 0)
     element = kind.element if count else kind
+    return f"{f'v{count}' if count else ''}{element.intrinsic_name}"
+
+
+def intrinsic(builder: IRBuilder, name: str, *operands: Any, flags: Sequence[str] = ()) -> Any:
+    """The value of a function of LLVM's own, of operands of one type; see LLVM for `flags`."""
+    kind = operands[0].type
     function = builder.module.declare_intrinsic(
-        f"{name}.{f'v{count}' if count else ''}{element.intrinsic_name}", (),
-        ir().FunctionType(kind, [kind] * len(operands)))
-    return builder.call(function, operands)
+        f"{name}.{suffix(kind)}", (), ir().FunctionType(kind, [kind] * len(operands)))
+    return builder.call(function, operands, fastmath=flags)
 
 
 # ---------------------------------------------------------------- memory and casts

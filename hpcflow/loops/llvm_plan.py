@@ -1,6 +1,7 @@
 """Which loops a program of the form becomes, and what is kept between them.
 
-A program of one column is one loop over its rows. Any other is a loop over rows, in which there is
+A program of few columns is one loop over its rows, in which the columns are written out: vectors
+are made of rows. Any other is a loop over rows, in which there is
 a loop over columns for each phase: that of a phase computes what reductions of the next phase, sums
 of columns and stores need of it. A value that varies in the row and that a later phase needs is
 computed anew there, unless this costs more than to keep it in memory of a row.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.form import (
     ColumnReduce,
@@ -91,17 +93,22 @@ class Plan:
     """The loops of a program.
 
     Attributes:
+        is_unrolled: the columns are written out in a loop over rows.
         uniform: the values that are the same everywhere.
         rowwise: of each phase, the values that are the same in a row.
         sinks: of each phase, what its loop over columns is for.
         row_sums: the reductions of columns of what is the same in a row: of one column.
         kept: value -> the loop in which it is put into memory of a row.
+        lent: value that is kept -> the store in whose place it is until that is done.
         final: the values that need a reduction of columns, these left out.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.steps = program.instructions
+        self.is_unrolled = program.columns == 1 or (
+            program.columns <= tuning.FORM_MOST_UNROLLED
+            and any(isinstance(s, RowReduce) for s in self.steps))
         self.extents = extents(program)
         numbers = range(len(self.steps))
         self.sums = [i for i in numbers if isinstance(self.steps[i], ColumnReduce)]
@@ -118,8 +125,10 @@ class Plan:
         self.row_sums = [i for i in self.sums if self.width(i) < program.columns]
         self.sinks = self._all_sinks()
         self.kept: dict[int, int] = {}
-        if program.columns > 1:
+        self.lent: dict[int, int] = {}
+        if not self.is_unrolled:
             self._keep()
+            self._lend()
 
     def _all_sinks(self) -> list[Sinks]:
         found = [Sinks([], [], []) for _ in range(self.phases)]
@@ -147,7 +156,7 @@ class Plan:
     def row_stores(self) -> list[int]:
         """The stores of a number for each row."""
         return [i for i in self.stores if self._is_in_rows(self._store(i))
-                and (self._store(i).map.column == 0 or self.program.columns == 1)]
+                and self._store(i).map.column == 0]
 
     def once_stores(self) -> list[int]:
         """The stores of what is the same in all rows, and needs no reduction."""
@@ -199,6 +208,20 @@ class Plan:
                 wanted.update(o for o in operands_of(self.steps[i]) if self._is_inside(o))
             for i in wanted:
                 home.setdefault(i, loop)
+
+    def _lend(self) -> None:
+        """Find stores of the last loop in whose places values may be kept."""
+        arrays = [self._store(i).array for i in self.stores]
+        free = [i for i in self.sinks[-1].stores if self._store(i).map.column and self._store(
+            i).array not in self.program.loaded() and arrays.count(self._store(i).array) == 1]
+        for value, loop in self.kept.items():
+            dtype = self.steps[value].dtype
+            if loop == BEFORE or dtype in llvm_math.NARROW or dtype == "bool":
+                continue
+            place = next((i for i in free if self.steps[i].dtype == dtype), None)
+            if place is not None:
+                free.remove(place)
+                self.lent[value] = place
 
     def _cost(self, i: int) -> int:
         """What it costs to compute a value in one more loop."""

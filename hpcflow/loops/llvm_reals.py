@@ -197,6 +197,26 @@ class Real:
         return Real(self.builder, self.form,
                     llvm_math.intrinsic(self.builder, f"llvm.{name}", *values))
 
+    def scaled(self, k: Whole) -> Real:
+        """It times 2**k, by two factors: 2**k may be out of range where the result is not."""
+        if llvm_math.has_scaling():
+            return self._scaled_at_once(k)
+        both = k + 2 * self.form.bias
+        first = both >> 1
+        found = self
+        for exponent in (first, both - first):
+            found = found * (exponent << self.form.mantissa).reinterpreted()
+        return found
+
+    def _scaled_at_once(self, k: Whole) -> Real:
+        builder, kind = self.builder, _alike(self.value, llvm_math.value_type("int32"))
+        exponent = k.value if k.value.type == kind else builder.trunc(k.value, kind)
+        names = ".".join(llvm_math.suffix(t) for t in (self.value.type, kind))
+        function = builder.module.declare_intrinsic(
+            f"llvm.ldexp.{names}", (), llvm_math.ir().FunctionType(
+                self.value.type, [self.value.type, kind]))
+        return Real(builder, self.form, builder.call(function, [self.value, exponent]))
+
     def size(self) -> Real:
         """It without its sign."""
         return self.intrinsic("fabs")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hpcflow.loops.address_loops import AddressLoop, written
 from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import Array, Code, Kind
-from hpcflow.loops.program_code import number_type
+from hpcflow.loops.llvm_math import value_type
 
 if TYPE_CHECKING:
     from llvmlite.ir import Module, Value
@@ -36,7 +36,7 @@ class _Products(AddressLoop):
         kinds: list[Kind] = [read, read, made]
         super().__init__(module, kinds, 4)
         self.sizes, self.flip_a, self.flip_b = sizes, flip_a, flip_b
-        self.number, self.item = number_type(dtype), read.item
+        self.number, self.item = value_type(dtype), read.item
 
     def arguments(self, values: Sequence) -> list:
         """See `AddressLoop`."""

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow.loops import form, vector_math
+from hpcflow.loops.meanings import MEANINGS, SYNONYMS
 
 if TYPE_CHECKING:
     from hpcflow.loops.entries import Code
     from hpcflow.loops.numba_code import Typed
 
-_INTEGERS = {"add", "subtract", "multiply", "negative", "square", "maximum", "minimum"}
-_REALS = _INTEGERS | {"divide", "true_divide", "sqrt", "absolute", "reciprocal", "sign"}
-_UFUNCS = {"float32": _REALS, "float64": _REALS, "int32": _INTEGERS, "int64": _INTEGERS}
-
-
 def supports(name: str, dtype: str) -> bool:
-    """True if NumPy's ufunc `name` on `dtype` (of inputs and output) may be part of a program."""
-    return name in _UFUNCS.get(dtype, ())
+    """True if NumPy's ufunc `name` on `dtype` may be part of a program, and has NumPy's bits."""
+    from hpcflow.loops import llvm_functions
+
+    name = SYNONYMS.get(name, name)
+    return name in MEANINGS and MEANINGS[name].ulps == 0 and llvm_functions.supports(name, dtype)
 
 
 class Loop:
@@ -61,27 +60,6 @@ class Loop:
         return numba_code.code_of(self.typed(), name)
 
 
-class Program(Loop):
-    """A loop over the elements of arrays of one dtype and one size, of any shapes.
-
-    ``steps`` are (target, ufunc, arguments) over names: ``a0, a1, ...`` arrays, ``s0, s1, ...``
-    scalars, anything else values of the same element; ``stores`` are (array, value) pairs.
-    """
-
-    is_quick = True
-
-    def __init__(self, dtype: str, arrays: int, scalars: int,
-                 steps: Sequence[tuple[str, str, tuple[str, ...]]],
-                 stores: Sequence[tuple[str, str]]) -> None:
-        self.key = dtype, f"{arrays} {scalars} {steps} {stores}"
-
-    def code(self, name: str) -> Code:
-        """See `Loop`."""
-        from hpcflow.loops import program_code
-
-        return program_code.code_of(name, *self.arguments)
-
-
 class FormLoop(Loop):
     """A program of the form, which `of` takes; for what it is called with see ``llvm_code``."""
 
@@ -106,24 +84,28 @@ class RowUpdates(Loop):
     """A program over the elements of ``state[row[i]]``, of one matrix or several, and of
     ``updates[i]``: for every i, in that order, where ``row[i]`` falls to one of several parts.
 
-    The function is called with (*states, row, updates, *scalars, part, parts): contiguous matrices
-    of `dtype`, but the rows are a vector of `row_dtype`. For `steps` and `stores` see `Program`;
-    the updates are the array after the states.
+    The function is called with (*states, row, updates, *arguments, part, parts): contiguous
+    matrices of one dtype, but the rows are a vector of `row_dtype`. The program is one of elements,
+    of one column; the updates are the array after the states.
     """
 
     is_quick = True
 
-    def __init__(self, dtype: str, row_dtype: str, states: int, scalars: int,
-                 steps: Sequence[tuple[str, str, tuple[str, ...]]],
-                 stores: Sequence[tuple[str, str]]) -> None:
-        self.key = (f"{dtype} {row_dtype}",
-                    f"updates of rows {states} {scalars} {steps} {stores}")
+    def __init__(self, row_dtype: str, columns: int, arrays: tuple, arguments: tuple,
+                 steps: tuple) -> None:
+        self.key = "updates of rows", repr(self.arguments)
+
+    @classmethod
+    def of(cls, row_dtype: str, program: form.Program) -> RowUpdates:
+        """The loop of a program."""
+        return cls(row_dtype, *form.encoded(program))
 
     def code(self, name: str) -> Code:
         """See `Loop`."""
         from hpcflow.loops import row_code
 
-        return row_code.code_of_updates(name, *self.arguments)
+        row_dtype, *program = self.arguments
+        return row_code.code_of_updates(name, row_dtype, form.decoded(*program))
 
 
 class RowCopies(Loop):

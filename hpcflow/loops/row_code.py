@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpcflow.loops import program_code
+from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.address_loops import LINE, AddressLoop, written
 from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import Array, Code, Integer, Kind, Real
+from hpcflow.loops.form import Argument, Constant, Elementwise, Load, Program, Store
 
 if TYPE_CHECKING:
     from llvmlite.ir import Module, Type, Value
@@ -27,11 +28,9 @@ def code_of_copies(name: str, row_dtype: str) -> Code:
     return code_from(name, lambda module: written(_Copies(module, row_dtype)))
 
 
-def code_of_updates(name: str, dtype: str, row_dtype: str, states: int, scalars: int,
-                    steps: Sequence, stores: Sequence) -> Code:
+def code_of_updates(name: str, row_dtype: str, program: Program) -> Code:
     """The code of a `loops.RowUpdates`; for `name` see `direct_code.code_from`."""
-    return code_from(name, lambda module: written(
-        _Updates(module, dtype, row_dtype, states, scalars, steps, stores)))
+    return code_from(name, lambda module: written(_Updates(module, row_dtype, program)))
 
 
 class _Rows(AddressLoop):
@@ -101,16 +100,16 @@ class _Updates(_Rows):
     how many rows these are, the elements of one, the part and the number of parts; and the
     scalars."""
 
-    def __init__(self, module: Module, dtype: str, row_dtype: str, states: int, scalars: int,
-                 steps: Sequence, stores: Sequence) -> None:
-        self.states, self.dtype = states, dtype
-        self.steps_of_element, self.stores = steps, stores
+    def __init__(self, module: Module, row_dtype: str, program: Program) -> None:
+        self.program = program
+        dtype, states, scalars = program.arrays[0], len(program.arrays) - 1, len(program.arguments)
+        self.states = states
         number = Real(dtype) if dtype.startswith("float") else Integer(dtype)
-        stored = {name for name, _ in stores}
-        matrices = [Array(dtype, 2, f"a{i}" in stored) for i in range(states)]
+        stored = program.stored()
+        matrices = [Array(dtype, 2, i in stored) for i in range(states)]
         kinds: list[Kind] = [*matrices, Array(row_dtype, 1, False), Array(dtype, 2, False),
                              *[number] * scalars, Integer("int64"), Integer("int64")]
-        self.number_type = program_code.number_type(dtype)
+        self.number_type = llvm_math.value_type(dtype)
         super().__init__(module, kinds, row_dtype, states + 6, [self.number_type] * scalars)
         self.item = matrices[0].item
 
@@ -159,16 +158,21 @@ class _Updates(_Rows):
         builder = self.builder
 
         def calculate(offset: Value, kind: Type) -> None:
-            places = {f"a{i}": self.place(a, offset, kind) for i, a in enumerate(starts)}
-            values = {f"s{i}": s for i, s in enumerate(numbers[kind])}
-            read = {name for *_, names in self.steps_of_element for name in names}
-            read |= {name for _, name in self.stores}
-            values |= {name: builder.load(place, align=self.item)
-                       for name, place in places.items() if name in read}
-            ufuncs = program_code.calculation(self.dtype)(builder, kind)
-            for target, ufunc, names in self.steps_of_element:
-                values[target] = getattr(ufuncs, ufunc)(*[values[name] for name in names])
-            for array, name in self.stores:
-                builder.store(values[name], places[array], align=self.item)
+            places = [self.place(a, offset, kind) for a in starts]
+            values: dict[int, Any] = {}
+            for i, step in enumerate(self.program.instructions):
+                if isinstance(step, Load):
+                    values[i] = builder.load(places[step.array], align=self.item)
+                elif isinstance(step, Constant):
+                    values[i] = llvm_math.constant(kind, step.value)
+                elif isinstance(step, Argument):
+                    values[i] = numbers[kind][step.number]
+                elif isinstance(step, Elementwise):
+                    dtype = self.program.instructions[step.operands[0]].dtype
+                    values[i] = llvm_functions.emit(step.function, builder, dtype,
+                                                    [values[o] for o in step.operands])
+            for store in self.program.instructions:
+                if isinstance(store, Store):
+                    builder.store(values[store.operand], places[store.array], align=self.item)
 
         self.along(row_bytes, self.number_type, self.item, calculate)

@@ -13,10 +13,9 @@ What only a training update reads, as its gradient, is not computed by the call 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,11 +33,15 @@ from hpcflow.compiler.regions.lines import (
     Read,
 )
 from hpcflow.compiler.regions.lower import Translation
+from hpcflow.compiler.trace import recipes
 from hpcflow.host import costs, memory, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC
-from hpcflow.loops import compiling, parallel_for, strided_copy
-from hpcflow.loops.lazy_array import Deferred, Steps
+from hpcflow.loops import compiling, llvm_plan, strided_copy
+from hpcflow.loops.form import DENSE, Builder, Program
+from hpcflow.loops.form_loop import FormLoop
+from hpcflow.loops.lazy_array import Deferred
+from hpcflow.loops.tracing import UntraceableError
 
 _DTYPES = frozenset({"float32", "float64", "int32", "int64"})
 
@@ -140,9 +143,26 @@ def _is_worth_it(group: list[Line]) -> bool:
 
 
 def _compiles(line: Line) -> bool:
-    function = line.bound.function  # type: ignore[union-attr]
-    return isinstance(function, np.ufunc) and compiling.supports(
-        function.__name__, line.node.dtypes[0].name)
+    """True if there is a program of the line."""
+    b = Builder(1)
+    given = {name: b.load(b.array(line.node.dtypes[0].name), DENSE) for name in line.arguments}
+    try:
+        made = _written([line], b, given)[line.targets[0]]
+    except UntraceableError:
+        return False
+    b.store(b.array(b.dtype(made)), DENSE, made)
+    return llvm_plan.supports(b.program())
+
+
+def _written(lines: Sequence[Line], b: Builder, given: dict[str, int]) -> dict[str, int]:
+    """The values of lines in a program, of the values that they are `given`, by name."""
+    values = dict(given)
+    for line in lines:
+        kernel = line.bound.kernel  # type: ignore[union-attr]
+        assert kernel is not None
+        (values[line.targets[0]],) = recipes.elementwise(
+            b, line.node, kernel, [values[name] for name in line.arguments])
+    return values
 
 
 def _closed(program: Translation, group: list[Line], uses: dict[str, int],
@@ -165,9 +185,7 @@ def _closed(program: Translation, group: list[Line], uses: dict[str, int],
     if (not outputs or not arrays or len(outputs) > tuning.FUSION_MOST_OUTPUTS
             or len(scalars) > tuning.FUSION_MOST_INPUTS):
         return group
-    steps: list[Any] = [(line.targets[0], line.bound.function, tuple(line.arguments))  # type: ignore[union-attr]
-                        for line in group]
-    function = Fused(steps, arrays, numbers, outputs, group[0].node, all(map(_compiles, group)))
+    function = Fused(group, arrays, numbers, outputs, all(map(_compiles, group)))
     function.defers = (not function.may_fail and len(outputs) == 1 and uses[outputs[0]] == 1
                        and _is_deferred(outputs[0], following))
     start = Attempt(group[0].node, [], [*arrays, *numbers],
@@ -197,49 +215,58 @@ class Fused:
     With ``defers`` the output of large arrays is a ``Deferred``.
     """
 
-    __slots__ = ("steps", "arrays", "numbers", "outputs", "is_static", "dtype", "compiled",
-                 "may_fail", "defers", "loop_steps", "_block", "_scratch_count",
+    __slots__ = ("lines", "steps", "arrays", "numbers", "outputs", "is_static", "dtype", "loop",
+                 "may_fail", "defers", "has_program", "_block", "_scratch_count",
                  "_reused", "_least_size")  # fmt: skip
 
-    def __init__(self, steps: list[tuple[str, Callable, tuple[str, ...]]], arrays: list[str],
-                 numbers: list[str], outputs: list[str], node: Any, compiles: bool) -> None:
-        self.steps = steps
+    def __init__(self, lines: list[Line], arrays: list[str], numbers: list[str],
+                 outputs: list[str], has_program: bool) -> None:
+        node = lines[0].node
+        self.lines = lines
+        self.steps: list[Any] = [
+            (line.targets[0], line.bound.function, tuple(line.arguments))  # type: ignore[union-attr]
+            for line in lines]
         self.arrays = arrays
         self.numbers = numbers
         self.outputs = outputs
         self.is_static = None not in node.dims[0]
         self.dtype = node.dtypes[0].np
-        self.may_fail = not all(isinstance(f, np.ufunc) for _, f, _ in steps)
+        self.may_fail = not all(isinstance(f, np.ufunc) for _, f, _ in self.steps)
         self.defers = False
-        self.loop_steps = self._loop_steps(self._names()) if compiles else None
-        self.compiled: compiling.Compiled | None = None
+        self.has_program = has_program
+        self.loop: FormLoop | None = None
         self._reused: list[int | None] = [None] * len(outputs)
-        self._least_size = costs.least_size(len(steps), tuning.FUSION_FUSED_CALLS)
+        self._least_size = costs.least_size(len(self.steps), tuning.FUSION_FUSED_CALLS)
 
     def _prepare(self) -> None:
         """Make the loop, and the function of one block; see `_block_function`."""
-        if self.loop_steps is not None:
-            self.compiled = compiling.compiled(self._program(self.loop_steps))
+        if self.has_program:
+            self.loop = FormLoop(self._program())
         reused = [None if k is None else self.arrays[k] for k in self._reused]
         slots, self._scratch_count = _slots(self.steps, dict(zip(self.outputs, reused)))
         self._block = _block_function(self, slots)
 
-    def _names(self) -> dict[str, str]:
-        """The names of a loop for those of the lines."""
-        names = {n: f"a{i}" for i, n in enumerate(self.arrays)}
-        names |= {n: f"s{i}" for i, n in enumerate(self.numbers)}
-        return names | {target: f"v{i}" for i, (target, _, _) in enumerate(self.steps)}
+    @property
+    def is_exact(self) -> bool:
+        """See `lazy_array.Source`."""
+        return self.loop is not None and self.loop.is_exact
 
-    def _loop_steps(self, names: dict[str, str]) -> Steps:
-        return Steps(tuple([(names[target], f.__name__, tuple([names[a] for a in arguments]))
-                            for target, f, arguments in self.steps]), names[self.outputs[0]])
+    def write(self, builder: Builder, arrays: list[int], numbers: list[int]) -> int:
+        """The only output; see `lazy_array.Source`."""
+        return self._values(builder, arrays, numbers)[self.outputs[0]]
 
-    def _program(self, steps: Steps) -> compiling.Program:
-        names, more = self._names(), itertools.count(len(self.arrays))
-        stored = [next(more) if k is None else k for k in self._reused]
-        return compiling.Program(
-            self.dtype.name, next(more), len(self.numbers), steps.steps,
-            [(f"a{k}", names[n]) for k, n in zip(stored, self.outputs)])
+    def _values(self, b: Builder, arrays: list[int], numbers: list[int]) -> dict[str, int]:
+        return _written(self.lines, b, dict(zip([*self.arrays, *self.numbers],
+                                                [*arrays, *numbers])))
+
+    def _program(self) -> Program:
+        b, dtype = Builder(1), self.dtype.name
+        arrays = [b.array(dtype) for _ in self.arrays]
+        values = self._values(b, [b.load(a, DENSE) for a in arrays],
+                              [b.argument(dtype) for _ in self.numbers])
+        for k, output in zip(self._reused, self.outputs):
+            b.store(b.array(dtype) if k is None else arrays[k], DENSE, values[output])
+        return b.program()
 
     def reuse(self, dead: set[str]) -> None:
         """Get ready for calls; results may be written into the arrays `dead`, which nothing else
@@ -264,7 +291,7 @@ class Fused:
         """See the class; the outputs are new arrays."""
         count = len(self.arrays)
         first = inputs[0]
-        compiled = self.compiled
+        compiled = None if self.loop is None else self.loop.compiled()
         if first.size < tuning.FUSION_LARGE and (compiled is None or compiled.function is None):
             if compiled is not None:
                 compiled.spent(costs.seconds(len(self.steps), first.size))
@@ -276,29 +303,30 @@ class Fused:
         arrays, numbers = list(inputs[:count]), inputs[count:]
         if self.defers and first.size >= tuning.FUSION_LARGE:
             return (Deferred(self, arrays, numbers),)
-        return self._make(arrays, numbers)
+        return self._make(arrays, numbers, compiled)
 
     def compute(self, arrays: list, numbers: tuple) -> Any:
-        """The only output; see `deferred.Source`."""
-        made = self._make(arrays, numbers)
+        """The only output; see `lazy_array.Source`."""
+        made = self._make(arrays, numbers, None if self.loop is None else self.loop.compiled())
         assert made is not None
         return made[0]
 
     def compute_into(self, target: Any, arrays: list, numbers: tuple) -> None:
-        """Write blocks of the only output; see `deferred.Source`."""
+        """Write blocks of the only output; see `lazy_array.Source`."""
         self._blocks(arrays, [target], numbers)
 
-    def _make(self, arrays: list, numbers: tuple) -> tuple | None:
+    def _make(self, arrays: list, numbers: tuple,
+              compiled: compiling.Compiled | None) -> tuple | None:
         """The outputs, by the loop or in blocks; None if a line failed."""
-        shape, compiled = arrays[0].shape, self.compiled
-        loop = compiled.function if compiled is not None else None
+        shape, size = arrays[0].shape, arrays[0].size
+        function = compiled.function if compiled is not None else None
         reused = [k if k is None or arrays[k].flags.carray else None for k in self._reused]
         made = [memory.empty(shape, self.dtype) if k is None else arrays[k] for k in reused]
-        if compiled is not None and loop is not None and reused == self._reused:
+        if function is not None and reused == self._reused:
             new = [a for a, k in zip(made, reused) if k is None]
             with contextlib.suppress(TypeError):  # an array that is not aligned
-                parallel_for.run_elements(
-                    compiled, [*map(strided_copy.in_order, arrays), *new], numbers)
+                self.loop.run(compiled, size,  # type: ignore[union-attr, arg-type]
+                              [*map(strided_copy.in_order, arrays), *new], numbers)
                 return tuple(made)
         flat, began = [a.reshape(-1) for a in arrays], time.perf_counter()
         try:

@@ -9,10 +9,10 @@ import numpy as np
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.kernels.registry import Kernel, KernelNode, is_own
+from hpcflow.loops import scores
 from hpcflow.loops.form import Builder
 from hpcflow.loops.tracing import Traced, TracedDevice, Tracer, UntraceableError
 
-_NARROW = frozenset({"float16", "bfloat16"})
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 #: ``recipe(builder, node, operands)``: the values of the outputs.
@@ -87,55 +87,8 @@ def elementwise(b: Builder, node: Node, kernel: Kernel, operands: Sequence[int])
 # ---------------------------------------------------------------- rows
 
 
-def _wide(b: Builder, value: int) -> int:
-    """The value in the type that sums are taken in."""
-    return b.cast(value, "float32") if b.dtype(value) in _NARROW else value
-
-
-def _softmax_parts(b: Builder, logits: int) -> tuple[int, int, int]:
-    """x minus the row's maximum, exp of that, and the row's sum of these."""
-    x = _wide(b, logits)
-    shifted = b.apply("subtract", x, b.reduce_row("max", x))
-    e = b.apply("exp", shifted)
-    return shifted, e, b.reduce_row("sum", e)
-
-
-def _softmax(b: Builder, node: Node, operands: Sequence[int]) -> list[int]:
-    _, e, total = _softmax_parts(b, operands[0])
-    return [b.cast(b.apply("divide", e, total), b.dtype(operands[0]))]
-
-
-def _log_softmax(b: Builder, node: Node, operands: Sequence[int]) -> list[int]:
-    shifted, _, total = _softmax_parts(b, operands[0])
-    return [b.cast(b.apply("subtract", shifted, b.apply("log", total)), b.dtype(operands[0]))]
-
-
-def _cross_entropy(b: Builder, node: Node, operands: Sequence[int]) -> list[int]:
-    """log Σ exp(x) Σ labels - Σ labels x, and softmax - labels."""
-    logits, labels = operands
-    dtype = b.dtype(logits)
-    shifted, e, total = _softmax_parts(b, logits)
-    labels = _wide(b, labels)
-    expected = b.reduce_row("sum", b.apply("multiply", shifted, labels))
-    loss = b.apply("subtract", b.apply("multiply", b.apply("log", total),
-                                       b.reduce_row("sum", labels)), expected)
-    gradient = b.apply("subtract", b.apply("divide", e, total), labels)
-    return [b.cast(loss, dtype), b.cast(gradient, dtype)]
-
-
-def _sparse_cross_entropy(b: Builder, node: Node, operands: Sequence[int]) -> list[int]:
-    """As the dense form; the labels are values of rows."""
-    logits, labels = operands
-    dtype = b.dtype(logits)
-    shifted, e, total = _softmax_parts(b, logits)
-    wide = b.dtype(e)
-    chosen = b.apply("equal", b.column("int64"), b.cast(labels, "int64"))
-    zero, one = b.constant(0.0, wide), b.constant(1.0, wide)
-    expected = b.reduce_row("sum", b.select(chosen, shifted, zero))
-    loss = b.apply("subtract", b.apply("log", total), expected)
-    softmax = b.apply("divide", e, total)
-    gradient = b.select(chosen, b.apply("subtract", softmax, one), softmax)
-    return [b.cast(loss, dtype), b.cast(gradient, dtype)]
+def _of_scores(recipe: Callable[..., list[int]]) -> Recipe:
+    return lambda b, node, operands: recipe(b, *operands)
 
 
 class RowRecipe:
@@ -149,9 +102,12 @@ class RowRecipe:
 
 
 ROW_OPS = {
-    "Softmax": RowRecipe(_softmax), "LogSoftmax": RowRecipe(_log_softmax),
-    "SoftmaxCrossEntropyWithLogits": RowRecipe(_cross_entropy, row_outputs=(0,)),
-    "SparseSoftmaxCrossEntropyWithLogits": RowRecipe(_sparse_cross_entropy, (1,), (0,)),
+    "Softmax": RowRecipe(_of_scores(scores.softmax)),
+    "LogSoftmax": RowRecipe(_of_scores(scores.log_softmax)),
+    "SoftmaxCrossEntropyWithLogits": RowRecipe(
+        _of_scores(scores.cross_entropy), row_outputs=(0,)),
+    "SparseSoftmaxCrossEntropyWithLogits": RowRecipe(
+        _of_scores(scores.sparse_cross_entropy), (1,), (0,)),
 }
 
 
@@ -189,7 +145,7 @@ def reduces(node: Node) -> bool:
 def reduction(b: Builder, node: Node, value: int, count: int, by_row: bool) -> int:
     """The reduction of `count` numbers to one."""
     dtype = b.dtype(value)
-    x = _wide(b, value)
+    x = scores.wide(b, value)
     if node.type == "L2Loss":
         x = b.apply("square", x)
     name = {"Max": "max", "Min": "min"}.get(node.type, "sum")

@@ -75,8 +75,6 @@ RESPONSE_PARTS_PER_THREAD = 8
 # ---- kernels.compiled.score_loops
 #: Elements up to which the calls before a loop count.
 SCORE_SMALL = 1 << 14
-#: Columns below which a row does not fill the vector units.
-SCORE_NARROW = 32
 
 # ---- kernels.compiled.small_products
 #: Multiplications of one product: a larger one BLAS does faster than its call costs.

@@ -10,6 +10,10 @@ COMPILE_WORTH_SECONDS = 0.05
 #: Programs that are remembered: more than a process has.
 COMPILE_MOST_PROGRAMS = 4096
 
+# ---- loops.llvm_plan
+#: Columns that are written out where rows are reduced: so few do not fill vectors.
+FORM_MOST_UNROLLED = 32
+
 # ---- loops.parallel_for
 #: Below so many bytes a second thread costs more than it brings.
 PARALLEL_LARGE_BYTES = 1 << 20

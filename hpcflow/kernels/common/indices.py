@@ -15,7 +15,7 @@ from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.common.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
-from hpcflow.loops import compiling, parallel_for
+from hpcflow.loops import compiling, form, parallel_for
 from hpcflow.shapes import TensorShape
 
 
@@ -187,8 +187,11 @@ def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> compil
 def _row_updates(ufunc: str, dtype: str, row_dtype: str) -> compiling.RowUpdates | None:
     if not compiling.supports(ufunc, dtype):
         return None
-    return compiling.RowUpdates(dtype, row_dtype, 1, 0, (("v0", ufunc, ("a0", "a1")),),
-                                (("a0", "v0"),))
+    b = form.Builder(1)
+    target, updates = b.array(dtype), b.array(dtype)
+    made = b.apply(ufunc, b.load(target, form.DENSE), b.load(updates, form.DENSE))
+    b.store(target, form.DENSE, made)
+    return compiling.RowUpdates.of(row_dtype, b.program())
 
 
 def _combine_in_rounds(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:

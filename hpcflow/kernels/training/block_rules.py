@@ -19,8 +19,12 @@ import numpy as np
 
 from hpcflow.host import costs, threads
 from hpcflow.host.tuning import kernels as tuning
-from hpcflow.loops import compiling, parallel_for
-from hpcflow.loops.lazy_array import Deferred, Steps
+from hpcflow.loops import compiling, llvm_plan
+from hpcflow.loops.form import DENSE, Builder, Elementwise, Program
+from hpcflow.loops.form_loop import FormLoop
+from hpcflow.loops.lazy_array import Deferred, Source
+from hpcflow.loops.meanings import CAST
+from hpcflow.loops.tracing import Traced, Tracer, UntraceableError
 
 
 def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> None:
@@ -41,15 +45,16 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
              [empty(first.shape, first.dtype) for _ in range(scratch_count)])
         return
     work = _Work(rule, arrays[:-1], grad, scalars, scratch_count)
-    found = work.loop()
-    if found is not None and found[0].function is not None:
-        parallel_for.run_rows(found[0], work.arrays, found[1])
+    made = work.loop()
+    found = None if made is None else made[0].compiled()
+    if made is not None and found is not None and found.function is not None:
+        made[0].run(found, first.size, work.arrays, made[1])
         return
     parts = threads.bounds(first.size, _parts(first.size))
     began = time.perf_counter()
     threads.pool().run(lambda k: work.run_blocks(*parts[k]), len(parts))
     if found is not None:
-        found[0].spent(time.perf_counter() - began)
+        found.spent(time.perf_counter() - began)
 
 
 def _run_compiled(rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> bool:
@@ -57,18 +62,19 @@ def _run_compiled(rule: Callable, arrays: list, scalars: tuple, scratch_count: i
     first = arrays[0]
     found = _known_loop(rule, first.dtype, len(arrays) - 1, scratch_count, len(scalars),
                         len(arrays))
-    if found is None or not compiling.enabled():
+    if found is None:
         return False
-    compiled = compiling.compiled(found.program)
-    loop = compiled.function
-    if loop is None:
+    compiled = found.loop.compiled()
+    if compiled is None:
+        return False
+    if compiled.function is None:
         compiled.spent(costs.seconds(found.calls, first.size))
         return False
     kind = first.dtype.type
     if not all([type(scalar) is kind for scalar in scalars]):
         return False  # it would round them first
     try:
-        loop(*arrays, *found.numbers(scalars))
+        found.loop.run(compiled, first.size, arrays, found.numbers(scalars))
     except TypeError:  # an array of another type, or that does not lie in order
         return False
     return True
@@ -116,32 +122,32 @@ class _Work:
                 blocks[self.states:] = [grad]
             self.rule(np, blocks, self.scalars, spare)
 
-    def loop(self) -> tuple[compiling.Compiled, list] | None:
-        """Return the compiled loop of the rule and its scalars; None if there is none."""
+    def loop(self) -> tuple[FormLoop, list] | None:
+        """Return the loop of the rule and its scalars; None if there is none."""
         dtype = self.arrays[0].dtype
         if not compiling.enabled() or any([a.dtype != dtype or not a.flags.c_contiguous
                                      or not a.flags.aligned for a in self.arrays]):
             return None
-        steps = None if self.deferred is None else self.deferred.source.loop_steps
-        if self.deferred is not None and steps is None:
+        source = None if self.deferred is None else self.deferred.source
+        if source is not None and not source.is_exact:
             return None
         numbers = () if self.deferred is None else self.deferred.numbers
         known = _known_loop(self.rule, dtype, self.states, self.scratch_count, len(self.scalars),
-                            len(self.arrays), steps, len(numbers))
+                            len(self.arrays), source, len(numbers))
         every = (*self.scalars, *numbers)
         if known is not None and all([type(number) is dtype.type for number in every]):
-            return compiling.compiled(known.program), list(known.numbers(every))
-        return self._traced_loop(steps, numbers)
+            return known.loop, list(known.numbers(every))
+        return self._traced_loop(source, numbers)
 
-    def _traced_loop(self, steps: Steps | None,
-                     numbers: tuple) -> tuple[compiling.Compiled, list] | None:
+    def _traced_loop(self, source: Source | None, numbers: tuple) -> tuple[FormLoop, list] | None:
         """Return the loop as :meth:`loop` does, if it depends on the scalars' values."""
         try:
-            recorder, states = _traced(self.rule, self.arrays[0].dtype, self.states,
-                                       self.scratch_count, self.scalars, steps, numbers)
-        except _Untraceable:
+            program, found = _traced(self.rule, self.arrays[0].dtype, self.states,
+                                     self.scratch_count, self.scalars, source, len(self.arrays),
+                                     numbers)
+        except UntraceableError:
             return None
-        return compiling.compiled(_program(recorder, states, len(self.arrays))), recorder.scalars
+        return _loop_of(program), found
 
 
 # ---------------------------------------------------------------- the loop of a rule
@@ -151,10 +157,66 @@ class _Known(NamedTuple):
     """A rule's loop, whatever its scalars are.
 
     Attributes:
-        program: the loop, over elements or over rows.
+        loop: over elements.
         calls: how many ufuncs it stands for.
         sources: what its numbers are: functions of the scalars, or constants of the rule.
     """
+
+    loop: FormLoop
+    calls: int
+    sources: tuple[Any, ...]
+
+    def numbers(self, scalars: tuple) -> tuple:
+        """The numbers of the loop for these scalars."""
+        return _numbers(self.sources, scalars)
+
+
+def _numbers(sources: tuple, scalars: tuple) -> tuple:
+    return tuple([s.of(scalars) if type(s) is _Scalar else s for s in sources])
+
+
+@functools.lru_cache(maxsize=256)
+def _known_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, scalar_count: int,
+                arrays: int, source: Source | None = None, number_count: int = 0) -> _Known | None:
+    """The loop of `rule` over so many `arrays` of `dtype`, if no scalar's value decides what it is.
+
+    The last `number_count` scalars are the numbers of `source`, which makes the gradient.
+    """
+    scalars = tuple([_Scalar(operator.itemgetter(i), dtype)
+                     for i in range(scalar_count + number_count)])
+    try:
+        program, numbers = _traced(rule, dtype, states, scratch_count, scalars[:scalar_count],
+                                   source, arrays, scalars[scalar_count:])
+    except (UntraceableError, TypeError, AttributeError):  # it does more than pass them on
+        return None
+    return _Known(FormLoop(program), _calls(program), tuple(numbers))
+
+
+def _calls(program: Program) -> int:
+    return sum(isinstance(s, Elementwise) for s in program.instructions)
+
+
+@functools.lru_cache(maxsize=256)
+def known_row_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int,
+                   scalar_count: int, row_dtype: str) -> KnownRows | None:
+    """The loop of `rule` over rows of so many states by their numbers, which are of `row_dtype`;
+    None if a scalar's value decides what it is."""
+    scalars = tuple([_Scalar(operator.itemgetter(i), dtype) for i in range(scalar_count)])
+    try:
+        program, numbers = _traced(rule, dtype, states, scratch_count, scalars, None, states + 1,
+                                   ())
+    except (UntraceableError, TypeError, AttributeError):
+        return None
+    if any(isinstance(s, Elementwise) and s.function == CAST for s in program.instructions):
+        return None
+    return KnownRows(compiling.RowUpdates.of(row_dtype, program), _calls(program), tuple(numbers))
+
+
+_loop_of = functools.lru_cache(maxsize=256)(FormLoop)
+
+
+class KnownRows(NamedTuple):
+    """As `_Known`, of a loop over rows."""
 
     program: compiling.Loop
     calls: int
@@ -162,81 +224,53 @@ class _Known(NamedTuple):
 
     def numbers(self, scalars: tuple) -> tuple:
         """The numbers of the loop for these scalars."""
-        return tuple([s.of(scalars) if type(s) is _Scalar else s for s in self.sources])
-
-
-@functools.lru_cache(maxsize=256)
-def _known_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, scalar_count: int,
-                arrays: int, steps: Steps | None = None, number_count: int = 0) -> _Known | None:
-    """The loop of `rule` over so many `arrays` of `dtype`, if no scalar's value decides what it is.
-
-    The last `number_count` scalars are the numbers of `steps`, which make the gradient.
-    """
-    scalars = tuple([_Scalar(operator.itemgetter(i), dtype)
-                     for i in range(scalar_count + number_count)])
-    try:
-        recorder, traced = _traced(rule, dtype, states, scratch_count, scalars[:scalar_count],
-                                   steps, scalars[scalar_count:])
-    except (_Untraceable, TypeError, AttributeError):  # it does more with them than pass them on
-        return None
-    return _Known(_program(recorder, traced, arrays), len(recorder.steps),
-                  tuple(recorder.scalars))
-
-
-@functools.lru_cache(maxsize=256)
-def known_row_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int,
-                   scalar_count: int, row_dtype: str) -> _Known | None:
-    """The loop of `rule` over rows of so many states by their numbers, which are of `row_dtype`;
-    None if a scalar's value decides what it is."""
-    scalars = tuple([_Scalar(operator.itemgetter(i), dtype) for i in range(scalar_count)])
-    try:
-        recorder, traced = _traced(rule, dtype, states, scratch_count, scalars, None, ())
-    except (_Untraceable, TypeError, AttributeError):
-        return None
-    program = compiling.RowUpdates(compiling.name_of(dtype), row_dtype, states,
-                             len(recorder.scalars),
-                             tuple(recorder.steps), _stores(traced))
-    return _Known(program, len(recorder.steps), tuple(recorder.scalars))
+        return _numbers(self.sources, scalars)
 
 
 def _traced(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, scalars: tuple,
-            steps: Steps | None, numbers: tuple) -> tuple[_Recorder, list[_Traced]]:
-    """Record the operations of `rule` on `states` and a gradient; return the record and the new
-    states. The gradient is the array after the states, or is computed by `steps` from the arrays
-    after them and `numbers`."""
-    recorder, grad = _Recorder(dtype), f"a{states}"
-    if steps is not None:
-        grad = recorder.take(steps, states, numbers)
-    traced = [_Traced(f"a{i}", dtype) for i in range(states)]
-    scratch = [_Traced(f"t{i}", dtype) for i in range(scratch_count)]
-    rule(recorder, [*traced, _Traced(grad, dtype)], scalars, scratch)
-    return recorder, traced
+            source: Source | None, arrays: int, numbers: tuple) -> tuple[Program, list]:
+    """The program of `rule` on `states` and a gradient, and what its arguments are. The gradient
+    is the array after the states, or `source` makes it of the arrays after them and `numbers`."""
+    b = Builder(1)
+    tracer = _RuleTracer(b, dtype)
+    places = [b.array(compiling.name_of(dtype)) for _ in range(arrays)]
+    loaded = [b.load(place, DENSE) for place in places]
+    grad = loaded[states]
+    if source is not None:
+        grad = source.write(b, loaded[states:], [tracer.argument(n) for n in numbers])
+    blocks = [tracer.of(value) for value in loaded[:states]]
+    scratch = [tracer.empty_like(blocks[0]) for _ in range(scratch_count)]
+    rule(tracer, [*blocks, tracer.of(grad)], scalars, scratch)
+    for place, block, value in zip(places, blocks, loaded):
+        if block.number() != value:
+            b.store(place, DENSE, block.number())
+    program = b.program()
+    if not llvm_plan.supports(program) or not llvm_plan.is_exact(program):
+        raise UntraceableError("computes what there is no code for with the same bits")
+    return program, tracer.sources
 
 
-def _program(recorder: _Recorder, states: list[_Traced], arrays: int) -> compiling.Program:
-    """Return the recorded operations as a loop over this number of `arrays`."""
-    return _written(compiling.name_of(recorder.dtype), arrays, len(recorder.scalars),
-                    tuple(recorder.steps), _stores(states))
+class _RuleTracer(Tracer):
+    """An array module whose numbers become arguments of the program.
 
+    Attributes:
+        sources: of each argument, the number, or a `_Scalar`.
+    """
 
-def _stores(states: list[_Traced]) -> tuple[tuple[str, str], ...]:
-    """Return the states that change, and the names of their new values."""
-    return tuple([(f"a{i}", t.name) for i, t in enumerate(states) if t.name != f"a{i}"])
+    def __init__(self, builder: Builder, dtype: np.dtype) -> None:
+        super().__init__(builder)
+        self.kind = dtype
+        self.sources: list[Any] = []
 
+    def argument(self, number: Any) -> int:
+        """One more argument, which is this number."""
+        if getattr(number, "dtype", None) != self.kind:
+            raise UntraceableError("a number of another type")
+        self.sources.append(number)
+        return self.builder.argument(compiling.name_of(self.kind))
 
-_written = functools.lru_cache(maxsize=256)(compiling.Program)
-
-
-class _Untraceable(Exception):
-    """An error: the rule does something that a loop cannot express."""
-
-
-class _Traced:
-    """A stand-in for an array, which names its present value."""
-
-    def __init__(self, name: str, dtype: np.dtype) -> None:
-        self.name = name
-        self.dtype = dtype
+    def _alike(self, operands: tuple) -> list[int]:
+        return [o.number() if isinstance(o, Traced) else self.argument(o) for o in operands]
 
 
 class _Scalar:
@@ -253,7 +287,7 @@ class _Scalar:
         self.dtype = dtype
 
     def _refuse(self, *_: Any) -> Any:
-        raise _Untraceable("the value of a scalar")
+        raise UntraceableError("the value of a scalar")
 
     __bool__ = __eq__ = __ne__ = _refuse
     __hash__ = None  # type: ignore[assignment]
@@ -286,47 +320,3 @@ class _Scalar:
 
     def __rmul__(self, other: Any) -> Any:
         return self._with(operator.mul, other, True)
-
-
-@functools.lru_cache(maxsize=256)
-def _inputs(name: str, dtype: np.dtype) -> int:
-    """Return the number of arrays that the ufunc takes."""
-    if not compiling.supports(name, dtype.name):
-        raise _Untraceable(name)
-    return getattr(np, name).nin
-
-
-class _Recorder:
-    """A stand-in for the array module, which records its ufuncs and their operands."""
-
-    def __init__(self, dtype: np.dtype) -> None:
-        self.dtype = dtype
-        self.steps: list[tuple[str, str, tuple[str, ...]]] = []
-        self.scalars: list[Any] = []
-
-    def __getattr__(self, name: str) -> Callable:
-        nin = _inputs(name, self.dtype)
-        return lambda *values, out=None: self._record(name, values[:nin], out or values[nin])
-
-    def take(self, program: Steps, first: int, numbers: tuple) -> str:
-        """Begin with `program`, whose arrays are those from number `first` on; the name of its
-        value."""
-        arrays = {a for _, _, arguments in program.steps for a in arguments if a[0] == "a"}
-        names = {a: f"a{first + int(a[1:])}" for a in {*arrays, program.result} if a[0] == "a"}
-        self.steps += [(target, ufunc, tuple([names.get(a, a) for a in arguments]))
-                       for target, ufunc, arguments in program.steps]
-        self.scalars += numbers
-        return names.get(program.result, program.result)
-
-    def _record(self, name: str, values: tuple, out: _Traced) -> None:
-        target = f"v{len(self.steps)}"
-        self.steps.append((target, name, tuple([self._name(v) for v in values])))
-        out.name = target
-
-    def _name(self, value: Any) -> str:
-        if isinstance(value, _Traced):
-            return value.name
-        if getattr(value, "dtype", None) != self.dtype:
-            raise _Untraceable("a scalar of another type")
-        self.scalars.append(value)
-        return f"s{len(self.scalars) - 1}"

@@ -15,7 +15,8 @@ from pairs import pairs
 
 from hpcflow import config
 from hpcflow.host import openmp, tuning
-from hpcflow.loops import compiling
+from hpcflow.kernels.common import indices
+from hpcflow.loops import compiling, form
 
 pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 if compiling.enabled():
@@ -46,7 +47,14 @@ SIGNATURES = {
     "any order": lambda types: (types.Array(types.float64, 2, "A"),) * 2 + (types.int32,),
     "none": None,
 }
-ADD = (("v0", "add", ("a0", "s0")),), (("a1", "v0"),)
+
+
+def adding(dtype):
+    """The loop of ``y = x + number``, called with (x, y, number, first, last, 1, 0)."""
+    b = form.Builder(1)
+    total = b.apply("add", b.load(b.array(dtype), form.DENSE), b.argument(dtype))
+    b.store(b.array(dtype), form.DENSE, total)
+    return compiling.FormLoop.of(b.program())
 
 
 @pytest.fixture
@@ -85,10 +93,10 @@ def test_a_process_compiles_and_the_next_one_loads_the_file(served, folder):
 
 
 def test_programs_need_no_process(served):
-    found = asked_for(served, compiling.Program("int32", 2, 1, *ADD))
+    found = asked_for(served, adding("int32"))
     assert served._child is None
     x, y = np.arange(100, dtype=np.int32), np.zeros(100, np.int32)
-    found.function(x, y, -7)
+    found.function(x, y, -7, 0, 100, 1, 0)
     np.testing.assert_array_equal(y, x - 7)
 
 
@@ -159,7 +167,7 @@ def test_a_loop_that_fails_says_so(served):
 
 
 def test_damaged_files_are_compiled_again(served, folder):
-    found = asked_for(served, compiling.Program("float32", 2, 1, *ADD))
+    found = asked_for(served, adding("float32"))
     path = folder / cache.name_of(found.program)
     whole = path.read_bytes()
     for damaged in (b"", whole[:-1], whole[:100] + b"x" + whole[101:]):
@@ -173,12 +181,12 @@ def test_a_directory_that_others_may_write_to_is_not_used(folder, served):
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
     assert cache.directory() is None
-    assert asked_for(served, compiling.Program("float64", 2, 1, *ADD)).function is not None
+    assert asked_for(served, adding("float64")).function is not None
     assert not list(folder.iterdir())
 
 
 def test_names_tell_loops_apart(folder):
-    names = {cache.name_of(compiling.Program(dtype, 2, 1, *ADD))
+    names = {cache.name_of(adding(dtype))
              for dtype in ("float32", "float64")}
     names |= {cache.name_of(Text(HALF, kind)) for kind in SIGNATURES}
     assert len(names) == 2 + len(SIGNATURES)
@@ -204,15 +212,16 @@ def copied(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path, expected", [
     ("loops/packed_gemm.py", {"calls"}),  # which others do not import
-    ("loops/program_code.py", {"calls", "program", "scores"}),  # that a function imports
-    ("kernels/compiled/score_loops.py", {"scores"}),
-    ("kernels/common/parallel.py", {"scores"}),
+    ("loops/llvm_code.py", {"calls", "program", "scores"}),  # that a function imports
+    ("loops/llvm_functions.py", {"calls", "program", "scores"}),
+    ("kernels/common/parallel.py", set()),
     ("loops/lazy_array.py", set()),
     ("loops/__init__.py", set()),
 ])
 def test_names_follow_from_the_modules_that_are_imported(copied, path, expected):
-    loops = {"calls": call_list._Runner(True), "program": compiling.Program("float32", 2, 1, *ADD),
-             "scores": score_loops._program(score_loops.DENSE, "float32", "", True)}
+    loops = {"calls": call_list._Runner(True), "program": adding("float32"),
+             "scores": score_loops._loop(
+                 score_loops.DENSE, np.dtype("f"), np.dtype("f"), 9)._loop}
     before = {name: cache.name_of(loop) for name, loop in loops.items()}
     with (copied / path).open("a") as file:
         file.write("# changed\n")
@@ -332,8 +341,7 @@ def test_updates_of_rows(ufunc, dtype, row_dtype):
     if not compiling.supports(ufunc, dtype):
         pytest.skip("integers have no quotients")
     rng = np.random.default_rng(1)
-    program = (("v0", ufunc, ("a0", "a1")),), (("a0", "v0"),)
-    code = compiling.RowUpdates(dtype, row_dtype, 1, 0, *program).code(
+    code = indices._row_updates(ufunc, dtype, row_dtype).code(
         f"updates{ufunc}{dtype}{row_dtype}")
     call = objects.functions_of(code).call
     for width, count, parts in ((1, 0, 1), (1, 300, 2), (16, 5, 3), (17, 200, 2), (70, 90, 4)):
@@ -352,12 +360,16 @@ def test_updates_of_rows(ufunc, dtype, row_dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_programs_of_rows(dtype):
     """Several states and scalars, in vectors and one by one; equal rows one after the other."""
-    steps = (("v0", "multiply", ("a2", "a2")), ("v1", "add", ("a1", "v0")),
-             ("v2", "sqrt", ("v1",)), ("v3", "sign", ("a2",)), ("v4", "multiply", ("v3", "s0")),
-             ("v5", "divide", ("v4", "v2")), ("v6", "reciprocal", ("s1",)),
-             ("v7", "multiply", ("v5", "v6")), ("v8", "subtract", ("a0", "v7")),
-             ("v9", "absolute", ("v8",)))
-    loop = compiling.RowUpdates(dtype, "int64", 2, 2, steps, (("a0", "v9"), ("a1", "v1")))
+    b = form.Builder(1)
+    places = [b.array(dtype) for _ in range(3)]
+    var_, sums_, grad_ = [b.load(place, form.DENSE) for place in places]
+    total = b.apply("add", sums_, b.apply("square", grad_))
+    step = b.apply("divide", b.apply("multiply", b.apply("sign", grad_), b.argument(dtype)),
+                   b.apply("sqrt", total))
+    step = b.apply("multiply", step, b.apply("reciprocal", b.argument(dtype)))
+    b.store(places[0], form.DENSE, b.apply("absolute", b.apply("subtract", var_, step)))
+    b.store(places[1], form.DENSE, total)
+    loop = compiling.RowUpdates.of("int64", b.program())
     call = objects.functions_of(loop.code(f"programs{dtype}")).call
     rng, rate = np.random.default_rng(2), 0.1
     for width, count in ((1, 40), (8, 3), (37, 60)):

@@ -87,7 +87,10 @@ def test_the_same_bits_with_and_without(monkeypatch, small, optimizer, gradient,
     found = trained(*arguments)
     assert len(small) == 4
     for a, b in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(a, b)
+        if gradient == "by functions":  # which are approximate
+            np.testing.assert_allclose(a, b, 1e-5, 1e-6)
+        else:
+            np.testing.assert_array_equal(a, b)
 
 
 def test_a_gradient_that_is_fetched_is_a_value(graph, monkeypatch, small):
