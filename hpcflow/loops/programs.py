@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpcflow.loops import form, vector_math
+from hpcflow.loops import form, numba_parts
 from hpcflow.loops.meanings import MEANINGS, SYNONYMS
 
 if TYPE_CHECKING:
@@ -205,9 +205,9 @@ def typed_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> 
 
     ``flat(array)`` takes the place of ``array.reshape(-1)``.
     """
-    scope: dict[str, Any] = {"np": np, "flat": vector_math.flat(), **names}
+    scope: dict[str, Any] = {"np": np, "flat": numba_parts.flat(), **names}
     exec(compile(source, "<hpcflow loop>", "exec"), scope)
-    return typed(scope["loop"], signature(vector_math.types()))
+    return typed(scope["loop"], signature(numba_parts.types()))
 
 
 def typed(loop: Callable, types: tuple, *liberties: str, is_flat: bool = False) -> Typed:
