@@ -1,137 +1,149 @@
-"""Random programs of the form, and arrays to run them over."""
+"""Random nested conditionals and loops: built as a graph, and computed by NumPy.
+
+A :class:`Program` is a list of instructions over values of one shape. It is made once, from random
+numbers, and then both built and computed, so what it gives is known. Every instruction is on a
+device of its own. All values are small whole numbers, so that floats are exact.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from async_ops import later
 
-from hpcflow.loops import llvm_functions, llvm_math
-from hpcflow.loops.form import DENSE, ONE, PER_COLUMN, PER_ROW, Builder, Map, Program
-from hpcflow.loops.meanings import FLOATS, INTEGERS, MEANINGS, numpy_dtype
+import hpcflow as hf
 
-#: What random numbers are drawn from, besides small ones.
-SPECIAL = (0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1e-40, 1.0, -1.0)
+LIMIT = 64.0
+DEVICES = 6  # a device is a number below this
 
 
-class RandomProgram:
-    """A program of about `size` instructions of `dtypes`, with arrays for `rows` rows.
+def clip(value: Any) -> Any:
+    """Between the limits."""
+    return np.minimum(np.maximum(value, np.float32(-LIMIT)), np.float32(LIMIT))
 
-    Attributes:
-        program: it is.
-        arrays, arguments: to run it over; those that are written to hold sevens.
-        is_loose: a sum, or an approximate function, is part of it.
-    """
 
-    def __init__(self, seed: int, size: int, dtypes: tuple[str, ...], rows: int,
-                 columns: int, is_special: bool = False) -> None:
-        self.random = np.random.default_rng(seed)
-        self.dtypes, self.rows, self.columns = dtypes, rows, columns
-        self.is_special, self.is_loose = is_special, False
-        self.b = Builder(columns)
-        self.arrays: list[np.ndarray] = []
-        self.arguments: list[Any] = []
-        self.values = [self._load() for _ in range(4)]
-        for _ in range(size):
-            made = self._one()
-            if made is not None:
-                self.values.append(made)
-        self._finish()
-        self.program: Program = self.b.program()
+def clipped(tensor: Any) -> Any:
+    """The same as operations."""
+    return hf.minimum(hf.maximum(tensor, -LIMIT), LIMIT)
 
-    def _draw(self, size: int, dtype: str) -> np.ndarray:
-        if dtype not in FLOATS:
-            return self.random.integers(0, 2 if dtype == "bool" else 50, size).astype(dtype)
-        found = self.random.standard_normal(size)
-        if self.is_special:
-            chosen = self.random.random(size) < 0.2
-            found = np.where(chosen, self.random.choice(SPECIAL, size), found)
-        return found.astype(numpy_dtype(dtype))
 
-    def _load(self) -> int:
-        dtype = str(self.random.choice(self.dtypes))
-        if self.random.random() < 0.15:
-            value = self._draw(1, dtype)[0]
-            self.arguments.append(value if dtype not in llvm_math.NARROW else np.float32(value))
-            return self.b.argument(dtype)
-        rows, columns = self.rows, self.columns
-        where, size = [(DENSE, rows * columns), (DENSE, rows * columns), (PER_ROW, rows),
-                       (PER_COLUMN, columns), (ONE, 1),
-                       (Map(2 * columns + 1, 2, 1), rows * (2 * columns + 1) + 2),
-                       (Map(1, max(1, rows)), max(1, rows) * columns)][self.random.integers(7)]
-        self.arrays.append(self._draw(size, dtype))
-        return self.b.load(self.b.array(dtype), where)
+# Name, operands, as operations, and by NumPy.
+OPERATIONS: list[tuple[int, Callable, Callable]] = [
+    (2, hf.add, np.add), (2, hf.subtract, np.subtract), (2, hf.multiply, np.multiply),
+    (2, hf.maximum, np.maximum), (1, hf.negative, np.negative), (1, hf.nn.relu,
+                                                                 lambda x: np.maximum(x, 0)),
+    (1, lambda x: x + 1.0, lambda x: x + 1), (1, hf.identity, lambda x: x),
+]
+RARE = (1, later, lambda x: x)
 
-    def _pick(self, *dtypes: str) -> int | None:
-        fit = [v for v in self.values if not dtypes or self.b.dtype(v) in dtypes]
-        return int(self.random.choice(fit[-8:])) if fit else None
 
-    def _one(self) -> int | None:
-        kinds = [self._load, self._function, self._function, self._function, self._select,
-                 self._cast, self._reduction, self.b.column]
-        return kinds[self.random.integers(len(kinds))]()
+class Operation:
+    """An operation on values that are there."""
 
-    def _function(self) -> int | None:
-        x = self._pick()
-        assert x is not None
-        dtype = self.b.dtype(x)
-        names = [n for n in MEANINGS if llvm_functions.supports(n, dtype)
-                 and (self.is_special is False or MEANINGS[n].ulps == 0)]
-        name = str(self.random.choice(names))
-        operands = [x] * (2 if "{1}" in MEANINGS[name].cuda else 1)
-        operands[-1] = self._pick(dtype)  # type: ignore[assignment]
-        self.is_loose |= MEANINGS[name].ulps > 0
-        return self.b.apply(name, *operands)
+    def __init__(self, random: Any, count: int) -> None:
+        arity, self._build, self._compute = RARE if random.rand() < 0.04 else (
+            OPERATIONS[random.randint(len(OPERATIONS))])
+        self.operands = [random.randint(count) for _ in range(arity)]
 
-    def _select(self) -> int | None:
-        test, x = self._pick("bool"), self._pick()
-        assert x is not None
-        y = self._pick(self.b.dtype(x))
-        return None if test is None or y is None else self.b.select(test, x, y)
+    def build(self, values: list, on: Callable) -> list:
+        return [clipped(self._build(*[values[i] for i in self.operands]))]
 
-    def _cast(self) -> int | None:
-        x = self._pick()
-        assert x is not None
-        source, target = self.b.dtype(x), str(self.random.choice(self.dtypes))
-        if target in INTEGERS and source in FLOATS:  # only what has a whole number
-            fits = self.b.apply("less", self.b.apply("absolute", x), self.b.constant(100, source))
-            x = self.b.select(fits, x, self.b.constant(1, source))
-            if target.startswith("u"):
-                x = self.b.apply("absolute", x)
-        return self.b.cast(x, target) if llvm_math.can_cast(source, target) else None
+    def compute(self, values: list) -> list:
+        return [clip(self._compute(*[values[i] for i in self.operands]))]
 
-    def _reduction(self) -> int | None:
-        x = self._pick(*(FLOATS | INTEGERS))
-        if x is None:
-            return None
-        name = str(self.random.choice(["sum", "max", "min"]))
-        self.is_loose |= name == "sum" and self.b.dtype(x) in FLOATS
-        return self.b.reduce_row(name, x)
 
-    def _finish(self) -> None:
-        """Store some values, and reductions of columns."""
-        from hpcflow.loops.form import extents
+class Conditional:
+    """One of two programs, by the sum of a value."""
 
-        steps = Program(self.columns, (), (), tuple(self.b._steps))
-        found = extents(steps)
-        for value in self.values[-5:]:
-            extent, dtype = found[value], self.b.dtype(value)
-            self._store(value, DENSE, self.rows * self.columns)
-            if not extent.columns and extent.rows:
-                self._store(value, PER_ROW, self.rows)
-            if not extent.rows and not extent.phase:
-                self._store(value, PER_COLUMN, self.columns)
-            if dtype in FLOATS | INTEGERS and self.random.random() < 0.5:
-                name = str(self.random.choice(["sum", "max"]))
-                self.is_loose |= name == "sum" and dtype in FLOATS
-                total = self.b.apply("square", self.b.reduce_columns(name, value))
-                self._store(total, PER_COLUMN, self.columns)
+    def __init__(self, random: Any, count: int, depth: int) -> None:
+        self.subject = random.randint(count)
+        self.bound = float(random.randint(-3, 4))
+        self.device = random.randint(DEVICES)
+        self.branches = [Program(random, count, depth - 1) for _ in range(2)]
 
-    def _store(self, value: int, where: Map, size: int) -> None:
-        dtype = self.b.dtype(value)
-        self.arrays.append(np.full(size, 7, numpy_dtype(dtype)))
-        self.b.store(self.b.array(dtype), where, value)
+    def build(self, values: list, on: Callable) -> list:
+        with on(self.device):
+            above = hf.reduce_sum(values[self.subject]) > self.bound
+        first, second = self.branches
+        return [hf.cond(above, lambda: first.build(values, on)[-1],
+                        lambda: second.build(values, on)[-1])]
 
-    def copies(self) -> list[np.ndarray]:
-        """The arrays, for a run."""
-        return [a.copy() for a in self.arrays]
+    def compute(self, values: list) -> list:
+        branch = self.branches[0 if np.sum(values[self.subject]) > self.bound else 1]
+        return [branch.compute(values)[-1]]
+
+
+class Loop:
+    """A program over loop variables, a fixed number of times or while a sum is small."""
+
+    def __init__(self, random: Any, count: int, depth: int) -> None:
+        self.start = [random.randint(count) for _ in range(random.randint(1, 3))]
+        self.times = random.randint(4)
+        self.bound = float(random.randint(20, 80)) if random.rand() < 0.4 else None
+        self.parallel = int([1, 2, 10][random.randint(3)])
+        self.device = random.randint(DEVICES)
+        self.body = Program(random, count + len(self.start), depth - 1)
+        # Where the next values of the variables are, from the end of what the body gives.
+        total = count + len(self.start) + 1
+        self.picks = [-1, *(-random.randint(1, total) for _ in self.start[1:])]
+
+    def build(self, values: list, on: Callable) -> list:
+        def goes_on(i: Any, *variables: Any) -> Any:
+            with on(self.device):
+                small = i < self.times
+                if self.bound is not None:
+                    small = hf.logical_and(small, hf.reduce_sum(variables[0]) < self.bound)
+                return small
+
+        def body(i: Any, *variables: Any) -> list:
+            given = self.body.build([*values, *variables], on)
+            following = [hf.identity(given[p]) for p in self.picks]
+            for tensor, variable in zip(following, variables, strict=True):
+                tensor.set_shape(variable.get_shape())
+            return [i + 1, *following]
+
+        return hf.while_loop(goes_on, body, [0, *(values[s] for s in self.start)],
+                             parallel_iterations=self.parallel)[1:]
+
+    def compute(self, values: list) -> list:
+        variables = [values[s] for s in self.start]
+        for _ in range(self.times):
+            if self.bound is not None and not np.sum(variables[0]) < self.bound:
+                break
+            given = self.body.compute([*values, *variables])
+            variables = [given[p] for p in self.picks]
+        return variables
+
+
+class Program:
+    """Instructions over `count` values: each adds its results to them."""
+
+    def __init__(self, random: Any, count: int, depth: int) -> None:
+        self.instructions: list[tuple[int, Any]] = []
+        for _ in range(random.randint(1, 4 if depth < 2 else 3)):
+            made = self._instruction(random, count, depth)
+            self.instructions.append((random.randint(DEVICES), made))
+            count += len(made.start) if isinstance(made, Loop) else 1
+
+    def _instruction(self, random: Any, count: int, depth: int) -> Any:
+        kind = random.rand()
+        if depth and kind < 0.3:
+            return Conditional(random, count, depth)
+        return Loop(random, count, depth) if depth and kind < 0.6 else Operation(random, count)
+
+    def build(self, values: list, on: Callable) -> list:
+        """The values and what the instructions add to them; ``on(k)`` is the scope of device k."""
+        values = list(values)
+        for device, instruction in self.instructions:
+            with on(device):
+                values += instruction.build(values, on)
+        return values
+
+    def compute(self, values: list) -> list:
+        """The same, of arrays."""
+        values = list(values)
+        for _, instruction in self.instructions:
+            values += instruction.compute(values)
+        return values

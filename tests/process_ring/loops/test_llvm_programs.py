@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pairs import pairs
-from random_programs import RandomProgram
+from random_forms import RandomProgram
 from thresholds import lower, use_pool
 
 from hpcflow.host import threads
