@@ -474,9 +474,9 @@ class _Recovering(_Once):
             except _RECOVERABLE as e:
                 with contextlib.suppress(*_RECOVERABLE):
                     self.close()
-                # What has never been there was waited for before; a rank that is lost stays so.
+                # A task that has never been there was waited for when the session was made.
                 never = isinstance(e, errors.UnavailableError) and (
-                    not self._was_there or abort.lost)
+                    not self._was_there or abort.lost)  # a rank that is lost stays so
                 if never or attempt == tuning.SESSION_ATTEMPTS - 1:
                     raise
                 logging.getLogger("hpcflow").warning(
