@@ -446,9 +446,9 @@ class _Recovering(_Once):
                     self.close()
                 if self._regroup(e):
                     continue
-                # What has never been there was waited for before; a rank that is lost stays so.
+                # A task that has never been there was waited for when the session was made.
                 never = isinstance(e, errors.UnavailableError) and (
-                    not self._was_there or abort.lost)
+                    not self._was_there or abort.lost)  # a rank that is lost stays so
                 if never or attempt == tuning.SESSION_ATTEMPTS - 1:
                     raise
                 logging.getLogger("hpcflow").warning(

@@ -15,10 +15,10 @@ import numpy as np
 
 import hpcflow
 from hpcflow.tools.bench import beside_saves, child
-from hpcflow.tools.bench.contestants import Contestant, Local, Peer
+from hpcflow.tools.bench.contestants import Local, Peer
 from hpcflow.tools.bench.programs import checkpoints as program
 from hpcflow.tools.bench.registry import Options
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, rows_of
+from hpcflow.tools.bench.sampling import OURS, Plan, alternate, rows_of, with_busy
 from hpcflow.tools.table import Row
 
 SIZE, QUICK_SIZE = 400, 2  # megabytes
@@ -35,13 +35,14 @@ def run(options: Options) -> list[Row]:
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-checkpoints-"))
             contestants = list(_contestants(case, size, folder, options, stack))
-            rows += rows_of(f"{size} MB: {case}", alternate(contestants, plan))
+            found = rows_of(f"{size} MB: {case}", alternate(contestants, plan))
+            rows += with_busy(found, contestants) if case == program.RESTORE else found
     with tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder:
         return rows + beside_saves.rows(size, folder, plan)
 
 
 def _contestants(case: str, size: int, folder: str, options: Options,
-                 stack: contextlib.ExitStack) -> Iterator[Contestant]:
+                 stack: contextlib.ExitStack) -> Iterator[Peer | Local]:
     given: dict[str, Any] = {"megabytes": size, "directory": folder, "saver": {}}
     for peer, python in options.peers.items():
         yield stack.enter_context(Peer(peer, python, "checkpoints")).open(case, given)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import compiling
-from hpcflow.tools.bench.contestants import Contestant, Peer
+from hpcflow.tools.bench.contestants import Contestant, Local, Peer
 from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.table import Row
 
@@ -92,7 +92,7 @@ def rows_of(case: str, rounds: Rounds) -> list[Row]:
     return [{"case": case, "program": name, **_summary(rounds, name)} for name in rounds]
 
 
-def with_busy(rows: list[Row], programs: Sequence[Peer]) -> list[Row]:
+def with_busy(rows: list[Row], programs: Sequence[Peer | Local]) -> list[Row]:
     """`rows` with the processors' time of a step, which other programs on the machine disturb less:
     the least of all blocks, and the ratio of hpcflow's to it."""
     least = {p.name: 1e6 * min(p.busy) for p in programs}

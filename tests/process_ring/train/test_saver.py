@@ -44,6 +44,26 @@ def every_type():
     return {name: hf.Variable(value, name=name) for name, value in made.items()}, made
 
 
+def test_what_a_variable_takes_over_is_its_own(tmp_path):
+    """A large array that was read becomes the variable's without a copy; who sees it beside the
+    variable, another one or the program, does not see later updates."""
+    expected = np.arange(1 << 16, dtype=np.float32)
+    one, other = hf.Variable(expected, name="one"), hf.Variable(expected, name="other")
+    path = str(tmp_path / "model")
+    with initialized() as session:
+        hf.train.Saver({"one": one}).save(session, path)
+    with hf.Session() as session:
+        read = raw_ops._CheckpointRead(prefix=hf.constant(path), names=["one"], slices=[""],
+                                       shapes=[one.shape], dtypes=[hf.float32], reshape=False)[0]
+        _, _, fetched = session.run([one.assign(read).op, other.assign(read).op, read])
+        held = session.run(one)
+        for _ in range(2):
+            session.run(hf.assign_add(one, hf.ones_like(one)).op)
+        for found in (fetched, held, session.run(other)):
+            np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(session.run(one), expected + 2)
+
+
 def test_values_of_every_type_come_back(tmp_path):
     variables, expected = every_type()
     saver = hf.train.Saver()
