@@ -11,12 +11,13 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from hpcflow import config
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools import facts as collectors
-from hpcflow.tools.cli import CommandParser, command_parser, whole
+from hpcflow.tools.cli import CommandError, CommandParser, command_parser, first_line, whole
 from hpcflow.tools.launch_check import check_launchers
 
 Sections = dict[str, dict[str, Any]]
@@ -225,7 +226,23 @@ def parser() -> CommandParser:
     made.add_argument("--launch", type=whole(1), metavar="N",
                       help="start a job of N ranks by each launcher found, and say what is wrong; "
                       "status 1 if no launcher starts one")
+    made.add_argument("--graph", type=Path, metavar="GRAPH",
+                      help="run a step of this MetaGraph (.meta) on the GPU, with zeros for its "
+                      "inputs: which regions of it become CUDA graphs, and why others do not")
+    made.add_argument("--fetch", action="append", default=[], metavar="NAME",
+                      help="what that step runs; the MetaGraph's train_op by default")
     return made
+
+
+def regions(path: Path, names: Sequence[str]) -> list[str]:
+    """A line for each region on a GPU of a graph's step; CommandError if it cannot be run."""
+    from hpcflow.errors import OpError
+    from hpcflow.tools.graph_regions import regions_of_step
+
+    try:
+        return regions_of_step(path, names)
+    except (OpError, OSError, ValueError, KeyError) as error:
+        raise CommandError(first_line(error)) from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -233,12 +250,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
     found = collectors.collect()
     messages = warnings(found)
+    found_regions = [] if options.graph is None else regions(options.graph, options.fetch)
     attempts = None if options.launch is None else check_launchers(options.launch)
     if options.json:
-        told = {} if attempts is None else {"launches": attempts}
+        told: dict[str, Any] = {} if attempts is None else {"launches": attempts}
+        told |= {"regions": found_regions} if options.graph else {}
         print(json.dumps({**found, "warnings": messages, **told}, indent=2))
     else:
         print(render(found, messages))
+        if found_regions:
+            print("\n".join(["", "regions of the step", *(f"  {r}" for r in found_regions)]))
         if attempts is not None:
             print("\n" + (render_launches(attempts) if attempts else
                           "launchers\n  neither mpirun nor srun is found"))

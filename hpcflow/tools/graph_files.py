@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tensorboard.compat.proto import config_pb2, graph_pb2
 
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import import_graph_def
+from hpcflow.graph.operation import Tensor
 
 
 def read_graph(path: Path) -> Graph:
@@ -42,6 +44,18 @@ def _graph_def(path: Path) -> Any:
         return text_format.Parse(data.decode(), graph_pb2.GraphDef())
     except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no GraphDef: {error}") from None
+
+
+def step_of(graph: Graph, names: Sequence[str]) -> tuple[list[Any], list[Tensor]]:
+    """What a step of the graph runs, its ``train_op`` if no names are given, and what is fed.
+
+    Raises ValueError or KeyError if the graph has no such operations or tensors.
+    """
+    wanted = [graph.as_graph_element(n) for n in names] or graph.get_collection("train_op")
+    if not wanted:
+        raise ValueError("Name what a step runs by --fetch: the graph has no train_op")
+    return wanted, [op.outputs[0] for op in graph.get_operations()
+                    if op.type in ("Placeholder", "PlaceholderV2")]
 
 
 def read_run_metadata(path: Path) -> Any:

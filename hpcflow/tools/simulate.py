@@ -28,7 +28,7 @@ from hpcflow.tools.cli import (
     output_file,
     whole,
 )
-from hpcflow.tools.graph_files import read_graph, read_run_metadata
+from hpcflow.tools.graph_files import read_graph, read_run_metadata, step_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -116,12 +116,7 @@ def _resized(cluster: Cluster, tasks: list[tuple[str, int]]) -> Cluster:
 def _read(options: argparse.Namespace) -> tuple[Graph, list, list]:
     """(graph, fetches, feeds): what is fed are the placeholders that the fetches need."""
     graph = read_graph(options.graph)
-    wanted = [graph.as_graph_element(n) for n in options.fetch] or graph.get_collection("train_op")
-    if not wanted:
-        raise ValueError("Name what a step runs by --fetch: the graph has no train_op")
-    feeds = [op.outputs[0] for op in graph.get_operations() if op.type.startswith("Placeholder")
-             and op.type != "PlaceholderWithDefault"]
-    return graph, wanted, feeds
+    return graph, *step_of(graph, options.fetch)
 
 
 def _measured(paths: list[Path]) -> MeasuredCosts | None:

@@ -27,6 +27,16 @@ def test_files_that_a_page_names_exist(page):
     assert missing(page.read_text()) == []
 
 
+@pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name in ("docs", "tutorials")],
+                         ids=name_of)
+def test_a_page_begins_with_a_sentence_that_says_what_it_is_for(page):
+    text = page.read_text()
+    if text.startswith("```{include}"):
+        return  # another file is the page
+    title, blank, first = text.splitlines()[:3]
+    assert title.startswith("# ") and not blank and re.match(r"[`\w]", first), text[:200]
+
+
 def test_a_path_that_leads_nowhere_is_found():
     text = "See `graph/graph.py`, `tests/layers.py`, `layers.py` and `graph/no_such_file.py`."
     assert missing(text) == ["graph/no_such_file.py"]
