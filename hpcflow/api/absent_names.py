@@ -41,7 +41,6 @@ INSTEAD: dict[str, str] = {
     "contrib.ffmpeg": "",
     "contrib.gan": "`hf.layers` and two optimizers with `var_list`",
     "contrib.gdr": "MPI, which uses the network's own means",
-    "contrib.graph_editor": "`hf.import_graph_def` with `input_map`",
     "contrib.grid_rnn": "`hf.contrib.rnn`",
     "contrib.hadoop": _FILES,
     "contrib.input_pipeline": "`hf.data`",

@@ -377,6 +377,10 @@ class Operation:
         for op in ops:
             self._add_control_input(op)
 
+    def _remove_all_control_inputs(self) -> None:
+        self._control_inputs.clear()
+        self.graph._mutated()
+
     def _get_control_flow_context(self) -> Any:
         return self._control_flow_context
 

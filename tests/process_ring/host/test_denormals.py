@@ -117,3 +117,10 @@ def test_depth_is_counted():
     flushed = not kept()
     fp_mode.keep()
     assert kept() and flushed is not config.flags.denormals
+
+
+def test_the_angle_of_a_point_near_zero(form):
+    y, x = (hf.placeholder(hf.float32, [None]) for _ in range(2))
+    with hf.Session() as session:
+        angles = session.run(hf.atan2(y, x), {y: [TINY, -TINY, 1.0], x: [TINY, -1.0, TINY]})
+    np.testing.assert_allclose(angles, [0, -np.pi, np.pi / 2], rtol=1e-6)

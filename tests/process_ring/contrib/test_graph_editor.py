@@ -1,0 +1,75 @@
+"""Selecting, copying and rerouting parts of a graph."""
+
+import pytest
+
+import hpcflow as hf
+from hpcflow.contrib import graph_editor as ge
+
+
+@pytest.fixture
+def parts(graph):
+    x = hf.constant(3.0, name="x")
+    w = hf.Variable(2.0, name="w")
+    with hf.name_scope("body"):
+        y = hf.multiply(x, w, name="y")
+        z = hf.add(y, y, name="z")
+    return graph, x, w, y, z
+
+
+def run(*fetches):
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        return session.run(list(fetches))
+
+
+def test_selections(parts):
+    graph, x, _, y, z = parts
+    assert ge.get_forward_walk_ops(x.op, inclusive=False) == [y.op, z.op]
+    back = ge.get_backward_walk_ops(z, stop_at_ts=[y])
+    assert back == [z.op]
+    assert {x.op, y.op} <= set(ge.get_backward_walk_ops([z.op]))
+    assert ge.filter_ts(ge.sgv_scope("body", graph).ops, True) == [y, z]
+    assert ge.filter_ts_from_regex(graph, "^body/z") == [z]
+    assert ge.select_ops("body/", graph=graph) == [y.op, z.op]
+    view = ge.sgv([y.op, z.op])
+    assert view.outputs == [z] and x in view.inputs
+    with pytest.raises(ValueError, match="graph"):
+        ge.select_ops("body/")
+    with pytest.raises(TypeError, match="Expected a type in"):
+        ge.make_list_of_t([y.op])
+
+
+def test_a_graph_is_computed_again_with_other_tensors(parts):
+    _, x, w, _, z = parts
+    other = hf.constant(5.0)
+    again = ge.graph_replace(z, {x: other})
+    both = ge.graph_replace({"a": z, "b": x}, {x: other}, dst_scope="again")
+    assert both["a"].op.name == "again/body/z" and both["b"] is other
+    slope = hf.gradients(again, w)[0]
+    assert run(z, again, both["a"], slope) == [12, 20, 20, 10]
+    with pytest.raises(ValueError, match="not connected"):
+        ge.graph_replace(z, {hf.constant(1.0): other})
+
+
+def test_what_is_read_changes(parts):
+    _, x, _, y, z = parts
+    copied, info = ge.copy_with_input_replacements(ge.sgv([y.op, z.op]), {})
+    new = info.transformed(z)
+    assert info.original(new) is z and len(copied.ops) == 2
+    assert ge.reroute_ts([x], [y], can_modify=[z.op]) == 2
+    assert run(z, new) == [6, 12]
+    more = hf.constant(7.0)
+    ge.swap_ts([x], [more])
+    assert run(z, new) == [14, 28]
+    with pytest.raises(ValueError, match="sizes"):
+        ge.reroute_ts([x, y], [z])
+
+
+def test_control_inputs(parts):
+    _, _, w, _, z = parts
+    step = hf.assign_add(w, 1.0).op
+    ge.add_control_inputs(z.op, step)
+    with pytest.raises(ValueError, match="already"):
+        ge.add_control_inputs(z.op, step)
+    ge.remove_control_inputs(z.op, step)
+    assert z.op.control_inputs == []
