@@ -50,8 +50,9 @@ def forget(transport: Closable) -> None:
 
 def abandon(transport: Closable) -> None:
     """Keep the buffers of `transport`, which nobody can close properly any more."""
-    forget(transport)
-    _undelivered.append(transport)
+    if transport in _open:
+        forget(transport)
+        _undelivered.append(transport)
 
 
 def _close_all() -> None:

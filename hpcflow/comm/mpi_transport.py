@@ -264,6 +264,8 @@ class MpiTransport(Transport):
         """Leave `action` to the thread that holds the lock."""
         if self._closed:
             raise closed_error(self.description)
+        if self.broken:
+            return
         self.deferred.append((action, arguments))
         self.flush()
 
@@ -453,9 +455,8 @@ class MpiTransport(Transport):
             time.sleep(1e-4)
 
     def _abandon(self) -> None:
-        """Close a transport that is broken: its requests never complete, and keep their buffers."""
-        self._closed = True
-        self.lock = self._refuse
+        """Close a transport that is broken: its requests never complete, and keep their buffers.
+        What somebody still sends, who does not know yet, goes nowhere."""
         self._exchange.forget(self.rank)
         finalize.abandon(self)
 
