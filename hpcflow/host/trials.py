@@ -33,17 +33,28 @@ class Trial:
         self._began = self._last = self._retry = 0.0
         self._wait = tuning.TRIAL_WAIT_SECONDS
         self._turns: list[float] = []
+        self._period = self._faults = 0.0  # of the second way
 
     def takes_second(self, now: float) -> bool:
         """Count a use at `now`; true if the second way is to be taken this time."""
         if Trial.running is self:
             with Trial.lock:
                 return self._turn(now)
+        if self.second:
+            self._watch(now)
         self._last = now
         self._uses += 1
         if now >= self._retry and self._uses > tuning.TRIAL_WARM:
             self._begin(now)
         return self.second
+
+    def _watch(self, now: float) -> None:
+        """Leave the second way until the next trial, if it has come to be slow: a busy machine."""
+        is_late = now - self._last > tuning.TRIAL_STUCK * self._period
+        self._faults = self._faults + 1 if is_late else max(
+            0.0, self._faults - tuning.TRIAL_FORGIVEN)
+        if self._faults > tuning.TRIAL_FAULTS:
+            self._decide(now, False, is_new=False)
 
     def _begin(self, now: float) -> None:
         """Start a trial of both ways with the next use, unless another one is under way."""
@@ -65,17 +76,20 @@ class Trial:
             self._began, self._left = now, tuning.TRIAL_PERIODS
             if len(self._turns) == 2 * tuning.TRIAL_TURNS:
                 one, other = (statistics.median(self._turns[k::2]) for k in (0, 1))
+                self._period = other / tuning.TRIAL_PERIODS
                 self._decide(now, other < tuning.TRIAL_GAIN * one)
                 return self.second
         self._left -= 1
         return len(self._turns) % 2 == 1
 
-    def _decide(self, now: float, second: bool) -> None:
-        before, self.second = self.second, second
-        self._wait = (tuning.TRIAL_WAIT_SECONDS if before != second
+    def _decide(self, now: float, second: bool, is_new: bool = True) -> None:
+        """End a trial; the next one is later and later, unless what was found is new."""
+        before, self.second, self._faults = self.second, second, 0.0
+        self._wait = (tuning.TRIAL_WAIT_SECONDS if is_new and before != second
                       else min(2 * self._wait, tuning.TRIAL_LONGEST_WAIT_SECONDS))
         self._retry = now + self._wait
-        Trial.running = None
+        if Trial.running is self:
+            Trial.running = None
 
 
 class Trials:

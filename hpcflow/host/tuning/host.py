@@ -38,8 +38,12 @@ TRIAL_PERIODS = 16
 TRIAL_TURNS = 5
 #: Of the time that the first way takes: what the second must be faster than.
 TRIAL_GAIN = 0.95
-#: Times the first turn: a turn of the second way that is so slow ends the trial.
+#: Times what is usual: a turn, or a period, of the second way that is so slow is a fault.
 TRIAL_STUCK = 10
+#: Slow periods, less some for every other one, that end the second way: single ones happen.
+TRIAL_FAULTS = 3.0
+#: Of a slow period, what another makes good.
+TRIAL_FORGIVEN = 0.25
 #: Before the second trial.
 TRIAL_WAIT_SECONDS = 0.25
 #: Between two trials; doubled while they say the same.

@@ -55,6 +55,19 @@ def test_a_busy_machine_holds_up_few(program):
     assert program.run(500).count(2) == 1
 
 
+def test_the_second_way_is_left_at_once_when_it_is_slow(program):
+    program.run(tuning.host.TRIAL_WARM + TRIAL + 1)
+    program.second = 200.0
+    assert program.run(100).count(2) <= 5
+
+
+def test_pauses_between_many_are_no_faults(program):
+    program.run(tuning.host.TRIAL_WARM + TRIAL + 1)
+    for _ in range(20):
+        assert set(program.run(10)) == {2}
+        program.now += 20
+
+
 def test_a_pause_of_the_client_ends_a_trial_at_most(program):
     program.run(tuning.host.TRIAL_WARM + 5)
     program.now += 1e6
