@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Module, Value
 
 _PIECE = 4096  # rows that are summed in registers
+_SHORT = 64  # columns
 _STACK = 1 << 15  # bytes of scratch that lie there
 _INDICES = 4  # arguments after the parts
 
@@ -216,7 +217,7 @@ class _Writer(Loops):
                 self._store(i, local, column)
             return totals.joined(carried, [local[self._operand(i)] for i in sinks.reductions])
 
-        with self.parallel():
+        with self.parallel(self.program.columns < _SHORT):
             found = self.loop(self.word(0), self.word(self.program.columns), totals.starts(),
                               visit)
         for i, total in zip(sinks.reductions, totals.results(found)):

@@ -12,7 +12,7 @@ COMPILE_MOST_PROGRAMS = 4096
 
 # ---- loops.llvm_plan
 #: Columns that are written out where rows are reduced: so few do not fill vectors.
-FORM_MOST_UNROLLED = 32
+FORM_MOST_UNROLLED = 15
 
 # ---- loops.parallel_for
 #: Below so many bytes a second thread costs more than it brings.
