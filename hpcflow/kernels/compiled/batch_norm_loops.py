@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.host import memory
-from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.loops import compiling
 from hpcflow.loops.form import DENSE, PER_COLUMN, Builder, Map, Program
@@ -33,7 +32,7 @@ def gradient(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
         own: nobody needs `dy` any more, so it may become the result.
     """
     arrays = dy, x, scale, mean, inverse
-    if x.nbytes < tuning.BATCH_NORM_LARGE_BYTES or not compiling.approximates() or not _fit(arrays):
+    if not x.size or not compiling.approximates() or not _fit(arrays):
         return compute()
     channels = scale.size
     loops = _loops(compiling.name_of(x.dtype), channels)
