@@ -26,7 +26,6 @@ SMALL: dict[ModuleType, dict[str, float]] = {
     tuning.kernels: {
         # For what sizes loops run, and in what blocks.
         "ARRAY_LOOP_LARGE": 1,
-        "BATCH_NORM_LARGE_BYTES": 1, "BATCH_NORM_BLOCK_BYTES": 1 << 8,
         "BLOCK_BYTES": 1 << 12,
         "GATHER_LARGE_BYTES": 1,
         "INDICES_LARGE_BYTES": 1,

@@ -23,8 +23,6 @@ import numpy as np
 from hpcflow import config
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops.programs import (
-    ChannelGradient,
-    ChannelSums,
     FormLoop,
     Loop,
     RowCopies,
@@ -35,7 +33,7 @@ from hpcflow.loops.programs import (
     typed_text,
 )
 
-__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "FormLoop", "Loop", "RowCopies",
+__all__ = ["Compiled", "FormLoop", "Loop", "RowCopies",
            "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
            "name_of", "supports", "typed", "typed_text", "wait"]
 

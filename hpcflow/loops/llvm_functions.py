@@ -88,12 +88,12 @@ def _exp(x: Real) -> Real:
 
 
 def _expm1(x: Real) -> Real:
-    """2**k (exp(r) - 1) + (2**k - 1), all halved and doubled again, as 2**k may be too large."""
+    """2**k (exp(r) - 1) + (2**k - 1), all halved and doubled again, as 2**k may be too large. Where
+    k is 0 that is no rounding, but of numbers below the normal ones."""
     numbers = _NUMBERS[x.form.dtype]
     power, k = _split(x.at_most(numbers.highest).at_least(numbers.one_below))
     half = (k - 1).power_of_two()
-    found = k.is_zero().choose(power, 2.0 * (half * power + (half - 0.5)))
-    return found.with_sign_of(x)
+    return (2.0 * (half * power + (half - 0.5))).with_sign_of(x)
 
 
 def _tanh(x: Real) -> Real:
@@ -106,7 +106,7 @@ def _half_expm1(size: Real) -> Real:
     """(exp(x) - 1) / 2 of a number that is not negative, infinite only where it is itself."""
     power, k = _split(size.at_most(_NUMBERS[size.form.dtype].highest_half))
     quarter = (k - 2).power_of_two()
-    return k.is_zero().choose(0.5 * power, 2.0 * (quarter * power + (quarter - 0.25)))
+    return 2.0 * (quarter * power + (quarter - 0.25))
 
 
 def _sinh(x: Real) -> Real:
@@ -234,6 +234,10 @@ def _erfc(x: Real) -> Real:
     return (wide < 0.0).choose(2.0 - found, found).narrow()
 
 
+def _gammaln(x: Real) -> Real:
+    return x.wide().from_library("lgamma").narrow()
+
+
 class Function(NamedTuple):
     """A function that is written here.
 
@@ -255,6 +259,7 @@ FUNCTIONS = {
     "log": Function(_log, 0.9), "log1p": Function(_log1p, 0.9),
     "power": Function(_power, 0.51, _SINGLE),
     "erf": Function(_erf, 0.52, _SINGLE), "erfc": Function(_erfc, 0.52, _SINGLE),
+    "gammaln": Function(_gammaln, 0.52, _SINGLE),
 }
 
 

@@ -197,6 +197,15 @@ class Real:
         return Real(self.builder, self.form,
                     llvm_math.intrinsic(self.builder, f"llvm.{name}", *values))
 
+    def from_library(self, name: str) -> Real:
+        """A function of C's library of it, which must be no vector: its loop is none of vectors."""
+        kind, module = self.value.type, self.builder.module
+        function = module.globals.get(name)
+        if function is None:
+            ir = llvm_math.ir()
+            function = ir.Function(module, ir.FunctionType(kind, [kind]), name)
+        return Real(self.builder, self.form, self.builder.call(function, [self.value]))
+
     def scaled(self, k: Whole) -> Real:
         """It times 2**k, by two factors: 2**k may be out of range where the result is not."""
         if llvm_math.has_scaling():

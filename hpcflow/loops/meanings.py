@@ -49,6 +49,14 @@ def _by_numbers(function: Callable[[float], float]) -> Callable:
     return lambda x: np.asarray(every(np.asarray(x, np.float64)), np.float64).astype(x.dtype)
 
 
+def _gammaln(x: float) -> float:
+    """log |gamma(x)|, infinite at the poles and where it is too large."""
+    try:
+        return math.lgamma(x)
+    except (OverflowError, ValueError):
+        return math.inf
+
+
 MEANINGS: dict[str, Meaning] = {
     "add": Meaning(np.add, "{0} + {1}", _REALS),
     "subtract": Meaning(np.subtract, "{0} - {1}", _REALS),
@@ -82,6 +90,7 @@ MEANINGS: dict[str, Meaning] = {
     "arctan": Meaning(np.arctan, "atan{f}({0})", ulps=4),
     "erf": Meaning(_by_numbers(math.erf), "erf{f}({0})", ulps=4),
     "erfc": Meaning(_by_numbers(math.erfc), "erfc{f}({0})", ulps=6),
+    "gammaln": Meaning(_by_numbers(_gammaln), "lgamma{f}({0})", ulps=6),
     "power": Meaning(np.power, "pow{f}({0}, {1})", ulps=8),
     "fmod": Meaning(np.fmod, "fmod{f}({0}, {1})"),
     "less": Meaning(np.less, "{0} < {1}", _ALL, True),

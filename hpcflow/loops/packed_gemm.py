@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow.host import memory
-from hpcflow.loops import vector_math
+from hpcflow.loops import numba_parts
 
 if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Module
@@ -95,7 +95,7 @@ def compiled() -> Callable:
     lanes, most = form.lanes, form.rows
     multiply = _multiply(form)
 
-    @vector_math.compiler()
+    @numba_parts.compiler()
     def product(rows: Any, columns: Any, inner: Any, vectors: Any, first: Any, ahead: Any,
                 panels: Any, made: Any, ahead_made: Any, addend: Any, ahead_addend: Any) -> None:
         tiles, width = (rows + most - 1) // most, vectors * lanes
@@ -131,7 +131,7 @@ def compiled_addition() -> Callable:
     lanes, most = form.lanes, form.rows
     multiply = _multiply(form)
 
-    @vector_math.compiler()
+    @numba_parts.compiler()
     def add(rows: Any, columns: Any, terms: Any, vectors: Any, first: Any, ahead_first: Any,
             second: Any, ahead_second: Any, made: Any, ahead_made: Any) -> None:
         tiles = (rows + most - 1) // most

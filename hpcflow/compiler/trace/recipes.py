@@ -34,22 +34,9 @@ def _cast(b: Builder, node: Node, operands: Sequence[int]) -> list[int]:
     return [b.cast(operands[0], node.dtypes[0].base_dtype.name)]
 
 
-def _sqrt_grad(b: Builder, node: Node, operands: Sequence[int]) -> list[int]:
-    """dy / (2 y); zero where dy is, also at y = 0."""
-    y, dy = operands
-    half = b.apply("multiply", dy, b.constant(0.5, b.dtype(dy)))
-    zero = b.constant(0.0, b.dtype(dy))
-    return [b.select(b.apply("equal", half, zero), zero, b.apply("divide", half, y))]
-
-
-def _function(name: str) -> Recipe:
-    return lambda b, node, operands: [b.apply(name, *operands)]
-
-
 #: Element-wise ops that are not traced.
 ELEMENTWISE: dict[str, Recipe] = {
-    "AddN": _add_n, "Select": _select, "SelectV2": _select, "Cast": _cast, "SqrtGrad": _sqrt_grad,
-    "Erf": _function("erf"), "Erfc": _function("erfc"),
+    "AddN": _add_n, "Select": _select, "SelectV2": _select, "Cast": _cast,
 }
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow.kernels.compiled.function_loops import with_loop
+from hpcflow.kernels.math.selection import placed
 from hpcflow.kernels.registry import KernelNode, kernel, ufunc
 
 _FLOATS = ("float16", "float32", "float64", "bfloat16")
@@ -131,11 +134,13 @@ def _reciprocal_grad(node: KernelNode) -> Any:
 @kernel("SqrtGrad", **_ELEMENTWISE)
 def _sqrt_grad(node: KernelNode) -> Any:
     """dy / (2 y); zero where dy is, also at y = 0."""
-    xp, half = node.xp, node.np_dtype().type(0.5)
+    xp, half, zero = node.xp, *map(node.np_dtype().type, (0.5, 0))
     divide, multiply = xp.true_divide, xp.multiply
 
     def run(y: Any, dy: Any, out: Any = None) -> Any:
         t = multiply(dy, half)
+        if xp is not np:
+            return placed(xp.where(t == zero, zero, divide(t, y)), out)
         if not t.ndim:
             return divide(t, y) if t != 0 else t
         still = None if y.all() else t == 0

@@ -92,7 +92,7 @@ def _softplus(node: KernelNode) -> Any:
         rest = xp.log1p(xp.exp(-xp.absolute(x)))
         return xp.add(xp.maximum(x, zero), rest, out=out)
 
-    return run
+    return with_loop(node, run)
 
 
 @kernel("SoftplusGrad", types=_FLOATS, **_ELEMENTWISE)
@@ -146,7 +146,7 @@ def _leaky_relu(node: KernelNode) -> Any:
     def run(x: Any, out: Any = None) -> Any:
         return placed(xp.where(x > zero, x, x * alpha), out)
 
-    return with_loop(node, run, alpha=alpha)
+    return with_loop(node, run)
 
 
 @kernel("LeakyReluGrad", types=_FLOATS, **_ELEMENTWISE)
@@ -156,7 +156,7 @@ def _leaky_relu_grad(node: KernelNode) -> Any:
     def run(grad: Any, x: Any, out: Any = None) -> Any:
         return placed(xp.where(x > zero, grad, grad * alpha), out)
 
-    return with_loop(node, run, alpha=alpha)
+    return with_loop(node, run)
 
 
 @kernel("Selu", types=_FLOATS, **_ELEMENTWISE)
@@ -168,7 +168,7 @@ def _selu(node: KernelNode) -> Any:
         negative = below * xp.expm1(xp.minimum(x, zero))
         return xp.positive(xp.where(x < zero, negative, scale * x), out=out)
 
-    return with_loop(node, run, scale=scale, below=below)
+    return with_loop(node, run)
 
 
 @kernel("SeluGrad", types=_FLOATS, **_ELEMENTWISE)
@@ -179,4 +179,4 @@ def _selu_grad(node: KernelNode) -> Any:
     def run(grad: Any, y: Any, out: Any = None) -> Any:
         return xp.multiply(grad, xp.where(y < zero, y + below, scale), out=out)
 
-    return with_loop(node, run, scale=scale, below=below)
+    return with_loop(node, run)

@@ -10,7 +10,7 @@ import hpcflow as hf
 from hpcflow import config
 from hpcflow.host import threads
 from hpcflow.kernels.compiled import score_loops
-from hpcflow.loops import compiling, vector_math
+from hpcflow.loops import compiling
 
 KINDS = (score_loops.SOFTMAX, score_loops.LOG_SOFTMAX, score_loops.DENSE, score_loops.SPARSE)
 
@@ -80,33 +80,6 @@ def test_the_deterministic_mode_keeps_to_numpy(graph, eager, monkeypatch, kind):
     with hf.Session() as session:
         session.run(made)
     assert not compiling._programs
-
-
-@pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
-@pytest.mark.parametrize("below_one", [False, True])
-@pytest.mark.parametrize(("dtype", "wide"), [("float32", np.float64), ("float64", np.longdouble)])
-def test_exponentials(dtype, wide, below_one):
-    exp, info = vector_math.exponential(dtype, below_one), np.finfo(dtype)
-
-    @vector_math.compiler()
-    def fill(x, y):
-        for i in range(x.size):
-            y[i] = exp(x[i])
-
-    lowest, highest = 0.99 * np.log(info.tiny), 0.0 if below_one else 0.99 * np.log(info.max)
-    x = np.concatenate([np.linspace(lowest, highest, 10007),
-                        np.linspace(-1, min(1, highest), 10007)]).astype(dtype)
-    y = np.empty_like(x)
-    fill(x, y)
-    special = np.array([-np.inf, np.nan, 0.0, -0.0, -1000, np.log(info.tiny) - 2,
-                        *([] if below_one else [np.inf, 1000])], dtype)
-    with np.errstate(over="ignore"):
-        expected = np.exp(x.astype(wide))
-        limits = np.exp(special.astype(wide)).astype(dtype)
-    assert (abs(y - expected) / np.spacing(expected.astype(dtype))).max() < 1.5
-    y = np.empty_like(special)
-    fill(special, y)
-    np.testing.assert_allclose(y, limits, 0, 2 * info.smallest_subnormal)
 
 
 @pytest.mark.parametrize("kind", KINDS)
