@@ -24,8 +24,6 @@ from hpcflow import config
 from hpcflow.host.bits import keeps_bits
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops.programs import (
-    ChannelGradient,
-    ChannelSums,
     FormLoop,
     Loop,
     PhiloxBlocks,
@@ -37,8 +35,8 @@ from hpcflow.loops.programs import (
     typed_text,
 )
 
-__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "FormLoop", "Loop", "PhiloxBlocks",
-           "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
+__all__ = ["Compiled", "FormLoop", "Loop", "PhiloxBlocks", "RowCopies",
+           "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
            "keeps_bits", "name_of", "supports", "typed", "typed_text", "wait"]
 
 

@@ -13,6 +13,7 @@ value is stored only after it is computed. No array that is written to may overl
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Module, Value
 
 _PIECE = 4096  # rows that are summed in registers
+_SHORT = 64  # columns
+_AT_ONCE = 8  # rows that are added up before their sum is
 _STACK = 1 << 15  # bytes of scratch that lie there
 _INDICES = 4  # arguments after the parts
 
@@ -179,7 +182,12 @@ class _Writer(Loops):
         self.loop(start, end, [], visit)
 
     def _rows(self, first: Any, last: Any) -> None:
-        if not self.plan.is_unrolled:
+        if self.plan.is_grouped:
+            b = self.builder
+            whole = b.sub(last, b.urem(b.sub(last, first), self.word(_AT_ONCE)))
+            for begin, end, count in ((first, whole, _AT_ONCE), (whole, last, 1)):
+                self.loop(begin, end, [], functools.partial(self._group_of_rows, count), count)
+        elif not self.plan.is_unrolled:
             self.loop(first, last, [], self._row)
         elif not self.plan.sums:
             with self.parallel():
@@ -201,6 +209,37 @@ class _Writer(Loops):
         self.fixed = outer
         return []
 
+    def _group_of_rows(self, count: int, row: Any, _: list) -> list:
+        """Some rows, which are added up before their sum is: columns are read and written once for
+        all of them."""
+        b, (sinks,) = self.builder, self.plan.sinks
+        needed = self.plan.needed(self.plan.operands(sinks), 0)
+        rows = [b.add(row, self.word(k)) for k in range(count)]
+        outer = []
+        for self.row in rows:
+            local = dict(self.fixed)
+            self._emit(self.plan.rowwise[0], local, self.word(0))
+            outer.append(local)
+
+        def visit(column: Any, _: list) -> list:
+            inner = [dict(local) for local in outer]
+            for self.row, local in zip(rows, inner):
+                self._emit(needed, local, column, 0)
+            for i in sinks.sums:
+                total = self._reduction(i).of_pairs(b, [v[self._operand(i)] for v in inner])
+                self._add_to_part(i, {self._operand(i): total}, column)
+            for self.row, local in zip(rows, inner):
+                for i in sinks.stores:
+                    self._store(i, local, column)
+            return []
+
+        with self.parallel():
+            self.loop(self.word(0), self.word(self.program.columns), [], visit)
+        for self.row, local in zip(rows, outer):
+            for i in self.plan.row_stores():
+                self._store(i, local, self.word(0))
+        return []
+
     def _columns(self, loop: int, keep: list[int], sinks: Sinks) -> None:
         """A loop over the columns."""
         wanted = [*keep, *self.plan.operands(sinks)]
@@ -216,7 +255,7 @@ class _Writer(Loops):
                 self._store(i, local, column)
             return totals.joined(carried, [local[self._operand(i)] for i in sinks.reductions])
 
-        with self.parallel():
+        with self.parallel(self.program.columns < _SHORT):
             found = self.loop(self.word(0), self.word(self.program.columns), totals.starts(),
                               visit)
         for i, total in zip(sinks.reductions, totals.results(found)):

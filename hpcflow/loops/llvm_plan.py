@@ -94,6 +94,7 @@ class Plan:
 
     Attributes:
         is_unrolled: the columns are written out in a loop over rows.
+        is_grouped: several rows are computed together, as only their sums are needed.
         uniform: the values that are the same everywhere.
         rowwise: of each phase, the values that are the same in a row.
         sinks: of each phase, what its loop over columns is for.
@@ -126,6 +127,9 @@ class Plan:
         self.sinks = self._all_sinks()
         self.kept: dict[int, int] = {}
         self.lent: dict[int, int] = {}
+        shared = any(e.columns and not e.rows for e in self.extents)
+        self.is_grouped = self.phases == 1 and not self.is_unrolled and not self.row_sums and bool(
+            self.sums or shared and program.columns <= tuning.FORM_MOST_GROUPED)
         if not self.is_unrolled:
             self._keep()
             self._lend()

@@ -65,6 +65,13 @@ class Reduction(NamedTuple):
         return self.result(builder, functools.reduce(
             functools.partial(self.joined, builder), others, [first, *is_nan]))
 
+    def of_pairs(self, builder: IRBuilder, values: Sequence[Value]) -> Any:
+        """The same, joined in pairs: errors stay small, and additions need not wait."""
+        rest = list(values)
+        while len(rest) > 1:
+            rest = [self.of(builder, rest[i : i + 2]) for i in range(0, len(rest), 2)]
+        return rest[0]
+
 
 class Totals:
     """The totals of several reductions, as one list of values.

@@ -89,7 +89,8 @@ def _function(engine: Any, name: str) -> Callable:
     if not address:
         raise ValueError(f"the code has no function {name}")
     method = _Method(b"compiled_loop", address, _FASTCALL, None)
-    _kept.append(method)
+    # For ever: at the end of the process functions may outlive what a module keeps, and read it.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
     return make(ctypes.addressof(method), None, None)

@@ -159,47 +159,6 @@ class SmallProducts(Loop):
         return product_code.code_of(name, *self.arguments)
 
 
-class ChannelSums(Loop):
-    """Σ dy and Σ dy (x - mean) of each channel, of images with the channels last.
-
-    The function is called with (dy, x, mean, sums, first, last, step, channels): images and a
-    vector of `dtype`, and a matrix to whose row ``first // step`` the sums of the rows `first` to
-    before `last`, those of dy and then the others, are added; a row of the images is a number for
-    each channel.
-    """
-
-    is_quick = True
-
-    def __init__(self, dtype: str) -> None:
-        self.key = dtype, "sums of channels"
-
-    def code(self, name: str) -> Code:
-        """See `Loop`."""
-        from hpcflow.loops import channel_code
-
-        return channel_code.code_of_sums(name, *self.arguments)
-
-
-class ChannelGradient(Loop):
-    """``dx = slope (dy - by_mean - (x - mean) by_spread)``, of images with the channels last.
-
-    The function is called with (dy, x, numbers, dx, first, last, rows, channels): images of
-    `dtype`, of which dx may be dy; a matrix of mean, slope, by_mean and by_spread for each channel;
-    and which of how many rows to compute, counted from the last one.
-    """
-
-    is_quick = True
-
-    def __init__(self, dtype: str) -> None:
-        self.key = dtype, "gradient of channels"
-
-    def code(self, name: str) -> Code:
-        """See `Loop`."""
-        from hpcflow.loops import channel_code
-
-        return channel_code.code_of_gradient(name, *self.arguments)
-
-
 def typed_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Typed:
     """The function ``loop`` of a text, for one signature, with `names` to use.
 

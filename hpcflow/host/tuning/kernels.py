@@ -48,14 +48,6 @@ WINDOW_BLOCK_BYTES = 4 << 20
 #: Elements from which on a loop is worth it.
 ARRAY_LOOP_LARGE = 1 << 14
 
-# ---- kernels.compiled.batch_norm_loops
-#: Of an image, from which on the loops are worth it.
-BATCH_NORM_LARGE_BYTES = 1 << 20
-#: A thread that the machine lets wait takes fewer parts than another.
-BATCH_NORM_PARTS_PER_THREAD = 8
-#: Of each image in the second pass: three of them stay in the second-level cache.
-BATCH_NORM_BLOCK_BYTES = 1 << 17
-
 # ---- kernels.compiled.function_loops
 #: Elements from which on a loop is worth it.
 FUNCTION_LOOP_LEAST = 1 << 10

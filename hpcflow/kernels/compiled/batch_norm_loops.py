@@ -1,28 +1,23 @@
-"""The gradient of batch normalization in two passes of compiled loops.
+"""The gradient of batch normalization as two compiled loops.
 
-The first adds up, the second computes the gradient by the image. It goes back from where the first
-one ended, which the caches still have, and writes over the gradient that came in where nobody else
-needs that: memory is what both passes wait for. Sums are formed in another order than in the other
-forms, so the last bits differ; the deterministic mode keeps to those.
+The first adds up, the second computes the gradient by the image, over the gradient that came in
+where nobody else needs that: memory is what both wait for. Sums are formed in another order than in
+the other forms, so the last bits differ; the deterministic mode keeps to those.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.host import memory, threads
-from hpcflow.host.tuning import kernels as tuning
+from hpcflow.host import memory
 from hpcflow.kernels.compiled import array_loops
-from hpcflow.loops import compiling, parallel_for
-
-_AT_ONCE = 8  # rows that a loop takes
-# Numbers between the sums of two parts: so that a core that fetches ahead does not fetch what
-# another one is writing.
-_APART = 1 << 10
+from hpcflow.loops import compiling
+from hpcflow.loops.form import DENSE, PER_COLUMN, Builder, Map, Program
+from hpcflow.loops.form_loop import FormLoop
 
 
 def gradient(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
@@ -37,19 +32,19 @@ def gradient(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
         own: nobody needs `dy` any more, so it may become the result.
     """
     arrays = dy, x, scale, mean, inverse
-    if x.nbytes < tuning.BATCH_NORM_LARGE_BYTES or not compiling.approximates() or not _fit(arrays):
+    if not x.size or not compiling.approximates() or not _fit(arrays):
         return compute()
-    adds, applies = (compiling.compiled(loop) for loop in _loops(compiling.name_of(x.dtype)))
-    if adds.function is None or applies.function is None:
+    channels = scale.size
+    loops = _loops(compiling.name_of(x.dtype), channels)
+    adds, applies = loops.sums.compiled(), loops.gradient.compiled()
+    if adds is None or applies is None or adds.function is None or applies.function is None:
         return array_loops.timed(adds, lambda: array_loops.timed(applies, compute))
-    numbers = np.empty((4, scale.size), x.dtype)
-    by_offset, product = _sums(adds, dy, x, mean)
-    by_scale, count = product * inverse, x.dtype.type(x.size // scale.size)
-    numbers[0], numbers[1] = mean, scale * inverse
-    np.divide(by_offset, count, out=numbers[2])
-    np.multiply(by_scale, inverse / count, out=numbers[3])
+    by_offset, by_scale = np.empty((2, channels), x.dtype)
+    numbers, rows = np.empty((3, channels), x.dtype), x.size // channels
+    loops.sums.run(adds, rows, (dy, x, scale, mean, inverse, by_offset, by_scale, numbers),
+                   (1 / rows,))
     dx = dy if own and dy.flags.writeable else memory.empty(x.shape, x.dtype)
-    _apply(applies, dy, x, numbers, dx)
+    loops.gradient.run(applies, rows, (dy, x, mean, numbers, dx))
     return dx, by_scale, by_offset
 
 
@@ -61,29 +56,43 @@ def _fit(arrays: tuple) -> bool:
          for a in arrays])
 
 
-@functools.lru_cache(maxsize=4)
-def _loops(dtype: str) -> tuple[compiling.Loop, compiling.Loop]:
-    return compiling.ChannelSums(dtype), compiling.ChannelGradient(dtype)
+class _Loops(NamedTuple):
+    sums: FormLoop
+    gradient: FormLoop
 
 
-def _sums(found: compiling.Compiled, dy: Any, x: Any, mean: Any) -> Any:
-    """Σ dy and Σ dy (x - mean) of each channel."""
-    channels = mean.size
-    rows = x.size // channels
-    step = -(-rows // (tuning.BATCH_NORM_PARTS_PER_THREAD * threads.pool().size))
-    step += -step % _AT_ONCE
-    sums = np.zeros((-(-rows // step), 2 * channels + _APART), x.dtype)
-    uses = parallel_for.WHOLE * 4 + parallel_for.START + parallel_for.STOP + parallel_for.WHOLE * 2
-    parallel_for.run(found, rows, step, uses, [dy, x, mean, sums, 0, 0, step, channels])
-    total = np.add.reduce(sums[:, : 2 * channels], 0, np.float64).astype(x.dtype)
-    return total.reshape(2, channels)
+@functools.lru_cache(maxsize=64)
+def _loops(dtype: str, channels: int) -> _Loops:
+    return _Loops(FormLoop(_sums(dtype, channels)), FormLoop(_gradient(dtype, channels)))
 
 
-def _apply(found: compiling.Compiled, dy: Any, x: Any, numbers: Any, dx: Any) -> None:
-    """Let `dx` be slope (dy - by_mean - (x - mean) by_spread), with `numbers` mean, slope, by_mean
-    and by_spread."""
-    channels = numbers.shape[1]
-    rows = x.size // channels
-    step = max(1, tuning.BATCH_NORM_BLOCK_BYTES // (channels * x.itemsize))
-    uses = parallel_for.WHOLE * 4 + parallel_for.START + parallel_for.STOP + parallel_for.WHOLE * 2
-    parallel_for.run(found, rows, step, uses, [dy, x, numbers, dx, 0, 0, rows, channels])
+def _sums(dtype: str, channels: int) -> Program:
+    """Of dy, x, scale, mean and inverse, and 1 / rows: the gradients by offset, Σ dy, and by scale,
+    Σ dy (x - mean) inverse; and what `_gradient` needs beside these."""
+    b = Builder(channels)
+    dy, x = (b.load(b.array(dtype), DENSE) for _ in range(2))
+    scale, mean, inverse = (b.load(b.array(dtype), PER_COLUMN) for _ in range(3))
+    by_offset = b.reduce_columns("sum", dy)
+    product = b.reduce_columns("sum", b.apply("multiply", dy, b.apply("subtract", x, mean)))
+    by_scale = b.apply("multiply", product, inverse)
+    b.store(b.array(dtype), PER_COLUMN, by_offset)
+    b.store(b.array(dtype), PER_COLUMN, by_scale)
+    numbers, share = b.array(dtype), b.argument(dtype)
+    spread = b.apply("multiply", by_scale, inverse)
+    for k, value in enumerate((b.apply("multiply", scale, inverse),
+                               b.apply("multiply", by_offset, share),
+                               b.apply("multiply", spread, share))):
+        b.store(numbers, Map(0, 1, channels * k), value)
+    return b.program()
+
+
+def _gradient(dtype: str, channels: int) -> Program:
+    """dx = slope (dy - by_mean - (x - mean) by_spread), of dy, x, mean, and the other three."""
+    b = Builder(channels)
+    dy, x = (b.load(b.array(dtype), DENSE) for _ in range(2))
+    mean, numbers = b.load(b.array(dtype), PER_COLUMN), b.array(dtype)
+    slope, by_mean, by_spread = (b.load(numbers, Map(0, 1, channels * k)) for k in range(3))
+    spread = b.apply("multiply", b.apply("subtract", x, mean), by_spread)
+    rest = b.apply("subtract", b.apply("subtract", dy, by_mean), spread)
+    b.store(b.array(dtype), DENSE, b.apply("multiply", slope, rest))
+    return b.program()

@@ -25,7 +25,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from hpcflow.comm import survivors
 from hpcflow.comm.activity import Route
 from hpcflow.comm.shared_memory import Room, enter_room, make_room
 from hpcflow.errors import (
@@ -181,8 +180,6 @@ class Group:
         """Number a step; ``FailedPreconditionError`` while another is under way, or after one in
         which ranks differed, ``UnavailableError`` once a rank is lost."""
         with self.lock:
-            if isinstance(self._broken, UnavailableError) and survivors.wanted():
-                raise self._broken
             if self._broken is not None:
                 if isinstance(self._broken, UnavailableError):  # a rank is lost
                     raise UnavailableError(None, None, self._broken.message)

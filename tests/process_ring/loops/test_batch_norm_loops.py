@@ -18,7 +18,7 @@ def eager(monkeypatch):
     """Small parts over several threads; loops from the second call on."""
     lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     forget_loops(monkeypatch)
-    lower(monkeypatch, "BATCH_NORM_LARGE_BYTES", "BATCH_NORM_BLOCK_BYTES")
+    lower(monkeypatch, "PARALLEL_LARGE_BYTES")
     pool = threads.Pool(3)
     use_pool(monkeypatch, pool)
     yield
