@@ -19,8 +19,8 @@ def _collective(node: KernelNode) -> Callable:
     return node.context.collective(node).start
 
 
-@kernel("MpiAllgather", device="GPU", mode=ASYNC, host_outputs=(1,))
-@kernel(*[t for t in _TYPES if t != "MpiAllgather"], device="GPU", mode=ASYNC)
+@kernel("MpiAllgather", mode=ASYNC, host_outputs=(1,))
+@kernel(*[t for t in _TYPES if t != "MpiAllgather"], mode=ASYNC)
 def _staged(node: KernelNode) -> Callable:
     """As on the CPU, with values that go to the host and come back while the step goes on; those of
     a group of one stay where they are."""

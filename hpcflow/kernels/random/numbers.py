@@ -188,13 +188,11 @@ class Stream:
 def drawn(fill: Callable[[Start, np.ndarray], np.ndarray], start: Start, dims: tuple[int, ...],
           dtype: Any, out: np.ndarray | None = None) -> np.ndarray:
     """An array of these `dims`, or `out`, filled by one of the functions above."""
-    if out is None or not out.flags.c_contiguous:
-        values = fill(start, memory.empty((math.prod(dims),), dtype)).reshape(dims)
-        if out is None:
-            return values
-        out[...] = values
-        return out
-    fill(start, out.reshape(-1))
+    made = memory.empty(dims, dtype) if out is None or not out.flags.c_contiguous else out
+    fill(start, made.reshape(-1))
+    if out is None or made is out:
+        return made
+    out[...] = made
     return out
 
 

@@ -235,14 +235,16 @@ def test_a_reduction_does_not_wait_for_the_other_gradients_of_an_operation():
     assert [value.op.control_inputs for value, _ in pairs] == [[products[1]], [products[0]]]
 
 
-def test_slices_keep_bits_that_do_not_depend_on_what_is_compiled(monkeypatch):
+def test_slices_ask_for_bits_that_do_not_depend_on_what_is_compiled():
     """Loops whose last bits differ are there from some run on, which is not the same on all ranks.
     """
-    from hpcflow.loops import compiling
+    graph, plain = hf.get_default_graph(), hf.train.GradientDescentOptimizer(0.1)
 
-    monkeypatch.setattr(compiling, "enabled", lambda: True)
-    plain = hf.train.GradientDescentOptimizer(0.1)
-    hf.mpi.DistributedOptimizer(plain)
-    assert compiling.approximates() and not compiling.keeps_bits()
-    hf.mpi.DistributedOptimizer(plain, slices=4)
-    assert compiling.keeps_bits() and not compiling.approximates()
+    def loss(x):
+        return hf.reduce_mean(x * hf.get_variable("w", []))
+
+    def minimize(**options):
+        hf.mpi.DistributedOptimizer(plain, **options).minimize(loss, inputs=[hf.ones([4])])
+
+    minimize(slices=4)
+    assert graph._equal_bits and not hf.Graph()._equal_bits
