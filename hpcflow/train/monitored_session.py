@@ -26,6 +26,7 @@ from hpcflow.graph.likes import Feeds, Fetches
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.train.coordinator import Coordinator
 from hpcflow.train.local_replicas import copies_another, replica_hooks
+from hpcflow.train.merged_requests import merged_feeds, merged_options
 from hpcflow.train.preemption import PreemptionHook, exit_preempted
 from hpcflow.train.queue_runner import start_queue_runners
 from hpcflow.train.saving_hooks import CheckpointSaverHook, StepCounterHook, SummarySaverHook
@@ -148,6 +149,10 @@ class _Monitored:
     def graph(self) -> Graph | None:
         """The graph of the session; None once it is closed."""
         return None if self._session is None else self._creator.session.graph
+
+    def _tf_sess(self) -> Any:
+        """The session without hooks; None once it is closed."""
+        return None if self._session is None else self._creator.session
 
     def run(self, fetches: Any, feed_dict: Feeds | None = None, options: Message | None = None,
             run_metadata: Message | None = None) -> Any:
@@ -300,8 +305,8 @@ class _Hooked:
         self.stopping = False
 
     def run(
-            self, fetches: Any, feed_dict: Feeds | None, options: Message | None,
-            run_metadata: Message | None) -> Any:
+            self, fetches: Any, feed_dict: Feeds | None = None, options: Message | None = None,
+            run_metadata: Message | None = None) -> Any:
         outcome = self._run(fetches, feed_dict, options, run_metadata)
         for hook in self._preemption:
             self.stopping = hook.step_ended() or self.stopping
@@ -318,8 +323,8 @@ class _Hooked:
         for request in requests:
             if request is not None and request.fetches is not None:
                 wanted.append(request.fetches)
-        feeds = _merged_feeds(feed_dict, requests)
-        options = _merged_options(options, requests)
+        feeds = merged_feeds(feed_dict, requests)
+        options = merged_options(options, requests)
         if options is not None and run_metadata is None:
             run_metadata = _empty("RunMetadata")
         results = iter(self.session.run(wanted, feeds, options, run_metadata))
@@ -345,39 +350,6 @@ def _empty(message: str) -> Any:
     from tensorboard.compat.proto import config_pb2
 
     return getattr(config_pb2, message)()
-
-
-def _merged_feeds(given: Any, requests: list[SessionRunArgs | None]) -> Any:
-    """The user's feeds and the hooks'; ``RuntimeError`` if two feed the same tensor."""
-    merged: dict[Any, Any] = {}
-    for request in requests:
-        if request is not None and request.feed_dict:
-            _check_apart(merged, request.feed_dict, "Same tensor is fed by two hooks.")
-            merged.update(request.feed_dict)
-    if not merged:
-        return given
-    _check_apart(merged, given or {}, "Same tensor is fed by a SessionRunHook and user.")
-    return {**(given or {}), **merged}
-
-
-def _check_apart(one: dict, other: dict, message: str) -> None:
-    both = set(one) & set(other)
-    if both:
-        raise RuntimeError(f"{message} Conflict: {', '.join(map(str, both))}")
-
-
-def _merged_options(given: Any, requests: list[SessionRunArgs | None]) -> Any:
-    """One ``RunOptions`` that does what the caller and every hook ask for; None if none does."""
-    wanted = [r.options for r in requests if r is not None and r.options is not None]
-    if not wanted:
-        return given
-    merged = type(wanted[0])()
-    for options in [given, *wanted] if given is not None else wanted:
-        level, timeout = merged.trace_level, merged.timeout_in_ms
-        merged.MergeFrom(options)
-        merged.trace_level = max(level, options.trace_level)
-        merged.timeout_in_ms = max(timeout, options.timeout_in_ms)
-    return merged
 
 
 class _Coordinated:
