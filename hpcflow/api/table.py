@@ -174,6 +174,21 @@ _OPS = {
 
 _LAYERS = ("base", "convolutional", "core", "layers", "normalization", "pooling")
 
+_OLDER_LAYERS = {
+    **{older: now for n in (1, 2, 3) for older, now in (
+        (f"Convolution{n}D", f"Conv{n}D"), (f"convolution{n}d", f"conv{n}d"),
+        (f"AvgPool{n}D", f"AveragePooling{n}D"), (f"avg_pool{n}d", f"average_pooling{n}d"),
+        (f"MaxPool{n}D", f"MaxPooling{n}D"), (f"max_pool{n}d", f"max_pooling{n}d"))},
+    **{older: f"Conv{n}DTranspose" for n in (2, 3) for older in (
+        f"Convolution{n}DTranspose", f"Deconvolution{n}D", f"Deconv{n}D")},
+    **{older: f"conv{n}d_transpose" for n in (2, 3) for older in (
+        f"convolution{n}d_transpose", f"deconvolution{n}d", f"deconv{n}d")},
+    **{f"SeparableConvolution{n}D": f"SeparableConv{n}D" for n in (1, 2)},
+    **{f"separable_convolution{n}d": f"separable_conv{n}d" for n in (1, 2)},
+    "FullyConnected": "Dense", "fully_connected": "dense",
+    "BatchNorm": "BatchNormalization", "batch_norm": "batch_normalization",
+}
+
 _SAVED_MODEL = ("builder", "constants", "loader", "main_op", "signature_constants",
                 "signature_def_utils", "simple_save", "tag_constants", "utils")
 
@@ -271,7 +286,9 @@ _PYTHON = {
     **{f"ops.{name}": entry for name, entry in _OPS.items()},
     **{f"platform.{name}": entry for name, entry in _PLATFORM.items()},
     **{f"training.{name}": entry for name, entry in _TRAINING.items()},
-    **{f"layers.{name}": Entry(("hpcflow.layers",)) for name in _LAYERS},
+    **{f"layers.{name}": Entry(("hpcflow.layers",), {
+        older: f"hpcflow.layers:{now}" for older, now in _OLDER_LAYERS.items()})
+       for name in _LAYERS},
     "layers.utils": Entry(("hpcflow.layers.helpers",)),
     "client.client_lib": Entry((_API,)),
     "data": Entry(("hpcflow.data",)),

@@ -52,7 +52,7 @@ class Layer:
 
     def __init__(self, trainable: bool = True, name: str | None = None,
                  dtype: DTypeLike | None = None, activity_regularizer: Callable | None = None,
-                 _reuse: bool | None = None) -> None:
+                 _reuse: bool | None = None, _scope: VariableScope | str | None = None) -> None:
         self.trainable = trainable
         self.built = False
         self._called = False
@@ -61,6 +61,7 @@ class Layer:
         self._base_name = name or _snake_case(type(self).__name__)
         self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
         self._reuse = _reuse
+        self._given_scope = _scope
         self._scope: VariableScope | None = None
         self._graph: Graph | None = None
         self._variables: list[tuple[Any, bool]] = []  # with whether each is trained
@@ -146,14 +147,13 @@ class Layer:
         Arguments as of ``get_variable``. Raises ``ValueError`` for a new name in a later call.
         """
         with self._entered_scope(), self._noting_losses():
-            existing = get_collection(GraphKeys.GLOBAL_VARIABLES)
             trained = trainable and self.trainable
             variable = get_variable(name, shape, dtype or self._dtype, initializer, regularizer,
                                     trained, partitioner=partitioner, use_resource=use_resource,
                                     constraint=constraint)
             # A custom getter may have decided that it is not trained.
             followed = not trained or getattr(variable, "trainable", True)
-            self._note_variable(variable, existing, trainable and followed)
+            self._note_variable(variable, trainable and followed)
             return variable
 
     add_weight = add_variable
@@ -170,8 +170,8 @@ class Layer:
             self._updates.append(update)
             add_to_collection(GraphKeys.UPDATE_OPS, update)
 
-    def _note_variable(self, variable: Variable, existing: list, trained: bool) -> None:
-        if not any(variable is v for v in [*existing, *self.variables]):
+    def _note_variable(self, variable: Variable, trained: bool) -> None:
+        if not any(variable is v for v in self.variables):
             self._variables.append((variable, trained))
 
     @contextmanager
@@ -237,11 +237,13 @@ class Layer:
                 self.add_loss(loss)
 
     @contextmanager
-    def _entered_scope(self, scope: VariableScope | None = None) -> Iterator[VariableScope]:
+    def _entered_scope(self, scope: VariableScope | str | None = None) -> Iterator[VariableScope]:
         """The layer's variable scope, chosen when it is first entered."""
         if self._scope is None:
             self._graph = get_default_graph()
-            chosen = scope if scope is not None else self._base_name if self._reuse else None
+            chosen = scope if scope is not None else self._given_scope
+            if chosen is None and self._reuse:
+                chosen = self._base_name
             with variable_scope(chosen, self._base_name) as first:
                 self._scope = first
         reuse = True if self._called or self._reuse else None

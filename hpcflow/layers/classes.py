@@ -52,7 +52,8 @@ class FunctionLayer(Layer):
     made: tuple[str, ...] = ()  # the names of the variables that it may have
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
-        own = {k: keywords.pop(k) for k in ("name", "dtype", "_reuse") if k in keywords}
+        own = {k: keywords.pop(k) for k in ("name", "dtype", "_reuse", "_scope")
+               if k in keywords}
         function = type(self).function
         parameters = [p for p in inspect.signature(function).parameters.values()
                       if p.name not in _OF_CALLS]
@@ -90,14 +91,12 @@ class FunctionLayer(Layer):
 
     @contextmanager
     def _noting_variables(self) -> Iterator[VariableScope]:
-        existing = get_collection(GraphKeys.GLOBAL_VARIABLES)
-
         def noting(getter: Callable, name: str, **keywords: Any) -> Any:
             variable = getter(name=name, **keywords)
             setattr(self, name.rsplit("/", 1)[-1], variable)
             # A custom getter around it may have decided that it is not trained.
             trained = keywords["trainable"] and getattr(variable, "trainable", True)
-            self._note_variable(variable, existing, trained)
+            self._note_variable(variable, trained)
             return variable
 
         with variable_scope(self._scope, custom_getter=noting, auxiliary_name_scope=False,

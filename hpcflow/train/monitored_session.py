@@ -139,6 +139,10 @@ class _Monitored:
         """The graph of the session; None once it is closed."""
         return None if self._session is None else self._creator.session.graph
 
+    def _tf_sess(self) -> Any:
+        """The session without hooks; None once it is closed."""
+        return None if self._session is None else self._creator.session
+
     def run(self, fetches: Any, feed_dict: Feeds | None = None, options: Message | None = None,
             run_metadata: Message | None = None) -> Any:
         """Run a step with the hooks; arguments and errors as of ``hf.Session.run``.
@@ -311,8 +315,8 @@ class _Hooked:
         self.stopping = False
 
     def run(
-            self, fetches: Any, feed_dict: Feeds | None, options: Message | None,
-            run_metadata: Message | None) -> Any:
+            self, fetches: Any, feed_dict: Feeds | None = None, options: Message | None = None,
+            run_metadata: Message | None = None) -> Any:
         outcome = self._run(fetches, feed_dict, options, run_metadata)
         for hook in self._preemption:
             self.stopping = hook.step_ended() or self.stopping

@@ -115,7 +115,7 @@ class RNNCell(Layer):
             existing = get_collection(GraphKeys.GLOBAL_VARIABLES)
             yield entered
             for variable in get_collection(GraphKeys.GLOBAL_VARIABLES)[len(existing):]:
-                self._note_variable(variable, existing, self.trainable)
+                self._note_variable(variable, self.trainable)
 
     def _scope_here(self, name: str, before: set[str], reuse: bool | None) -> str:
         """Return `name`, or the next free name if other cells have made steps in that scope."""

@@ -107,11 +107,17 @@ for _op_type in ("AssignAdd", "AssignSub"):
 not_differentiable("Assign", "AssignAdd", "AssignSub")
 
 
+_METHODS = {"Assign": "assign", "AssignAdd": "assign_add", "AssignSub": "assign_sub"}
+
+
 def changed(op_type: str, ref: Any, *args: Any, **options: Any) -> Any:
     """The result of an operation of this type on references, or of the one that does the same to
     a variable by handle."""
     if getattr(ref, "_is_by_handle", False):
         return ref._changed(op_type, *args, **options)
+    if isinstance(ref, Tensor) and op_type in _METHODS and not ref.dtype._is_ref_dtype:
+        raise AttributeError(f"'Tensor' object has no attribute '{_METHODS[op_type]}': only "
+                             f"variables change, and {ref!r} is a value")
     return getattr(raw_ops, op_type)(ref, *args, **options)
 
 

@@ -127,3 +127,9 @@ def test_programs_may_give_tensors_and_operations_attributes():
     x.history, x.op.layer = ["made"], 3
     assert hf.get_default_graph().get_tensor_by_name(x.name).op.layer == 3
     assert x.history == ["made"]
+
+
+@pytest.mark.parametrize("name", ["assign", "assign_add", "assign_sub"])
+def test_values_cannot_be_assigned_to(name):
+    with pytest.raises(AttributeError, match=f"'Tensor' object has no attribute '{name}'"):
+        getattr(hf, name)(hf.constant(1.0), 1.0)

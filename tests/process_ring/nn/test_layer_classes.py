@@ -59,12 +59,12 @@ def test_scopes_are_made_unique_when_layers_are_used(graph):
     assert names(chosen.variables) == ["chosen/factor"]
 
 
-def test_variables_that_others_made_are_not_the_layers(graph):
+def test_variables_that_a_layer_takes_over_are_its_own(graph):
     with hf.variable_scope("scale"):
         factor = hf.get_variable("factor", [2])
     layer = Scale(_reuse=True)
     layer(hf.ones([2]))
-    assert layer.factor is factor and layer.variables == []
+    assert layer.factor is factor and layer.variables == [factor]
 
 
 def test_no_variables_after_the_first_call(graph):
@@ -210,3 +210,14 @@ def test_names_are_not_used_up_by_wrong_arguments(graph):
     with pytest.raises(ValueError, match="kernel_size"):
         hf.layers.conv2d(hf.ones([1, 4, 4, 1]), 2, (1, 2, 3))
     assert hf.layers.conv2d(hf.ones([1, 4, 4, 1]), 2, 3).op.name == "conv2d/BiasAdd"
+
+
+def test_layers_in_a_given_scope_and_with_the_variables_of_others(graph):
+    with hf.variable_scope("given") as scope:
+        pass
+    first = hf.layers.Dense(3, _scope=scope)
+    first(hf.ones([2, 4]))
+    second = hf.layers.Dense(3, _scope="given", _reuse=True)
+    second(hf.ones([2, 4]))
+    assert [v.op.name for v in first.variables] == ["given/kernel", "given/bias"]
+    assert second.trainable_weights == first.trainable_weights
