@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from hpcflow.comm.launch import launch
 from hpcflow.tools import table
 from hpcflow.tools.bench.registry import BENCHMARKS, Benchmark, Options
 from hpcflow.tools.cli import CommandError, CommandParser, command_parser, unknown
-from hpcflow.tools.launchers import find_mpirun, mpirun_options
+from hpcflow.tools.launchers import find_mpirun, mpirun_options, run_to_end
 from hpcflow.tools.table import Row
 
 NOTES = {
@@ -174,7 +173,7 @@ def start_job(benchmark: Benchmark, ranks: int, arguments: argparse.Namespace) -
     command = [mpirun, *mpirun_options(mpirun), "-n", str(ranks)]
     command += [sys.executable, "-m", "hpcflow", "bench", *rank_arguments(benchmark, arguments)]
     sys.stdout.flush()
-    return subprocess.call(command, env=job_environment() | benchmark.environment)
+    return run_to_end(command, job_environment() | benchmark.environment).returncode
 
 
 def rank_arguments(benchmark: Benchmark, arguments: argparse.Namespace) -> list[str]:
