@@ -382,8 +382,13 @@ class Execution:
             self.failed and time.monotonic() > self._failed_at + tuning.STEP_DRAIN_SECONDS)
 
     def rank_lost(self, rank: int, error: OpError) -> None:
-        """Fail if `rank` has a part that is not done. The lane can then never be drained."""
-        if rank in self.owner.remote_ranks and rank not in self.done_ranks:
+        """Fail if `rank` has a part that is not done. The lane can then never be drained.
+
+        Where no message gets through any more, what a part has sent may be missing though it is
+        done."""
+        owner = self.owner
+        if rank in owner.remote_ranks and (
+                rank not in self.done_ranks or owner.endpoint.failure is not None):
             task = next(task for task, r in self.owner.remote.items() if r == rank)
             waits = f"the part of {task} (rank {rank}) to be done"
             if self.step.waiting:

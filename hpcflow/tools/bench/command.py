@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from hpcflow.tools.cli import (
     unknown,
     whole,
 )
-from hpcflow.tools.launchers import find_mpirun, mpirun_options
+from hpcflow.tools.launchers import find_mpirun, mpirun_options, run_to_end
 from hpcflow.tools.table import Row
 
 NOTES = {
@@ -176,7 +175,7 @@ def start_job(benchmark: Benchmark, ranks: int, arguments: argparse.Namespace) -
     command = [mpirun, *mpirun_options(mpirun), "-n", str(ranks)]
     command += [sys.executable, "-m", "hpcflow", "bench", *rank_arguments(benchmark, arguments)]
     sys.stdout.flush()
-    return subprocess.call(command, env=job_environment() | benchmark.environment)
+    return run_to_end(command, job_environment() | benchmark.environment).returncode
 
 
 def rank_arguments(benchmark: Benchmark, arguments: argparse.Namespace) -> list[str]:

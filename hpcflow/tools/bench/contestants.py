@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hpcflow.comm.launch import without_launcher
+from hpcflow.comm.processes import end_with_parent
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.bench import child
 from hpcflow.tools.cli import CommandError
@@ -83,8 +84,8 @@ class Peer:
         env |= environment or {}
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=env
-            )
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
+                env=env, preexec_fn=end_with_parent())
         except OSError as error:
             raise CommandError(f"peer {name}: cannot start {python}: {error.strerror}") from None
 

@@ -25,10 +25,11 @@ from hpcflow.simulator.cluster import Cluster, Job, Link
 from hpcflow.simulator.engine import Simulation
 from hpcflow.simulator.measure import link_from_pingpong
 from hpcflow.simulator.program import compile_program
-from hpcflow.tools.bench.command import find_mpirun, job_environment, mpirun_options
+from hpcflow.tools.bench.command import job_environment
 from hpcflow.tools.bench.programs import replicas, sweeps
 from hpcflow.tools.bench.programs.sweeps import Point
 from hpcflow.tools.bench.registry import Options
+from hpcflow.tools.launchers import find_mpirun, mpirun_options, run_to_end
 from hpcflow.tools.table import Row
 
 MASTER = "/job:worker/replica:0/task:0"
@@ -81,8 +82,8 @@ def measured_link(quick: bool) -> Link:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pingpong.json"
         command = [sys.executable, "-m", "hpcflow", "bench", "pingpong", "--json", str(path)]
-        subprocess.run(command + ["--quick"] * quick, check=True, env=_environment(),
-                       stdout=subprocess.DEVNULL)
+        run_to_end(command + ["--quick"] * quick, _environment(),
+                   stdout=subprocess.DEVNULL).check_returncode()
         return link_from_pingpong(json.loads(path.read_text())["pingpong"])
 
 
@@ -91,9 +92,15 @@ def real_step(servers: int, workers: int, steps: int) -> float:
     mpirun = find_mpirun()
     command = [mpirun, *mpirun_options(mpirun), "-n", str(servers + workers), sys.executable, "-m",
                replicas.__name__, str(servers), str(steps)]
-    out = subprocess.run(command, env=_environment(), check=True, stdout=subprocess.PIPE,
-                         stdin=subprocess.DEVNULL, text=True, timeout=300).stdout
+    out = _output_of(command, 300)
     return next(float(line.split()[1]) for line in out.splitlines() if line.startswith("median"))
+
+
+def _output_of(command: list[str], seconds: float) -> str:
+    ended = run_to_end(command, _environment(), seconds, stdout=subprocess.PIPE,
+                       stdin=subprocess.DEVNULL)
+    ended.check_returncode()
+    return ended.stdout
 
 
 def real_steps(point: Point) -> list[float]:
@@ -101,9 +108,7 @@ def real_steps(point: Point) -> list[float]:
     mpirun = find_mpirun()
     command = [mpirun, *mpirun_options(mpirun), "-n", str(point.servers + point.workers),
                sys.executable, "-m", sweeps.__name__, sweeps.arguments_of(point)]
-    out = subprocess.run(command, env=_environment(), check=True, stdout=subprocess.PIPE,
-                         stdin=subprocess.DEVNULL, text=True,
-                         timeout=tuning.BENCH_PREDICTION_SECONDS).stdout
+    out = _output_of(command, tuning.BENCH_PREDICTION_SECONDS)
     line = next(line for line in out.splitlines() if line.startswith("times "))
     return json.loads(line.removeprefix("times "))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import end_session, session_members
 
 import hpcflow
 from hpcflow.comm.launch import without_launcher
@@ -327,6 +329,25 @@ def test_a_short_run_prints_a_table_and_saves_the_rows(name, tmp_path):
     assert result.stdout.startswith(f"{name}: ")
     rows = json.loads(path.read_text())[name]
     assert rows and all(isinstance(row, dict) for row in rows)
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_benchmark_that_is_ended_leaves_no_rank(number, tmp_path):
+    """Its job runs when the signal comes, and goes with it."""
+    main = subprocess.Popen([sys.executable, "-m", "hpcflow", "bench", "pingpong"],
+                            env=without_launcher(os.environ), start_new_session=True,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while len(session_members(main.pid)) < 4:  # this one, mpirun, two ranks
+            assert main.poll() is None
+            time.sleep(0.05)
+        os.kill(main.pid, number)
+        assert main.wait(60) != 0
+        while session_members(main.pid):  # until the test's time is over
+            time.sleep(0.05)
+    finally:
+        end_session(main.pid)
 
 
 def test_every_benchmark_takes_the_default_options():
