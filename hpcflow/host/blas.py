@@ -14,7 +14,7 @@ import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +96,31 @@ class _Threads:
         self._inside = 0
 
 
+def _libraries() -> Iterator[Any]:
+    """The OpenBLAS of NumPy, and not SciPy's own."""
+    for path in loaded_libraries("openblas"):
+        if "scipy.libs" not in path:
+            yield ctypes.PyDLL(path)  # these calls are too short to give up the interpreter for
+
+
+# Processors for which OpenBLAS has kernels with AVX-512.
+_WIDE = (b"SkylakeX", b"Cooperlake", b"SapphireRapids")
+
+
+def has_avx512() -> bool | None:
+    """Return whether NumPy's OpenBLAS has chosen kernels with AVX-512; None without an OpenBLAS."""
+    for library in _libraries():
+        name = find_function(library, "openblas_get_corename")
+        if name is not None:
+            name.restype = ctypes.c_char_p
+            return name() in _WIDE
+    return None
+
+
 @once
 def _threads() -> _Threads | None:
     """NumPy's OpenBLAS, if it has threads of its own whose number can be set."""
-    for path in loaded_libraries("openblas"):
-        if "scipy.libs" in path:  # SciPy's own
-            continue
-        library = ctypes.PyDLL(path)  # these calls are too short to give up the interpreter for
+    for library in _libraries():
         kind, read, write = [find_function(library, f"openblas_{name}") for name in
                              ("get_parallel", "get_num_threads", "set_num_threads")]
         if kind is not None and read is not None and write is not None and kind() == _PTHREADS:

@@ -159,6 +159,8 @@ FUSED_MOST_KNOWN = 64
 # ---- kernels.onednn.products
 #: Axes of arrays in another order that the library reads as they are; others are copied.
 ONEDNN_MOST_AXES = 4
+#: Multiplications from which on its wider registers are worth what a call of the library costs.
+ONEDNN_WIDER_PRODUCTS = 1 << 20
 
 # ---- kernels.onednn.team
 #: Multiplications, which take one thread about a tenth of a millisecond.

@@ -83,6 +83,7 @@ _SGEMM = [c_char, c_char, _SIZE, _SIZE, _SIZE, c_float, c_void_p, _SIZE, c_void_
 
 _CPU, _SCRATCHPAD_OF_USER = 1, 1
 RELU = 0x20  # the algorithm
+_AVX512 = 0x20  # of the instructions that the library uses
 
 
 class OneDNNError(RuntimeError):
@@ -91,8 +92,9 @@ class OneDNNError(RuntimeError):
 
 class Library:
     """The loaded library, with one engine, its threads (``team``; None if nothing is known of
-    them), and the attributes of primitives without and with a relu after them (``attr``,
-    ``relu_attr``), and of those that add to what is there (``sum_attr``)."""
+    them), whether it computes with AVX-512 (``has_avx512``), and the attributes of primitives
+    without and with a relu after them (``attr``, ``relu_attr``), and of those that add to what is
+    there (``sum_attr``)."""
 
     def __init__(self, handle: Any, path: str, version: tuple[int, int, int]) -> None:
         self.path = path
@@ -110,6 +112,7 @@ class Library:
         self.desc_equal.argtypes, self.desc_equal.restype = [_MD, _MD], c_int
         self.sgemm = handle.dnnl_sgemm
         self.sgemm.argtypes, self.sgemm.restype = _SGEMM, c_int
+        self.has_avx512 = bool(handle.dnnl_get_effective_cpu_isa() & _AVX512)
         self.execute = self._primitive_execute  # type: ignore[attr-defined]
         if version < _KEEPS_STACK:
             self.sgemm, self.execute = map(signals.undisturbed, (self.sgemm, self.execute))

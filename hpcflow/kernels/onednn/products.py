@@ -22,6 +22,7 @@ from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, kernel
+from hpcflow.loops import compiling
 
 _Operand = tuple[Any, bytes, int]  # the array whose memory is read, "N" or "T", its row length
 
@@ -31,7 +32,19 @@ def is_large(m: int, k: int, n: int) -> bool:
 
     A product with a vector reads the matrix once, which BLAS does as fast as memory allows.
     """
-    return not blas.is_small(m * k * n) and m > 1 and n > 1 and k > 1
+    size = m * k * n
+    return m > 1 and n > 1 and k > 1 and (not blas.is_small(size) or (
+        size > tuning.ONEDNN_WIDER_PRODUCTS and _is_wider() and not compiling.keeps_bits()))
+
+
+@functools.cache
+def _is_wider() -> bool:
+    """True if the library computes with wider registers than BLAS, by the kernels that both chose.
+
+    Compiled loops that keep the bits of single steps multiply by BLAS what is small.
+    """
+    lib = load()
+    return lib is not None and lib.has_avx512 and blas.has_avx512() is False
 
 
 def _operand(x: Any, flip: bool) -> _Operand:

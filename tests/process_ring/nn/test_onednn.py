@@ -10,7 +10,8 @@ from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import config, kernels, raw_ops
-from hpcflow.kernels.onednn import library
+from hpcflow.host import blas
+from hpcflow.kernels.onednn import library, products
 
 kernels.load()
 needs_library = pytest.mark.skipif(library.load() is None, reason="no oneDNN library was found")
@@ -306,3 +307,22 @@ def test_without_the_library(monkeypatch):
     x, w = np.ones((1, 3, 3, 1), np.float32), np.ones((3, 3, 1, 1), np.float32)
     y = run(lambda a, b: hf.nn.conv2d(a, b, [1, 1, 1, 1], "VALID"), x, w)
     np.testing.assert_array_equal(y, [[[[9]]]])
+
+
+@needs_library
+def test_products_of_middle_size_go_to_the_library_where_its_registers_are_wider(monkeypatch):
+    monkeypatch.setattr(products, "_is_wider", lambda: True)
+    assert products.is_large(128, 128, 128) and not products.is_large(64, 128, 128)
+    assert not products.is_large(1 << 22, 1, 1)
+    alike(hf.matmul, normal(100, 128), normal(128, 130), monkeypatch=monkeypatch)
+    monkeypatch.setattr(config.flags, "deterministic", True)  # compiled loops have BLAS's bits
+    assert not products.is_large(128, 128, 128) and products.is_large(256, 256, 128)
+
+
+@needs_library
+def test_the_registers_of_both_libraries_are_known(monkeypatch):
+    for wide, of_blas, wanted in ((True, False, True), (True, True, False), (True, None, False),
+                                  (False, False, False)):
+        monkeypatch.setattr(library.load(), "has_avx512", wide)
+        monkeypatch.setattr(blas, "has_avx512", lambda found=of_blas: found)
+        assert products._is_wider.__wrapped__() is wanted
