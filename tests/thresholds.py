@@ -39,7 +39,7 @@ SMALL: dict[ModuleType, dict[str, float]] = {
         # What is fused, and in what blocks it runs.
         "FUSION_FEWEST_LINES": 1, "FUSION_PARALLEL": 1, "FUSION_LARGE": 1,
         "FUSION_FUSED_SECONDS": 0.0, "FUSION_ROWS_SECONDS": 0.0,
-        "ROWS_FEWEST": 1, "ROWS_LARGE": 1, "ROWS_BLOCK_BYTES": 4096, "ROWS_PIECE": 64,
+        "ROWS_FEWEST": 1, "ROWS_LARGE": 1, "ROWS_BLOCK_BYTES": 4096,
         # Which loops run as one call, and which products they make together.
         "LOOP_LEAST_SECONDS": 0.0, "LOOP_CHUNK_SECONDS": 0.0, "LOOP_CHUNK_STEPS": 3,
         "ADDED_MOST_BYTES": 0,

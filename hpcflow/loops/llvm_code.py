@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _PIECE = 4096  # rows that are summed in registers
 _AT_ONCE = 8  # rows that are added up before their sum is
+_SHORT = 64  # columns
 _STACK = 1 << 15  # bytes of scratch that lie there
 _INDICES = 4  # arguments after the parts
 
@@ -232,7 +233,7 @@ class _Writer(Loops):
                     self._store(i, local, column)
             return []
 
-        with self.parallel():
+        with self.parallel(self.program.columns < _SHORT):
             self.loop(self.word(0), self.word(self.program.columns), [], visit)
         for self.row, local in zip(rows, outer):
             for i in self.plan.row_stores():
@@ -254,7 +255,7 @@ class _Writer(Loops):
                 self._store(i, local, column)
             return totals.joined(carried, [local[self._operand(i)] for i in sinks.reductions])
 
-        with self.parallel():
+        with self.parallel(self.program.columns < _SHORT):
             found = self.loop(self.word(0), self.word(self.program.columns), totals.starts(),
                               visit)
         for i, total in zip(sinks.reductions, totals.results(found)):

@@ -18,6 +18,7 @@ class Loops:
         self.word = self.ir.IntType(64)
         self.builder = self.ir.IRBuilder(function.append_basic_block())
         self._group: Any = None
+        self._is_short = False
 
     def loop(self, first: Any, end: Any, starts: Sequence[Any],
              visit: Callable[[Any, list[Any]], list[Any]], step: int = 1) -> list[Any]:
@@ -45,10 +46,11 @@ class Loops:
         return results
 
     @contextmanager
-    def parallel(self) -> Iterator[None]:
+    def parallel(self, is_short: bool = False) -> Iterator[None]:
         """The loop that is written meanwhile, an innermost one, has turns that do not depend on
-        each other through memory: LLVM need not compare addresses to find that."""
-        self._group = _Distinct(self.function.module, [])
+        each other through memory: LLVM need not compare addresses to find that. Of a short one it
+        would write out all turns, and then find no vectors in them."""
+        self._group, self._is_short = _Distinct(self.function.module, []), is_short
         yield
         self._group = None
 
@@ -58,7 +60,11 @@ class Loops:
         module = self.function.module
         text = self.ir.MetaDataString(module, "llvm.loop.parallel_accesses")
         accesses = module.add_metadata([text, self._group])
-        branch.set_metadata("llvm.loop", _Distinct(module, [accesses], names_itself=True))
+        facts = [accesses]
+        if self._is_short:
+            facts.append(module.add_metadata(
+                [self.ir.MetaDataString(module, "llvm.loop.unroll.disable")]))
+        branch.set_metadata("llvm.loop", _Distinct(module, facts, names_itself=True))
 
     def load(self, place: Any) -> Any:
         """What is at a place."""

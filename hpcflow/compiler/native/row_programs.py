@@ -147,7 +147,7 @@ class _Fitting:
         names = [n for n in self.given if n in self.kinds]
         _demand(FULL in [self.kinds[n] for n in names])
         flat = {self.kinds[n] for n in [*names, *self.group.made]} <= {FULL, NUMBER}
-        _demand(flat or self.dims[-1] >= tuning.ROWS_FEWEST_COLUMNS)
+        _demand(flat or self.dims[-1] is not None)
         return self._written(names, 1 if flat else self.dims[-1])
 
     def _kind(self, line: Line) -> str:

@@ -212,12 +212,6 @@ ROWS_MOST_OUTPUTS = 16
 ROWS_SMALL = 1 << 14
 
 # ---- compiler.native.row_programs
-#: Of a row that fills the vector units.
-ROWS_FEWEST_COLUMNS = 16
-#: Elements of a vector that are taken as a row: a few arrays of them fit the first-level cache.
-ROWS_PIECE = 4096
-#: Of rows whose columns are added up apart, where there are many, so that threads share them.
-ROWS_SUM_BLOCKS = 16
 #: Numbers of rows that a loop remembers.
 ROWS_MOST_FORMS = 64
 

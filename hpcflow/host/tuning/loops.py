@@ -11,8 +11,8 @@ COMPILE_WORTH_SECONDS = 0.05
 COMPILE_MOST_PROGRAMS = 4096
 
 # ---- loops.llvm_plan
-#: Columns that are written out where rows are reduced: so few do not fill vectors.
-FORM_MOST_UNROLLED = 32
+#: Columns that are written out where rows are reduced, and so few do not fill vectors.
+FORM_MOST_UNROLLED = 31
 #: Columns up to which rows that need the same numbers of columns are computed together.
 FORM_MOST_GROUPED = 1024
 

@@ -25,7 +25,7 @@ def loops(monkeypatch):
     monkeypatch.setattr(compiling, "_programs", PROGRAMS)
     for name in ("ROWS_FEWEST", "ROWS_LARGE"):
         monkeypatch.setattr(tuning.compiler, name, 1)
-    lower(monkeypatch, "FUSION_ROWS_SECONDS", "ROWS_PIECE", "PARALLEL_LARGE_BYTES")
+    lower(monkeypatch, "FUSION_ROWS_SECONDS", "PARALLEL_SUM_LEAST", "PARALLEL_LARGE_BYTES")
     pool = threads.Pool(3)
     use_pool(monkeypatch, pool)
     found, run = [], row_programs.RowLoop.run
