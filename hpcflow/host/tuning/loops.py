@@ -33,6 +33,8 @@ PARALLEL_SUM_LEAST = 1 << 16
 # ---- loops.service
 #: After so long the compiling process ends: starting another takes a second.
 COMPILER_IDLE_SECONDS = 10.0
+#: So long the end of a process waits for what is being compiled in it: most loops take a tenth.
+COMPILER_END_SECONDS = 5.0
 
 # ---- loops.strided_copy
 #: Below so many bytes NumPy has copied before a plan is found.

@@ -27,7 +27,8 @@ def pool(monkeypatch):
 
 @pytest.fixture
 def blocks(monkeypatch, pool):
-    """Blocks of few rows, also of small arrays; the calls that are made."""
+    """Blocks of few rows, also of small arrays, by no compiled loop; the calls that are made."""
+    monkeypatch.setattr(config.flags, "jit", False)
     lower(monkeypatch, "ROWS_LARGE", "ROWS_FEWEST", "ROWS_BLOCK_BYTES")
     calls = []
     run = row_blocks.RowFused._run
