@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Module, Value
 
 _PIECE = 4096  # rows that are summed in registers
-_SHORT = 64  # columns
 _AT_ONCE = 8  # rows that are added up before their sum is
+_SHORT = 64  # columns
 _STACK = 1 << 15  # bytes of scratch that lie there
 _INDICES = 4  # arguments after the parts
 
@@ -233,7 +233,7 @@ class _Writer(Loops):
                     self._store(i, local, column)
             return []
 
-        with self.parallel():
+        with self.parallel(self.program.columns < _SHORT):
             self.loop(self.word(0), self.word(self.program.columns), [], visit)
         for self.row, local in zip(rows, outer):
             for i in self.plan.row_stores():

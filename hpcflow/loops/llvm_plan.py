@@ -107,10 +107,8 @@ class Plan:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.steps = program.instructions
-        self.is_unrolled = program.columns == 1 or (
-            program.columns <= tuning.FORM_MOST_UNROLLED
-            and any(isinstance(s, RowReduce) for s in self.steps))
         self.extents = extents(program)
+        self.is_unrolled = program.columns == 1 or self._fills_no_vectors()
         numbers = range(len(self.steps))
         self.sums = [i for i in numbers if isinstance(self.steps[i], ColumnReduce)]
         self.stores = [i for i in numbers if isinstance(self.steps[i], Store)]
@@ -133,6 +131,17 @@ class Plan:
         if not self.is_unrolled:
             self._keep()
             self._lend()
+
+    def _fills_no_vectors(self) -> bool:
+        """True where a row is too short for vectors of columns, or a function of a number of each
+        row would take as long as the row."""
+        columns = self.program.columns
+        if columns > tuning.FORM_MOST_UNROLLED or not any(
+                isinstance(s, RowReduce) for s in self.steps):
+            return False
+        return columns < 16 or columns % 8 != 0 or any(
+            isinstance(s, Elementwise) and s.function in llvm_functions.FUNCTIONS
+            and not e.columns for s, e in zip(self.steps, self.extents))
 
     def _all_sinks(self) -> list[Sinks]:
         found = [Sinks([], [], []) for _ in range(self.phases)]

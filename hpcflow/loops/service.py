@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
 import queue
 import threading
 from typing import TYPE_CHECKING
@@ -25,6 +27,8 @@ class Service:
         self._child: child.Child | None = None
         self._may_have_child = True
         self._lock = threading.Lock()
+        self._at_work = threading.Lock()  # LLVM is, in this process
+        self._process = os.getpid()
         self._thread: threading.Thread | None = None
 
     def ask(self, item: Compiled | threading.Event) -> None:
@@ -35,12 +39,19 @@ class Service:
                 self._thread = threading.Thread(
                     target=self._serve, daemon=True, name="hpcflow-compiler")
                 self._thread.start()
+                atexit.register(self._end)
 
     def wait(self) -> None:
         """Until all that was asked for so far is done."""
         done = threading.Event()
         self.ask(done)
         done.wait()
+
+    def _end(self) -> None:
+        """Before the process ends: LLVM must not be at work when its memory goes. From now on it is
+        not, since the lock is kept."""
+        if os.getpid() == self._process:  # and this is not a copy of it, without the thread
+            self._at_work.acquire(timeout=tuning.COMPILER_END_SECONDS)
 
     def _serve(self) -> None:
         while True:
@@ -84,7 +95,8 @@ class Service:
 
     def _use(self, found: Compiled, code: entries.Code | None) -> None:
         if code is not None:
-            functions = objects.functions_of(code)
+            with self._at_work:
+                functions = objects.functions_of(code)
             found.entry = functions.spread  # first: who finds the function may look for it
             found.function = functions.call
 
@@ -92,7 +104,8 @@ class Service:
         loop = found.program
         name = cache.name_of(loop)
         if loop.is_quick or not (self._may_have_child and child.can_make(loop)):
-            return child.compile_loop(loop, name)
+            with self._at_work:
+                return child.compile_loop(loop, name)
         try:
             if self._child is None:
                 self._child = child.Child()
@@ -100,7 +113,8 @@ class Service:
         except (OSError, ValueError):  # no such process, or none any more
             self._may_have_child = False
             self._end_child()
-            return child.compile_loop(loop, name)
+            with self._at_work:
+                return child.compile_loop(loop, name)
 
     def _end_child(self) -> None:
         if self._child is not None:

@@ -11,8 +11,8 @@ COMPILE_WORTH_SECONDS = 0.05
 COMPILE_MOST_PROGRAMS = 4096
 
 # ---- loops.llvm_plan
-#: Columns that are written out where rows are reduced: so few do not fill vectors.
-FORM_MOST_UNROLLED = 15
+#: Columns that are written out where rows are reduced, and so few do not fill vectors.
+FORM_MOST_UNROLLED = 31
 #: Columns up to which rows that need the same numbers of columns are computed together.
 FORM_MOST_GROUPED = 1024
 
@@ -33,6 +33,8 @@ PARALLEL_SUM_LEAST = 1 << 16
 # ---- loops.service
 #: After so long the compiling process ends: starting another takes a second.
 COMPILER_IDLE_SECONDS = 10.0
+#: So long the end of a process waits for what is being compiled in it: most loops take a tenth.
+COMPILER_END_SECONDS = 5.0
 
 # ---- loops.strided_copy
 #: Below so many bytes NumPy has copied before a plan is found.

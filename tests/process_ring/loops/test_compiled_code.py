@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -98,6 +99,35 @@ def test_programs_need_no_process(served):
     x, y = np.arange(100, dtype=np.int32), np.zeros(100, np.int32)
     found.function(x, y, -7, 0, 100, 1, 0)
     np.testing.assert_array_equal(y, x - 7)
+
+
+class Slow(compiling.Loop):
+    """A loop that is compiled in this process, and when the test lets it."""
+
+    is_quick = True
+    began, may_end = threading.Event(), threading.Event()
+
+    def __init__(self) -> None:
+        self.key = "slow", ""
+
+    def code(self, name):
+        self.began.set()
+        self.may_end.wait()
+        return adding("float32").code(name)
+
+
+def test_a_process_ends_when_nothing_is_being_compiled_in_it():
+    served = service.Service()
+    found = compiling.Compiled(Slow())
+    found.is_wanted = True
+    served.ask(found)
+    Slow.began.wait()
+    ending = threading.Thread(target=served._end)
+    ending.start()
+    assert not served._at_work.acquire(blocking=False)
+    Slow.may_end.set()
+    ending.join()
+    assert served._at_work.locked(), "LLVM begins nothing any more"
 
 
 def test_tuples_and_results(served):
