@@ -140,7 +140,8 @@ def _sqrt_grad(node: KernelNode) -> Any:
     def run(y: Any, dy: Any, out: Any = None) -> Any:
         t = multiply(dy, half)
         if xp is not np:
-            return placed(xp.where(t == zero, zero, divide(t, y)), out)
+            found = xp.where(t == zero, zero, divide(t, y))
+            return placed(found.astype(t.dtype, copy=False), out)  # CuPy's makes it float32
         if not t.ndim:
             return divide(t, y) if t != 0 else t
         still = None if y.all() else t == 0

@@ -90,8 +90,10 @@ class Programs:
     def measure(self, case: Case, plan: Plan) -> Row:
         """Times and memory of the programs, and what failed in them."""
         names = [n for n in self._pythons if n != GRAPHS or case.recorded]
+        started = {n: self._started(n) for n in names}  # they end with the thread that starts them
         with ThreadPoolExecutor() as starters:
-            faults = dict(zip(names, starters.map(lambda n: self._opened(n, case), names)))
+            faults = dict(zip(names, starters.map(
+                lambda n: started[n] or self._opened(n, case), names)))
         opened = {n: self._running[n] for n in names if not faults[n]}
         try:
             rounds = alternate(list(opened.values()), plan) if opened else {}
@@ -104,13 +106,20 @@ class Programs:
         wrong = "; ".join(f"{n}: {_last_line(text)}" for n, text in faults.items() if text)
         return row | {"failed": wrong or None}
 
+    def _started(self, name: str) -> str:
+        """Start a program that does not run; what went wrong, if anything did."""
+        if name in self._running:
+            return ""
+        try:
+            peer = Peer(OURS if name == OURS else TORCH, self._pythons[name], PROGRAMS[name])
+        except CommandError as e:
+            return str(e)
+        peer.name, self._running[name] = name, peer
+        return ""
+
     def _opened(self, name: str, case: Case) -> str:
         """Open a case; what went wrong, if anything did. Such a process is not used any more."""
         try:
-            if name not in self._running:
-                python = self._pythons[name]
-                self._running[name] = Peer(OURS if name == OURS else TORCH, python, PROGRAMS[name])
-                self._running[name].name = name
             self._running[name].open(case.title, self._details(name, case))
         except CommandError as e:
             self._end(name)
