@@ -462,8 +462,12 @@ class Step(Running):
 
 def check_results(step: Step, names: list[str], values: list[Any] | None = None) -> None:
     """Raise what the step failed with, or that a fetched value (of some `values`) is dead."""
-    if step.error is not None:
-        raise step.error
+    error = step.error
+    if isinstance(error, SystemExit):
+        # A new one: this one was caught, so that it does not tell what ends the program.
+        raise SystemExit(*error.args) from error
+    if error is not None:
+        raise error
     for i, value in enumerate(step.results if values is None else values):
         if value is DEAD:
             raise op_error(InvalidArgumentError,
