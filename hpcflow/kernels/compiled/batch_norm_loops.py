@@ -1,8 +1,9 @@
 """The gradient of batch normalization as two compiled loops.
 
-The first adds up, the second computes the gradient by the image, over the gradient that came in
-where nobody else needs that: memory is what both wait for. Sums are formed in another order than in
-the other forms, so the last bits differ; the deterministic mode keeps to those.
+The first adds up, the second computes the gradient by the image. It goes back from where the first
+one ended, which the caches still have, and writes over the gradient that came in where nobody else
+needs that: memory is what both wait for. Sums are formed in another order than in the other forms,
+so the last bits differ; the deterministic mode keeps to those.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.host import memory
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.loops import compiling
 from hpcflow.loops.form import DENSE, PER_COLUMN, Builder, Map, Program
@@ -44,7 +46,12 @@ def gradient(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
     loops.sums.run(adds, rows, (dy, x, scale, mean, inverse, by_offset, by_scale, numbers),
                    (1 / rows,))
     dx = dy if own and dy.flags.writeable else memory.empty(x.shape, x.dtype)
-    loops.gradient.run(applies, rows, (dy, x, mean, numbers, dx))
+    images = [a.reshape(rows, channels) for a in (dy, x, dx)]
+    step = max(1, tuning.BATCH_NORM_BACK_BYTES // images[0].strides[0])
+    for stop in range(rows, 0, -step):
+        part = slice(max(0, stop - step), stop)
+        dy_part, x_part, dx_part = (a[part] for a in images)
+        loops.gradient.run(applies, len(dx_part), (dy_part, x_part, mean, numbers, dx_part))
     return dx, by_scale, by_offset
 
 
