@@ -19,9 +19,6 @@ from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.random.philox import Start
 
-#: ``fill(start, count, dtype)``: a vector of so many numbers.
-Draw = Callable[[Start, int, np.dtype], np.ndarray]
-
 _SMALLEST = 1e-7  # in place of numbers too near to zero for a logarithm
 TRUNCATION = 2.0  # standard deviations
 SPARE_BLOCKS = 256  # that each group of truncated numbers may use, per block that it needs
