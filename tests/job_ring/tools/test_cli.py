@@ -201,6 +201,25 @@ def test_zsh_reads_its_script(capsys):
     assert "_hpcflow" in done.stdout, done.stderr
 
 
+def test_fish_reads_its_script_and_completes(capsys):
+    if shutil.which("fish") is None:
+        pytest.skip("fish is not installed")
+    assert cli.main(["completion", "fish"]) == 0
+    script = capsys.readouterr().out
+
+    def offered(line):
+        done = subprocess.run(["fish", "-Nc", f"{script}complete -C 'hpcflow {line}'"], timeout=60,
+                              capture_output=True, text=True)
+        assert not done.stderr
+        return [word.split("\t")[0] for word in done.stdout.splitlines()]
+
+    assert offered("") == sorted(cli.COMMANDS)
+    assert offered("run --gr") == ["--grace"]
+    assert offered("run --launcher s") == ["srun"]
+    assert offered("checkpoint v") == ["verify"]
+    assert offered("checkpoint diff --tol") == ["--tolerance"]
+
+
 # ---------------------------------------------------------------- doctor --launch
 
 
