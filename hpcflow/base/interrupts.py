@@ -47,7 +47,8 @@ def _raise_again(lost: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(lost)
         return
     # From another thread, so that the signal comes after the callback.
-    threading.Timer(0.01, signal.raise_signal, [signal.SIGINT]).start()
+    main = threading.main_thread().ident
+    threading.Timer(0.01, signal.pthread_kill, [main, signal.SIGINT]).start()
 
 
 if _is_command():

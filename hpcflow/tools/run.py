@@ -172,6 +172,7 @@ def environment(options: argparse.Namespace, place: Place) -> dict[str, str]:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         if options.threads or name not in env:
             env[name] = str(share)
+    env.setdefault("UCX_DEBUG_SIGNO", "0")  # else UCX keeps SIGHUP, by which ranks are to end
     if place.servers:
         env["HPCFLOW_PS"] = str(place.servers)
     if os.geteuid() == 0:
@@ -325,8 +326,12 @@ class Job:
             print(f"hpcflow run: {self.ranks - len(silent)} ranks ended well after {seconds:.1f} s"
                   f"{without}; logs in {self.folder}", file=sys.stderr)
             return 0
-        print(f"hpcflow run: the job failed with status {status or 1} after {seconds:.1f} s; "
-              f"logs in {self.folder}", file=sys.stderr)
+        ended = self.asked_to_end and status == 128 + self.asked_to_end
+        what = (f"ended by {signal.Signals(self.asked_to_end).name}" if ended
+                else f"the job failed with status {status or 1}")
+        print(f"hpcflow run: {what} after {seconds:.1f} s; logs in {self.folder}", file=sys.stderr)
+        if ended:  # all else follows from that
+            return status
         count = len(said or silent)
         lines = said[:tuning.RUN_TOLD_RANKS] or [
             line for r in silent[:tuning.RUN_TOLD_RANKS] for line in self._silence(r, found[r])]
