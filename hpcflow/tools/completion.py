@@ -57,7 +57,8 @@ autoload -U +X bashcompinit && bashcompinit
 def parser() -> CommandParser:
     """The options."""
     made = command_parser("completion", _ABOUT)
-    made.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
+    made.add_argument("shell", choices=("bash", "zsh", "fish"),
+                      help="the shell that reads the script")
     return made
 
 
