@@ -87,8 +87,9 @@ def test_who_ends_releases_who_waits(style, steps):
             worker.join(60)
         assert not any(w.is_alive() for w in workers), [w.done for w in workers]
     for worker in workers:
-        # When the chief closes its session there are no more updates: an end like that of data.
-        ended = style == "own_loop" and steps == (3, 8)
+        # When the chief closes its session there are no more updates: an end like that of data. It
+        # may have taken tokens of both before, if the other one was slow.
+        ended = style == "own_loop" and steps != (8, 3) and not worker.chief
         assert worker.error is None or ended and isinstance(
             worker.error, hf.errors.OutOfRangeError), worker.error
     assert workers[0].done == steps[0]
