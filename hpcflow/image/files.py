@@ -1,6 +1,6 @@
 """Files: images from and to JPEG and PNG, images from GIF.
 
-Reading and writing needs Pillow (``pip install hpcflow[image]``).
+Reading and writing needs Pillow (``pip install pillow``).
 """
 
 from __future__ import annotations

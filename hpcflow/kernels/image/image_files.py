@@ -24,7 +24,7 @@ def _pillow() -> Any:
         from PIL import Image
     except ImportError:
         raise UnimplementedError(
-            None, None, "image files need Pillow: pip install 'hpcflow[image]'") from None
+            None, None, "image files need Pillow: pip install pillow") from None
     return Image
 
 

@@ -123,6 +123,21 @@ def test_runs_as_a_module_and_a_closed_pipe_is_no_error():
     assert listed.stdout.startswith("dispatch ")
 
 
+def test_the_reader_of_an_answer_may_have_left(tmp_path):
+    metadata = hf.RunMetadata()
+    with hf.Graph().as_default(), hf.Session() as session:
+        session.run(hf.constant(1.0) + 1.0, run_metadata=metadata,
+                    options=hf.RunOptions(trace_level=hf.RunOptions.FULL_TRACE))
+    (tmp_path / "trace").write_bytes(metadata.SerializeToString())
+    reading, writing = os.pipe()
+    os.close(reading)
+    env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run([sys.executable, "-m", "hpcflow", "trace", "summary", "trace"], env=env,
+                          cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
 # ---------------------------------------------------------------- options
 
 

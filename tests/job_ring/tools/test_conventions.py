@@ -105,7 +105,7 @@ def test_two_ranks(tmp_path, program) -> None:
 def test_a_failing_rank_ends_the_job_and_its_error_stands_at_the_end(tmp_path) -> None:
     done = job(tmp_path, "train.py", "fail")
     assert done.returncode != 0
-    assert "tensorflow_that_is_not_there" in done.stderr.splitlines()[-2]
+    assert "tensorflow_that_is_not_there" in done.stderr.splitlines()[-1]
 
 
 def test_a_process_without_a_launcher_is_rank_0_and_leaves_mpi_alone() -> None:

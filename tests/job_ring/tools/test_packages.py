@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.metadata
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import types
 import venv
 import zipfile
 from pathlib import Path
@@ -119,6 +122,60 @@ def test_the_files_of_the_image_are_enough_to_build_from(tmp_path):
     assert wheel.is_file()
     for program in re.findall(r"/opt/hpcflow/(examples/\S+\.py)", text):
         assert (tmp_path / "opt" / "hpcflow" / program).is_file()
+
+
+@pytest.mark.skipif(shutil.which("modulecmd") is None, reason="no Environment Modules")
+def test_the_modulefile_sets_what_it_says_and_takes_it_back(tmp_path):
+    text = (PACKAGING / "modulefiles/hpcflow").read_text()
+    text = re.sub(r"^set root .*", f"set root {sys.prefix}", text, count=1, flags=re.M)
+    text = re.sub(r"^set needs .*", "set needs {mpi/1}", text, count=1, flags=re.M)
+    needed = "#%Module1.0\nsetenv MPI_IS here\n"
+    for name, content in {"hpcflow/0.1.0": text, "mpi/1": needed}.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(content)
+    told = 'eval "$(modulecmd bash {} hpcflow)"; echo "$VIRTUAL_ENV $MPI_IS $(type -p hpcflow)"; '
+    out = run("bash", "-ec", told.format("load") + told.format("unload"), cwd=tmp_path,
+              MODULEPATH=str(tmp_path), VIRTUAL_ENV="", PATH="/usr/bin:/bin")
+    there, gone = out.splitlines()
+    assert there == f"{sys.prefix} here {sys.prefix}/bin/hpcflow" and gone.strip() == ""
+    helped = subprocess.run(["modulecmd", "bash", "help", "hpcflow"], capture_output=True,
+                            text=True, check=True, env=os.environ | {"MODULEPATH": str(tmp_path)})
+    assert "MPI clusters" in helped.stderr
+
+
+def test_the_recipe_for_spack_calls_its_directives_as_spack_takes_them():
+    """Spack is not there: its directives, by the names that it gives their arguments."""
+    called = []
+
+    def directive(name, *known):
+        def call(*values, **named):
+            assert set(named) <= {*known}, (name, named)
+            called.append((name, *values))
+        return call
+
+    @contextlib.contextmanager
+    def default_args(**named):
+        assert set(named) <= {"type", "when"}
+        yield
+
+    package = types.ModuleType("spack.package")
+    package.PythonPackage = object
+    package.default_args = default_args
+    for name, known in {"license": ("checked_by", "when"), "version": ("branch", "tag", "commit"),
+                        "variant": ("default", "description", "values", "when"),
+                        "depends_on": ("when", "type", "patches")}.items():
+        setattr(package, name, directive(name, *known))
+    package.__all__ = [*vars(package)]
+    path = PACKAGING / "spack/packages/py-hpcflow/package.py"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "spack", types.ModuleType("spack"))
+        patch.setitem(sys.modules, "spack.package", package)
+        made = runpy.run_path(str(path))
+    assert Path(made["PyHpcflow"].git).resolve() == ROOT
+    needs = {value for name, value, *_ in called if name == "depends_on"}
+    assert {"python@3.10:", "py-numpy@1.26:"} <= needs
+    variants = {value for name, value, *_ in called if name == "variant"}
+    assert variants == {"mpi", "jit"}
 
 
 def test_packages_for_sites_say_what_the_project_says():

@@ -142,6 +142,16 @@ def test_other_signals_go_on_to_the_ranks(job):
 
 
 @pytest.mark.timeout(150)
+def test_ranks_show_where_they_stand_and_go_on(job):
+    started = job("waits")
+    started.process.send_signal(signal.SIGUSR2)
+    wait_until(lambda: all('program.py", line' in started.log(r) for r in range(RANKS)))
+    assert all(map(is_running, started.ranks))
+    started.process.send_signal(signal.SIGTERM)
+    assert started.end()[0] == 128 + signal.SIGTERM
+
+
+@pytest.mark.timeout(150)
 def test_ranks_end_when_the_command_is_killed(job):
     started = job("ignores")
     started.process.kill()

@@ -31,6 +31,8 @@ def test_a_job_that_runs_has_no_troubles():
     ("srun: error: Couldn't find the specified plugin name for mpi/pmix", "no plugin"),
     ("slurmstepd: error: mpi/pmix_v4: can not load PMIx library", "no plugin"),
     ("OMPI was not built with SLURM's PMI support", "built without this PMI"),
+    ("srun: fatal: Could not establish a configuration source", "reaches no Slurm"),
+    ("srun: error: Unable to contact slurm controller (connect failure)", "reaches no Slurm"),
     ("ModuleNotFoundError: No module named 'mpi4py'", "pip install"),
     ("RuntimeError: cannot load MPI library", "MPI library is not found"),
     ("something else\n-----", ("0 of 2 ranks met, and the launcher ended with status 1; it said: "
