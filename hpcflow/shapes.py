@@ -156,15 +156,21 @@ class Dimension:
         return self._arithmetic(other, lambda a, b: b // a)
 
     def __truediv__(self, other: object) -> Any:
-        raise TypeError("unsupported operand type for /: a Dimension is divided with //")
+        raise _no_division(self, other)
 
-    __rtruediv__ = __truediv__
+    def __rtruediv__(self, other: object) -> Any:
+        raise _no_division(other, self)
 
     def __mod__(self, other: Any) -> Any:
         return self._arithmetic(other, operator.mod)
 
     def __rmod__(self, other: Any) -> Any:
         return self._arithmetic(other, lambda a, b: b % a)
+
+
+def _no_division(a: object, b: object) -> TypeError:
+    return TypeError(f"unsupported operand type(s) for /: '{type(a).__name__}' and "
+                     f"'{type(b).__name__}', please use // instead")
 
 
 def as_dimension(value: Any) -> Dimension:
@@ -284,6 +290,14 @@ class TensorShape:
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {other} are not compatible")
         return TensorShape.from_dims(tuple([_merge_dim(x, y) for x, y in zip(a, b)]))
+
+    def most_specific_compatible_shape(self, other: Any) -> TensorShape:
+        """Return the shape that says of each dimension what both shapes agree on."""
+        other = as_shape(other)
+        a, b = self._dims, other._dims
+        if a is None or b is None or len(a) != len(b):
+            return TensorShape(None)
+        return TensorShape.from_dims(tuple([x if x == y else None for x, y in zip(a, b)]))
 
     def concatenate(self, other: Any) -> TensorShape:
         """This shape followed by the dimensions of `other`; unknown if either rank is."""
@@ -451,3 +465,11 @@ def format_shape(shape: ShapeLike) -> str:
     if dims is None:
         return "<unknown>"
     return "[" + ",".join(["?" if d is None else str(d) for d in dims]) + "]"
+
+
+def is_broadcast_compatible(shape_x: TensorShape, shape_y: TensorShape) -> bool:
+    """Return whether some shape is known to be that of both, broadcast to each other."""
+    a, b = shape_x._dims, shape_y._dims
+    if a is None or b is None:
+        return False
+    return all(x is None or y is None or 1 in (x, y) or x == y for x, y in zip(a[::-1], b[::-1]))

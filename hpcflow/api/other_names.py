@@ -84,7 +84,8 @@ NAMES: dict[str, dict[str, str]] = {
         "bitwise_xor": "raw:BitwiseXor", "invert": "raw:Invert", "left_shift": "raw:LeftShift",
         "right_shift": "raw:RightShift",
     },
-    "hpcflow.debugging": {"assert_all_finite": "hpcflow:verify_tensor_all_finite"},
+    "hpcflow.debugging": {"assert_all_finite": "hpcflow:verify_tensor_all_finite",
+                          "assert_shapes": "hpcflow.ops.flow.shape_checks:assert_shapes"},
     "hpcflow.dtypes": {name: f"hpcflow:{name}" for name in (
         "as_string", "cast", "complex", "saturate_cast")},
     "hpcflow.io": {

@@ -29,12 +29,14 @@ def _from(module: str, *names: str) -> dict[str, str]:
     return {name: f"{module}:{name}" for name in names}
 
 
+_DEVICE_SPEC = {"DeviceSpecV1": "hpcflow:DeviceSpec"}
 _FRAMEWORK = {
-    "common_shapes": Entry((_GRAPH + "shape_inference",),
-                           {"broadcast_shape": "hpcflow:broadcast_static_shape"}),
+    "common_shapes": Entry((_GRAPH + "shape_inference",), {
+        "broadcast_shape": "hpcflow:broadcast_static_shape",
+        **_from("hpcflow.shapes", "is_broadcast_compatible")}),
     "constant_op": Entry((_API,)),
-    "device": Entry(("hpcflow.device_spec",)),
-    "device_spec": Entry(("hpcflow.device_spec",)),
+    "device": Entry(("hpcflow.device_spec",), _DEVICE_SPEC),
+    "device_spec": Entry(("hpcflow.device_spec",), _DEVICE_SPEC),
     "dtypes": Entry(("hpcflow.dtypes",)),
     "errors": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
     "errors_impl": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
@@ -57,6 +59,7 @@ _FRAMEWORK = {
                           "add_to_collections", "convert_n_to_tensor_or_indexed_slices"),
                   **_from("hpcflow.ops.state.tensor_likes", "is_dense_tensor_like",
                           "register_dense_tensor_like_type"),
+                  "_get_graph_from_inputs": _GRAPH + "graph:graph_of",
                   "_TensorLike": "hpcflow.ops.state.tensor_likes:TensorLike",
                   "get_name_scope": "hpcflow.contrib.framework:get_name_scope",
                   "uid": _GRAPH + "legacy:uid"}),
@@ -101,7 +104,6 @@ _OP_MODULES = {
     "tensor_array_ops": (), "variable_scope": ("hpcflow.ops.state.variable_scope",
                                                "hpcflow.ops.state.variable_store"),
     "custom_gradient": ("hpcflow.autodiff.custom",), "resources": ("hpcflow.ops.state.resources",),
-    "variables": ("hpcflow.ops.state.variables", "hpcflow.ops.state.partitioned"),
     "weights_broadcast_ops": ("hpcflow.nn.weighting",),
     "batch_ops": (), "bitwise_ops": ("hpcflow:bitwise",), "collective_ops": (),
     "control_flow_state": (), "critical_section_ops": (), "gradients_util": (),
@@ -141,13 +143,16 @@ _OPS = {
                            {"_RNNCell": "hpcflow.contrib.rnn:RNNCell", **_CELL_HELPERS}),
     "state_ops": Entry(("hpcflow.ops.state.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state.state:variable_op"}),
+    "check_ops": Entry((_API, RAW), {
+        "assert_shapes": "hpcflow.ops.flow.shape_checks:assert_shapes",
+        **_from("hpcflow.ops.flow.checks", "assert_scalar")}),
     "array_ops": Entry((_API, RAW), {"_SLICE_TYPE_ERROR": "hpcflow.ops.arrays.slicing:INDEX_KINDS",
                                      **_from("hpcflow.ops.compat.other_versions", "rank_internal",
                                              "shape_internal", "size_internal")}),
     "confusion_matrix": Entry((_API, RAW), _from("hpcflow.nn.weighting",
                                                  "remove_squeezable_dimensions")),
-    **{f"gradient_checker{version}": Entry(("hpcflow.test_util.gradient_checker",))
-       for version in ("", "_v2")},
+    **{name: Entry((f"hpcflow.test_util.{name}",)) for name in (
+        "gradient_checker", "gradient_checker_v2")},
     "control_flow_ops": Entry(
         ("hpcflow.ops.common.grouping", "hpcflow.ops.flow.routing", "hpcflow.ops.flow.cond_context",
          "hpcflow.ops.flow.while_context", _API, RAW), {
@@ -162,11 +167,17 @@ _OPS = {
         "_zeros")},
     "linalg.linear_operator_util": Entry(("hpcflow.linear_operators.broadcasting",), {
         "matmul_with_broadcast": "hpcflow.linear_operators.broadcasting:product"}),
-    "linalg.linalg": Entry((_API,), {"linalg": "hpcflow:linalg"}),
+    "linalg.linalg": Entry(("hpcflow:linalg", "hpcflow.linear_operators", _API), {
+        "linalg": "hpcflow:linalg"}),
+    "linalg.linalg_impl": Entry(("hpcflow:linalg", _API)),
     "template": Entry(("hpcflow.ops.state.templates", _API, RAW)),
     "variable_scope": Entry(
         ("hpcflow.ops.state.variable_scope", "hpcflow.ops.state.variable_store", _API, RAW),
-        {"variable": "hpcflow.ops.state.variables:Variable"}),
+        {"variable": "hpcflow.ops.state.variables:Variable",
+         "_PartitionInfo": "hpcflow.ops.state.partitioned:PartitionInfo"}),
+    "variables": Entry(("hpcflow.ops.state.variables", "hpcflow.ops.state.partitioned", _API, RAW),
+                       dict.fromkeys(("VariableV1", "RefVariable"),
+                                     "hpcflow.ops.state.variables:Variable")),
     "losses.losses": Entry(("hpcflow.losses",)),
     "losses.losses_impl": Entry(("hpcflow.losses",)),
     "losses.util": Entry(("hpcflow.losses",)),
@@ -201,7 +212,9 @@ _PLATFORM = {
         **_from("unittest", "TestLoader", "TestSuite", "TextTestRunner", "skip", "skipIf"),
         "GetTempDir": "hpcflow.test_util:get_temp_dir"}),
     "resource_loader": Entry(("hpcflow.platform.resource_loader",)),
-    "test": Entry(("hpcflow.test_util",)),
+    "test": Entry(("hpcflow.test_util",), {
+        "IsBuiltWithCuda": "hpcflow.test_util:is_built_with_cuda",
+        "is_built_with_rocm": "hpcflow.test_util.layouts:is_built_with_rocm"}),
     "tf_logging": Entry(("hpcflow.platform.logging",), {
         "_get_logger": "hpcflow.platform.logging:get_logger"}),
 }  # fmt: skip
@@ -243,7 +256,7 @@ _UTIL = {
     "all_util": Entry((), {"make_all": _DECORATING + "names_of",
                            "remove_undocumented": _DECORATING + "nothing",
                            "reveal_undocumented": _DECORATING + "nothing"}),
-    "compat": Entry(("hpcflow.platform.compat",)),
+    "compat": Entry(("hpcflow.platform.compat",), {"collections_abc": "collections.abc"}),
     "compat_internal": Entry(("hpcflow.platform.compat",), {"path_to_str": "os:fspath"}),
     "decorator_utils": Entry(("hpcflow.platform.deprecation",)),
     "deprecation": Entry(("hpcflow.platform.deprecation",)),
@@ -279,6 +292,7 @@ _PYTHON = {
         "_CategoricalColumn": _COLUMN + "CategoricalColumn", "FeatureColumn": _COLUMN + "Column",
     }) for name in ("feature_column", "feature_column_lib", "feature_column_v2")},
     **{f"util.{name}": entry for name, entry in _UTIL.items()},
+    "compat.compat": Entry(("hpcflow.platform.compat",)),
     "eager.context": Entry(("hpcflow.platform.eager_context",)),
     "eager.backprop": Entry(()),
     "eager.function": Entry(("hpcflow.platform.eager_context",)),

@@ -151,6 +151,12 @@ class Tensor:
         """Return the static shape, as far as it is known."""
         return TensorShape(self._dims)
 
+    def _shape_as_list(self) -> list[int | None] | None:
+        return None if self._dims is None else list(self._dims)
+
+    def _shape_tuple(self) -> Dims:
+        return self._dims
+
     def set_shape(self, shape: ShapeLike) -> None:
         """Merge `shape` into the static shape; ``ValueError`` if the two disagree."""
         self._dims = self.shape.merge_with(shape)._dims

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +28,17 @@ def set_shapes(op: Operation) -> None:
         tensor._dims = dims._dims if isinstance(dims, TensorShape) else dims
 
 
+# What is wrong with a shape, which the name of the operation follows.
+_FACT = re.compile(r"Shape must be .*?rank \d+ but is rank \d+"
+                   r"|Dimensions must be equal, but are \d+ and \d+")
+
+
 def _explain(op: Operation, message: str) -> str:
     site = op.creation_site
     where = f", created at {site[0]}:{site[1]} in {site[2]}" if site else ""
+    fact = _FACT.match(message)
+    if fact is not None:
+        return f"{fact[0]} for '{op.name}' (op: '{op.type}'){message[fact.end():]}{where}"
     prefix = "" if message.startswith(op.type) else f"{op.type}: "
     return f"{prefix}{message} (op '{op.name}'{where})"
 

@@ -22,6 +22,7 @@ from hpcflow.graph.graph import (
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.layers.building import regularizer_below
 from hpcflow.layers.input_spec import InputSpec, check_input
 from hpcflow.ops.state.variable_scope import VariableScope, get_variable, variable_scope
 from hpcflow.shapes import ShapeLike
@@ -64,7 +65,8 @@ class Layer:
         self._given_scope = _scope
         self._scope: VariableScope | None = None
         self._graph: Graph | None = None
-        self._variables: list[tuple[Any, bool]] = []  # with whether each is trained
+        self._trainable_weights: list[Any] = []  # derived classes may append to both
+        self._non_trainable_weights: list[Any] = []
         self._updates: list[Operation] = []
         self._losses: list[Tensor] = []
 
@@ -95,18 +97,19 @@ class Layer:
 
     @property
     def variables(self) -> list:
-        """The variables that the layer has made, in order."""
-        return [v for v, _ in self._variables]
+        """The variables that the layer has made: those that optimizers change come first."""
+        return self.trainable_variables + self.non_trainable_variables
 
     @property
     def trainable_variables(self) -> list:
-        """Those of the variables that optimizers change."""
-        return [v for v, trained in self._variables if trained and self.trainable]
+        """Those of the variables that optimizers change, in the order in which they were made."""
+        return list(self._trainable_weights) if self.trainable else []
 
     @property
     def non_trainable_variables(self) -> list:
-        """The other variables."""
-        return [v for v, trained in self._variables if not (trained and self.trainable)]
+        """The other variables; all of them if the layer as a whole is not `trainable`."""
+        frozen = [] if self.trainable else self._trainable_weights
+        return [*frozen, *self._non_trainable_weights]
 
     weights = variables
     trainable_weights = trainable_variables
@@ -146,7 +149,9 @@ class Layer:
 
         Arguments as of ``get_variable``. Raises ``ValueError`` for a new name in a later call.
         """
-        with self._entered_scope(), self._noting_losses():
+        with self._entered_scope() as scope, self._noting_losses():
+            if regularizer is not None:
+                regularizer = regularizer_below(f"{scope.original_name_scope}{name}", regularizer)
             trained = trainable and self.trainable
             variable = get_variable(name, shape, dtype or self._dtype, initializer, regularizer,
                                     trained, partitioner=partitioner, use_resource=use_resource,
@@ -172,7 +177,8 @@ class Layer:
 
     def _note_variable(self, variable: Variable, trained: bool) -> None:
         if not any(variable is v for v in self.variables):
-            self._variables.append((variable, trained))
+            kept = self._trainable_weights if trained else self._non_trainable_weights
+            kept.append(variable)
 
     @contextmanager
     def _noting_losses(self) -> Iterator[None]:

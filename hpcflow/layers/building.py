@@ -52,6 +52,17 @@ def known_size(inputs: Tensor, axis: int, layer: str, rank: int | None = None) -
     return int(dims[axis])
 
 
+def regularizer_below(name: str, regularizer: Callable) -> Callable:
+    """The regularizer of a layer's variable, its operations named by what the layer calls the
+    variable (`name`), although a custom getter may have given it another name."""
+
+    def regularized(variable: Any) -> Any:
+        with name_scope(f"{name}/Regularizer/"):
+            return regularizer(variable)
+
+    return regularized
+
+
 class Bias(NamedTuple):
     """The settings of a layer's bias: its presence, initializer, regularizer and constraint."""
 

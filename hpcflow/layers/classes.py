@@ -12,7 +12,7 @@ from hpcflow.graph.graph import Graph, get_collection
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import TensorLike
 from hpcflow.layers.base import Layer
-from hpcflow.layers.building import OpenScope
+from hpcflow.layers.building import OpenScope, regularizer_below
 from hpcflow.layers.convolutional import (
     conv1d,
     conv2d,
@@ -92,8 +92,12 @@ class FunctionLayer(Layer):
     @contextmanager
     def _noting_variables(self) -> Iterator[VariableScope]:
         def noting(getter: Callable, name: str, **keywords: Any) -> Any:
+            own = name.rsplit("/", 1)[-1]
+            if keywords.get("regularizer") not in (None, scope.regularizer):
+                keywords["regularizer"] = regularizer_below(
+                    f"{scope.original_name_scope}{own}", keywords["regularizer"])
             variable = getter(name=name, **keywords)
-            setattr(self, name.rsplit("/", 1)[-1], variable)
+            setattr(self, own, variable)
             # A custom getter around it may have decided that it is not trained.
             trained = keywords["trainable"] and getattr(variable, "trainable", True)
             self._note_variable(variable, trained)

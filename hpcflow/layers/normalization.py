@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpcflow.dtypes import float32
+from hpcflow.dtypes import DType, bfloat16, float16, float32
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection
 from hpcflow.graph.keys import GraphKeys
@@ -27,8 +28,9 @@ from hpcflow.layers.renormalization import (
 )
 from hpcflow.nn import normalization
 from hpcflow.nn.fused_normalization import fused_batch_norm
+from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.state.initializers import Ones, Zeros
-from hpcflow.ops.state.variable_scope import get_variable
+from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope
 
 if TYPE_CHECKING:
     from hpcflow.ops.state.variables import Variable
@@ -76,25 +78,25 @@ def batch_normalization(inputs: TensorHandle, axis: int = -1, momentum: float = 
             training so far (arXiv:1702.03275), which are variables of their own.
         renorm_clipping: limits ``rmin``, ``rmax`` and ``dmax`` of the corrections.
         renorm_momentum: of the statistics of training so far.
-        fused: the moving variance is that of the population (over n - 1), not of the batch (over
-            n); for None as well where there are four dimensions. Images of float32 are normalized
-            by one op then, with an epsilon of 1.001e-5 at least.
+        fused: for images the moving variance is that of the population (over n - 1), not of the
+            batch (over n), unless this is False. Images of float32 or float16 are normalized by
+            one op then, with an epsilon of 1.001e-5 at least. It is left aside where the inputs
+            have not four dimensions, and with `renorm`, `virtual_batch_size`, `adjustment` or
+            several axes.
         virtual_batch_size: the batch is normalized in parts of that size, which must divide it;
             the moving statistics follow the means over the parts.
         adjustment: function of the shape of the inputs that gives a scale and a bias for the
             normalized values in training.
 
-    Raises: ``ValueError`` if the size of the axis is unknown, for other limits, for virtual batches
-        of no size, with an `adjustment` or along the batch, and for `fused` with `renorm`,
-        `virtual_batch_size`, `adjustment` or several axes.
+    The variables are of float32 where the inputs are of float16 or bfloat16.
+
+    Raises: ``ValueError`` if the size of the axis is unknown, for other limits, and for virtual
+        batches of no size, with an `adjustment` or along the batch.
     """
     inputs = convert_to_tensor(inputs)
     axes = list(axis) if isinstance(axis, (list, tuple)) else [axis]
     virtual, clipping = virtual_batch_size is not None, checked_clipping(renorm_clipping)
     plain = len(axes) == 1 and not (renorm or virtual or adjustment)
-    if fused and not plain:
-        raise ValueError("batch_normalization: fused=True cannot be used with renorm, "
-                         "virtual_batch_size, adjustment or several axes")
     with layer_scope(name, "batch_normalization", reuse, inputs):
         for a in axes:
             known_size(inputs, a, "batch_normalization")
@@ -105,25 +107,45 @@ def batch_normalization(inputs: TensorHandle, axis: int = -1, momentum: float = 
 
         def variable(kind: str, initializer: InitializerLike, regularizer: Any = None,
                      trained: bool = False, constraint: Callable | None = None) -> Any:
-            return get_variable(kind, layout.kept, inputs.dtype.base_dtype, initializer,
+            return get_variable(kind, layout.kept, _dtype_of_variables(inputs), initializer,
                                 regularizer, trained, constraint=constraint)
 
         gamma = variable("gamma", gamma_initializer, gamma_regularizer, trainable,
                          gamma_constraint) if scale else None
         beta = variable("beta", beta_initializer, beta_regularizer, trainable,
                         beta_constraint) if center else None
-        moving = (variable("moving_mean", moving_mean_initializer),
-                  variable("moving_variance", moving_variance_initializer))
+        with _unpartitioned():
+            moving = (variable("moving_mean", moving_mean_initializer),
+                      variable("moving_variance", moving_variance_initializer))
         if plain:
             return _plain(inputs, axes[0], layout, moving, beta, gamma, momentum, epsilon,
                           training, fused)
-        before = _before(variable, clipping, renorm_momentum, moving_mean_initializer,
-                         moving_variance_initializer) if renorm else None
+        with _unpartitioned():
+            before = _before(variable, clipping, renorm_momentum, moving_mean_initializer,
+                             moving_variance_initializer) if renorm else None
         parts = (inputs if virtual_batch_size is None else
                  in_virtual_batches(inputs, virtual_batch_size))
         outputs = normalize(parts, layout, moving, beta, gamma, momentum, epsilon, training,
                             virtual, before, adjustment)
         return _like(outputs, inputs, virtual)
+
+
+def _dtype_of_variables(inputs: Tensor) -> DType:
+    """The type of statistics, scale and offset: no sums are kept in half precision."""
+    dtype = inputs.dtype.base_dtype
+    return float32 if dtype in (float16, bfloat16) else dtype
+
+
+@contextmanager
+def _unpartitioned() -> Iterator[None]:
+    """Make variables whole meanwhile: moving statistics are assigned to as a whole."""
+    scope = get_variable_scope()
+    partitioner = scope.partitioner
+    scope.set_partitioner(None)
+    try:
+        yield
+    finally:
+        scope.set_partitioner(partitioner)
 
 
 def _before(variable: Callable, clipping: dict, momentum: float, of_mean: Any,
@@ -160,9 +182,10 @@ def _plain(inputs: Tensor, axis: int, layout: Layout, moving: tuple, beta: Varia
 
 
 def _has_one_op(inputs: Tensor, axis: int) -> bool:
-    """True for images in single precision with their channels in one of the usual places."""
+    """True for images in single or half precision, channels in one of the usual places."""
     rank = len(inputs.shape.as_list())
-    return rank == 4 and axis % rank in (1, 3) and inputs.dtype.base_dtype is float32
+    return (rank == 4 and axis % rank in (1, 3)
+            and inputs.dtype.base_dtype in (float32, float16, bfloat16))
 
 
 def _fused(inputs: Tensor, axis: int, moving: tuple, beta: Variable | None, gamma: Variable | None,
@@ -188,16 +211,17 @@ def _composed(inputs: Tensor, layout: Layout, moving: tuple, beta: Variable | No
               fused: bool | None) -> list[Tensor]:
     """The normalized inputs, and the mean and the variance that the moving ones follow."""
     values = [convert_to_tensor(m) for m in moving]
-    population = len(inputs.shape) == 4 if fused is None else fused
+    population = len(inputs.shape) == 4 and fused is not False
 
     def of_batch() -> list[Tensor]:
-        mean, variance = normalization.moments(inputs, layout.reduced)
+        mean, variance = normalization.moments(cast(inputs, _dtype_of_variables(inputs)),
+                                               layout.reduced)
         kept = _of_population(variance, inputs, mean) if population else variance
         return [mean, variance, kept]
 
     mean, variance, kept = if_training(training, of_batch, lambda: [
         raw_ops.Identity(v) for v in (*values, values[1])])
-    fitted = [layout.fitted(v) for v in (mean, variance, beta, gamma)]
+    fitted = [layout.fitted(v, inputs.dtype) for v in (mean, variance, beta, gamma)]
     outputs = normalization.batch_normalization(inputs, fitted[0], fitted[1], fitted[2], fitted[3],
                                                 epsilon)
     return [outputs, mean, kept]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, control_dependencies
 from hpcflow.graph.keys import GraphKeys
@@ -17,6 +18,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import if_training
 from hpcflow.nn import normalization
+from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.state.state import assign, assign_sub
 
 if TYPE_CHECKING:
@@ -71,11 +73,17 @@ class Layout(NamedTuple):
     kept: list[int]  # the shape of the variables
     broadcast: list[int] | None  # the shape in which they fit the inputs; None if they do
 
-    def fitted(self, value: Any) -> Any:
-        """A variable or a moment so that it broadcasts to the inputs; None stays None."""
-        if value is None or self.broadcast is None:
-            return value if value is None else convert_to_tensor(value)
-        return raw_ops.Reshape(convert_to_tensor(value), np.array(self.broadcast, np.int32))
+    def fitted(self, value: Any, dtype: DType | None = None) -> Any:
+        """A variable or a moment so that it broadcasts to the inputs, in their `dtype` if that is
+        given; None stays None."""
+        if value is None:
+            return None
+        tensor = convert_to_tensor(value)
+        if dtype is not None:
+            tensor = cast(tensor, dtype.base_dtype)
+        if self.broadcast is None:
+            return tensor
+        return raw_ops.Reshape(tensor, np.array(self.broadcast, np.int32))
 
 
 def layout_of(dims: Sequence[int | None], axes: Sequence[int], virtual: bool) -> Layout:
@@ -110,7 +118,7 @@ def normalize(inputs: Tensor, layout: Layout, moving: tuple, beta: Any, gamma: A
     values = [convert_to_tensor(m) for m in moving]
 
     def of_batch() -> list[Tensor]:
-        mean, variance = normalization.moments(inputs, layout.reduced,
+        mean, variance = normalization.moments(cast(inputs, values[0].dtype), layout.reduced,
                                                keep_dims=layout.broadcast is None
                                                and len(layout.kept) > 1)
         if not virtual:
@@ -133,8 +141,10 @@ def normalize(inputs: Tensor, layout: Layout, moving: tuple, beta: Any, gamma: A
     with control_dependencies(waits):
         _update(moving, renorm, raw_ops.Identity(new_mean), raw_ops.Identity(new_variance),
                 momentum, epsilon, training)
-    return normalization.batch_normalization(inputs, layout.fitted(mean), layout.fitted(variance),
-                                             offset, scale, epsilon)
+    dtype = inputs.dtype
+    offset, scale = (None if v is None else cast(v, dtype.base_dtype) for v in (offset, scale))
+    return normalization.batch_normalization(inputs, layout.fitted(mean, dtype),
+                                             layout.fitted(variance, dtype), offset, scale, epsilon)
 
 
 def _then(scale: Tensor, offset: Tensor, then_scale: TensorLike, then_offset: TensorLike) -> tuple:

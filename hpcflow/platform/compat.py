@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import numbers
 import os
 from typing import Any
 
 import numpy as np
+
+_HORIZON = datetime.date(2019, 8, 21)  # that of 1.15
 
 integral_types = (numbers.Integral, np.integer)
 real_types = (numbers.Real, np.integer, np.floating)
@@ -43,3 +47,13 @@ def as_str_any(value: Any) -> str:
 def path_to_str(path: Any) -> Any:
     """Return the text of a path object; anything else as it is."""
     return os.fspath(path) if hasattr(path, "__fspath__") else path
+
+
+def forward_compatible(year: int, month: int, day: int) -> bool:
+    """Return whether graphs may have what was added on that date: what 1.15 takes for granted."""
+    return datetime.date(year, month, day) < _HORIZON
+
+
+def forward_compatibility_horizon(year: int, month: int, day: int) -> Any:
+    """Return a context that changes nothing: graphs have the same ops at every date."""
+    return contextlib.nullcontext()

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from hpcflow.graph.likes import SessionLike, TensorLike
+
+def benchmark_config() -> Message:
+    """Return a session configuration for benchmarks, in which the graph is not optimized."""
+    from tensorboard.compat.proto.config_pb2 import ConfigProto
+    from tensorboard.compat.proto.rewriter_config_pb2 import RewriterConfig
+
+    config = ConfigProto()
+    config.graph_options.rewrite_options.dependency_optimization = RewriterConfig.OFF
+    return config
+
 
 _registered: list[type[Benchmark]] = []
 

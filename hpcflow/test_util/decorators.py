@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import unittest
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from hpcflow.graph.graph import device as graph_device
+from hpcflow.test_util.environment import gpu_device_name
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -19,7 +23,45 @@ def _unchanged(*args: Any, **kwargs: Any) -> Any:
 
 run_deprecated_v1 = run_v1_only = run_v2_only = deprecated_graph_mode_only = _unchanged
 run_all_in_deprecated_graph_mode_only = run_all_in_graph_and_eager_modes = _unchanged
-disable_xla = disable_tfrt = enable_control_flow_v2 = _unchanged
+disable_xla = disable_tfrt = enable_control_flow_v2 = disable_control_flow_v2 = _unchanged
+disable_all_xla = with_control_flow_v2 = enable_output_all_intermediates = _unchanged
+assert_no_new_pyobjects_executing_eagerly = assert_no_new_tensors = _unchanged
+assert_no_garbage_created = _unchanged
+
+
+def run_gpu_only(method: Callable) -> Callable:
+    """Decorator: a test that is skipped where there is no GPU."""
+
+    @functools.wraps(method)
+    def run(self: unittest.TestCase, *args: Any, **keywords: Any) -> None:
+        if not gpu_device_name():
+            self.skipTest("Test requires GPU")
+        method(self, *args, **keywords)
+
+    return run
+
+
+run_cuda_only = run_gpu_only
+
+
+def device(use_gpu: bool) -> Any:
+    """Return a context in which ops go to the GPU, if `use_gpu` and there is one, else the CPU."""
+    return graph_device(gpu_device_name() if use_gpu and gpu_device_name() else "/device:CPU:0")
+
+
+def use_gpu() -> Any:
+    """Return a context in which ops go to the GPU if there is one."""
+    return device(use_gpu=True)
+
+
+def force_gpu() -> Any:
+    """Return a context in which ops go to the GPU, which there must be when they run."""
+    return graph_device(gpu_device_name() or "/device:GPU:0")
+
+
+def force_cpu() -> Any:
+    """Return a context in which ops go to the CPU."""
+    return device(use_gpu=False)
 
 
 def run_in_graph_and_eager_modes(method: Callable | None = None, config: Message | None = None,

@@ -59,6 +59,11 @@ def compute_gradient_error(x: TensorLike, x_shape: Sequence[Any], y: Tensor, y_s
     return max(float(np.abs(a - b).max(initial=0)) for a, b in pairs)
 
 
+def evaluated(value: Any, feeds: dict | None = None) -> Any:
+    """Return the value of a tensor in the default session; anything else as it is."""
+    return _session().run(value, feeds) if isinstance(value, Tensor) else value
+
+
 def _session() -> Any:
     session = get_default_session()
     if session is None:

@@ -14,9 +14,27 @@ def IsGoogleCudaEnabled() -> bool:
     return False
 
 
+def IsMklEnabled() -> bool:
+    """False: oneDNN's products are used by the kernels of this library, not by the reference's."""
+    return False
+
+
+def is_built_with_rocm() -> bool:
+    """False: GPUs are driven through CUDA."""
+    return False
+
+
+def is_xla_enabled() -> bool:
+    """False: loops are compiled here without XLA."""
+    return False
+
+
 def CudaSupportsHalfMatMulAndConv() -> bool:
     """False, as :func:`IsGoogleCudaEnabled`."""
     return False
+
+
+GpuSupportsHalfMatMulAndConv = CudaSupportsHalfMatMulAndConv
 
 
 def NHWCToNCHW(input_tensor: TensorLike) -> Any:

@@ -104,7 +104,8 @@ class Layer(base.Layer):
 
     def _own_weights(self, trained: bool) -> list:
         """The variables that the layer made or was given, without those of other layers."""
-        pairs = list(self._variables)
+        pairs = [(v, True) for v in self._trainable_weights]
+        pairs += [(v, False) for v in self._non_trainable_weights]
         known = {id(v) for v, _ in pairs}
         for key, value in vars(self).items():
             pairs += [(v, getattr(v, "trainable", True)) for v in _parts(value)
@@ -257,7 +258,7 @@ class Layer(base.Layer):
         with hf.init_scope(), hf.name_scope(None):
             variable = hf.Variable(lambda: _initial(initializer, dims, dtype), trainable,
                                    name=name, dtype=dtype, constraint=constraint)
-        self._variables.append((variable, trainable))
+        (self._trainable_weights if trainable else self._non_trainable_weights).append(variable)
         if regularizer is not None:
             with hf.name_scope("Regularizer"):
                 loss = regularizer(variable)
@@ -437,7 +438,8 @@ class Layer(base.Layer):
         return self.get_output_shape_at(0)
 
 
-_HIDDEN = {"_variables", "_by_name", "inbound_nodes", "_losses", "_updates", "_network"}
+_HIDDEN = {"_trainable_weights", "_non_trainable_weights", "_by_name", "inbound_nodes", "_losses",
+           "_updates", "_network"}
 
 
 class _Training(threading.local):

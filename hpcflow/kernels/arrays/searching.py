@@ -29,7 +29,7 @@ def _bound(node: KernelNode) -> Any:
 def _bucketize(node: KernelNode) -> Any:
     limits = np.array(node.attr("boundaries"), np.float32)
     if (np.diff(limits) < 0).any():
-        raise invalid(f"boundaries must be sorted, got {limits.tolist()}")
+        raise invalid(f"Expected sorted boundaries, got {limits.tolist()}")
     return lambda x: np.searchsorted(limits, x, "right").astype(np.int32)
 
 

@@ -12,7 +12,7 @@ from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.loops.strided_copy import reshaped
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import TensorShape, format_shape
 
 # ---------------------------------------------------------------- Shape, ShapeN, Rank, Size
 
@@ -289,7 +289,7 @@ def _ensure_shape(node: KernelNode) -> Any:
         shape = getattr(x, "shape", ())
         if not wanted.is_compatible_with(TensorShape(shape)):
             raise invalid(f"Shape of tensor {shown(shape)} is not compatible with expected shape "
-                          f"{wanted}")
+                          f"{format_shape(wanted)}.")
         return x
 
     return run

@@ -16,7 +16,7 @@ from hpcflow.kernels import late_errors
 from hpcflow.kernels.common.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
 from hpcflow.loops import compiling, form, parallel_for
-from hpcflow.shapes import TensorShape
+from hpcflow.shapes import format_shape
 
 
 def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0, {})",
@@ -259,7 +259,7 @@ def flat_positions(xp: Any, coordinates: Any, dims: tuple[int, ...]) -> Any:
     def error() -> InvalidArgumentError:
         i = int(xp.flatnonzero(outside)[0])
         return invalid(f"indices[{i}] = {[int(c) for c in coordinates[i]]} does not index into "
-                       f"shape {TensorShape(dims)}")
+                       f"shape {format_shape(dims)}")
 
     if xp is not np and all(dims):
         late_errors.note(xp, outside.any(), error)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.image.image_resizing import check_images, checked_size
+from hpcflow.kernels.image.image_resizing import checked_size
 from hpcflow.kernels.random.random import make_generator
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
@@ -77,12 +77,16 @@ def _glimpse(node: KernelNode) -> Callable:
     rng = node.state(lambda: make_generator(0, 0, node.name))
 
     def run(images: Any, size: Any, offsets: Any) -> Any:
-        check_images(images, "input")
+        if images.ndim != 4:
+            raise invalid(f"input must be 4-dimensional: {shown(images)}")
         height, width = checked_size(size)
         if offsets.shape != (images.shape[0], 2):
             raise invalid(f"offsets must have shape [{images.shape[0]}, 2], got "
                           f"{shown(offsets)}")
         out = xp.empty((images.shape[0], height, width, images.shape[3]), images.dtype)
+        if not images.size:  # there are no pixels to show
+            out.fill(0)
+            return out
         for image, offset, window in zip(images, offsets, out):
             starts = [_start(float(o), n, w, centered, normalized)
                       for o, n, w in zip(offset, image.shape, (height, width))]

@@ -33,7 +33,7 @@ def _bound(node: KernelNode) -> Any:
 def _bucketize(node: KernelNode) -> Any:
     xp, limits = node.xp, np.array(node.attr("boundaries"), np.float32)
     if (np.diff(limits) < 0).any():
-        raise invalid(f"boundaries must be sorted, got {limits.tolist()}")
+        raise invalid(f"Expected sorted boundaries, got {limits.tolist()}")
     # NumPy compares float32 limits with wide numbers in the wider type.
     on_device = xp.asarray(limits.astype(np.float64))
     return lambda x: xp.searchsorted(

@@ -193,6 +193,9 @@ def _writer(node: KernelNode) -> Callable[[list], list[bytes]]:
     exponent, shortest, precision = (node.attr(k) for k in ("scientific", "shortest", "precision"))
     if exponent and shortest:
         raise invalid("Cannot select both scientific and shortest notation")
+    if len(fill) > 1:
+        raise invalid("Fill string must be one or fewer characters, got "
+                      f"{fill.decode(errors='replace')!r}")
     if fill not in _FILLS:
         raise invalid(f"Fill argument not supported: {fill.decode(errors='replace')!r}")
     if not (dtype.is_floating or dtype.is_complex):

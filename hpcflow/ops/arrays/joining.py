@@ -117,7 +117,7 @@ def unstack(value: TensorLike, num: int | None = None, axis: int = 0,
         if dims is not None:
             num = dims[normalize_axis(axis, len(dims))]
         if num is None:
-            raise ValueError(f"Cannot infer num from shape {show(dims)}")
+            raise ValueError(f"Cannot infer num from shape {value.shape}")
     return raw_ops.Unpack(value=value, num=num, axis=axis, name=name)
 
 

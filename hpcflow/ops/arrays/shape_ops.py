@@ -300,8 +300,9 @@ def _bitcast_shape(op: Operation) -> list[Dims]:
     if not dims or dims[-1] not in (None, new // old):
         types = op._attrs["T"], op._attrs["type"]
         raise ValueError(f"Cannot bitcast from {types[0].as_datatype_enum} to "
-                         f"{types[1].as_datatype_enum} ({types[0].name} to {types[1].name}): the "
-                         f"last dimension of {show(dims)} must be {new // old}")
+                         f"{types[1].as_datatype_enum} ({types[0].name} to {types[1].name}). "
+                         f"Cannot bitcast due to shape: the last dimension of {show(dims)} must "
+                         f"be {new // old}")
     return [dims[:-1]]
 
 
@@ -390,4 +391,4 @@ def ensure_shape(x: TensorLike, shape: TensorLike, name: str | None = None) -> T
 
     Raises ``ValueError`` if the static shape cannot be it, ``InvalidArgumentError`` in the step.
     """
-    return raw_ops.EnsureShape(input=x, shape=shape, name=name)
+    return raw_ops.EnsureShape(input=x, shape=as_shape(shape), name=name)

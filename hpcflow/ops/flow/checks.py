@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import dtypes
+from hpcflow import dtypes, errors
 from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, get_default_graph, name_scope
@@ -128,7 +128,27 @@ def _assert_all(op_type: str, symbol: str, default_name: str, x: Any, y: Any, da
         if data is None:
             data = [message or "", f"Condition x {symbol} y did not hold element-wise: x = ",
                     x.name, x, "y = ", y.name, y]
-        return Assert(_all(getattr(raw_ops, op_type)(x, y)), data, summarize)
+        holds = getattr(raw_ops, op_type)(x, y)
+        _refuse_known(op_type, x, y, data)
+        return Assert(_all(holds), data, summarize)
+
+
+_COMPARISONS = {"Equal": np.equal, "NotEqual": np.not_equal, "Less": np.less,
+                "LessEqual": np.less_equal, "Greater": np.greater,
+                "GreaterEqual": np.greater_equal}
+
+
+def _refuse_known(op_type: str, x: Tensor, y: Tensor, data: Sequence[Any]) -> None:
+    """Raise at once where both values follow from the graph and the comparison does not hold."""
+    first, second = constant_value(x), constant_value(y)
+    if first is None or second is None or np.all(_COMPARISONS[op_type](first, second)):
+        return
+    raise errors.InvalidArgumentError(None, None, "\n".join(_shown(d) for d in data))
+
+
+def _shown(value: Any) -> str:
+    known = constant_value(value) if isinstance(value, Tensor) else None
+    return str(value if known is None else known)
 
 
 def _pair(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
@@ -165,8 +185,10 @@ def assert_equal(x: TensorLike, y: TensorLike, data: TensorLike | None = None,
         message: text before the default message.
         name: name of the operation.
 
-    Raises (when run) ``InvalidArgumentError``.
+    Raises ``InvalidArgumentError`` when run, or at once where both values follow from the graph.
     """
+    if x is y:
+        return raw_ops.NoOp(name=name or "assert_equal")
     return _assert_all("Equal", "==", "assert_equal", x, y, data, summarize, message, name)
 
 
@@ -235,7 +257,8 @@ def _assert_sign(op_type: str, symbol: str, default_name: str, x: Any, data: Any
         if data is None:
             data = [message or "", f"Condition x {symbol} 0 did not hold element-wise: x = ",
                     x.name, x]
-        zero = np.zeros((), x.dtype.base_dtype.np)
+        zero = convert_to_tensor(np.zeros((), x.dtype.base_dtype.np))
+        _refuse_known(op_type, x, zero, data)
         return Assert(_all(getattr(raw_ops, op_type)(x, zero)), data, summarize)
 
 
@@ -273,9 +296,7 @@ def _assert_rank(fits: Callable[[int, int], bool], op_type: str, phrase: str, de
                  name: str | None) -> Operation:
     with name_scope(name, default_name, _graph_values(x, rank)):
         x = convert_to_tensor(x, name="x")
-        rank = convert_to_tensor(rank, dtypes.int32, name="rank")
-        if rank.shape.ndims not in (0, None):
-            raise ValueError(f"Rank must be a scalar, but has shape {rank.shape}")
+        rank = _rank_tensor(rank)
         wanted, known = constant_value(rank), x.shape.ndims
         if wanted is not None and known is not None:
             if not fits(known, int(wanted)):
@@ -285,10 +306,29 @@ def _assert_rank(fits: Callable[[int, int], bool], op_type: str, phrase: str, de
         if data is None:
             data = [message or "", f"Tensor {x.name} must have rank {phrase}", rank,
                     "Received shape: ", raw_ops.Shape(x)]
-        return Assert(getattr(raw_ops, op_type)(raw_ops.Rank(x), rank), data, summarize)
+        with control_dependencies(_scalar_checks([rank])):
+            fits_then = getattr(raw_ops, op_type)(raw_ops.Rank(x), rank)
+        return Assert(fits_then, data, summarize)
 
 
-def assert_rank(x: TensorHandle, rank: TensorHandle, data: TensorHandle | None = None,
+def _rank_tensor(rank: Any) -> Tensor:
+    """A rank as a tensor: an int32 scalar. ``TypeError`` and ``ValueError`` for other ones."""
+    if not is_tensor(rank) and np.asarray(rank).dtype.kind in "iu":
+        rank = np.asarray(rank, np.int32)
+    tensor = convert_to_tensor(rank, name="rank")
+    assert_type(tensor, dtypes.int32)
+    if tensor.shape.ndims not in (0, None):
+        raise ValueError(f"Rank must be a scalar, but has shape {tensor.shape}")
+    return tensor
+
+
+def _scalar_checks(ranks: Iterable[Tensor]) -> list[Operation]:
+    """Operations that check that ranks of unknown shape are scalars."""
+    return [assert_rank(rank, 0, data=["Rank must be a scalar. Received rank: ", rank])
+            for rank in ranks if rank.shape.ndims is None]
+
+
+def assert_rank(x: TensorHandle, rank: TensorLike, data: TensorLike | None = None,
                 summarize: int | None = None, message: str | None = None,
                 name: str | None = None) -> Operation:
     """Return an operation that asserts that `x` has `rank` dimensions.
@@ -300,7 +340,7 @@ def assert_rank(x: TensorHandle, rank: TensorHandle, data: TensorHandle | None =
                         message, name)
 
 
-def assert_rank_at_least(x: TensorHandle, rank: TensorHandle, data: TensorHandle | None = None,
+def assert_rank_at_least(x: TensorHandle, rank: TensorLike, data: TensorLike | None = None,
                          summarize: int | None = None, message: str | None = None,
                          name: str | None = None) -> Operation:
     """As :func:`assert_rank`, for at least `rank` dimensions."""
@@ -315,10 +355,7 @@ def assert_rank_in(x: Tensor, ranks: Iterable[Any], data: Sequence[Any] | None =
     ranks = list(ranks)
     with name_scope(name, "assert_rank_in", _graph_values(x, *ranks)):
         x = convert_to_tensor(x, name="x")
-        wanted = [convert_to_tensor(r, dtypes.int32, name="rank") for r in ranks]
-        for rank in wanted:
-            if rank.shape.ndims not in (0, None):
-                raise ValueError(f"Rank must be a scalar, but has shape {rank.shape}")
+        wanted = [_rank_tensor(r) for r in ranks]
         known = [constant_value(rank) for rank in wanted]
         if x.shape.ndims is not None and all(rank is not None for rank in known):
             numbers = tuple(int(rank) for rank in known if rank is not None)
@@ -329,7 +366,8 @@ def assert_rank_in(x: Tensor, ranks: Iterable[Any], data: Sequence[Any] | None =
         if data is None:
             data = [message or "", f"Tensor {x.name} must have rank in", *wanted,
                     "Received shape: ", raw_ops.Shape(x)]
-        fits = raw_ops.Any(raw_ops.Equal(raw_ops.Rank(x), raw_ops.Pack(wanted)), [0])
+        with control_dependencies(_scalar_checks(wanted)):
+            fits = raw_ops.Any(raw_ops.Equal(raw_ops.Rank(x), raw_ops.Pack(wanted)), [0])
         return Assert(fits, data, summarize)
 
 
@@ -372,8 +410,8 @@ def assert_type(tensor: TensorLike, tf_type: Any, message: str | None = None,
         tensor = convert_to_tensor(tensor, name="tensor")
         wanted = dtypes.as_dtype(tf_type)
         if tensor.dtype.base_dtype is not wanted.base_dtype:
-            raise TypeError(f"{message or ''}  {tensor.name} must be of type {wanted!r}; got "
-                            f"{tensor.dtype.base_dtype!r}")
+            raise TypeError(f"{message or ''}  {tensor.name} must be of type {wanted}; got "
+                            f"{tensor.dtype.base_dtype}")
         return raw_ops.NoOp(name="statically_determined_correct_type")
 
 

@@ -63,10 +63,14 @@ def accumulate_n(inputs: TensorLike, shape: ShapeLike | None = None, tensor_dtyp
                  name: str | None = None) -> Tensor:
     """Add all `inputs`, a list of tensors of one shape and type.
 
-    `shape` and `tensor_dtype` state what the inputs must be; ``ValueError`` if they are not.
+    `shape` and `tensor_dtype` state what the inputs must be. Raises ``ValueError`` for inputs of
+    another shape or of several types, ``TypeError`` if `tensor_dtype` is not theirs.
     """
     values = _values(inputs)
-    wanted = values[0].dtype if tensor_dtype is None else dtypes.as_dtype(tensor_dtype)
+    wanted = values[0].dtype
+    stated = wanted if tensor_dtype is None else dtypes.as_dtype(tensor_dtype)
+    if stated.base_dtype is not wanted.base_dtype:
+        raise TypeError(f"tensor_dtype is {tensor_dtype}, but the inputs are of type {wanted.name}")
     wrong = [v for v in values if v.dtype.base_dtype is not wanted.base_dtype]
     if wrong:
         raise ValueError(f"inputs must be tensors of type {wanted.base_dtype.name}, but "

@@ -75,12 +75,14 @@ not_differentiable("Variable", "VariableV2", "TemporaryVariable", "DestroyTempor
 
 
 def variable_op(shape: ShapeLike, dtype: DTypeLike, name: str = "Variable", container: str = "",
-                shared_name: str = "") -> Tensor:
+                shared_name: str = "", set_shape: bool = True) -> Tensor:
     """Return the reference output of a new ``VariableV2`` op.
 
-    Raises ``TypeError`` for a reference dtype.
+    Without `set_shape` its value may have any shape, `shape` says nothing then. Raises
+    ``TypeError`` for a reference dtype.
     """
-    return raw_ops.VariableV2(shape=TensorShape(shape), dtype=dtypes.as_dtype(dtype), name=name,
+    known = TensorShape(shape if set_shape else None)
+    return raw_ops.VariableV2(shape=known, dtype=dtypes.as_dtype(dtype), name=name,
                               container=container, shared_name=shared_name)
 
 

@@ -134,10 +134,6 @@ def test_layers_of_contrib_renormalize(session):
 
 def test_what_is_refused(session):
     x = hf.ones([4, 3])
-    for arguments in ({"renorm": True}, {"virtual_batch_size": 2}, {"axis": [0, 1]},
-                      {"adjustment": lambda s: s}):
-        with pytest.raises(ValueError, match="fused"):
-            hf.layers.batch_normalization(x, fused=True, **arguments)
     for arguments in ({"virtual_batch_size": 0}, {"virtual_batch_size": 3},
                       {"virtual_batch_size": 2, "axis": 0},
                       {"virtual_batch_size": 2, "adjustment": lambda s: s}):
@@ -145,3 +141,36 @@ def test_what_is_refused(session):
             hf.layers.batch_normalization(x, **arguments)
     with pytest.raises(ValueError, match="'most'"):
         hf.layers.batch_normalization(x, renorm=True, renorm_clipping={"most": 1})
+
+
+@pytest.mark.parametrize("arguments", [{"renorm": True}, {"virtual_batch_size": 2},
+                                       {"axis": [1, 3]},
+                                       {"adjustment": lambda s: (hf.ones([2]), hf.zeros([2]))}])
+def test_fused_is_left_aside_where_one_op_cannot_do_it(session, arguments):
+    x = np.arange(4 * 2 * 2 * 2, dtype="f").reshape(4, 2, 2, 2)
+    fused = hf.layers.batch_normalization(x, fused=True, training=True, **arguments)
+    plain = hf.layers.batch_normalization(x, fused=False, training=True, **arguments)
+    session.run(hf.global_variables_initializer())
+    np.testing.assert_array_equal(*session.run([fused, plain]))
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (6, 3, 3, 4)])
+def test_halves_have_variables_in_single_precision(session, shape):
+    x = np.random.RandomState(1).normal(5, 2, shape).astype(np.float16)
+    halves = hf.layers.batch_normalization(x, training=True, name="of_halves")
+    wide = hf.layers.batch_normalization(x.astype("f"), training=True)
+    assert {v.dtype.base_dtype for v in hf.global_variables()} == {hf.float32}
+    session.run(hf.global_variables_initializer())
+    found, expected = session.run([halves, wide])
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, expected, atol=5e-3)
+
+
+def test_moving_statistics_are_not_partitioned(session):
+    half = hf.fixed_size_partitioner(2)
+    with hf.variable_scope("a", partitioner=half):
+        hf.layers.batch_normalization(hf.ones([3, 4]), training=True)
+        assert hf.get_variable_scope().partitioner is half
+    names = [v.op.name.split("/", 2)[2] for v in hf.global_variables()]
+    assert sorted(names) == ["beta/part_0", "beta/part_1", "gamma/part_0", "gamma/part_1",
+                             "moving_mean", "moving_variance"]

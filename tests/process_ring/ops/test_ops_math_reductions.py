@@ -246,7 +246,7 @@ def test_accumulate_n():
     parts = [sample(np.float32) for _ in range(3)]
     got = evaluate(lambda *v: hf.accumulate_n(list(v), shape=[2, 3, 4]), *parts)
     np.testing.assert_allclose(got, sum(parts), rtol=1e-6)
-    with pytest.raises(ValueError, match="type"):
+    with pytest.raises(TypeError, match="tensor_dtype"):
         hf.accumulate_n([hf.constant(1.0)], tensor_dtype=hf.int32)
     with pytest.raises(ValueError):
         hf.accumulate_n([hf.constant([1.0])], shape=[2])
