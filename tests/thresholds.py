@@ -37,9 +37,8 @@ SMALL: dict[ModuleType, dict[str, float]] = {
     },
     tuning.compiler: {
         # What is fused, and in what blocks it runs.
-        "FUSION_FEWEST_LINES": 1, "FUSION_PARALLEL": 1, "FUSION_LARGE": 1,
-        "FUSION_FUSED_CALLS": 0, "FUSION_ROWS_CALLS": 0,
-        "ROWS_FEWEST": 1, "ROWS_LARGE": 1, "ROWS_BLOCK_BYTES": 4096,
+        "LINES_FEWEST": 1, "LINES_LARGE": 1, "LINES_FLAT_CALL": 0, "LINES_CALL": 0,
+        "ROWS_BLOCK_BYTES": 4096,
         # Which loops run as one call, and which products they make together.
         "LOOP_LEAST_SECONDS": 0.0, "LOOP_CHUNK_SECONDS": 0.0, "LOOP_CHUNK_STEPS": 3,
         "ADDED_MOST_BYTES": 0,

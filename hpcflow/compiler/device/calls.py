@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from hpcflow.compiler.device.groups import Built, LabelCheck
 from hpcflow.compiler.device.updates import BuiltUpdate
-from hpcflow.compiler.device.views import Dims
 from hpcflow.compiler.ir.explain import explain, summary
+from hpcflow.compiler.trace.groups import Built, LabelCheck
+from hpcflow.compiler.trace.views import Dims
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.nn.classification import label_error
 from hpcflow.loops.cuda import Programs

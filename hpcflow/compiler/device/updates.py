@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.compiler.device.groups import uniform
-from hpcflow.compiler.device.views import Dims
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.compiler.regions.lines import Line
+from hpcflow.compiler.trace.groups import uniform
+from hpcflow.compiler.trace.views import Dims
 from hpcflow.kernels.registry import KernelNode, is_own
 from hpcflow.kernels.training.training import DenseForm, dense_form
 from hpcflow.loops.form import DENSE, ONE, Builder, Program

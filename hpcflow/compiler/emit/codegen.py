@@ -11,16 +11,17 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.compiler.device.units import fuse_on_device
+from hpcflow.compiler.device.launcher import DeviceLauncher
 from hpcflow.compiler.emit.writer import write
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import Node, Port
 from hpcflow.compiler.native.batch_iterations import compute_over_time
 from hpcflow.compiler.native.concurrent_gemm import join
-from hpcflow.compiler.native.fusion import fuse
+from hpcflow.compiler.native.launcher import HostLauncher
 from hpcflow.compiler.native.native_loops import call_loops
 from hpcflow.compiler.regions.lines import BeginLoop, Bound
 from hpcflow.compiler.regions.lower import Translation
+from hpcflow.compiler.trace.units import fuse
 from hpcflow.host.tuning import compiler as tuning
 
 _code_cache: dict[str, Any] = {}
@@ -93,6 +94,8 @@ def generate(nodes: list[Bound], known: dict[Port, Any], wanted: list[Port | Non
     compute_over_time(program)
     call_loops(program)
     join(program)
-    fuse(program)
-    fuse_on_device(program, device)
+    if device is None or not device.has_own_memory:
+        fuse(program, HostLauncher())
+    elif getattr(device, "programs", None) is not None:
+        fuse(program, DeviceLauncher(device))
     return RegionFunction(program)

@@ -129,16 +129,19 @@ def reduces(node: Node) -> bool:
     return node.type in REDUCTIONS and name in wanted
 
 
-def reduction(b: Builder, node: Node, value: int, count: int, by_row: bool) -> int:
-    """The reduction of `count` numbers to one."""
+def reduction(b: Builder, node: Node, value: int, size: Callable[[str], int], by_row: bool,
+              by_columns: bool) -> int:
+    """The reduction of numbers to one, in rows, columns or both; ``size(dtype)`` says of how
+    many."""
     dtype = b.dtype(value)
     x = scores.wide(b, value)
     if node.type == "L2Loss":
         x = b.apply("square", x)
     name = {"Max": "max", "Min": "min"}.get(node.type, "sum")
-    total = b.reduce_row(name, x) if by_row else b.reduce_columns(name, x)
+    total = b.reduce_row(name, x) if by_row else x
+    total = b.reduce_columns(name, total) if by_columns else total
     if node.type == "Mean":
-        total = b.apply("divide", total, b.constant(float(count), b.dtype(total)))
+        total = b.apply("divide", total, size(b.dtype(total)))
     if node.type == "L2Loss":
         total = b.apply("multiply", total, b.constant(0.5, b.dtype(total)))
     return b.cast(total, dtype)

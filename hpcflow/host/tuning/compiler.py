@@ -102,27 +102,33 @@ ITERATIONS_USUAL_ROWS = 32
 #: Operations of a product that takes much longer (a millisecond) than a thread needs to wake up.
 CONCURRENT_LARGE = 5e7
 
-# ---- compiler.native.fusion
-#: Lines that are worth a call.
-FUSION_FEWEST_LINES = 3
-#: Lines of which the loop compiles quickly.
-FUSION_MOST_LINES = 200
-#: Of small arrays: calls of NumPy in whose time a group of rows is not worth a loop.
-FUSION_ROWS_CALLS = 25
-#: Elements from which on a single line is worth several threads.
-FUSION_PARALLEL = 1 << 17
-#: Arrays that a loop reads: more streams than the hardware fetches ahead are slow.
-FUSION_MOST_INPUTS = 16
+# ---- compiler.native.launcher
+#: Lines that are worth a call, over arrays that are not large.
+LINES_FEWEST = 3
+#: Lines of which a loop compiles quickly.
+LINES_MOST = 200
+#: From the first line of a loop to the last: values from further away are not in the cache.
+LINES_REACH = 256
+#: Elements from which on blocks pay, and a single line is worth several threads.
+LINES_LARGE = 1 << 17
+#: Arrays of all elements that a loop reads: more streams than the hardware fetches ahead are slow.
+LINES_MOST_ARRAYS = 16
+#: All arrays that a loop reads; the others are short rows in the cache.
+LINES_MOST_INPUTS = 32
 #: Arrays that a loop writes.
-FUSION_MOST_OUTPUTS = 4
-#: Elements from which on blocks pay.
-FUSION_LARGE = 1 << 16
+LINES_MOST_OUTPUTS = 16
+#: Calls of NumPy that take as long as that of a line which broadcasts or reduces.
+LINES_CALLS = 5
+#: Calls of NumPy that take as long as the call of a group, of one shape or of rows and columns.
+LINES_FLAT_CALL, LINES_CALL = 10, 25
+
+# ---- compiler.native.blocks
 #: Of all values of a block: in the second-level cache, yet long beside what threads cost.
-FUSION_BLOCK_BYTES = 1 << 21
-#: Elements that a thread should have at least: fewer are over before it wakes up.
-FUSION_LEAST_PART = 1 << 16
-#: Calls of NumPy that take as long as a fused call.
-FUSION_FUSED_CALLS = 10
+ROWS_BLOCK_BYTES = 1 << 21
+#: Into which rows are cut: fewer leave cores idle at the end.
+ROWS_FEWEST_BLOCKS = 4
+#: A thread that the machine lets wait takes fewer parts than another.
+ROWS_PARTS_PER_THREAD = 4
 
 # ---- compiler.native.hoist_input_gemm
 #: Of a block's products, about: long beside what it costs to hand them over.
@@ -178,34 +184,6 @@ ADDED_FEWEST_TERMS = 16
 STEPS_MOST_LINES = 200
 #: Iterations of such a loop whose values are found ahead of it: the list stays small.
 STEPS_MOST_ITERATIONS = 4096
-
-# ---- compiler.native.row_blocks
-#: Elements of a value from which on a compiled loop pays.
-ROWS_FEWEST = 1 << 11
-#: Calls of NumPy that take as long as that of a line, which broadcasts or reduces.
-ROWS_LINE_CALLS = 5
-#: Elements of a value from which on blocks on several cores pay.
-ROWS_LARGE = 1 << 17
-#: Of all values of a block together, as for FUSION_BLOCK_BYTES.
-ROWS_BLOCK_BYTES = 1 << 21
-#: Into which rows are cut: fewer leave cores idle at the end.
-ROWS_FEWEST_BLOCKS = 4
-#: A thread that the machine lets wait takes fewer parts than another.
-ROWS_PARTS_PER_THREAD = 4
-
-# ---- compiler.native.row_fusion
-#: Lines of which a loop over rows compiles quickly.
-ROWS_MOST_LINES = 200
-#: Arrays that a loop over rows reads; most of them are short rows in the cache.
-ROWS_MOST_INPUTS = 32
-#: Arrays that a loop over rows writes.
-ROWS_MOST_OUTPUTS = 16
-#: Elements of a value that may go before a group it is not part of: it stays in the cache.
-ROWS_SMALL = 1 << 14
-
-# ---- compiler.native.row_programs
-#: Numbers of rows that a loop remembers.
-ROWS_MOST_FORMS = 64
 
 # ---- compiler.regions.host_values
 #: Elements up to which a value computed from values of the host alone stays there.

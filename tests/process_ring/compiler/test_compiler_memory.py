@@ -304,7 +304,7 @@ def test_an_assignment_keeps_what_nobody_else_has(x, v, source):
 def test_an_assignment_copies_what_others_have(x, v, source):
     w, total = hf.Variable(START), x + 1.0
     with hf.control_dependencies([v.assign(total).op, w.assign(total).op]):
-        after = total * 2.0
+        after = hf.matmul(total, total)
     for fetches in (v.assign(x).op, v.assign(hf.transpose(x + 1.0)).op, [total, v.assign(total).op],
                     after, v.assign(hf.identity(w.read_value())).op, v.assign(START).op):
         assert "own=True" not in source(fetches, {x: START})

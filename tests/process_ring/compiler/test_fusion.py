@@ -36,8 +36,7 @@ def pool(monkeypatch):
 
 
 def small_parts(monkeypatch):
-    for name, value in (("FUSION_LARGE", 1), ("FUSION_FUSED_CALLS", 0),
-                        ("FUSION_BLOCK_BYTES", 4096), ("FUSION_LEAST_PART", 64)):
+    for name, value in (("LINES_LARGE", 1), ("LINES_FLAT_CALL", 0), ("ROWS_BLOCK_BYTES", 4096)):
         monkeypatch.setattr(tuning.compiler, name, value)
 
 
@@ -88,7 +87,7 @@ def test_every_way_gives_the_same(monkeypatch, eager, pool, kind, seed):
         monkeypatch.setattr(config.flags, "compile", True)
         found = {}
         with hf.Session() as session:
-            lower(monkeypatch, "FUSION_FUSED_CALLS")
+            lower(monkeypatch, "LINES_FLAT_CALL")
             found["lines"] = session.run(fetches, feeds)
             small_parts(monkeypatch)
             found["blocks"] = session.run(fetches, feeds)

@@ -7,7 +7,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler.native import fusion
+from hpcflow.compiler.native import group_call
 from hpcflow.host import tuning
 from hpcflow.loops import compiling, lazy_array
 from hpcflow.resources.variables import VariableState
@@ -32,10 +32,8 @@ GRADIENTS = {
 def small(monkeypatch):
     """Blocks of some hundred elements, loops compiled at once; counts what is deferred."""
     for module, name, value in (
-            (tuning.compiler, "FUSION_LARGE", 1), (tuning.compiler, "FUSION_FUSED_CALLS", 0),
-            (tuning.compiler, "FUSION_PARALLEL", 1),
-            (tuning.compiler, "FUSION_BLOCK_BYTES", 4096),
-            (tuning.compiler, "FUSION_LEAST_PART", 64),
+            (tuning.compiler, "LINES_LARGE", 1), (tuning.compiler, "LINES_FLAT_CALL", 0),
+            (tuning.compiler, "ROWS_BLOCK_BYTES", 4096),
             (tuning.kernels, "RULE_WORKING_SET_BYTES", 4096),
             (tuning.kernels, "RULE_LEAST_PART", 64),
             (tuning.loops, "COMPILE_WORTH_SECONDS", 0.0), (compiling, "_programs", {})):
@@ -49,7 +47,7 @@ def small(monkeypatch):
             made.append(lazy_array.Deferred(*args))
             return made[-1]
 
-    monkeypatch.setattr(fusion, "Deferred", Counted)
+    monkeypatch.setattr(group_call, "Deferred", Counted)
     return made
 
 

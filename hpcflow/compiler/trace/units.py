@@ -1,71 +1,115 @@
-"""fuse_on_device: lines that run on a device become launches of programs.
+"""fuse: lines become calls of programs.
 
 Lines are put in another order, in which those of a program stand together. What a line needs comes
 before it, and whatever has an effect, or reads a variable that is written, keeps its order. A line
-joins the groups that make its inputs, if nothing on the way between them is left outside.
+joins the groups that make its inputs, if nothing on the way between them is left outside. What the
+programs run on, and which are worth it, is the `Launcher`'s.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from hpcflow.compiler.device.calls import ProgramCall, UpdateCall
-from hpcflow.compiler.device.groups import Group, may_join
-from hpcflow.compiler.device.updates import BuiltUpdate, built_update
-from hpcflow.compiler.device.views import all_views
 from hpcflow.compiler.ir.step_graph import ref_inputs
 from hpcflow.compiler.regions.lines import Attempt, EndAttempt, Line, Read, Structure
+from hpcflow.compiler.regions.lines import Call as PlainCall
 from hpcflow.compiler.regions.lower import Translation
-from hpcflow.host.tuning import compiler as tuning
+from hpcflow.compiler.trace.groups import Group, may_join
+from hpcflow.compiler.trace.views import View, all_views
 from hpcflow.kernels.registry import STEP
-from hpcflow.loops.form import Elementwise
-from hpcflow.loops.tracing import UntraceableError
 
 
-def fuse_on_device(program: Translation, device: Any) -> None:
-    """Put launches before the lines of `program` that they stand for, where `device` has any."""
-    if getattr(device, "programs", None) is None:
-        return
-    uses: dict[str, int] = {}
-    for name in [*(program.name(p) for p in program.outputs if p is not None),
-                 *(n for line in program.lines for n in line.arguments)]:
-        uses[name] = uses.get(name, 0) + 1
+class Call(NamedTuple):
+    """``function(*inputs)`` returns the values of a program, or None if the lines are to run;
+    ``function.reuse`` is told which inputs end with it."""
+
+    function: Any
+    inputs: list[str]
+
+
+class Launcher(Protocol):
+    """What programs run on.
+
+    Attributes:
+        in_blocks: its groups are such as in `groups`.
+    """
+
+    in_blocks: bool
+
+    @property
+    def most_lines(self) -> int:
+        """How many lines a program has at most."""
+
+    @property
+    def reach(self) -> int:
+        """How many lines the last one of a program comes after the first, at most."""
+
+    def takes(self, line: Line) -> bool:
+        """True if there is code for a line that may join others."""
+
+    def is_fit(self, group: Group) -> bool:
+        """True if a group of several lines is not too large."""
+
+    def update(self, line: Line) -> Any:
+        """The update of a variable that a line is, to be joined with others; or None."""
+
+    def may_join_updates(self, updates: Sequence[Any]) -> bool:
+        """True if so many updates may be one launch."""
+
+    def call_updates(self, updates: Sequence[Any]) -> Call:
+        """The launch of updates; it returns a value for each."""
+
+    def call(self, group: Group, outputs: list[str], segment: Segment,
+             following: Iterable[Line]) -> Call | None:
+        """The call for a group; None if it is not worth it. The lines `following` come after it."""
+
+
+def fuse(program: Translation, launcher: Launcher) -> None:
+    """Put calls of programs before the lines of `program` that they stand for."""
+    uses: Counter[str] = Counter(program.name(p) for p in program.outputs if p is not None)
+    for line in program.lines:
+        uses.update(line.arguments)
     result: list[Line] = []
     plain: list[Line] = []
     for line in program.lines:
         if isinstance(line, Structure):
-            result += _Segment(program, device, plain, uses).fused()
+            result += Segment(program, launcher, plain, uses).fused()
             result.append(line)
             plain = []
         else:
             plain.append(line)
-    program.lines = result + _Segment(program, device, plain, uses).fused()
+    program.lines = result + Segment(program, launcher, plain, uses).fused()
 
 
 class _Unit:
     """Lines that stay together: a group, updates, or a line by itself."""
 
     def __init__(self, members: list[int], group: Group | None = None,
-                 updates: list[BuiltUpdate] | None = None) -> None:
+                 updates: list[Any] | None = None) -> None:
         self.members = members  # positions of the lines, ascending
         self.group = group
         self.updates = updates
 
 
-class _Segment:
-    """Lines without structure among them."""
+class Segment:
+    """Lines without structure among them.
 
-    def __init__(self, program: Translation, device: Any, lines: list[Line],
-                 uses: dict[str, int]) -> None:
+    Attributes:
+        program: that they are of.
+        uses: how often each name is read, here and elsewhere.
+    """
+
+    def __init__(self, program: Translation, launcher: Launcher, lines: list[Line],
+                 uses: Mapping[str, int]) -> None:
         self.program = program
-        self.device = device
+        self.launcher = launcher
         self.lines = lines
         self.uses = uses
         self.needs = _needs(lines)
-        self.views = all_views(lines)
+        self.views: dict[str, View] = {} if launcher.in_blocks else all_views(lines)
         self.view_lines = {name: line for line in lines for name in line.targets
                            if name in self.views}
         self.units: list[_Unit] = []  # of each line
@@ -78,8 +122,10 @@ class _Segment:
             self.units.append(_Unit([position]))
             self._place(position)
         result: list[Line] = []
-        for unit in self._in_order():
-            result += self._written(unit)
+        units = list(self._in_order())
+        for number, unit in enumerate(units):
+            following = (self.lines[m] for u in units[number + 1:] for m in u.members)
+            result += self._written(unit, following)
         return self._without_views(result)
 
     def _without_views(self, lines: list[Line]) -> list[Line]:
@@ -105,14 +151,14 @@ class _Segment:
     # ------------------------------------------------------------ joining
 
     def _place(self, position: int) -> None:
-        line = self.lines[position]
-        if line.bound is not None and line.bound.kernel is not None:
-            update = built_update(line)
-            if update is not None and self._supports(update.program):
-                self._place_update(position, update)
-                return
-        group = Group(self.views)
-        if not may_join(line) or not group.add(line):
+        line, launcher = self.lines[position], self.launcher
+        update = launcher.update(line)
+        if update is not None:
+            self._place_update(position, update)
+            return
+        group = self._group()
+        if not may_join(line, launcher.in_blocks) or not launcher.takes(line) or (
+                not group.add(line)):
             return
         self.units[position].group = group
         for other in self._makers(position):
@@ -120,11 +166,15 @@ class _Segment:
             if other is mine or other.group is None:
                 continue
             members = sorted([*other.members, *mine.members])
-            if len(members) > tuning.CUDA_MOST_LINES or self._is_cyclic(members):
+            if (len(members) > launcher.most_lines or members[-1] - members[0] > launcher.reach
+                    or self._is_cyclic(members)):
                 continue
-            joined = Group(self.views)
-            if all(joined.add(self.lines[m]) for m in members):
+            joined = self._group()
+            if all(joined.add(self.lines[m]) for m in members) and launcher.is_fit(joined):
                 self._join(_Unit(members, joined))
+
+    def _group(self) -> Group:
+        return Group(self.views, self.launcher.in_blocks)
 
     def _makers(self, position: int) -> list[_Unit]:
         """The units of the lines that make what a line reads, the latest first."""
@@ -133,15 +183,14 @@ class _Segment:
                  if names.intersection(self.lines[m].targets)]
         return list(dict.fromkeys(self.units[m] for m in found))
 
-    def _place_update(self, position: int, update: BuiltUpdate) -> None:
+    def _place_update(self, position: int, update: Any) -> None:
         mine = self.units[position]
         mine.updates = [update]
         other = self.open_updates
         if other is not None and other.updates is not None:
-            arrays = sum(len(u.program.arrays) for u in [*other.updates, update])
-            members = [*other.members, position]
-            if arrays <= tuning.CUDA_MOST_ARRAYS and not self._is_cyclic(members):
-                mine = _Unit(members, None, [*other.updates, update])
+            updates, members = [*other.updates, update], [*other.members, position]
+            if self.launcher.may_join_updates(updates) and not self._is_cyclic(members):
+                mine = _Unit(members, None, updates)
                 self._join(mine)
         self.open_updates = mine
 
@@ -192,56 +241,36 @@ class _Segment:
                 if not missing[reader]:
                     heapq.heappush(ready, (reader.members[-1], numbers[reader], reader))
 
-    def _supports(self, program: Any) -> bool:
-        return bool(self.device.programs.supports(program))
-
-    def _written(self, unit: _Unit) -> list[Line]:
+    def _written(self, unit: _Unit, following: Iterator[Line]) -> list[Line]:
         lines = [self.lines[m] for m in unit.members]
         if unit.updates is not None:
-            inputs = [n for u in unit.updates for n in (*u.states, u.gradient, *u.scalars)]
-            outputs = [line.targets[0] if line.targets else None for line in lines]
-            return self._around(lines, UpdateCall(self.device, unit.updates), inputs, outputs)
+            return self._around(lines, self.launcher.call_updates(unit.updates),
+                                [line.targets[0] if line.targets else None for line in lines])
         if unit.group is None:
             return lines
-        inside: dict[str, int] = {}
-        for line in lines:
-            for name in line.arguments:
-                inside[name] = inside.get(name, 0) + 1
-        made = [n for line in lines for n in line.targets
-                if self.uses.get(n, 0) > inside.get(n, 0)]
-        if not made:
-            return lines
-        try:
-            built = unit.group.build(made)
-        except UntraceableError:
-            return lines
-        if not built.inputs or not self._supports(built.program) or _is_plain(lines, built.program):
+        inside = Counter(name for line in lines for name in line.arguments)
+        made = [n for line in lines for n in line.targets if self.uses.get(n, 0) > inside[n]]
+        call = self.launcher.call(unit.group, made, self, following) if made else None
+        if call is None:
             return lines
         viewed = [n for n in unit.group.viewed if n in self.view_lines]
         self.inlined.update(viewed)
         before = list(dict.fromkeys(self.view_lines[n] for n in viewed))
-        return self._around([*before, *lines], ProgramCall(self.device, built),
-                            [i.name for i in built.inputs], list(made))
+        return self._around([*before, *lines], call, list(made))
 
-    def _around(self, lines: list[Line], call: Any, inputs: list[str],
-                outputs: list[str | None]) -> list[Line]:
-        name = self.program.add_global("f", call)
+    def _around(self, lines: list[Line], call: Call, outputs: list[str | None]) -> list[Line]:
+        name = self.program.add_global("f", call.function)
         targets = [n if n is not None else f"{name}_{i}" for i, n in enumerate(outputs)]
-        return [Attempt(lines[0].node, [], [*inputs], function=name), *lines,
+        return [Attempt(lines[0].node, [], call.inputs, function=name), *lines,
                 EndAttempt(lines[-1].node, targets, [])]
-
-
-def _is_plain(lines: Sequence[Line], program: Any) -> bool:
-    """True for a single call of the array module, which has a kernel for it."""
-    steps = sum(isinstance(s, Elementwise) for s in program.instructions)
-    return len(lines) == 1 and steps <= 1 and lines[0].bound.kernel.elementwise  # type: ignore[union-attr]
 
 
 def _needs(lines: Sequence[Line]) -> list[set[int]]:
     """For each line the lines that must come before it."""
     made: dict[str, int] = {}
     last_effect: int | None = None
-    reads: dict[str, list[int]] = {}  # since the last effect that may write
+    reads: dict[str, list[int]] = {}  # since the last effect that may write, with their readers
+    read_from: dict[str, str] = {}
     needs: list[set[int]] = []
     for position, line in enumerate(lines):
         found = {made[n] for n in line.arguments if n in made}
@@ -249,6 +278,7 @@ def _needs(lines: Sequence[Line]) -> list[set[int]]:
             if last_effect is not None:
                 found.add(last_effect)
             reads.setdefault(line.arguments[0], []).append(position)
+            read_from[line.targets[0]] = line.arguments[0]
         elif _has_effect(line):
             if last_effect is not None:
                 found.add(last_effect)
@@ -257,6 +287,9 @@ def _needs(lines: Sequence[Line]) -> list[set[int]]:
             for name in written:
                 found.update(reads.pop(name))
             last_effect = position
+        for name in line.arguments:  # while it is read, what is written would be a copy
+            if read_from.get(name) in reads:
+                reads[read_from[name]].append(position)
         for name in line.targets:
             made[name] = position
         needs.append(found)
@@ -266,7 +299,7 @@ def _needs(lines: Sequence[Line]) -> list[set[int]]:
 def _has_effect(line: Line) -> bool:
     b = line.bound
     if b is None or b.kernel is None:
-        return False
+        return b is None and isinstance(line, PlainCall)
     return line.node.op_def.is_stateful or b.kernel.mode == STEP or any(ref_inputs(line.node))
 
 

@@ -2,7 +2,8 @@
 
 All lines of a group are over one shape, that of its elements. Where some values have fewer
 dimensions, these are the first ones (numbers of rows) or the last ones (of columns), so that the
-shape falls into rows and columns.
+shape falls into rows and columns. Where NumPy may have to run the lines too, in blocks of the first
+axis, a value is cut into blocks or is not, whichever line reads it: such a group is *in blocks*.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.compiler.device.views import Dims, View, is_joining, joined
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.compiler.regions.lines import Line
 from hpcflow.compiler.trace import recipes
+from hpcflow.compiler.trace.views import Dims, View, is_joining, joined
 from hpcflow.kernels.registry import SYNC, is_own
 from hpcflow.loops.form import DENSE, ONE, PER_COLUMN, PER_ROW, Builder, Map, Program
 from hpcflow.loops.meanings import FLOATS, INTEGERS
@@ -79,8 +80,9 @@ class LabelCheck(NamedTuple):
 
 
 class Built(NamedTuple):
-    """A program with the names of its arrays: inputs, outputs, and those of the checks. Its rows
-    are the first `split` dimensions of `shape`."""
+    """A program with the names of its arrays: inputs, outputs, and those of the checks; and of its
+    arguments, where None stands for the size of the first axis. Its rows are the first
+    `split` dimensions of `shape`."""
 
     program: Program
     inputs: list[Input]
@@ -88,13 +90,16 @@ class Built(NamedTuple):
     shape: Dims
     split: int
     checks: list[LabelCheck]
+    arguments: list[str | None]
 
 
 class Group:
     """Lines that make one program; see the module. `views` are names that are parts of others."""
 
-    def __init__(self, views: Mapping[str, View] | None = None) -> None:
+    def __init__(self, views: Mapping[str, View] | None = None, in_blocks: bool = False) -> None:
         self.views = views or {}
+        self.in_blocks = in_blocks
+        self.read: dict[str, str] = {}  # name from outside -> how it is read; of groups in blocks
         self.viewed: dict[str, View] = {}  # the inputs that are read where they lie in others
         self.lines: list[Line] = []
         self.shape: Dims = ()
@@ -104,15 +109,25 @@ class Group:
         self.has_rows = self.has_columns = False
 
     def add(self, line: Line) -> bool:
-        """Take `line`, if it fits."""
+        """Take `line`, which `may_join`, if it fits."""
         kept = (self.shape, self.split, dict(self.spaces), set(self.final), self.has_rows,
-                self.has_columns, dict(self.viewed))
-        if may_join(line) and self._take(line) and not (self.has_rows and self.has_columns):
+                self.has_columns, dict(self.viewed), dict(self.read))
+        if self._take(line) and self._is_one_loop():
             self.lines.append(line)
             return True
         (self.shape, self.split, self.spaces, self.final, self.has_rows, self.has_columns,
-         self.viewed) = kept
+         self.viewed, self.read) = kept
         return False
+
+    def _is_one_loop(self) -> bool:
+        """True if one launch, or one loop, can compute what the group has."""
+        if self.in_blocks:
+            return self.split is None or None not in self.shape[1:]
+        return not (self.has_rows and self.has_columns)
+
+    def is_flat(self) -> bool:
+        """True if all is element-wise over one shape, so that rows and columns do not matter."""
+        return self.split is None and not (self.has_rows or self.has_columns)
 
     def _take(self, line: Line) -> bool:
         node = line.node
@@ -144,15 +159,16 @@ class Group:
         dims = line.node.dims[0]
         if not self.lines:
             self.shape = dims
-        own = any(n in self.spaces for n in line.arguments)
-        final = any(n in self.final for n in line.arguments)
+        names = operands(line)
+        own = any(n in self.spaces for n in names)
+        final = any(n in self.final for n in names)
         for space in (FULL, ROW, COLUMN, SINGLE):
             if not self._is_of(space, dims) or not own and space != FULL or (
                     final and space in (FULL, ROW)):
                 continue
             split = self.split
             if all(self._fits(name, place(source.dims[index], dims), space)
-                   for name, (source, index) in zip(line.arguments, line.node.inputs)):
+                   for name, (source, index) in zip(names, line.node.inputs)):
                 self._make(line, space, final)
                 return True
             self.split = split
@@ -173,7 +189,7 @@ class Group:
 
     def _fits(self, name: str, found: Place | None, space: str) -> bool:
         """True if an operand, placed in the dims of its line, is there for a line of `space`."""
-        if found is None:
+        if found is None or not self._reads(name, space if found.space == FULL else found.space):
             return False
         own = self.spaces.get(name)
         if space == FULL:
@@ -183,6 +199,12 @@ class Group:
         if own is not None:
             return own == space and found.space in (FULL, SINGLE) or own == found.space == SINGLE
         return found.space in (FULL, SINGLE)
+
+    def _reads(self, name: str, space: str) -> bool:
+        """True if a name from outside may be read as one of `space`."""
+        if name in self.spaces or not self.in_blocks:
+            return True
+        return self.read.setdefault(name, space) == space
 
     def _view(self, name: str) -> None:
         """Read an input where it lies in another, if the program has the rows for that."""
@@ -230,15 +252,15 @@ class Group:
         dims, axes = source.dims[index], recipes.reduced_axes(node)
         if not axes or not dims or name in self.final or not self._begin(dims):
             return False
-        if self.spaces.get(name, FULL) != FULL:
+        if self.spaces.get(name, FULL) != FULL or not self._reads(name, FULL):
             return False
         rank = len(dims)
         by_row = axes != tuple(range(len(axes)))
         if by_row and axes != tuple(range(rank - len(axes), rank)):
             return False
         split = rank - len(axes) if by_row else len(axes)
-        reduced = dims[split:] if by_row else dims[:split]
-        if None in reduced or not self._fits_split(split):
+        is_open = None in (dims[split:] if by_row else dims[:split])
+        if is_open and not self.in_blocks or None in dims[1:] or not self._fits_reduction(split):
             return False
         if name not in self.spaces:
             self._view(name)
@@ -246,6 +268,11 @@ class Group:
         space = ROW if by_row else COLUMN if split < rank else SINGLE
         self._make(line, space, not by_row)
         return True
+
+    def _fits_reduction(self, split: int) -> bool:
+        """True if so many leading dimensions may be those that a reduction leaves, or takes; a loop
+        reduces all dimensions in rows and columns, wherever it has these."""
+        return self.in_blocks and split == len(self.shape) or self._fits_split(split)
 
     def _make(self, line: Line, space: str, final: bool) -> None:
         for target in line.targets:
@@ -255,42 +282,53 @@ class Group:
 
     # ------------------------------------------------------------ the program
 
-    def build(self, outputs: Sequence[str]) -> Built:
-        """The program, with stores of the names `outputs`; raises :class:`UntraceableError`."""
-        return _Writer(self).build(outputs)
+    def build(self, outputs: Sequence[str], places: Mapping[str, str] | None = None) -> Built:
+        """The program, with stores of the names `outputs`, into the inputs that are their `places`
+        or into arrays of their own; raises :class:`UntraceableError`."""
+        return _Writer(self).build(outputs, places or {})
+
+    def values(self, builder: Builder, given: dict[str, int]) -> dict[str, int]:
+        """The values of all lines in another program, of those of what they read."""
+        return _Writer(self, builder, given).values_of_lines()
 
 
-def may_join(line: Line) -> bool:
-    """True if `line` is of a kind that programs are made of."""
-    b = line.bound
+def operands(line: Line) -> list[str]:
+    """What a line computes with: neither axes nor shapes."""
+    has_one = line.node.type in recipes.REDUCTIONS or line.node.type == "BroadcastTo"
+    return line.arguments[:1] if has_one else line.arguments
+
+
+def may_join(line: Line, in_blocks: bool = False) -> bool:
+    """True if `line` is of a kind that programs are made of, or those that run in blocks."""
+    b, node = line.bound, line.node
     if b is None or b.kernel is None or b.function is None or b.kernel.mode != SYNC:
         return False
-    node, kernel = line.node, b.kernel
-    if is_joining(line):
-        return is_own(kernel) and not kernel.host_outputs and _are_plain(node)
-    if not is_own(kernel) or kernel.host_outputs or 0 in kernel.host_inputs or (
-            len(line.arguments) != len(node.inputs)):
+    kernel = b.kernel
+    if kernel.host_outputs or not _are_plain(node, in_blocks):
         return False
-    if not _are_plain(node):
+    if is_joining(line):
+        return is_own(kernel) and not in_blocks
+    if not is_own(kernel) or 0 in kernel.host_inputs or len(line.arguments) != len(node.inputs):
         return False
     if node.type in recipes.ROW_OPS:
-        return True
+        return not in_blocks
+    if node.type == "Select" and node.inputs[0][0].dims[node.inputs[0][1]] not in (
+            (), node.dims[0]):  # a vector chooses among rows
+        return False
+    if node.type == "BroadcastTo":
+        return None not in node.dims[0] and node.dtypes[0].name != "bool"
     if node.type in recipes.REDUCTIONS:
         return recipes.reduces(node)
     return kernel.elementwise and not kernel.host_inputs and _is_traceable(line)
 
 
-def _are_plain(node: Node) -> bool:
+def _are_plain(node: Node, in_blocks: bool) -> bool:
     """True if all that a node reads and makes has a dtype of programs, and dims that are known."""
     every = [s.dtypes[i] for s, i in node.inputs] + list(node.dtypes)
     dims = [s.dims[i] for s, i in node.inputs] + list(node.dims)
     return not any(d._is_ref_dtype for d in node.dtypes) and all(
-        d.base_dtype.name in _TYPES for d in every) and all(map(_is_known, dims))
-
-
-def _is_known(dims: Dims | None) -> bool:
-    """True if at most the first dimension is open, and none is zero."""
-    return dims is not None and None not in dims[1:] and 0 not in dims
+        d.base_dtype.name in _TYPES for d in every) and all(
+        d is not None and 0 not in d and (in_blocks or None not in d[1:]) for d in dims)
 
 
 def _is_traceable(line: Line) -> bool:
@@ -305,37 +343,45 @@ def _is_traceable(line: Line) -> bool:
 
 
 class _Writer:
-    """Writes the program of a group."""
+    """Writes the program of a group, or its lines into the program of a `builder`."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, builder: Builder | None = None,
+                 given: dict[str, int] | None = None) -> None:
         self.group = group
         self.split = len(group.shape) if group.split is None else group.split
         columns = group.shape[self.split:]
-        self.builder = Builder(math.prod(columns))  # type: ignore[arg-type]
-        self.values: dict[str, int] = {}
+        self.builder = builder or Builder(math.prod(columns))  # type: ignore[arg-type]
+        self.values: dict[str, int] = given or {}
         self.arrays: dict[str, int] = {}
         self.inputs: list[Input] = []
+        self.arguments: list[str | None] = []
+        self.count: int | None = None  # the argument that is the size of the first axis
         self.joined: dict[str, list[tuple[Map, int]]] = {}
         self.checks: list[LabelCheck] = []
         self.wrong: list[int] = []  # of each check
 
-    def build(self, outputs: Sequence[str]) -> Built:
+    def build(self, outputs: Sequence[str], places: Mapping[str, str]) -> Built:
         """See `Group.build`."""
-        dims: dict[str, tuple[Dims, str]] = {}
-        for line in self.group.lines:
-            self.values.update(zip(line.targets, self._line(line)))
-            for i, target in enumerate(line.targets):
-                dims[target] = (line.node.dims[i], line.node.dtypes[i].base_dtype.name)
-        found = [Output(n, *dims[n]) for n in outputs]
+        self.values_of_lines()
+        made = {t: (line.node.dims[i], line.node.dtypes[i].base_dtype.name)
+                for line in self.group.lines for i, t in enumerate(line.targets)}
+        found = [Output(n, *made[n]) for n in outputs]
         for output in found:
-            array = self.builder.array(output.dtype)
+            array = self.arrays[places[output.name]] if output.name in places else (
+                self.builder.array(output.dtype))
             for where, value in self.joined.get(output.name) or [
                     (_MAPS[self.group.spaces[output.name]], self.values[output.name])]:
                 self.builder.store(array, where, value)
         for value in self.wrong:
             self.builder.store(self.builder.array("bool"), PER_ROW, value)
         return Built(self.builder.program(), self.inputs, found, self.group.shape, self.split,
-                     self.checks)
+                     self.checks, self.arguments)
+
+    def values_of_lines(self) -> dict[str, int]:
+        """See `Group.values`."""
+        for line in self.group.lines:
+            self.values.update(zip(line.targets, self._line(line)))
+        return self.values
 
     def _line(self, line: Line) -> list[int]:
         node, b = line.node, self.builder
@@ -347,10 +393,7 @@ class _Writer:
                 self._check_labels(line, given[1])
             return op.recipe(b, node, given)
         if node.type in recipes.REDUCTIONS:
-            value, split = self._operand(line, 0, FULL), self.split
-            by_row = self.group.spaces[line.targets[0]] == ROW
-            reduced = self.group.shape[split:] if by_row else self.group.shape[:split]
-            return [recipes.reduction(b, node, value, math.prod(reduced), by_row)]  # type: ignore[arg-type]
+            return [self._reduction(line)]
         space = self.group.spaces[line.targets[0]]
         if space == JOINED:
             parts = joined(node, self.group.shape)
@@ -359,12 +402,32 @@ class _Writer:
             self.joined[line.targets[0]] = list(zip(parts.maps, values))
             return []
         given = []
-        for i, (source, index) in enumerate(node.inputs):
+        for i, (_, (source, index)) in enumerate(zip(operands(line), node.inputs)):
             found = place(source.dims[index], node.dims[0])
             assert found is not None
             given.append(self._operand(line, i, space if found.space == FULL else found.space))
+        if node.type == "BroadcastTo":
+            return given
         assert line.bound is not None and line.bound.kernel is not None
         return recipes.elementwise(b, node, line.bound.kernel, given)
+
+    def _reduction(self, line: Line) -> int:
+        shape, space = self.group.shape, self.group.spaces[line.targets[0]]
+        reduced = {ROW: shape[self.split:], COLUMN: shape[: self.split], SINGLE: shape}[space]
+        by_row = space == ROW or space == SINGLE and self.builder.columns > 1
+        return recipes.reduction(self.builder, line.node, self._operand(line, 0, FULL),
+                                 lambda dtype: self._size(reduced, dtype), by_row, space != ROW)
+
+    def _size(self, dims: Dims, dtype: str) -> int:
+        """How many elements these dims have."""
+        b = self.builder
+        known = b.constant(math.prod([d for d in dims if d is not None]), dtype)
+        if None not in dims:
+            return known
+        if self.count is None:
+            self.count = b.argument("int64")
+            self.arguments.append(None)
+        return b.apply("multiply", b.cast(self.count, dtype), known)
 
     def _check_labels(self, line: Line, labels: int) -> None:
         b = self.builder
@@ -382,6 +445,10 @@ class _Writer:
         number = uniform(constant_value((source, port)))
         if number is not None:
             return self.builder.constant(number, dtype)
+        if self.group.in_blocks and dims == ():
+            self.values[name] = self.builder.argument(dtype)
+            self.arguments.append(name)
+            return self.values[name]
         where, view = _MAPS[space], self.group.viewed.get(name)
         if view is not None and space == FULL:
             name, dims, where = view.source, view.dims, view.map

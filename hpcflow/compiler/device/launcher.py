@@ -1,0 +1,83 @@
+"""Programs of lines that run on a device: one launch each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hpcflow.compiler.device.calls import ProgramCall, UpdateCall
+from hpcflow.compiler.device.updates import BuiltUpdate, built_update
+from hpcflow.compiler.regions.lines import Line
+from hpcflow.compiler.trace.units import Call
+from hpcflow.host.tuning import compiler as tuning
+from hpcflow.loops.form import Elementwise
+from hpcflow.loops.tracing import UntraceableError
+
+if TYPE_CHECKING:
+    from hpcflow.compiler.trace.groups import Group
+    from hpcflow.compiler.trace.units import Segment
+
+
+class DeviceLauncher:
+    """See `units.Launcher`; for a device with programs."""
+
+    in_blocks = False
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+
+    @property
+    def most_lines(self) -> int:
+        """See `units.Launcher`."""
+        return tuning.CUDA_MOST_LINES
+
+    @property
+    def reach(self) -> int:
+        """See `units.Launcher`: to read the device's memory again costs more than a search."""
+        return sys.maxsize
+
+    def takes(self, line: Line) -> bool:
+        """See `units.Launcher`."""
+        return True
+
+    def is_fit(self, group: Group) -> bool:
+        """See `units.Launcher`."""
+        return True
+
+    def _supports(self, program: Any) -> bool:
+        return bool(self._device.programs.supports(program))
+
+    def update(self, line: Line) -> BuiltUpdate | None:
+        """See `units.Launcher`."""
+        if line.bound is None or line.bound.kernel is None:
+            return None
+        found = built_update(line)
+        return found if found is not None and self._supports(found.program) else None
+
+    def may_join_updates(self, updates: Sequence[BuiltUpdate]) -> bool:
+        """See `units.Launcher`."""
+        return sum(len(u.program.arrays) for u in updates) <= tuning.CUDA_MOST_ARRAYS
+
+    def call_updates(self, updates: Sequence[BuiltUpdate]) -> Call:
+        """See `units.Launcher`."""
+        inputs = [n for u in updates for n in (*u.states, u.gradient, *u.scalars)]
+        return Call(UpdateCall(self._device, updates), inputs)
+
+    def call(self, group: Group, outputs: list[str], segment: Segment,
+             following: Iterable[Line]) -> Call | None:
+        """See `units.Launcher`."""
+        try:
+            built = group.build(outputs)
+        except UntraceableError:
+            return None
+        if not built.inputs or not self._supports(built.program) or (
+                _is_plain(group.lines, built.program)):
+            return None
+        return Call(ProgramCall(self._device, built), [i.name for i in built.inputs])
+
+
+def _is_plain(lines: Sequence[Line], program: Any) -> bool:
+    """True for a single call of the array module, which has a kernel for it."""
+    steps = sum(isinstance(s, Elementwise) for s in program.instructions)
+    return len(lines) == 1 and steps <= 1 and lines[0].bound.kernel.elementwise  # type: ignore[union-attr]

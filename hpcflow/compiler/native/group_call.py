@@ -1,0 +1,165 @@
+"""Groups of lines as calls on the host: of a compiled loop, or of NumPy in blocks."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hpcflow.compiler.native.blocks import Blocks
+from hpcflow.compiler.trace.groups import COLUMN, FULL, ROW, Group
+from hpcflow.host import costs, memory
+from hpcflow.host.tuning import compiler as tuning
+from hpcflow.loops import compiling, strided_copy
+from hpcflow.loops.form import Builder
+from hpcflow.loops.form_loop import FormLoop
+from hpcflow.loops.lazy_array import Deferred
+
+
+class GroupCall:
+    """``f(*arrays, *numbers)``: a tuple with the outputs, or None if the lines are to run.
+
+    The loop runs where it is compiled, over large arrays until then `Blocks`; over small ones the
+    lines, since blocks gain nothing there. With `defers` the output of large arrays is a
+    ``Deferred``.
+
+    Attributes:
+        inputs: the names of arrays, then those of numbers.
+        has_shape: one of them tells how many elements there are.
+    """
+
+    def __init__(self, group: Group, outputs: list[str], defers: bool) -> None:
+        self.group = group
+        self.outputs = outputs
+        self.defers = defers
+        built = group.build(outputs)
+        self.program = built.program
+        self._arrays = [i.name for i in built.inputs]
+        self._numbers = [n for n in built.arguments if n is not None]
+        self._takes = [None if n is None else self._numbers.index(n) for n in built.arguments]
+        self.inputs = [*self._arrays, *self._numbers]
+        self.dtype = np.dtype(built.outputs[0].dtype)
+        self._made = [(o.dims, np.dtype(o.dtype)) for o in built.outputs]
+        self._shape, self._split = built.shape, built.split
+        self._reused: list[int | None] = [None] * len(outputs)
+        self._is_open = None in built.shape
+        self._full = next((k for k, n in enumerate(self._arrays) if group.read[n] == FULL), -1)
+        self.has_shape = self._full >= 0
+        self._checked = [(k, built.split if group.read[n] == ROW else None)
+                         for k, n in enumerate(self._arrays) if group.read[n] != COLUMN
+                         and n != self._arrays[self._full] and None in built.inputs[k].dims]
+        self._has_scalars = any(dims == () for dims, _ in self._made)
+
+    def reuse(self, dead: set[str]) -> None:
+        """Get ready for calls; results may be written into the arrays `dead`, which nothing else
+        refers to or needs."""
+        places = {} if self.defers or self._is_open or not self.group.is_flat() else (
+            self._chosen(dead))
+        if places:
+            self.program = self.group.build(self.outputs, places).program
+            self._reused = [self._arrays.index(places[n]) if n in places else None
+                            for n in self.outputs]
+        self.loop = FormLoop(self.program)
+        self._blocks = Blocks(self.group, self._arrays, self._numbers, self.outputs)
+
+    def _chosen(self, dead: set[str]) -> dict[str, str]:
+        """For each output an array of `dead` of its type that is not read after it is made, if
+        there is one."""
+        free = [n for n in self._arrays if n in dead]
+        dtypes = {i.name: t for i, t in zip(self.group.build(self.outputs).inputs,
+                                            self.program.arrays)}
+        found: dict[str, str] = {}
+        for output, (_, dtype) in zip(self.outputs, self._made):
+            lines = self.group.lines
+            place = next(k for k, line in enumerate(lines) if output in line.targets)
+            later = {n for line in lines[place + 1:] for n in line.arguments}
+            name = next((n for n in free if n not in later and dtypes[n] == dtype.name), None)
+            if name is not None:
+                found[output] = name
+                free.remove(name)
+        return found
+
+    # ------------------------------------------------------------ a deferred output
+
+    @property
+    def is_exact(self) -> bool:
+        """See `lazy_array.Source`."""
+        return self.loop.is_exact
+
+    def write(self, builder: Builder, arrays: list[int], numbers: list[int]) -> int:
+        """See `lazy_array.Source`."""
+        given = dict(zip(self.inputs, [*arrays, *numbers]))
+        return self.group.values(builder, given)[self.outputs[0]]
+
+    def compute(self, arrays: list, numbers: tuple) -> Any:
+        """See `lazy_array.Source`."""
+        return self._make(arrays, numbers, arrays[0].shape, self.loop.compiled())[0]
+
+    def compute_into(self, target: Any, arrays: list, numbers: tuple) -> None:
+        """See `lazy_array.Source`."""
+        self._blocks.run_here(arrays, numbers, target)
+
+    # ------------------------------------------------------------ calls
+
+    def __call__(self, *inputs: Any) -> tuple | None:
+        """See the class; the outputs are new arrays, or those of inputs that end here."""
+        count = len(self._arrays)
+        shape: Any = self._shape
+        if self._is_open:
+            shape = inputs[self._full].shape
+            for k, split in self._checked:
+                if inputs[k].shape[:split] != shape[:split]:
+                    return None
+        size = math.prod(shape)
+        if self._is_open and not self.is_worth_it(size):
+            return None
+        compiled = self.loop.compiled()
+        if size < tuning.LINES_LARGE and (compiled is None or compiled.function is None):
+            if compiled is not None:
+                compiled.spent(self.seconds(size))
+            return None
+        if self.defers and size >= tuning.LINES_LARGE:
+            return (Deferred(self, list(inputs[:count]), inputs[count:]),)
+        return self._make(inputs[:count], inputs[count:], shape, compiled)
+
+    def seconds(self, size: int) -> float:
+        """Estimate the seconds that the lines take one by one, over so many elements."""
+        return costs.seconds(len(self.group.lines), size,
+                             1 if self.group.is_flat() else tuning.LINES_CALLS)
+
+    def is_worth_it(self, size: int) -> bool:
+        """True if a call takes less time than the lines over so many elements."""
+        calls = tuning.LINES_FLAT_CALL if self.group.is_flat() else tuning.LINES_CALL
+        return size >= tuning.LINES_LARGE or self.seconds(size) >= costs.seconds(calls, 0)
+
+    def _make(self, arrays: Sequence[Any], numbers: Sequence[Any], shape: Sequence[int],
+              compiled: compiling.Compiled | None) -> tuple:
+        """The outputs, by the loop or in blocks."""
+        reused = [k if k is None or arrays[k].flags.carray else None for k in self._reused]
+        made = [memory.empty(_closed(dims, shape), dtype) if k is None else arrays[k]
+                for (dims, dtype), k in zip(self._made, reused)]
+        if compiled is not None and compiled.function is not None and reused == self._reused:
+            with contextlib.suppress(TypeError):  # an array that is not aligned
+                self.loop.run(
+                    compiled, math.prod(shape[: self._split]),
+                    [*map(strided_copy.in_order, arrays),
+                     *[a for a, k in zip(made, reused) if k is None]],
+                    [shape[0] if k is None else numbers[k][()] for k in self._takes])
+                return tuple([m[()] if m.ndim == 0 else m for m in made]) if (
+                    self._has_scalars) else tuple(made)
+        began = time.perf_counter()
+        found = self._blocks.run(shape, arrays, numbers, dict(zip(self.outputs, made)))
+        if compiled is not None:
+            compiled.spent(time.perf_counter() - began)
+        return found
+
+
+def _closed(dims: Sequence[int | None], shape: Sequence[int]) -> Sequence[int]:
+    """The dims with those known that are open, which are the leading ones of `shape`."""
+    if None not in dims:
+        return dims  # type: ignore[return-value]
+    return tuple([n if d is None else d for d, n in zip(dims, shape)])
