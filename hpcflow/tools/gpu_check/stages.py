@@ -102,7 +102,9 @@ def micro(asked: Asked) -> None:
     there, matrix = cp.asarray(large), cp.ones((4096, 4096), "f")
     half, scalar = matrix.astype("e"), cp.zeros((), "f")
     pinned = np.frombuffer(cp.cuda.alloc_pinned_memory(large.nbytes), "u1", large.nbytes)
-    flops = 2 * 4096**3
+    flops, vector = 2 * 4096**3, cp.ones(1 << 20, "f")
+    block, same = cp.ones(1 << 26, "f"), cp.empty(1 << 26, "f")
+    asked.results.put("micro", name="memory", bytes=cp.cuda.Device().mem_info[1])
     table: list[tuple[str, Callable[[], Any], int, int]] = [
         ("launch", lambda: small + small, 2000, 0), ("item", scalar.item, 1000, 0),
         ("to GPU", lambda: cp.asarray(large), 5, large.nbytes),
@@ -111,6 +113,8 @@ def micro(asked: Asked) -> None:
         ("to host, pinned", lambda: there.get(out=pinned), 5, large.nbytes),
         ("float32 product", lambda: matrix @ matrix, 10, flops),
         ("float16 product", lambda: half @ half, 10, flops),
+        ("copy on GPU", lambda: cp.copyto(same, block), 10, 2 * block.nbytes),
+        ("element-wise", lambda: cp.add(vector, vector, out=vector), 500, vector.size),
     ]
     for name, call, times, amount in table:
         asked.attempt("micro", name, functools.partial(_timed, cp, call, times, amount))
