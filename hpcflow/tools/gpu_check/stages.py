@@ -19,6 +19,7 @@ import numpy as np
 
 from hpcflow.tools import facts as doctor
 from hpcflow.tools.gpu_check import convolutions, exchange
+from hpcflow.tools.gpu_check import written as written_kernels
 from hpcflow.tools.gpu_check.programs import programs
 from hpcflow.tools.gpu_check.results import Results
 from hpcflow.tools.gpu_check.streams import streams
@@ -172,6 +173,14 @@ def cudnn(asked: Asked) -> None:
                 asked.attempt("cudnn", name, check)
 
 
+def written(asked: Asked) -> None:
+    """The kernels that are written out: against the CPU, and their times."""
+    _test_paths(asked.repo)
+    for name, check in written_kernels.checks(is_timed=not asked.stand_in):
+        if asked.wants(name):
+            asked.attempt("written", name, check)
+
+
 def _test_paths(repo: Path) -> None:
     sys.path[:0] = [str(repo / "tests"), str(repo / "tests" / "oracle")]
 
@@ -234,6 +243,7 @@ def _exchanged(mpirun: str, asked: Asked, env: dict[str, str]) -> dict[str, Any]
 # comes first.
 STAGES: dict[str, tuple[Callable[[Asked], None], float]] = {
     "facts": (facts, 30), "smoke": (smoke, 40), "streams": (streams, 60), "micro": (micro, 20),
-    "programs": (programs, 50), "cases": (cases, 90), "cudnn": (cudnn, 30), "bench": (bench, 200),
+    "programs": (programs, 50), "written": (written, 40), "cases": (cases, 70),
+    "cudnn": (cudnn, 30), "bench": (bench, 180),
     "mpi": (mpi, 60),
 }
