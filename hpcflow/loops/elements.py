@@ -7,7 +7,7 @@ includes, shared memory and barriers, so that it can be checked where there is n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hpcflow.loops import cuda_code
 
@@ -61,3 +61,26 @@ def typed(dtype: str, name: str = "") -> str:
 def supports(dtype: str) -> bool:
     """True if kernels can be written for arrays of `dtype`."""
     return cuda_code.types_of(dtype) != ("", "")
+
+
+class Elements(Protocol):
+    """What runs kernels that are written out on a device."""
+
+    def elements(self, kernel: ElementKernel) -> Run:
+        """What runs a kernel."""
+
+
+# (array module, number of the device) -> what runs kernels on it.
+_serving: dict[tuple[Any, int], Elements] = {}
+
+
+def serve(xp: Any, number: int, by: Elements) -> None:
+    """Let `by` run kernels on device `number` of the array module `xp`."""
+    _serving[xp, number] = by
+
+
+def serving(xp: Any) -> Elements | None:
+    """What runs kernels on the current device of an array module; None if nothing does."""
+    if not _serving or not hasattr(xp, "cuda"):
+        return None
+    return _serving.get((xp, xp.cuda.runtime.getDevice()))

@@ -28,6 +28,7 @@ from hpcflow.tools.cli import (
     output_file,
     whole,
 )
+from hpcflow.tools.gpu_check.rates import load as load_rates
 from hpcflow.tools.graph_files import read_graph, read_run_metadata, step_of
 
 
@@ -87,6 +88,8 @@ def parser() -> CommandParser:
                       help="measure this machine and write the description of a cluster of it")
     made.add_argument("--pingpong", type=Path, metavar="FILE",
                       help="with --measure: take the link from 'bench pingpong --json FILE'")
+    made.add_argument("--gpu", type=Path, metavar="FILE",
+                      help="with --measure: workers have a GPU of the rates that 'gpu-check' wrote")
     return made
 
 
@@ -187,7 +190,13 @@ def _measure(options: argparse.Namespace) -> int:
         except (OSError, ValueError, AttributeError, TypeError, KeyError) as error:
             raise CommandError(f"{options.pingpong} does not hold the rows of 'bench pingpong "
                                f"--json': {first_line(error)}") from error
-    cluster = Cluster([Job("ps", 1), Job("worker", 1)], {"cpu": measure_rates()}, within)
+    kinds = {"cpu": measure_rates()}
+    if options.gpu is not None:
+        try:
+            kinds["gpu"] = load_rates(options.gpu)
+        except (OSError, ValueError) as error:
+            raise CommandError(first_line(error)) from error
+    cluster = Cluster([Job("ps", 1), Job("worker", 1, tuple(kinds))], kinds, within)
     cluster.save(options.measure)
     print(f"wrote {options.measure}: set the tasks of its jobs, the links and the ranks per node")
     return 0

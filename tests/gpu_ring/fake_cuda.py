@@ -231,6 +231,9 @@ class Runtime:
     def getDeviceCount(self) -> int:
         return 1
 
+    def getDevice(self) -> int:
+        return self._cuda.gpu.index
+
     def eventQuery(self, ptr: int) -> int:
         return 0 if self._cuda.events[ptr].done else 600
 

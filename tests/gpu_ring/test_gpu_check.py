@@ -19,7 +19,8 @@ def test_a_rehearsal(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     stand_in = [] if real_gpus() else ["--stand-in"]
     options = ["gpu-check", "--output", str(tmp_path), "--repo", str(ROOT), "--workers", "2",
                *stand_in]
-    assert main([*options, "--stages", "smoke,cases", "--names", "GPU,Add,ScatterSub"]) == 0
+    assert main([*options, "--stages", "smoke,written,cases", "--names",
+                 "GPU,Add,ScatterSub,responses of float32"]) == 0
     rows = Results(tmp_path / "results.jsonl").rows()
     assert {r["name"] for r in rows} >= {"Add", "ScatterSub", "GPU"}
     losses = {r["name"]: r["losses"] for r in rows if r["stage"] == "smoke"}

@@ -7,9 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from gpu_ring import nvrtc
 
 import hpcflow as hf
-from hpcflow import raw_ops
+from hpcflow import config, raw_ops
 from hpcflow.graph.opdef import registered_ops
 
 ROWS, COUNT = 5, 23
@@ -51,6 +52,11 @@ def on(gpus: int, build: Any) -> list[np.ndarray]:
             return [np.asarray(v) for v in session.run(fetches)]
 
 
+def fed(value: Any) -> Any:
+    """A value that is not known when the step is compiled: of constants alone the CPU computes."""
+    return hf.placeholder_with_default(value, np.shape(value))
+
+
 def check(op: str, attr: str, build: Any) -> None:
     """Both devices give the same of `op`, for every type that the CPU serves."""
     for dtype in takes(op, attr):
@@ -70,8 +76,8 @@ def check(op: str, attr: str, build: Any) -> None:
 @pytest.mark.parametrize("op", SCATTERS)
 def test_scatters(op: str) -> None:
     def build(dtype: str) -> tuple[list, list]:
-        updates, table = numbers(dtype, (COUNT, 3)), numbers(dtype, (ROWS, 3))
-        column = hf.constant(IDS[:, None])
+        updates, table = fed(numbers(dtype, (COUNT, 3))), fed(numbers(dtype, (ROWS, 3)))
+        column, ids = fed(IDS[:, None]), fed(IDS)
         if op == "ScatterNd":
             return [], [raw_ops.ScatterNd(indices=column, updates=updates, shape=[ROWS, 3])]
         if op == "ScatterNdNonAliasingAdd":
@@ -80,10 +86,10 @@ def test_scatters(op: str) -> None:
         if op.startswith("Tensor"):
             return [], [getattr(raw_ops, op)(tensor=table, indices=column, updates=updates)]
         if op.startswith("Inplace"):
-            return [], [getattr(raw_ops, op)(x=table, i=IDS, v=updates)]
+            return [], [getattr(raw_ops, op)(x=table, i=ids, v=updates)]
         ref = raw_ops.VariableV2(shape=table.shape, dtype=hf.as_dtype(dtype))
         first = raw_ops.Assign(ref=ref, value=table).op
-        places = column if "Nd" in op else IDS
+        places = column if "Nd" in op else ids
         return [first], [getattr(raw_ops, op)(ref=ref, indices=places, updates=updates)]
 
     check(op, "dtype" if op == "" else "T" if "T" in registered_ops()[op].attr_map else "Tparams",
@@ -93,13 +99,13 @@ def test_scatters(op: str) -> None:
 @pytest.mark.parametrize("op", SEGMENTS + GATHERED)
 def test_segments(op: str) -> None:
     def build(dtype: str) -> tuple[list, list]:
-        rows = numbers(dtype, (COUNT, 3))
+        rows, ids, ordered = fed(numbers(dtype, (COUNT, 3))), fed(IDS), fed(np.sort(IDS))
         if op.startswith("Unsorted"):
-            ids = np.where(np.arange(COUNT) % 7 == 3, -1, IDS)
+            ids = fed(np.where(np.arange(COUNT) % 7 == 3, -1, IDS))
             return [], [getattr(raw_ops, op)(data=rows, segment_ids=ids, num_segments=ROWS + 1)]
         if op in GATHERED:
-            return [], [getattr(raw_ops, op)(data=rows, indices=IDS, segment_ids=np.sort(IDS))]
-        return [], [getattr(raw_ops, op)(data=rows, segment_ids=np.sort(IDS))]
+            return [], [getattr(raw_ops, op)(data=rows, indices=ids, segment_ids=ordered)]
+        return [], [getattr(raw_ops, op)(data=rows, segment_ids=ordered)]
 
     check(op, "T", build)
 
@@ -109,7 +115,69 @@ def test_extrema_keep_nan() -> None:
     values = np.array([1, np.nan, 3, 2], np.float32)
 
     def build() -> tuple[list, list]:
-        return [], [raw_ops.UnsortedSegmentMax(data=values, segment_ids=[0, 0, 1, 1],
+        return [], [raw_ops.UnsortedSegmentMax(data=fed(values), segment_ids=[0, 0, 1, 1],
                                                num_segments=2)]
 
     np.testing.assert_array_equal(on(1, build)[0], [np.nan, 3])
+
+
+@pytest.mark.parametrize("name", ["Add", "Mul", "Div"])
+def test_the_deterministic_mode_sorts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is rounded after each update does not depend on which comes first."""
+    monkeypatch.setattr(config.flags, "deterministic", True)
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("atomic updates in any order")
+
+    monkeypatch.setattr("hpcflow.kernels.common.device_rows.combine", refuse)
+
+    def build() -> tuple[list, list]:
+        ref = raw_ops.VariableV2(shape=[ROWS, 3], dtype=hf.float32)
+        first = raw_ops.Assign(ref=ref, value=fed(numbers("float32", (ROWS, 3)))).op
+        return [first], [getattr(raw_ops, f"Scatter{name}")(
+            ref=ref, indices=fed(IDS), updates=fed(numbers("float32", (COUNT, 3))))]
+
+    np.testing.assert_allclose(on(1, build)[0], on(0, build)[0], rtol=1e-5)
+
+
+def test_a_row_out_of_range_is_not_written() -> None:
+    """The error names the first wrong index; the other rows are as they were or updated."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        table = hf.Variable(np.zeros((4, 2), np.float32))
+        ids, updates = hf.placeholder(hf.int32, [3]), hf.placeholder(hf.float32, [3, 2])
+        update = hf.scatter_add(table, ids, updates)
+        session.run(hf.global_variables_initializer())
+        with pytest.raises(hf.errors.InvalidArgumentError, match=r"indices\[1\] = 9"):
+            session.run(update.op, {ids: [0, 9, 1], updates: np.ones((3, 2))})
+        assert not session.run(table)[2:].any()
+
+
+@pytest.mark.usefixtures("stand_in_only")
+def test_updates_are_few_launches() -> None:
+    """A sum and its check are three, the last of equal ids five."""
+    from gpu_ring.test_workloads import gpu_of
+
+    with hf.Graph().as_default(), hf.Session() as session:
+        table = hf.Variable(np.zeros((8, 2), np.float32))
+        ids, updates = hf.placeholder(hf.int32, [3]), hf.placeholder(hf.float32, [3, 2])
+        session.run(hf.global_variables_initializer())
+        for make, most in ((hf.scatter_add, 3), (hf.scatter_sub, 3), (hf.scatter_update, 5)):
+            fetch, feeds = make(table, ids, updates).op, {ids: [1, 1, 3], updates: np.ones((3, 2))}
+            session.run(fetch, feeds)
+            before = gpu_of(session).launches
+            session.run(fetch, feeds)
+            found = gpu_of(session).launches - before - 1  # which stacks what was found out
+            assert found <= most, (make, found)
+
+
+@pytest.mark.usefixtures("stand_in_only")
+def test_updates_compile() -> None:
+    """Every kernel that has run in this module is CUDA C++."""
+    from gpu_ring.stand_in import FormPrograms
+
+    test_scatters("ScatterMax")
+    test_scatters("ScatterDiv")
+    texts = [k.text() for k in FormPrograms.written if "update(" in k.functions]
+    assert len(texts) > 10
+    wrong = [found for t in texts if (found := nvrtc.errors(t, "-std=c++17"))]
+    assert not wrong, wrong[0]

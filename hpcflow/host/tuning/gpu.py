@@ -39,3 +39,9 @@ CUDNN_HOPELESS = 1.25
 # ---- kernels.common.device_windows
 #: The most of a matrix of windows that is made at once, where cuDNN does not convolve.
 COLUMNS_BYTES = 1 << 28
+
+# ---- kernels.common.device_rows
+#: Rows of a table that is written to, for each that is written and besides, up to which a number
+#: for every row is held to find the last update.
+SCATTER_SPARSEST = 16
+SCATTER_ROWS = 1 << 16

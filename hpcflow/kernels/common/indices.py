@@ -13,6 +13,7 @@ from hpcflow.errors import InvalidArgumentError
 from hpcflow.host import memory, threads
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels import late_errors
+from hpcflow.kernels.common import device_rows
 from hpcflow.kernels.common.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
 from hpcflow.loops import compiling, form, parallel_for
@@ -29,7 +30,8 @@ def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0
     if not indices.size:
         return
     if xp is not np and rows:
-        late_errors.note(xp, (_unsigned(indices) >= rows).any(),
+        flag = device_rows.outside(xp, indices, rows)
+        late_errors.note(xp, (_unsigned(indices) >= rows).any() if flag is None else flag,
                          lambda: _not_a_row(xp, indices, rows, wrong, what))
     elif not are_rows(indices, rows):
         raise _not_a_row(xp, indices, rows, wrong, what)

@@ -1,8 +1,10 @@
 """Updates of rows that may be repeated, on devices: nothing here waits for the device.
 
-CuPy's ``at`` has the types of CUDA's atomic instructions. What it lacks is done in a wider type,
-or by sorting: rows with one number lie together then, are combined in as many rounds as the
-logarithm of their count, and every one of them writes the same result.
+Kernels that are written out do it where the device runs such (`device_rows`). Else the array
+module's ``at`` does, which has the types of CUDA's atomic instructions. What it lacks is done in a
+wider type, or by sorting: rows with one number lie together then, are combined in as many rounds as
+the logarithm of their count, and every one of them writes the same result. Sorting also does what
+depends on the order in the deterministic mode.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import config
+from hpcflow.kernels.common import device_rows
 from hpcflow.kernels.common.indices import occurrence_rounds, stable_order
 
 # Types that ``add.at`` serves; of extrema the integers, as NaN is lost in those of floats.
@@ -27,6 +31,11 @@ def combine(xp: Any, name: str, target: Any, rows: Any, updates: Any) -> None:
     """
     if not rows.size or not updates.size:
         return
+    by_order = config.flags.deterministic and _depends_on_order(name, target.dtype)
+    if not by_order and target.flags.c_contiguous and device_rows.serves(
+            xp, name, target.dtype, rows):
+        device_rows.combine(xp, name, target, rows, updates)
+        return
     if name == "subtract":
         name, updates = "add", xp.negative(updates)
     if name == "divide":
@@ -34,7 +43,8 @@ def combine(xp: Any, name: str, target: Any, rows: Any, updates: Any) -> None:
     elif target.dtype.kind == "c" and name == "add":
         combine(xp, name, target.real, rows, updates.real)
         combine(xp, name, target.imag, rows, updates.imag)
-    elif target.dtype.char in (_ADDS if name == "add" else _INTEGERS) and name != "multiply":
+    elif not by_order and name != "multiply" and target.dtype.char in (
+            _ADDS if name == "add" else _INTEGERS):
         getattr(xp, name).at(target, rows, updates)
     elif _wide(target.dtype) != target.dtype:
         wide = target.astype(_wide(target.dtype))
@@ -48,9 +58,17 @@ def put(xp: Any, target: Any, rows: Any, updates: Any) -> None:
     """``target[rows[i]] = updates[i]``; of those of one row the last stays."""
     if not rows.size or not updates.size:
         return
+    if updates.dtype == target.dtype and device_rows.puts(xp, target, rows):
+        device_rows.put(xp, target, rows, updates)
+        return
     order = stable_order(xp, rows)
     ordered = rows[order]
     target[ordered] = updates[order[_ends(xp, ordered)]]
+
+
+def _depends_on_order(name: str, dtype: np.dtype) -> bool:
+    """True for what is rounded after each update."""
+    return dtype.kind not in "iub" and name not in ("maximum", "minimum")
 
 
 def _wide(dtype: np.dtype) -> np.dtype:

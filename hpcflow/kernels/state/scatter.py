@@ -10,7 +10,7 @@ import numpy as np
 
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels import late_errors
-from hpcflow.kernels.common import repeated_rows
+from hpcflow.kernels.common import device_rows, repeated_rows
 from hpcflow.kernels.common.indices import check_rows, combine_rows, flat_positions, has_duplicates
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.resources.variables import VariableState
@@ -49,6 +49,9 @@ def _divide(xp: Any, target: Any, where: Any, updates: Any) -> None:
         return
     if xp is not np:
         late_errors.note(xp, (updates == 0).any(), _divides_by_zero)
+        if device_rows.serves(xp, "divide", target.dtype, where):
+            repeated_rows.combine(xp, "divide", target, where, updates)
+            return
     elif not updates.all():
         raise _divides_by_zero()
     # Dividing by one divisor after the other towards zero is dividing by their product, but the

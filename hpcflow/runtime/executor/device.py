@@ -12,6 +12,7 @@ import numpy as np
 from hpcflow import config
 from hpcflow.compiler.emit.recordable import Parts
 from hpcflow.kernels import late_errors
+from hpcflow.loops import elements
 from hpcflow.loops.cuda import CudaPrograms, Programs
 from hpcflow.resources.manager import ResourceManager
 from hpcflow.runtime.executor import gpus
@@ -141,6 +142,8 @@ class CupyDevice(Device):
         self.transfers = self._open(index if number is None else number)
         self.streams = self.transfers.streams
         self.xp = self.streams.xp
+        if self.programs is not None:
+            elements.serve(self.xp, self.streams.number, self.programs)
         # The regions that may be launched as one; they live as long as their steps.
         self._recorded: list[weakref.ref[RecordedRegion]] = []
         entered = self.streams.entered

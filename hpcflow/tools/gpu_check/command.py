@@ -1,7 +1,7 @@
 """``python -m hpcflow gpu-check``: every stage in processes of its own, each with a limit.
 
 What comes out is one JSON line per result in ``OUTPUT/results.jsonl``; ``--again`` repeats only
-what failed there, into a file of its own.
+what failed there, into a file of its own. ``OUTPUT/rates.json`` has the rates of the GPU.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hpcflow.runtime.executor import gpus
 from hpcflow.tools.cli import CommandError, CommandParser, command_parser, whole
+from hpcflow.tools.gpu_check import rates
 from hpcflow.tools.gpu_check.rehearsal import stand_in
 from hpcflow.tools.gpu_check.results import Results, failures, summary
 from hpcflow.tools.gpu_check.stages import STAGES, Asked
@@ -67,6 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _run_stage(options, results, stage, names)
     rows = results.rows()
     print(summary(rows))
+    measured = rates.rates_of(rows)
+    if measured is not None:
+        rates.save(measured, options.output / "rates.json")
+        print(f"wrote {options.output / 'rates.json'}: the rates of this GPU, for 'simulate'")
     return int(bool(failures(rows)))
 
 
@@ -82,7 +87,8 @@ def _run_stage(options: argparse.Namespace, results: Results, stage: str,
                for i in range(workers)]
     for process in started:
         try:
-            if process.wait(max(1.0, limit - (time.monotonic() - began))):
+            left = max(1.0, limit - (time.monotonic() - began))
+            if process.wait(None if options.stand_in else left):  # a rehearsal is not about time
                 results.put(stage, failed=f"the process ended with status {process.returncode}")
         except subprocess.TimeoutExpired:
             process.kill()

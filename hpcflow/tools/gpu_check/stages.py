@@ -19,6 +19,7 @@ import numpy as np
 
 from hpcflow.tools import facts as doctor
 from hpcflow.tools.gpu_check import convolutions, exchange
+from hpcflow.tools.gpu_check import written as written_kernels
 from hpcflow.tools.gpu_check.programs import programs
 from hpcflow.tools.gpu_check.results import Results
 from hpcflow.tools.gpu_check.streams import streams
@@ -102,7 +103,9 @@ def micro(asked: Asked) -> None:
     there, matrix = cp.asarray(large), cp.ones((4096, 4096), "f")
     half, scalar = matrix.astype("e"), cp.zeros((), "f")
     pinned = np.frombuffer(cp.cuda.alloc_pinned_memory(large.nbytes), "u1", large.nbytes)
-    flops = 2 * 4096**3
+    flops, vector = 2 * 4096**3, cp.ones(1 << 20, "f")
+    block, same = cp.ones(1 << 26, "f"), cp.empty(1 << 26, "f")
+    asked.results.put("micro", name="memory", bytes=cp.cuda.Device().mem_info[1])
     table: list[tuple[str, Callable[[], Any], int, int]] = [
         ("launch", lambda: small + small, 2000, 0), ("item", scalar.item, 1000, 0),
         ("to GPU", lambda: cp.asarray(large), 5, large.nbytes),
@@ -111,6 +114,8 @@ def micro(asked: Asked) -> None:
         ("to host, pinned", lambda: there.get(out=pinned), 5, large.nbytes),
         ("float32 product", lambda: matrix @ matrix, 10, flops),
         ("float16 product", lambda: half @ half, 10, flops),
+        ("copy on GPU", lambda: cp.copyto(same, block), 10, 2 * block.nbytes),
+        ("element-wise", lambda: cp.add(vector, vector, out=vector), 500, vector.size),
     ]
     for name, call, times, amount in table:
         asked.attempt("micro", name, functools.partial(_timed, cp, call, times, amount))
@@ -166,6 +171,14 @@ def cudnn(asked: Asked) -> None:
         for name, check in convolutions.ways(cupy):
             if asked.wants(name):
                 asked.attempt("cudnn", name, check)
+
+
+def written(asked: Asked) -> None:
+    """The kernels that are written out: against the CPU, and their times."""
+    _test_paths(asked.repo)
+    for name, check in written_kernels.checks(is_timed=not asked.stand_in):
+        if asked.wants(name):
+            asked.attempt("written", name, check)
 
 
 def _test_paths(repo: Path) -> None:
@@ -230,6 +243,7 @@ def _exchanged(mpirun: str, asked: Asked, env: dict[str, str]) -> dict[str, Any]
 # comes first.
 STAGES: dict[str, tuple[Callable[[Asked], None], float]] = {
     "facts": (facts, 30), "smoke": (smoke, 40), "streams": (streams, 60), "micro": (micro, 20),
-    "programs": (programs, 50), "cases": (cases, 90), "cudnn": (cudnn, 30), "bench": (bench, 200),
+    "programs": (programs, 50), "written": (written, 40), "cases": (cases, 70),
+    "cudnn": (cudnn, 30), "bench": (bench, 180),
     "mpi": (mpi, 60),
 }

@@ -1,0 +1,96 @@
+"""The kernels that are written out: what they compute against the CPU, and how fast."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+
+def checks(is_timed: bool) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """Names and checks; for them cuDNN is off, which would compute the same. The tests' folder is
+    on the path; times are those of a GPU."""
+    os.environ["HPCFLOW_CUDNN"] = "0"
+    from hpcflow import config
+
+    config.flags.reload()
+    yield from _windows()
+    yield from _rows()
+    if is_timed:
+        for name, build, moved in _sizes():
+            yield name, functools.partial(_timed, build, moved)
+
+
+def _windows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    from gpu_ring import test_windows as t
+
+    made: dict[str, Callable[[int, str], Any]] = {
+        "pooling": lambda seed, dtype: t.pooling(seed, 2, dtype),
+        "pooling of volumes": lambda seed, dtype: t.pooling(seed, 3, dtype),
+        "responses": t.responses, "convolutions": t.convolutions}
+    for name, build in made.items():
+        for dtype in ("float16", "float32", "float64"):
+            if (name, dtype) != ("responses", "float64"):
+                yield f"{name} of {dtype}", functools.partial(_agreeing, t.agree, build, dtype)
+
+
+def _agreeing(agree: Callable[..., None], build: Callable[[int, str], Any],
+              dtype: str) -> dict[str, Any]:
+    for seed in range(6):
+        agree(functools.partial(build, seed, dtype), seed, dtype)
+    return {}
+
+
+def _rows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    from gpu_ring import test_repeated_rows as t
+
+    for op in t.SCATTERS:
+        yield op, functools.partial(_passing, t.test_scatters, op)
+    for op in t.SEGMENTS + t.GATHERED:
+        yield op, functools.partial(_passing, t.test_segments, op)
+
+
+def _passing(test: Callable[[str], None], op: str) -> dict[str, Any]:
+    test(op)
+    return {}
+
+
+def _sizes() -> Iterator[tuple[str, Callable[[Any], list], int]]:
+    """Name, the fetches on the GPU's placeholder of 64 images of 55x55x96, and the bytes that they
+    must move."""
+    import hpcflow as hf
+
+    raw, size = hf.raw_ops, 64 * 55 * 55 * 96 * 4
+    window: dict[str, Any] = {"ksize": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+    quarter = 64 * 27 * 27 * 96 * 4
+    yield "MaxPool", lambda x: [raw.MaxPool(input=x, **window)], size + quarter
+    yield "MaxPoolGrad", lambda x: hf.gradients(raw.MaxPool(input=x, **window), x), 2 * size
+    yield "LRN", lambda x: [raw.LRN(input=x, depth_radius=2)], 2 * size
+    yield "LRNGrad", lambda x: [raw.LRNGrad(input_grads=x, input_image=x, output_image=x,
+                                            depth_radius=2)], 2 * size
+    yield "sum of rows by id", lambda x: [hf.math.unsorted_segment_sum(
+        hf.reshape(x, [-1, 96]), hf.range(64 * 55 * 55) % 1000, 1000)], size
+
+
+def _timed(build: Callable[[Any], list], moved: int) -> dict[str, Any]:
+    import hpcflow as hf
+
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.Variable(np.random.default_rng(0).random((64, 55, 55, 96), np.float32))
+        ops = [f.op for f in build(x.read_value())]
+        session.run(hf.global_variables_initializer())
+        for _ in range(3):
+            session.run(ops)
+        gpu = next(d for d in session._engine.task.devices if d.type == "GPU")
+        gpu.synchronize()
+        began = time.perf_counter()
+        for _ in range(20):
+            session.run(ops)
+        gpu.synchronize()
+        seconds = (time.perf_counter() - began) / 20
+    return {"us": seconds * 1e6, "GB_per_s": moved / seconds / 1e9}
+
