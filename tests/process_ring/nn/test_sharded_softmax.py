@@ -95,6 +95,9 @@ def test_what_it_refuses():
     w, b, x, y = values()
     with pytest.raises(ValueError, match="1 shards, biases 2"):
         sharded.sharded_softmax_cross_entropy([w], np.array_split(b, 2), y, x)
-    loss = sharded.sharded_softmax_cross_entropy([w], [b], np.full(BATCH, CLASSES), x)
+    with pytest.raises(hf.errors.InvalidArgumentError):
+        sharded.sharded_softmax_cross_entropy([w], [b], np.full(BATCH, CLASSES), x)
+    labels = hf.placeholder(hf.int64, [BATCH])
+    loss = sharded.sharded_softmax_cross_entropy([w], [b], labels, x)
     with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError):
-        session.run(loss)
+        session.run(loss, {labels: np.full(BATCH, CLASSES)})
