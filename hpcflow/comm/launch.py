@@ -7,7 +7,7 @@ take themselves for ranks: start those with `without_launcher(os.environ)`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 #: (name, size, rank, ranks on this node, rank on this node); the first whose size or rank is set
@@ -52,6 +52,9 @@ _SETTINGS = ("OMPI_MCA_", "OMPI_ALLOW_RUN_AS_ROOT", "PMIX_MCA_", "PRTE_MCA_")
 _LAUNCHER_FACTS = frozenset(
     ("OMPI_MCA_PREFIXES", "OMPI_MCA_cpu_type", "OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs")
 )
+
+#: Called when this rank learns its task: with True if it works, with False if it serves.
+on_task: Callable[[bool], None] | None = None
 
 
 @dataclass(frozen=True)

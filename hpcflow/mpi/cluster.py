@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
+from hpcflow.comm import launch as launching
 from hpcflow.framework.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ def task(jobs: dict[str, int] | None = None, comm: MPI.Comm | None = None,
     # Makes the private communicators, together with all ranks.
     cluster._network = server.mpi_network(comm)
     job, index = next((j, ranks.index(me)) for j, ranks in layout.items() if me in ranks)
+    if launching.on_task is not None:
+        launching.on_task(job == rest)
     return Task(cluster, job, index, me, count)
 
 

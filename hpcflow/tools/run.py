@@ -81,9 +81,9 @@ def _job(options: argparse.Namespace, launcher: str, place: Place) -> Job:
     command = [*launcher_command(launcher, place), sys.executable, "-m",
                f"{__package__}.run_rank", str(folder.resolve()),
                *(["-m"] if options.module else []), options.program, *options.arguments]
-    follow = options.follow or str(place.servers)
-    return Job(command, environment(options, place), place.ranks, folder, follow, options.grace,
-               options.json)
+    return Job(command, environment(options, place), place.ranks, folder,
+               options.follow or str(place.servers), options.grace, options.json,
+               seeks_worker=options.follow is None)
 
 
 def parser() -> CommandParser:
@@ -185,7 +185,8 @@ class Job:
     """The ranks under way."""
 
     def __init__(self, command: list[str], env: dict[str, str], ranks: int, folder: Path,
-                 follow: str, grace: float | None = None, outcome: Path | None = None) -> None:
+                 follow: str, grace: float | None = None, outcome: Path | None = None,
+                 seeks_worker: bool = False) -> None:
         self.command = command
         self.env = env
         self.ranks = ranks
@@ -201,6 +202,7 @@ class Job:
         wanted = range(ranks) if follow == "all" else one
         self.shown = [_Follower(folder / LOG.format(r), f"[{r}] " if follow == "all" else "")
                       for r in wanted]
+        self.sought = int(follow) if seeks_worker else None  # whose output is shown, so far
 
     def run(self) -> int:
         """Start, show output until all have ended, and report; the job's exit status."""
@@ -312,8 +314,19 @@ class Job:
         return all(f.get("ended") and "error" not in f for f in found)
 
     def _show(self) -> None:
+        self._seek_worker()
         for follower in self.shown:
             follower.copy()
+
+    def _seek_worker(self) -> None:
+        """Turn to the next rank where the one that is shown turns out to be no worker."""
+        while self.sought is not None and (
+                works := self._status(self.sought).get("works")) is not None:
+            if works or self.sought == self.ranks - 1:
+                self.sought = None
+            else:
+                self.sought += 1
+                self.shown = [_Follower(self.folder / LOG.format(self.sought), "")]
 
     # ------------------------------------------------------------ the report
 

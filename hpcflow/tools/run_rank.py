@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from hpcflow.comm import abort
-from hpcflow.comm.launch import launch
+from hpcflow.comm import launch as launching
 from hpcflow.comm.processes import end_after_parent, this_process
 from hpcflow.tools.run import LOG, STATUS
 
@@ -31,7 +31,7 @@ def main(argv: list[str]) -> None:
     folder, is_module = Path(argv[0]), argv[1] == "-m"
     program, *arguments = argv[2 if is_module else 1:]
     end_after_parent()  # the launcher
-    started = launch()
+    started = launching.launch()
     rank = started.rank if started is not None and started.rank is not None else 0
     _redirect(folder / LOG.format(rank))
     note = folder / STATUS.format(rank)
@@ -40,6 +40,7 @@ def main(argv: list[str]) -> None:
     _write(note, facts)
     ended = _End(note, facts)
     abort.before_abort(ended.on_abort)
+    launching.on_task = ended.on_task
     faulthandler.register(signal.SIGUSR2)  # the stacks of all threads, for a job that stands still
     sys.argv = [program, *arguments]
     try:
@@ -83,6 +84,12 @@ class _End:
                 _write(self._note, self._facts | more | {
                     "ended": True, "code": code, "lost": sorted(abort.lost),
                     "met": "mpi4py.MPI" in sys.modules})
+
+    def on_task(self, works: bool) -> None:
+        """This rank learns whether it works or serves, by which the command finds whom to show."""
+        with self._lock:
+            self._facts["works"] = works
+            _write(self._note, self._facts)
 
     def on_abort(self, code: int, message: str) -> None:
         """This rank ends the job: perhaps for an exception of a thread, or after the program."""

@@ -93,6 +93,21 @@ def test_a_failing_rank_is_named(job, tmp_path, how, word, expected):
     assert Path(told["log"]).is_file() and told["host"]
 
 
+def test_the_output_of_the_first_worker_is_found_where_the_program_names_the_jobs(tmp_path):
+    (tmp_path / "program.py").write_text("""
+import hpcflow as hf
+task = hf.mpi.task(jobs={"ps": 2})
+print(task.job, task.index)
+""")
+    command = [sys.executable, "-m", "hpcflow", "run", "-n", "4", "program.py"]
+    env = os.environ | {"PYTHONPATH": str(Path(run.__file__).parents[2])}
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "worker 0"
+    assert "worker 1" not in done.stdout
+
+
 def test_copies_of_a_program_that_never_meet(tmp_path):
     """A line says so, and a traceback begins in the program."""
     (tmp_path / "alone.py").write_text("""
