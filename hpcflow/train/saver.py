@@ -354,9 +354,9 @@ class Saver:
 
         `save_path` is what :meth:`save` or :func:`latest_checkpoint` returned. All values are read
         and checked before the first variable changes. Variables of recurrent cells may have the
-        names of another version of 1.x in the checkpoint. Raises ``ValueError`` if it is None,
-        ``NotFoundError`` for a checkpoint or a variable that does not exist, ``DataLossError`` for
-        a damaged file and ``InvalidArgumentError`` for another dtype or shape.
+        names of another version of 1.x in the checkpoint. Raises ``ValueError`` if it is None or no
+        checkpoint, ``NotFoundError`` for a variable that is not in it, ``DataLossError`` for a
+        damaged file and ``InvalidArgumentError`` for another dtype or shape.
         """
         self.join()
         if self._is_empty:
@@ -367,7 +367,10 @@ class Saver:
         definition = self.saver_def
         try:
             sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})
-        except NotFoundError:
+        except NotFoundError as error:
+            if not storage.checkpoint_exists(save_path):
+                raise ValueError("The passed save_path is not a valid checkpoint: "
+                                 f"{save_path}: {error.message}") from error
             if not self._variables or not restore_by_other_names(self._variables, sess, save_path):
                 raise
 

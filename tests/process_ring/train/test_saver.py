@@ -223,6 +223,18 @@ def checkpoint_of(path, **initial):
             return hf.train.Saver().save(session, path)
 
 
+@pytest.mark.parametrize("name", ["absent", "", "absent-?????-of-00002"])
+def test_restoring_what_is_no_checkpoint(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    hf.Variable(1.0)
+    saver = hf.train.Saver()
+    with hf.Session() as session:
+        with pytest.raises(ValueError, match="The passed save_path is not a valid checkpoint: "):
+            saver.restore(session, name)
+        with pytest.raises(ValueError, match="when it is None"):
+            saver.restore(session, None)
+
+
 @pytest.mark.parametrize(
     ("initial", "error", "message"),
     [
