@@ -51,6 +51,7 @@ NAMES: dict[str, dict[str, str]] = {
         }.items()},
         **{name: f"hpcflow.{path}" for name, path in {
             "add_to_collections": "graph.legacy:add_to_collections",
+            "variable_creator_scope": "ops.state.creators:variable_creator_scope",
             "TensorSpec": "graph.tensor_spec:TensorSpec",
             "enable_eager_execution": "platform.eager_context:enable_eager_execution",
             "get_logger": "platform.logging:get_logger",
@@ -193,11 +194,12 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "hpcflow.strings": {
         **{name: f"raw:{op_type}" for name, op_type in {
-            "length": "StringLength", "lower": "StringLower", "regex_full_match": "RegexFullMatch",
+            "lower": "StringLower", "regex_full_match": "RegexFullMatch",
             "strip": "StringStrip", "upper": "StringUpper",
             "unicode_transcode": "UnicodeTranscode", "unsorted_segment_join": "UnsortedSegmentJoin",
         }.items()},
         "format": "hpcflow.ops.strings.string_formatting:string_format",
+        "length": "hpcflow.ops.strings.string_rewriting:string_length",
         "split": "hpcflow.ops.strings.string_splitting:strings_split",
     },
     "hpcflow.train": {

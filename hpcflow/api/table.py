@@ -90,7 +90,7 @@ _OP_MODULES = {
     "init_ops": ("hpcflow.ops.state.initializers", "hpcflow.ops.state.convolutional_initializers"),
     "io_ops": (), "linalg_grad": (), "linalg_impl": (),
     "linalg_ops": (), "logging_ops": (), "lookup_ops": ("hpcflow.contrib.lookup",),
-    "math_grad": (), "math_ops": (), "metrics": ("hpcflow.metrics",),
+    "math_grad": (), "metrics": ("hpcflow.metrics",),
     "metrics_impl": ("hpcflow.metrics",),
     "nn": (_NN,), "nn_grad": (_NN,), "nn_impl": (_NN,), "nn_ops": (_NN,),
     "numerics": (), "parsing_ops": (), "partitioned_variables": (), "random_grad": (),
@@ -98,9 +98,9 @@ _OP_MODULES = {
     "rnn_cell": ("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
     "script_ops": (), "session_ops": (), "sets": ("hpcflow.ops.sparse.sets",),
     "sets_impl": ("hpcflow.ops.sparse.sets",),
-    "sparse_grad": (), "sparse_ops": (), "special_math_ops": (), "spectral_ops":
+    "sparse_grad": (), "special_math_ops": (), "spectral_ops":
     ("hpcflow.signal.spectral",), "standard_ops": (), "state_grad": (),
-    "string_ops": (), "summary_ops": (), "template": (), "tensor_array_grad": (),
+    "summary_ops": (), "template": (), "tensor_array_grad": (),
     "tensor_array_ops": (), "variable_scope": ("hpcflow.ops.state.variable_scope",
                                                "hpcflow.ops.state.variable_store"),
     "custom_gradient": ("hpcflow.autodiff.custom",), "resources": ("hpcflow.ops.state.resources",),
@@ -143,6 +143,11 @@ _OPS = {
                            {"_RNNCell": "hpcflow.contrib.rnn:RNNCell", **_CELL_HELPERS}),
     "state_ops": Entry(("hpcflow.ops.state.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state.state:variable_op"}),
+    "math_ops": Entry((_API, "hpcflow:math", RAW)),
+    "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW)),
+    "string_ops": Entry((_API, "hpcflow.ops.strings.string_formatting",
+                         "hpcflow.ops.strings.string_splitting", RAW), {
+        "string_length": "hpcflow.ops.strings.string_rewriting:string_length"}),
     "check_ops": Entry((_API, RAW), {
         "assert_shapes": "hpcflow.ops.flow.shape_checks:assert_shapes",
         **_from("hpcflow.ops.flow.checks", "assert_scalar")}),
@@ -174,7 +179,9 @@ _OPS = {
     "variable_scope": Entry(
         ("hpcflow.ops.state.variable_scope", "hpcflow.ops.state.variable_store", _API, RAW),
         {"variable": "hpcflow.ops.state.variables:Variable",
-         "_PartitionInfo": "hpcflow.ops.state.partitioned:PartitionInfo"}),
+         "_PartitionInfo": "hpcflow.ops.state.partitioned:PartitionInfo",
+         "_get_default_variable_store": "hpcflow.ops.state.variable_scope:default_store",
+         "variable_creator_scope": "hpcflow.ops.state.creators:variable_creator_scope"}),
     "variables": Entry(("hpcflow.ops.state.variables", "hpcflow.ops.state.partitioned", _API, RAW),
                        dict.fromkeys(("VariableV1", "RefVariable"),
                                      "hpcflow.ops.state.variables:Variable")),

@@ -61,12 +61,14 @@ def _canonical_list(value: Sequence[Any], attr: AttrDef, op: str) -> list:
 def _check_allowed(value: Any, attr: AttrDef, op: str) -> None:
     if attr.allowed is None or value in attr.allowed:
         return
-    names = sorted(a.name if isinstance(a, DType) else a.decode() for a in attr.allowed)
-    got = value.name if isinstance(value, DType) else value.decode(errors="replace")
     # 1.x raises TypeError for a type that is not allowed, ValueError for a string.
-    error = TypeError if isinstance(value, DType) else ValueError
-    raise error(f"Value passed to attr '{attr.name}' of '{op}' Op is {got!r}, which is not in the "
-                f"list of allowed values: {', '.join(names)}")
+    if not isinstance(value, DType):
+        strings = ", ".join(f'"{a.decode()}"' for a in attr.allowed)
+        raise ValueError(f"Attr '{attr.name}' of '{op}' Op passed string "
+                         f"'{value.decode(errors='replace')}' not in: {strings}.")
+    names = ", ".join(sorted(a.name for a in attr.allowed))
+    raise TypeError(f"Value passed to attr '{attr.name}' of '{op}' Op is {value.name!r}, which is "
+                    f"not in the list of allowed values: {names}")
 
 
 def _to_int(value: int) -> int:

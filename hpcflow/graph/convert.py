@@ -152,14 +152,23 @@ def _holds_graph_values(value: TensorLike) -> bool:
 
 def _pack_conversion(value: Sequence[Any], dtype: DType | None = None, name: str | None = None,
                      as_ref: bool = False) -> Any:
-    """Lists that hold tensors become Pack ops, level by level."""
+    """Lists that hold tensors become Pack ops, level by level; a `dtype` that is asked for is what
+    the tensors are cast to."""
     del as_ref
     if not _holds_graph_values(value):
         return NotImplemented
     wanted = dtype or _first_dtype(value)
     with name_scope(name or "packed") as scope:
-        items = [convert_to_tensor(v, wanted, name=str(i)) for i, v in enumerate(value)]
+        items = [_packed(v, wanted, dtype is not None, str(i)) for i, v in enumerate(value)]
         return build_op("Pack", scope, values=items, axis=0)
+
+
+def _packed(value: Any, dtype: DType | None, casts: bool, name: str) -> Tensor:
+    if not casts or isinstance(value, (list, tuple)) or not _holds_graph_values(value):
+        return convert_to_tensor(value, dtype, name=name)
+    tensor = convert_to_tensor(value, name=name)
+    return tensor if tensor.dtype.base_dtype is dtype else build_op("Cast", None, x=tensor,
+                                                                    DstT=dtype)
 
 
 def _first_dtype(value: Tensor | int | Sequence[Any]) -> DType | None:

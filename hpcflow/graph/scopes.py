@@ -81,6 +81,7 @@ class _Scopes(threading.local):
         self.container = ""
         self.original: Operation | None = None
         self.context: Any = None
+        self.variable_creators: list[Callable] = []
 
 
 def _of_thread(field: str, meaning: str) -> Any:
@@ -106,6 +107,7 @@ class ScopedGraph:
     _gradient_overrides = _of_thread("gradient_overrides", "Op types and their other gradients.")
     _gradient_scope = _of_thread("gradient", "The name scope of the call that builds gradients.")
     _container = _of_thread("container", "The resource container of stateful operations.")
+    _variable_creators = _of_thread("variable_creators", "Functions that make variables.")
     _control_flow_context = _of_thread("context", "The conditional or loop that is being built.")
 
     def as_graph_element(self, obj: object, allow_tensor: bool = True,

@@ -396,7 +396,8 @@ def _no_kernel(wanted: str, nodes: list[Node], candidates: list[DeviceInfo]) -> 
             InvalidArgumentError,
             f"Cannot assign a device to node '{node.name}': {_typed(node)} has no kernel for the "
             f"device type{'s' * (len(types) > 1)} {', '.join(types)}{asked}{_members(nodes)}; "
-            f"{describe_kernels(node.type)}", node)
+            f"{describe_kernels(node.type)} (No OpKernel was registered to support Op "
+            f"'{node.type}' with these attrs.)", node)
     lacking = "; ".join(
         f"{t} has none for {', '.join(_typed(n) for n in nodes if not _has_kernel(n, t))}"
         for t in types)

@@ -285,7 +285,7 @@ def _backwards(rank: int, axes: list) -> tuple:
         if not -rank <= axis < rank:
             raise invalid(f"'axis' {axis} is out of valid range [{-rank}, {rank})")
         if index[axis].step is not None:
-            raise invalid(f"axis {axis} specified more than once.")
+            raise invalid(f"axis {axis % rank} specified more than once.")
         index[axis] = slice(None, None, -1)
     return tuple(index)
 

@@ -29,13 +29,22 @@ def _check_sorted(ids: Any, rows: int) -> None:
     if ids.shape[0] != rows:
         raise invalid("segment_ids should be the same size as dimension 0 of input: "
                       f"{shown(ids)} for {rows} rows")
-    if ids.shape[0] and int(ids[0]) < 0:
-        raise invalid(f"segment ids must be >= 0, got {int(ids[0])}")
-    falls = np.flatnonzero(ids[1:] < ids[:-1])
-    if falls.size:
-        raise invalid(f"Segment id {int(ids[falls[0] + 1])} follows {int(ids[falls[0]])}: segment "
-                      "ids are not increasing, possibly because 'segment_ids' input is not "
-                      "sorted.")
+    if rows and (int(ids[0]) < 0 or (ids[1:] < ids[:-1]).any()):
+        raise invalid(_wrong_order(ids.tolist()))
+
+
+def _wrong_order(ids: list[int]) -> str:
+    """What is wrong first with ids, of which there are as many as the last one says."""
+    count = ids[-1] + 1
+    if count <= 0:
+        return f"segment ids must be >= 0, got {ids[-1]}"
+    for segment, following in zip(ids, [*ids[1:], None]):
+        if following is not None and following < segment:
+            return f"segment ids are not increasing: {following} follows {segment}"
+        if following != segment and not 0 <= segment < count:
+            return (f"Segment id {segment} out of range [0, {count}), possibly because "
+                    "'segment_ids' input is not sorted.")
+    raise AssertionError("the ids are sorted")
 
 
 def _sorted_segments(name: str, default: int) -> Callable:
@@ -267,8 +276,9 @@ def _scaled_rows(kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> Any
     if indices.shape != ids.shape:
         raise invalid(f"segment_ids and indices must have the same size: {shown(ids)}, "
                       f"{shown(indices)}")
-    check_rows(np, indices, rows)
-    check_rows(np, ids, grad.shape[0])
+    check_rows(np, indices, rows, "== {0}: Index {0} out of range [0, {1})")
+    check_rows(np, ids, grad.shape[0], "== {0}: Segment id {0} out of range [0, {1})",
+               "segment_ids")
     if kind != "Sum":
         counts = _row_counts(ids, grad, grad.dtype)
         grad = grad / (np.sqrt(counts) if kind == "SqrtN" else counts)

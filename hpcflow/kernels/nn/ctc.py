@@ -257,7 +257,7 @@ def _beam_search(node: KernelNode) -> Callable:
         _check_inputs(inputs)
         _check_lengths(inputs, lengths)
         if paths > width:
-            raise invalid(f"requested {paths} paths of a beam of {width}")
+            raise invalid(f"requested more paths than the beam width: {paths} of {width}")
         beams = _Beams(len(lengths), width)
         for log_y, active in zip(_log_softmax(inputs), np.arange(len(inputs))[:, None] < lengths):
             beams.advance(log_y, active)

@@ -162,8 +162,9 @@ def _stacked(rows: list[tuple], dtype: Any) -> tuple:
     for i, (indices, values, shape) in enumerate(rows):
         check_parts(indices, values, shape, f"sparse tensor {i}: ")
         if len(shape) != len(rows[0][2]):
-            raise invalid(f"sparse tensor {i} has rank {len(shape)}, the first "
-                          f"{len(rows[0][2])}")
+            raise invalid("Inconsistent shape across SparseTensors: rank prior to "
+                          f"SparseTensor[{i}] was: {len(rows[0][2])} but rank of "
+                          f"SparseTensor[{i}] is: {len(shape)}")
     counts = [len(values) for _, values, _ in rows]
     first = np.repeat(np.arange(len(rows), dtype=np.int64), counts)
     indices = np.concatenate([first[:, None], np.concatenate([r[0] for r in rows])], axis=1)

@@ -486,7 +486,7 @@ def sequence_mask(lengths: TensorLike, maxlen: TensorLike | None = None,
             maxlen = _largest(lengths)
         maxlen = convert_to_tensor(maxlen, kind if not isinstance(maxlen, Tensor) else None)
         if maxlen.shape.ndims not in (0, None):
-            raise ValueError("`maxlen` must be scalar for sequence_mask")
+            raise ValueError("maxlen must be scalar for sequence_mask")
         zero, one = np.zeros((), maxlen.dtype.np), np.ones((), maxlen.dtype.np)
         steps = raw_ops.Range(zero, maxlen, one)
         ends = raw_ops.ExpandDims(lengths, -1)

@@ -303,7 +303,8 @@ def _split_shape(op: Operation) -> list[Dims]:
         return [(None,) * len(dims)] * number
     size = dims[axis]
     if size is not None and size % number:
-        raise ValueError(f"Dimension size must be evenly divisible by {number} but is {size}: "
+        raise ValueError(f"Dimension size must be evenly divisible by {number} but is {size} "
+                         f"(num_split should evenly divide it): "
                          f"dimension {axis} of {show(dims)} for num_split = {number}")
     part = None if size is None else size // number
     return [dims[:axis] + (part,) + dims[axis + 1 :]] * number

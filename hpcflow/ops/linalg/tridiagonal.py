@@ -116,7 +116,7 @@ def tridiagonal_solve(diagonals: Any, rhs: Tensor, diagonals_format: str = "comp
             one; ``"matrix"``: ``[..., M, M]``.
         rhs: ``[..., M, K]``, or ``[..., M]`` where the ranks are known.
         diagonals_format: "compact", "sequence" or "matrix".
-        transpose_rhs: `rhs` is ``[..., K, M]``.
+        transpose_rhs: `rhs` is ``[..., K, M]``, and so is the result.
         conjugate_rhs: the equations are for the conjugates of `rhs`.
         name: name of the scope.
         partial_pivoting: rows may be exchanged, which is stable for all matrices.
@@ -140,7 +140,9 @@ def tridiagonal_solve(diagonals: Any, rhs: Tensor, diagonals_format: str = "comp
         if conjugate_rhs and (vector or not transpose_rhs):
             rhs = _conjugate(rhs)
         found = raw_ops.TridiagonalSolve(compact, rhs, partial_pivoting=partial_pivoting)
-        return raw_ops.Squeeze(found, squeeze_dims=[-1], name=scope) if vector else found
+        if vector:
+            return raw_ops.Squeeze(found, squeeze_dims=[-1], name=scope)
+        return _conjugate(adjoint(found)) if transpose_rhs else found
 
 
 def tridiagonal_matmul(diagonals: Any, rhs: TensorLike, diagonals_format: str = "compact",

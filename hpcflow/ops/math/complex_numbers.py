@@ -125,4 +125,4 @@ def conj(x: TensorLike, name: str | None = None) -> Tensor:
         return raw_ops.Conj(x, name=name)
     if x.dtype.is_floating or x.dtype.is_integer:
         return x
-    raise TypeError(f"Expected numeric tensor, got dtype {x.dtype.name}")
+    raise TypeError(f"Expected numeric or variant tensor, got dtype {x.dtype.name}")

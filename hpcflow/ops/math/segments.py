@@ -79,7 +79,7 @@ def _unsorted_shape(op: Operation) -> list[Dims]:
         raise ValueError(f"data {show(data)} must start with the shape of segment_ids {show(ids)}")
     merge_dims(ids, data[: len(ids)])
     if count is not None and count < 0:
-        raise ValueError(f"num_segments must be non-negative, got {int(count)}")
+        raise ValueError(f"Cannot specify a negative value for num_segments: {int(count)}")
     return [(None if count is None else int(count), *data[len(ids) :])]
 
 

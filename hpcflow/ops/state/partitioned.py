@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hpcflow.dtypes import DType, DTypeLike, as_dtype
-from hpcflow.graph.convert import register_tensor_conversion_function
+from hpcflow.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from hpcflow.graph.graph import control_dependencies, name_scope
-from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor, refuse_array
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.slice_info import SaveSliceInfo
@@ -67,11 +68,7 @@ class PartitionedVariable:
                  variable_list: Sequence[Variable], partitions: Sequence[int]) -> None:
         if not isinstance(variable_list, (list, tuple)):
             raise TypeError(f"variable_list must be a list, got {variable_list!r}")
-        if any(p < 1 for p in partitions):
-            raise ValueError(f"partitions must be positive: {list(partitions)}")
-        for variable in variable_list:
-            if variable._get_save_slice_info() is None:
-                raise ValueError(f"'{variable.name}' does not say which slice it is")
+        _check_slices(name, variable_list, partitions)
         self._name = name
         self._shape = as_shape(shape)
         self._dtype = as_dtype(dtype)
@@ -159,9 +156,53 @@ class PartitionedVariable:
                 f"partitioned variable '{self._name}' has no reference; change its slices")
         return self.as_tensor()
 
-    def assign(self, value: TensorLike, use_locking: bool = False) -> Any:
-        """Not possible on the whole: assign to the slices."""
-        raise NotImplementedError("assign() has not been implemented for PartitionedVariable.")
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None,
+               read_value: bool = True) -> list:
+        """Set the value: a tensor of the whole, a partitioned variable or a list of its slices.
+
+        Returns the new value of each slice, or without `read_value` the operations that set them.
+        """
+        return self._for_each("assign", value, use_locking, name, read_value)
+
+    def assign_add(self, value: Any, use_locking: bool = False, name: str | None = None,
+                   read_value: bool = True) -> list:
+        """Add to the value, as :meth:`assign` sets it."""
+        return self._for_each("assign_add", value, use_locking, name, read_value)
+
+    def assign_sub(self, value: Any, use_locking: bool = False, name: str | None = None,
+                   read_value: bool = True) -> list:
+        """Subtract from the value, as :meth:`assign` sets it."""
+        return self._for_each("assign_sub", value, use_locking, name, read_value)
+
+    def _for_each(self, method: str, value: Any, use_locking: bool, name: str | None,
+                  read_value: bool) -> list:
+        changes = [getattr(v, method)(part, use_locking=use_locking, name=name, read_value=True)
+                   for v, part in zip(self._variable_list, self._parts_of(value), strict=True)]
+        return changes if read_value else [change.op for change in changes]
+
+    def _parts_of(self, value: Any) -> list:
+        if isinstance(value, (list, PartitionedVariable)):
+            return list(value)
+        axis = self._partition_axes()[0]
+        sizes = [v.get_shape().as_list()[axis] for v in self._variable_list]
+        return raw_ops.SplitV(convert_to_tensor(value, self._dtype), np.array(sizes, np.int32),
+                              np.int32(axis), num_split=len(sizes))
+
+
+def _check_slices(name: str, variables: Sequence[Variable], partitions: Sequence[int]) -> None:
+    if not variables:
+        raise ValueError(f"{name}: variable_list may not be empty")
+    if any(p < 1 for p in partitions):
+        raise ValueError(f"partitions must be positive: {list(partitions)}")
+    shapes = set()
+    for variable in variables:
+        info = variable._get_save_slice_info()
+        if info is None:
+            raise ValueError(f"All variables must have a save_slice_info available, but "
+                             f"'{variable.name}' does not say which slice it is")
+        shapes.add(tuple(info.full_shape))
+    if len(shapes) > 1:
+        raise ValueError(f"All variables' full shapes must match: {sorted(shapes)}")
 
 
 def slices_of(shape: Sequence[int], partitions: Sequence[int]) -> list[tuple[list, list]]:

@@ -44,7 +44,4 @@ def checked_replication(synchronization: VariableSynchronization | None,
         if not isinstance(value, kind):
             raise ValueError(f"variable {name}: {value!r} is not a {kind.__name__}")
     on_read = synchronization is VariableSynchronization.ON_READ
-    if on_read and trainable:
-        raise ValueError(f"variable {name}: synchronization ON_READ is for variables that are not "
-                         "trained, but trainable=True was given")
     return synchronization, aggregation, not on_read if trainable is None else trainable

@@ -98,6 +98,12 @@ class Template:
         return self._variable_scope
 
     @property
+    def variable_scope_name(self) -> str | None:
+        """The name of that scope, with a slash at its end unless it is empty."""
+        name = None if self._variable_scope is None else self._variable_scope.name
+        return f"{name}/" if name and not name.endswith("/") else name
+
+    @property
     def var_scope(self) -> VariableScope | None:
         """The same scope, by its older name."""
         return self._variable_scope

@@ -234,6 +234,11 @@ def _scopes() -> _GraphScopes:
     return graph._variable_scope_store
 
 
+def default_store() -> VariableStore:
+    """Return the store of the variables that ``get_variable`` makes in the default graph."""
+    return _scopes().store
+
+
 def get_variable_scope() -> VariableScope:
     """Return the current variable scope."""
     return _scopes().current
@@ -402,8 +407,7 @@ def _derived(base: VariableScope, name: str, jumped: bool, original_name_scope: 
              options: dict) -> VariableScope:
     """The scope `name` with the defaults of `base` where `options` give none."""
     reuse = options.get("reuse")
-    # Below a scope that reuses everything is reused; a scope entered again may be told otherwise.
-    reuse = _given(reuse, base.reuse) if jumped else reuse or base.reuse
+    reuse = reuse or base.reuse  # below a scope that reuses, everything is reused
     return VariableScope(
         reuse, name,
         _given(options.get("initializer"), base.initializer),

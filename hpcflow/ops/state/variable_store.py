@@ -87,7 +87,7 @@ class VariableStore:
         """
         if custom_getter is not None and not callable(custom_getter):
             raise ValueError(f"custom_getter is not callable: {custom_getter!r}")
-        trainable = checked_replication(synchronization, aggregation, trainable, name)[2]
+        *replication, trainable = checked_replication(synchronization, aggregation, trainable, name)
         arguments = {
             "name": name, "shape": shape, "dtype": dtype, "initializer": initializer,
             "regularizer": regularizer, "reuse": reuse, "trainable": trainable,
@@ -95,12 +95,14 @@ class VariableStore:
             "partitioner": partitioner, "validate_shape": validate_shape,
             "use_resource": use_resource,
         }  # fmt: skip
-        # Getters of older programs do not know these.
-        later = {"constraint": constraint, "synchronization": synchronization,
-                 "aggregation": aggregation}
-        arguments.update((key, value) for key, value in later.items() if value is not None)
+        later = {"constraint": constraint, **dict(zip(("synchronization", "aggregation"),
+                                                      replication))}
         if custom_getter is not None:
+            # Getters of older programs do not know these.
+            arguments.update((key, value) for key, value in later.items()
+                             if _takes(custom_getter, key))
             return custom_getter(getter=self._get_true, **arguments)
+        arguments.update(later)
         return self._get_true(**arguments)
 
     def _get_true(self, name: str, shape: TensorLike | None = None,
@@ -289,6 +291,15 @@ def _add_regularization(regularizer: Callable, variable: Variable | PartitionedV
             loss = regularizer(variable)
     if loss is not None:
         add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+
+
+def _takes(getter: Callable, argument: str) -> bool:
+    """True if a getter takes an argument of that name; those that do not say so take all."""
+    try:
+        parameters = inspect.signature(getter).parameters
+    except (TypeError, ValueError):
+        return True
+    return argument in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def _takes_partition(initializer: Callable) -> bool:

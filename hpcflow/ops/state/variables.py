@@ -34,6 +34,7 @@ from hpcflow.ops.common import slice_info
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
 from hpcflow.ops.flow.cond import cond
 from hpcflow.ops.state import state
+from hpcflow.ops.state.creators import Created
 from hpcflow.ops.state.initial_values import reading_no_uninitialized
 from hpcflow.ops.state.replication import (
     VariableAggregation,
@@ -53,7 +54,7 @@ __all__ = ["Variable"]
 variable_by_handle = Hook("the class of resource variables")
 
 
-class Variable(RowsOfVariable):
+class Variable(RowsOfVariable, metaclass=Created):
     """A tensor kept by the runtime from step to step, changed by its assign methods.
 
     It stands for its value wherever a tensor is expected. It must be initialized before it is
@@ -91,6 +92,8 @@ class Variable(RowsOfVariable):
     _is_by_handle = False
     __array_priority__ = 100
     __array__ = refuse_array
+
+    asks_creators = True
 
     def __new__(cls, *args: Any, **keywords: Any) -> Any:
         """Make a variable of the kind that `use_resource`, or the `variable_def`, asks for."""

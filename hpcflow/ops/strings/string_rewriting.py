@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
-from hpcflow.graph.shape_inference import (
-    unchanged,
-)
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import unchanged
 
 __all__: list[str] = []
 
@@ -22,3 +23,11 @@ register_op("RegexReplace", "input: string; pattern: string; rewrite: string", "
 register_op("RegexFullMatch", "input: string; pattern: string", "output: bool", shape=unchanged)
 not_differentiable("StringLength", "StringStrip", "StringLower", "StringUpper",
                    "StaticRegexReplace", "RegexReplace", "RegexFullMatch")
+
+
+def string_length(input: TensorLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
+    """Return the length of each string: int32, in bytes or (`unit` ``"UTF8_CHAR"``) characters.
+
+    Raises ``ValueError`` for another unit.
+    """
+    return raw_ops.StringLength(input, unit=unit, name=name)

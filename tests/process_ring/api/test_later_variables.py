@@ -75,8 +75,7 @@ def test_synchronization_of_variables(graph):
     assert plain.trainable and plain.synchronization is hf.VariableSynchronization.AUTO
     assert plain.aggregation is hf.VariableAggregation.NONE
     assert hf.trainable_variables() == [plain]
-    with pytest.raises(ValueError, match="ON_READ is for variables that are not trained"):
-        hf.Variable(1.0, trainable=True, synchronization=on_read)
+    assert hf.Variable(1.0, trainable=True, synchronization=on_read).trainable
     with pytest.raises(ValueError, match="'mean' is not a VariableAggregation"):
         hf.get_variable("v", [], aggregation="mean")
 
@@ -88,7 +87,8 @@ def test_synchronization_of_variables(graph):
     with hf.variable_scope("scope", custom_getter=custom):
         hf.get_variable("a", [])
         assert not hf.get_variable("b", [], synchronization=on_read).trainable
-    assert "synchronization" not in seen[0] and seen[0]["trainable"] is True
+    assert seen[0]["synchronization"] is hf.VariableSynchronization.AUTO
+    assert seen[0]["trainable"] is True
     assert seen[1]["synchronization"] is on_read and seen[1]["trainable"] is False
 
 
@@ -142,3 +142,90 @@ def test_summaries_of_a_scope(graph):
     proto = hf.Summary.FromString(run(merged))
     assert [v.tag for v in proto.value] == ["b/x"] and merged.op.name.startswith("some")
     assert hf.summary.merge_all(scope="none") is None
+
+
+def test_creators_of_variables(graph):
+    asked = []
+
+    def renaming(next_creator, **arguments):
+        return next_creator(**{**arguments, "name": "forced"})
+
+    def noting(next_creator, **arguments):
+        asked.append((arguments["name"], arguments["aggregation"]))
+        return next_creator(**arguments)
+
+    with hf.variable_creator_scope(noting):
+        with hf.variable_creator_scope(renaming):
+            v = hf.Variable(1.0, name="own")
+        hf.get_variable("w", [], aggregation=hf.VariableAggregation.MEAN)
+    hf.Variable(2.0, name="outside")
+    assert v.op.name == "forced"
+    assert [name for name, _ in asked] == ["forced", "w"]
+    assert asked[1][1] is hf.VariableAggregation.MEAN
+
+
+def test_creators_are_left_in_order(graph):
+    outer = hf.variable_creator_scope(lambda next_creator, **arguments: next_creator(**arguments))
+    outer.__enter__()
+    with hf.variable_creator_scope(lambda next_creator, **arguments: next_creator(**arguments)):
+        with pytest.raises(RuntimeError, match="without proper nesting"):
+            outer.__exit__(None, None, None)
+
+
+def test_getters_are_told_of_replication_if_they_take_it(graph):
+    told = []
+
+    def new(getter, **arguments):
+        told.append(arguments["synchronization"])
+        return getter(**arguments)
+
+    def old(getter, name, shape, dtype, initializer, regularizer, reuse, trainable, collections,
+            caching_device, partitioner, validate_shape, use_resource):
+        return getter(name, shape, dtype, initializer)
+
+    hf.get_variable("a", [], custom_getter=new)
+    hf.get_variable("b", [], custom_getter=old)
+    assert told == [hf.VariableSynchronization.AUTO]
+
+
+@pytest.mark.parametrize("kind", ["tensor", "list", "partitioned"])
+def test_partitioned_variables_are_assigned_to(graph, kind):
+    halves = hf.fixed_size_partitioner(2)
+    v = hf.get_variable("v", [3], initializer=hf.ones_initializer(), partitioner=halves)
+    w = hf.get_variable("w", [3], initializer=hf.ones_initializer(), partitioner=halves)
+    value = {"tensor": hf.constant([1.0, 2.0, 3.0]), "partitioned": w,
+             "list": [hf.constant([1.0, 2.0]), hf.constant([3.0])]}[kind]
+    expected = np.ones(3) if kind == "partitioned" else np.array([1.0, 2.0, 3.0])
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        for method, whole in (("assign", expected), ("assign_add", 2 * expected),
+                              ("assign_sub", expected)):
+            found = session.run(getattr(v, method)(value))
+            np.testing.assert_array_equal(np.concatenate(found), whole)
+    assert [op.type for op in v.assign(value, read_value=False)] == ["Assign", "Assign"]
+
+
+def test_what_partitioned_variables_are_not(graph):
+    v = hf.Variable([0.0])
+    make = type(hf.get_variable("w", [2], partitioner=hf.fixed_size_partitioner(2)))
+    with pytest.raises(ValueError, match="may not be empty"):
+        make("p", [1], hf.float32, [], [1])
+    with pytest.raises(ValueError, match="must have a save_slice_info"):
+        make("p", [1], hf.float32, [v], [1])
+
+
+def test_lists_of_tensors_are_cast_where_a_type_is_asked_for(graph):
+    a, b = hf.constant([1, 2]), hf.constant([1.5, 2.5])
+    with hf.Session() as session:
+        found = session.run(hf.convert_to_tensor([a, [b[0], 3.5]], hf.float64))
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, [[1, 2], [1.5, 3.5]])
+    with pytest.raises((TypeError, ValueError)):
+        hf.convert_to_tensor([a, b])
+
+
+def test_templates_tell_their_scope(graph):
+    template = hf.make_template("t", lambda: hf.get_variable("v", []))
+    assert template.variable_scope_name is None
+    template()
+    assert template.variable_scope_name == "t/"

@@ -57,7 +57,7 @@ def test_forms_of_diagonals(pivoting):
         found = session.run([
             solve(diagonals, rhs, partial_pivoting=pivoting), solve(whole, rhs, "matrix"),
             solve(rows, rhs, "sequence"),
-            solve(diagonals, rhs[:, None], transpose_rhs=True)[..., 0]])
+            solve(diagonals, rhs[:, None], transpose_rhs=True)[..., 0, :]])
         expected = np.linalg.solve(whole, rhs[..., None])[..., 0]
         for values in found:
             np.testing.assert_allclose(values, expected, rtol=1e-10)
@@ -70,7 +70,7 @@ def test_conjugated_right_sides():
     diagonals, rhs = normal("complex128", 3, 4), normal("complex128", 2, 4)
     found = evaluate(lambda a, b: hf.linalg.tridiagonal_solve(
         a, b, transpose_rhs=True, conjugate_rhs=True), diagonals, rhs)
-    np.testing.assert_allclose(found, np.linalg.solve(dense(diagonals), rhs.conj().T), rtol=1e-8)
+    np.testing.assert_allclose(found, np.linalg.solve(dense(diagonals), rhs.conj().T).T, rtol=1e-8)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
