@@ -84,14 +84,13 @@ _OP_MODULES = {
     "clip_ops": (), "confusion_matrix": (), "control_flow_grad": (), "control_flow_ops": (),
     "control_flow_util": ("hpcflow.ops.flow.op_kinds",),
     "ctc_ops": (_NN,), "data_flow_grad": (), "data_flow_ops": (), "embedding_ops": (_NN,),
-    "functional_ops": ("hpcflow.ops.flow.function_branches",), "gradients": (),
-    "gradients_impl": (), "histogram_ops": (),
+    "functional_ops": ("hpcflow.ops.flow.function_branches",),
+    "histogram_ops": (),
     "image_grad": (), "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",),
     "init_ops": ("hpcflow.ops.state.initializers", "hpcflow.ops.state.convolutional_initializers"),
     "io_ops": (), "linalg_grad": (), "linalg_impl": (),
     "linalg_ops": (), "logging_ops": (), "lookup_ops": ("hpcflow.contrib.lookup",),
     "math_grad": (), "metrics": ("hpcflow.metrics",),
-    "metrics_impl": ("hpcflow.metrics",),
     "nn": (_NN,), "nn_grad": (_NN,), "nn_impl": (_NN,), "nn_ops": (_NN,),
     "numerics": (), "parsing_ops": (), "partitioned_variables": (), "random_grad": (),
     "random_ops": (), "resource_variable_ops": (), "rnn": (_NN, "hpcflow.contrib.rnn"),
@@ -140,7 +139,8 @@ _OPS = {
     "resource_variable_ops": Entry(
         (_API, RAW), {"ResourceVariable": "hpcflow.ops.state.handle_variables:ResourceVariable"}),
     "rnn_cell_impl": Entry(("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
-                           {"_RNNCell": "hpcflow.contrib.rnn:RNNCell", **_CELL_HELPERS}),
+                           {"_RNNCell": "hpcflow.contrib.rnn:RNNCell",
+                            "LayerRNNCell": "hpcflow.contrib.rnn:RNNCell", **_CELL_HELPERS}),
     "state_ops": Entry(("hpcflow.ops.state.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state.state:variable_op"}),
     "math_ops": Entry((_API, "hpcflow:math", RAW)),
@@ -158,6 +158,12 @@ _OPS = {
                                                  "remove_squeezable_dimensions")),
     **{name: Entry((f"hpcflow.test_util.{name}",)) for name in (
         "gradient_checker", "gradient_checker_v2")},
+    **{name: Entry((_API, RAW), {
+        "_hessian_vector_product": "hpcflow.autodiff.gradients:hessian_vector_product"})
+       for name in ("gradients", "gradients_impl")},
+    "metrics_impl": Entry(("hpcflow.metrics", _API, RAW), {
+        "_streaming_confusion_matrix": "hpcflow.metrics.classes:streaming_confusion_matrix",
+        **_from("hpcflow.metrics.state", "metric_variable")}),
     "control_flow_ops": Entry(
         ("hpcflow.ops.common.grouping", "hpcflow.ops.flow.routing", "hpcflow.ops.flow.cond_context",
          "hpcflow.ops.flow.while_context", _API, RAW), {
@@ -293,6 +299,15 @@ _ESTIMATOR = {
 _COLUMN = "hpcflow.feature_column.column:"
 
 _PYTHON = {
+    # Modules that the package itself shows.
+    **{name: _OPS[name] for name in (
+        "array_ops", "check_ops", "clip_ops", "control_flow_ops", "data_flow_ops", "init_ops",
+        "io_ops", "linalg_ops", "logging_ops", "math_ops", "nn", "nn_ops", "parsing_ops",
+        "random_ops", "rnn", "rnn_cell", "script_ops", "sparse_ops", "state_ops", "string_ops",
+        "tensor_array_ops", "variable_scope", "variables")},
+    **{name: _FRAMEWORK[name] for name in (
+        "constant_op", "dtypes", "errors", "framework_lib", "graph_util", "importer",
+        "random_seed", "tensor_shape", "tensor_util", "test_util")},
     **{f"estimator.{name}": entry for name, entry in _ESTIMATOR.items()},
     **{f"feature_column.{name}": Entry(("hpcflow.feature_column", _COLUMN[:-1]), {
         "_DenseColumn": _COLUMN + "DenseColumn", "_FeatureColumn": _COLUMN + "Column",
@@ -386,10 +401,14 @@ _CORE = {
 }  # fmt: skip
 
 # Files and folders of 1.x below packages of contrib.
+_SLIM_DATA = ("data_decoder", "data_provider", "dataset", "dataset_data_provider",
+              "parallel_reader", "prefetch_queue", "tfexample_decoder")
 _CONTRIB_FILES = {
     "eager": ("python.tfe",),
+    "graph_editor": ("edit", "reroute", "select", "subgraph", "transform", "util"),
     "framework": ("python.framework.checkpoint_utils", "python.framework.tensor_util",
                   "python.ops", "python.ops.arg_scope", "python.ops.ops", "python.ops.variables"),
+    "image": ("python.ops.image_ops",),
     "layers": ("python.layers", "python.layers.embedding_ops", "python.layers.encoders",
                "python.layers.initializers", "python.layers.layers",
                "python.layers.normalization", "python.layers.optimizers",
@@ -397,13 +416,18 @@ _CONTRIB_FILES = {
     "legacy_seq2seq": ("python.ops.seq2seq",),
     "losses": ("python.losses.loss_ops",),
     "metrics": ("python.ops.metric_ops",),
+    "opt": tuple(f"python.training.{name}" for name in (
+        "adamax", "addsign", "external_optimizer", "lazy_adam_optimizer",
+        "moving_average_optimizer", "nadam_optimizer", "powersign", "sign_decay",
+        "variable_clipping_optimizer", "weight_decay_optimizers")),
     "rnn": ("python.ops.core_rnn", "python.ops.core_rnn_cell", "python.ops.core_rnn_cell_impl",
             "python.ops.fused_rnn_cell", "python.ops.gru_ops", "python.ops.lstm_ops",
             "python.ops.rnn", "python.ops.rnn_cell"),
     "seq2seq": ("python.ops.attention_wrapper", "python.ops.basic_decoder",
                 "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
-    "slim": ("python.slim.evaluation", "python.slim.learning", "python.slim.model_analyzer"),
+    "slim": (*(f"python.slim.{name}" for name in ("evaluation", "learning", "model_analyzer")),
+             *(f"python.slim.data.{name}" for name in _SLIM_DATA)),
     "training": ("python.training.evaluation", "python.training.hparam",
                  "python.training.training"),
 }
@@ -417,14 +441,17 @@ _CONTRIB_SOURCES = {
     "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
                                    "hpcflow.contrib.slim.utils"),
     "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
-    "slim.python.slim.evaluation": ("hpcflow.contrib.slim.evaluation",),
-    "slim.python.slim.learning": ("hpcflow.contrib.slim.learning",),
-    "slim.python.slim.model_analyzer": ("hpcflow.contrib.slim.model_analyzer",),
+    **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in (
+        "evaluation", "learning", "model_analyzer", *(f"data.{name}" for name in _SLIM_DATA))},
+}
+_CONTRIB_HELPERS = {
+    "seq2seq.python.ops.attention_wrapper": _ATTENTION_HELPERS,
+    "seq2seq.python.ops.decoder": {"_transpose_batch_time": _CELL_HELPERS["_transpose_batch_time"]},
 }
 _CONTRIB = {
     f"{package}.{path}": Entry(_CONTRIB_SOURCES.get(f"{package}.{path}",
                                                     (f"hpcflow.contrib.{package}",)),
-                                _ATTENTION_HELPERS if path.endswith("attention_wrapper") else {})
+                                _CONTRIB_HELPERS.get(f"{package}.{path}", {}))
     for package, paths in _CONTRIB_FILES.items() for path in paths
 }
 

@@ -130,6 +130,24 @@ def hessians(ys: Sequence[TensorLike], xs: Sequence[TensorLike], name: str = "he
                 for g, x in zip(firsts, xs, strict=True)]
 
 
+def hessian_vector_product(ys: Sequence[TensorLike], xs: Sequence[TensorLike],
+                           v: Sequence[TensorLike]) -> list:
+    """The products of the Hessian of ``sum(ys)`` by `xs` with `v`, one for each x.
+
+    It takes two passes of differentiation, and no Hessian is ever made. `v` has a tensor for each
+    x, of its shape; no gradient flows through it.
+
+    Raises ``ValueError`` if `xs` and `v` differ in length; else as :func:`gradients`.
+    """
+    if len(v) != len(xs):
+        raise ValueError(f"xs and v must have the same length, got {len(xs)} and {len(v)}")
+    firsts = gradients(ys, xs)
+    products = [raw_ops.Mul(g, raw_ops.StopGradient(
+        convert_to_tensor(part, g.dtype.base_dtype)))
+                for g, part in zip(firsts, v, strict=True) if g is not None]
+    return gradients(products, xs)
+
+
 def _hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Tensor:
     dims = dims_of_gradient(_as_source(x))
     if dims is None or None in dims:

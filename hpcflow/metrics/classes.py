@@ -73,15 +73,24 @@ def mean_iou(labels: Any, predictions: Any, num_classes: int, weights: TensorLik
     for each label.
     """
     with variable_scope(name, "mean_iou", [predictions, labels, weights]):
-        labels, predictions, ones = _vectors(labels, predictions, weights, dtypes.float64)
-        labels = _in_range(labels, num_classes, "labels")
-        predictions = _in_range(predictions, num_classes, "predictions")
-        cells = raw_ops.Add(raw_ops.Mul(labels, np.int64(num_classes)), predictions)
-        step = raw_ops.Reshape(_per_cell(cells, ones, num_classes**2),
-                               np.array([num_classes, num_classes], np.int32))
-        matrix = Sum("total_confusion_matrix", step)
-        return collect(_mean_iou_of(matrix.value), matrix.updated, metrics_collections,
-                       updates_collections)
+        matrix, updated = streaming_confusion_matrix(labels, predictions, num_classes, weights)
+        return collect(_mean_iou_of(matrix), updated, metrics_collections, updates_collections)
+
+
+def streaming_confusion_matrix(labels: TensorLike, predictions: TensorLike, num_classes: int,
+                               weights: TensorLike | None = None) -> tuple[Tensor, Tensor]:
+    """Return the confusion matrix so far (float64, a row for each label), and its update operation.
+
+    Arguments as of :func:`mean_iou`.
+    """
+    rows, columns, ones = _vectors(labels, predictions, weights, dtypes.float64)
+    rows = _in_range(rows, num_classes, "labels")
+    columns = _in_range(columns, num_classes, "predictions")
+    cells = raw_ops.Add(raw_ops.Mul(rows, np.int64(num_classes)), columns)
+    step = raw_ops.Reshape(_per_cell(cells, ones, num_classes**2),
+                           np.array([num_classes, num_classes], np.int32))
+    matrix = Sum("total_confusion_matrix", step)
+    return matrix.value, matrix.updated
 
 
 def _mean_iou_of(matrix: Tensor) -> Tensor:

@@ -23,6 +23,12 @@ def local_variable(name: str, shape: Any = (), dtype: Any = dtypes.float32) -> V
                     collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES])
 
 
+def metric_variable(shape: Any, dtype: Any, validate_shape: bool = True,
+                    name: str | None = None) -> Variable:
+    """Make a variable of zeros that keeps a metric's state; `validate_shape` changes nothing."""
+    return local_variable(name or "Variable", shape, dtype)
+
+
 class Sum:
     """A local variable that sums what the steps give it."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, get_collection, name_scope
@@ -13,19 +14,24 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.math.reductions import reduce_sum
 
 
-def _check_scale(scale: float | str) -> None:
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)):
+def _is_zero(scale: TensorLike) -> bool:
+    """Check a scale; one that is fed or computed may be anything."""
+    if isinstance(scale, (bool, str)) or scale is None:
         raise ValueError(f"scale must be a number, got {scale!r}")
+    if not isinstance(scale, Real):
+        return False
     if scale < 0:
         raise ValueError(f"scale must not be negative, got {scale}")
+    return scale == 0
 
 
-def _regularizer(scale: float, measure: Callable, default: str, scope: str | None) -> Callable:
+def _regularizer(scale: TensorLike, measure: Callable, default: str,
+                 scope: str | None) -> Callable:
     """A function that returns ``scale measure(weights)``; None for a scale of 0."""
-    _check_scale(scale)
+    nothing = _is_zero(scale)
 
     def regularize(weights: TensorLike) -> Tensor | None:
-        if scale == 0:
+        if nothing:
             return None
         with name_scope(scope, default, [weights]) as name:
             weights = convert_to_tensor(weights)
@@ -35,7 +41,7 @@ def _regularizer(scale: float, measure: Callable, default: str, scope: str | Non
     return regularize
 
 
-def l1_regularizer(scale: float, scope: str | None = None) -> Callable:
+def l1_regularizer(scale: TensorLike, scope: str | None = None) -> Callable:
     """Return a function of weights: ``scale Σ |weights|``, which favours zeros.
 
     Raises ``ValueError`` for a scale that is negative or no number.
@@ -43,7 +49,7 @@ def l1_regularizer(scale: float, scope: str | None = None) -> Callable:
     return _regularizer(scale, lambda w: reduce_sum(raw_ops.Abs(w)), "l1_regularizer", scope)
 
 
-def l2_regularizer(scale: float, scope: str | None = None) -> Callable:
+def l2_regularizer(scale: TensorLike, scope: str | None = None) -> Callable:
     """Return a function of weights: ``scale Σ weights² / 2``.
 
     Raises ``ValueError`` for a scale that is negative or no number.
@@ -51,7 +57,7 @@ def l2_regularizer(scale: float, scope: str | None = None) -> Callable:
     return _regularizer(scale, lambda w: raw_ops.L2Loss(w), "l2_regularizer", scope)
 
 
-def l1_l2_regularizer(scale_l1: float = 1.0, scale_l2: float = 1.0,
+def l1_l2_regularizer(scale_l1: TensorLike = 1.0, scale_l2: TensorLike = 1.0,
                       scope: str | None = None) -> Callable:
     """Return a function of weights: the sum of :func:`l1_regularizer` and :func:`l2_regularizer`.
     """

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import metrics
+from hpcflow.contrib.metrics.moments import streaming_covariance, streaming_pearson_correlation
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.ops.arrays.casting import to_float
 from hpcflow.ops.math.comparison import equal
+from hpcflow.ops.math.counting import confusion_matrix
 from hpcflow.ops.math.reductions import reduce_mean, reduce_sum
+from hpcflow.ops.sparse.sets import set_difference, set_intersection, set_size, set_union
 
 _ALONE = ("mean", "mean_tensor", "percentage_below")  # of values, not of predictions and labels
 _PAIRS = (

@@ -4,6 +4,7 @@ from hpcflow.contrib.rnn.attention_cell import AttentionCellWrapper
 from hpcflow.contrib.rnn.basic_cells import BasicRNNCell, GRUCell, UGRNNCell
 from hpcflow.contrib.rnn.block_cells import GRUBlockCell, LSTMBlockCell
 from hpcflow.contrib.rnn.cell import RNNCell
+from hpcflow.contrib.rnn.cell import RNNCell as LayerRNNCell
 from hpcflow.contrib.rnn.convolutional_cells import (
     Conv1DLSTMCell,
     Conv2DLSTMCell,

@@ -84,3 +84,12 @@ from hpcflow.contrib.layers import (
     xavier_initializer_conv2d,
 )
 from hpcflow.contrib.slim import evaluation, learning, model_analyzer, utils
+from hpcflow.contrib.slim.data import (
+    data_decoder,
+    data_provider,
+    dataset,
+    dataset_data_provider,
+    parallel_reader,
+    prefetch_queue,
+    tfexample_decoder,
+)

@@ -475,7 +475,7 @@ def bincount(arr: TensorLike, minlength: Any = None, maxlength: Any = None,
     The result has one entry per value from 0 to the maximum, at least `minlength` entries and at
     most `maxlength`: larger values are then left out. Its type is that of `weights`, or `dtype`.
     """
-    if np.ndim(minlength) or (isinstance(minlength, Tensor) and minlength._dims):
+    if minlength._dims if isinstance(minlength, Tensor) else np.ndim(minlength):
         weights, minlength, maxlength = minlength, maxlength, weights  # the order of later 1.x
     with name_scope(None, "bincount", [arr, minlength, maxlength, weights]):
         arr = convert_to_tensor(arr, dtypes.int32, name="arr")

@@ -276,6 +276,19 @@ def test_arguments_that_do_not_fit():
 # ---------------------------------------------------------------- hessians
 
 
+def test_product_of_a_hessian_and_a_vector():
+    from hpcflow.python.ops.gradients_impl import _hessian_vector_product
+
+    matrix = np.array([[2.0, 1.0], [3.0, -4.0]])
+    x, y = hf.constant([1.0, 2.0], hf.float64), hf.constant([[3.0]], hf.float64)
+    loss = hf.reduce_sum(x * hf.tensordot(matrix, x, 1)) + hf.reduce_sum(x) * hf.reduce_sum(y**3)
+    got = run(_hessian_vector_product(loss, [x, y], [[1.0, -1.0], [[2.0]]]))
+    np.testing.assert_allclose(got[0], (matrix + matrix.T) @ [1, -1] + 2 * 27, rtol=1e-12)
+    np.testing.assert_allclose(got[1], [[2 * 18 * 3.0]], rtol=1e-12)
+    with pytest.raises(ValueError, match="same length"):
+        _hessian_vector_product(loss, [x, y], [x])
+
+
 def test_hessian_of_a_quadratic_form():
     matrix = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
     x = hf.constant(np.ones(4, np.float32))

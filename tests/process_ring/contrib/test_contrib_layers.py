@@ -38,6 +38,10 @@ def test_regularizers(session):
     w = np.float32([[1, -2], [3, 0]])
     assert session.run(layers.l1_regularizer(0.5)(w)) == 3
     assert session.run(layers.l2_regularizer(0.5)(w)) == 3.5
+    assert session.run(layers.l2_regularizer(np.float32(0.5))(w)) == 3.5
+    scale = hf.placeholder(hf.float32)
+    both = layers.l1_l2_regularizer(scale, scale)(w)
+    assert session.run(both, {scale: 0.5}) == 6.5
     assert session.run(layers.l1_l2_regularizer(0.5, 0.5)(w)) == 6.5
     assert layers.l2_regularizer(0.0)(w) is None
     with pytest.raises(ValueError, match="negative"):

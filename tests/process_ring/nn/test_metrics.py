@@ -369,3 +369,33 @@ def test_average_precision_passes_over_negative_labels(session):
     update = hf.metrics.sparse_average_precision_at_k(labels, _SCORES, 2)[1]
     session.run(hf.local_variables_initializer())
     assert session.run(update) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_covariance_and_correlation(session, weighted):
+    from hpcflow.contrib import metrics
+
+    for measure in (metrics.streaming_covariance, metrics.streaming_pearson_correlation):
+        value, all_ = accumulated(
+            session, lambda predictions, labels, weights, measure=measure, **_: measure(
+                predictions, labels, None if weights is None else weights * hf.ones_like(labels)),
+            weighted)
+        x, y = (all_[k].astype(np.float64).ravel() for k in ("predictions", "labels"))
+        counts = np.broadcast_to(all_["weights"], (18, 2)).astype(int).ravel() if weighted else None
+        wanted = np.cov(x, y, fweights=counts)
+        if measure is metrics.streaming_covariance:
+            np.testing.assert_allclose(value, wanted[0, 1], rtol=1e-4)
+        else:
+            np.testing.assert_allclose(
+                value, wanted[0, 1] / np.sqrt(wanted[0, 0] * wanted[1, 1]), rtol=1e-4)
+
+
+def test_the_confusion_matrix_of_all_steps(session):
+    from hpcflow.python.ops.metrics_impl import _streaming_confusion_matrix, metric_variable
+
+    value, all_ = accumulated(session, lambda classes, guesses, **_: _streaming_confusion_matrix(
+        classes, guesses, 4))
+    wanted = np.zeros((4, 4))
+    np.add.at(wanted, (all_["classes"], all_["guesses"]), 1)
+    np.testing.assert_array_equal(value, wanted)
+    assert metric_variable([2], hf.float64, name="v") in hf.get_collection("metric_variables")

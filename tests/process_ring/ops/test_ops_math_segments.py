@@ -131,6 +131,9 @@ def test_spreading_of_means():
 def test_bincount():
     values = np.array([[1, 1, 4], [0, 4, 4]], np.int32)
     np.testing.assert_array_equal(evaluate(hf.bincount, values), [1, 2, 0, 0, 3])
+    np.testing.assert_array_equal(
+        evaluate(lambda x: hf.bincount(x, hf.size(x) + 1, hf.constant(8)), values),
+        [1, 2, 0, 0, 3, 0, 0])
     np.testing.assert_array_equal(evaluate(lambda v: hf.bincount(v, minlength=7), values),
                                   [1, 2, 0, 0, 3, 0, 0])
     np.testing.assert_array_equal(evaluate(lambda v: hf.bincount(v, maxlength=3), values),

@@ -233,14 +233,19 @@ def test_merging(session):
     assert [v.WhichOneof("value") for v in merged.value] == ["simple_value", "histo"]
 
 
+def test_summaries_of_any_shape_are_merged(session):
+    one, two = hf.summary.scalar("a", 1.0), hf.summary.scalar("b", 2.0)
+    several = [hf.stack([one, two]), [], hf.summary.scalar("c", 3.0)]
+    merged = made(session, hf.summary.merge(several))
+    assert [v.tag for v in merged.value] == ["a", "b", "c"]
+
+
 def test_what_cannot_be_merged(session):
     twice = raw_ops.MergeSummary(inputs=[raw_ops.ScalarSummary(tags="a", values=1.0)] * 2)
     with pytest.raises(hf.errors.InvalidArgumentError, match="Duplicate tag a"):
         session.run(twice)
     with pytest.raises(hf.errors.InvalidArgumentError, match="Could not parse"):
         session.run(raw_ops.MergeSummary(inputs=["garbage"]))
-    with pytest.raises(ValueError, match="input 0 must be a scalar"):
-        hf.summary.merge([["a", "b"]])
     with pytest.raises(ValueError, match="minimum length 1"):
         hf.summary.merge([])
 
