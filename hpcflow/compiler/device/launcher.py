@@ -11,7 +11,7 @@ from hpcflow.compiler.device.updates import BuiltUpdate, built_update
 from hpcflow.compiler.regions.lines import Line
 from hpcflow.compiler.trace.units import Call
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.loops.form import Elementwise
+from hpcflow.loops.form import Elementwise, Program
 from hpcflow.loops.tracing import UntraceableError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class DeviceLauncher:
     """See `units.Launcher`; for a device with programs."""
 
-    in_blocks = False
+    limits = None
 
     def __init__(self, device: Any) -> None:
         self._device = device
@@ -41,11 +41,8 @@ class DeviceLauncher:
         """See `units.Launcher`."""
         return True
 
-    def is_fit(self, group: Group) -> bool:
+    def supports(self, program: Program) -> bool:
         """See `units.Launcher`."""
-        return True
-
-    def _supports(self, program: Any) -> bool:
         return bool(self._device.programs.supports(program))
 
     def update(self, line: Line) -> BuiltUpdate | None:
@@ -53,7 +50,7 @@ class DeviceLauncher:
         if line.bound is None or line.bound.kernel is None:
             return None
         found = built_update(line)
-        return found if found is not None and self._supports(found.program) else None
+        return found if found is not None and self.supports(found.program) else None
 
     def may_join_updates(self, updates: Sequence[BuiltUpdate]) -> bool:
         """See `units.Launcher`."""
@@ -71,13 +68,13 @@ class DeviceLauncher:
             built = group.build(outputs)
         except UntraceableError:
             return None
-        if not built.inputs or not self._supports(built.program) or (
+        if not built.inputs or not self.supports(built.program) or (
                 _is_plain(group.lines, built.program)):
             return None
         return Call(ProgramCall(self._device, built), [i.name for i in built.inputs])
 
 
-def _is_plain(lines: Sequence[Line], program: Any) -> bool:
+def _is_plain(lines: Sequence[Line], program: Program) -> bool:
     """True for a single call of the array module, which has a kernel for it."""
     steps = sum(isinstance(s, Elementwise) for s in program.instructions)
     return len(lines) == 1 and steps <= 1 and lines[0].bound.kernel.elementwise  # type: ignore[union-attr]

@@ -30,6 +30,7 @@ class GroupCall:
     Attributes:
         inputs: the names of arrays, then those of numbers.
         has_shape: one of them tells how many elements there are.
+        least_size: elements from which on a call takes less time than the lines.
     """
 
     def __init__(self, group: Group, outputs: list[str], defers: bool) -> None:
@@ -47,6 +48,10 @@ class GroupCall:
         self._shape, self._split = built.shape, built.split
         self._reused: list[int | None] = [None] * len(outputs)
         self._is_open = None in built.shape
+        count = len(group.lines)
+        self._line_calls, calls = (1, tuning.LINES_FLAT_CALL) if group.is_flat() else (
+            tuning.LINES_CALLS, tuning.LINES_CALL)
+        self.least_size = costs.least_size(count, calls - (self._line_calls - 1) * count)
         self._full = next((k for k, n in enumerate(self._arrays) if group.read[n] == FULL), -1)
         self.has_shape = self._full >= 0
         self._checked = [(k, built.split if group.read[n] == ROW else None)
@@ -70,8 +75,7 @@ class GroupCall:
         """For each output an array of `dead` of its type that is not read after it is made, if
         there is one."""
         free = [n for n in self._arrays if n in dead]
-        dtypes = {i.name: t for i, t in zip(self.group.build(self.outputs).inputs,
-                                            self.program.arrays)}
+        dtypes = dict(zip(self._arrays, self.program.arrays))
         found: dict[str, str] = {}
         for output, (_, dtype) in zip(self.outputs, self._made):
             lines = self.group.lines
@@ -115,26 +119,16 @@ class GroupCall:
                 if inputs[k].shape[:split] != shape[:split]:
                     return None
         size = math.prod(shape)
-        if self._is_open and not self.is_worth_it(size):
+        if self._is_open and size < self.least_size and size < tuning.LINES_LARGE:
             return None
         compiled = self.loop.compiled()
         if size < tuning.LINES_LARGE and (compiled is None or compiled.function is None):
             if compiled is not None:
-                compiled.spent(self.seconds(size))
+                compiled.spent(costs.seconds(len(self.group.lines), size, self._line_calls))
             return None
         if self.defers and size >= tuning.LINES_LARGE:
             return (Deferred(self, list(inputs[:count]), inputs[count:]),)
         return self._make(inputs[:count], inputs[count:], shape, compiled)
-
-    def seconds(self, size: int) -> float:
-        """Estimate the seconds that the lines take one by one, over so many elements."""
-        return costs.seconds(len(self.group.lines), size,
-                             1 if self.group.is_flat() else tuning.LINES_CALLS)
-
-    def is_worth_it(self, size: int) -> bool:
-        """True if a call takes less time than the lines over so many elements."""
-        calls = tuning.LINES_FLAT_CALL if self.group.is_flat() else tuning.LINES_CALL
-        return size >= tuning.LINES_LARGE or self.seconds(size) >= costs.seconds(calls, 0)
 
     def _make(self, arrays: Sequence[Any], numbers: Sequence[Any], shape: Sequence[int],
               compiled: compiling.Compiled | None) -> tuple:

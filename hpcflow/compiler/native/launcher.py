@@ -15,10 +15,11 @@ from hpcflow.compiler.native.group_call import GroupCall
 from hpcflow.compiler.regions.lines import Call as CallLine
 from hpcflow.compiler.regions.lines import Item, Line, Operator, Read
 from hpcflow.compiler.trace import recipes
-from hpcflow.compiler.trace.groups import FULL, Group
+from hpcflow.compiler.trace.groups import Group, Limits
 from hpcflow.compiler.trace.units import Call, Segment
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import llvm_plan
+from hpcflow.loops.form import Program
 from hpcflow.loops.tracing import UntraceableError
 
 #: The reductions that are as fast in a loop as their kernels, and their dtypes.
@@ -29,7 +30,10 @@ _REDUCED = frozenset({"float32", "float64", "int32", "int64"})
 class HostLauncher:
     """See `units.Launcher`."""
 
-    in_blocks = True
+    @property
+    def limits(self) -> Limits:
+        """See `units.Launcher`."""
+        return Limits(tuning.LINES_MOST_ARRAYS, tuning.LINES_MOST_INPUTS)
 
     @property
     def most_lines(self) -> int:
@@ -48,18 +52,11 @@ class HostLauncher:
             return False
         if node.type in recipes.REDUCTIONS:
             return node.type in _REDUCTIONS and node.dtypes[0].name in _REDUCED
-        alone = Group(in_blocks=True)
-        if not node.dims[0] or not alone.add(line):
-            return False
-        try:
-            return llvm_plan.supports(alone.build(line.targets).program)
-        except UntraceableError:
-            return False
+        return bool(node.dims and node.dims[0])
 
-    def is_fit(self, group: Group) -> bool:
+    def supports(self, program: Program) -> bool:
         """See `units.Launcher`."""
-        return len(group.read) <= tuning.LINES_MOST_INPUTS and (
-            sum(space == FULL for space in group.read.values()) <= tuning.LINES_MOST_ARRAYS)
+        return llvm_plan.supports(program)
 
     def update(self, line: Line) -> Any:
         """See `units.Launcher`: an update of the host is a kernel."""
@@ -96,7 +93,7 @@ def _is_worth_it(group: Group, call: GroupCall) -> bool:
         return len(group.lines) >= tuning.LINES_FEWEST
     size = math.prod(group.shape)  # type: ignore[arg-type]
     return size >= tuning.LINES_LARGE or (
-        len(group.lines) >= tuning.LINES_FEWEST and call.is_worth_it(size))
+        len(group.lines) >= tuning.LINES_FEWEST and size >= call.least_size)
 
 
 def _is_deferred(name: str, following: Iterable[Line]) -> bool:

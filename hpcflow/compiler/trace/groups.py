@@ -9,7 +9,7 @@ axis, a value is cut into blocks or is not, whichever line reads it: such a grou
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,12 +93,21 @@ class Built(NamedTuple):
     arguments: list[str | None]
 
 
-class Group:
-    """Lines that make one program; see the module. `views` are names that are parts of others."""
+class Limits(NamedTuple):
+    """How much a loop reads at most: arrays of all elements, and all inputs."""
 
-    def __init__(self, views: Mapping[str, View] | None = None, in_blocks: bool = False) -> None:
-        self.views = views or {}
-        self.in_blocks = in_blocks
+    arrays: int
+    inputs: int
+
+
+class Group:
+    """Lines that make one program; see the module. `views` are names that are parts of others; a
+    group in blocks has `limits`."""
+
+    def __init__(self, views: Mapping[str, View], limits: Limits | None = None) -> None:
+        self.views = views
+        self.limits = limits
+        self.in_blocks = limits is not None
         self.read: dict[str, str] = {}  # name from outside -> how it is read; of groups in blocks
         self.viewed: dict[str, View] = {}  # the inputs that are read where they lie in others
         self.lines: list[Line] = []
@@ -121,8 +130,10 @@ class Group:
 
     def _is_one_loop(self) -> bool:
         """True if one launch, or one loop, can compute what the group has."""
-        if self.in_blocks:
-            return self.split is None or None not in self.shape[1:]
+        if self.limits is not None:
+            return (self.split is None or None not in self.shape[1:]) and (
+                len(self.read) <= self.limits.inputs and self.limits.arrays >= sum(
+                    [space == FULL for space in self.read.values()]))
         return not (self.has_rows and self.has_columns)
 
     def is_flat(self) -> bool:
@@ -298,8 +309,9 @@ def operands(line: Line) -> list[str]:
     return line.arguments[:1] if has_one else line.arguments
 
 
-def may_join(line: Line, in_blocks: bool = False) -> bool:
-    """True if `line` is of a kind that programs are made of, or those that run in blocks."""
+def may_join(line: Line, in_blocks: bool, supports: Callable[[Program], bool]) -> bool:
+    """True if `line` is of a kind that programs are made of, or those that run in blocks, and there
+    is code for it."""
     b, node = line.bound, line.node
     if b is None or b.kernel is None or b.function is None or b.kernel.mode != SYNC:
         return False
@@ -319,7 +331,7 @@ def may_join(line: Line, in_blocks: bool = False) -> bool:
         return None not in node.dims[0] and node.dtypes[0].name != "bool"
     if node.type in recipes.REDUCTIONS:
         return recipes.reduces(node)
-    return kernel.elementwise and not kernel.host_inputs and _is_traceable(line)
+    return kernel.elementwise and not kernel.host_inputs and _has_code(line, supports)
 
 
 def _are_plain(node: Node, in_blocks: bool) -> bool:
@@ -331,15 +343,17 @@ def _are_plain(node: Node, in_blocks: bool) -> bool:
         d is not None and 0 not in d and (in_blocks or None not in d[1:]) for d in dims)
 
 
-def _is_traceable(line: Line) -> bool:
+def _has_code(line: Line, supports: Callable[[Program], bool]) -> bool:
+    """True if an element-wise line has a program that is supported."""
     b = Builder(1)
     assert line.bound is not None and line.bound.kernel is not None
     try:
         given = [b.load(b.array(s.dtypes[i].base_dtype.name), DENSE) for s, i in line.node.inputs]
-        recipes.elementwise(b, line.node, line.bound.kernel, given)
+        for value in recipes.elementwise(b, line.node, line.bound.kernel, given):
+            b.store(b.array(b.dtype(value)), DENSE, value)
     except UntraceableError:
         return False
-    return True
+    return supports(b.program())
 
 
 class _Writer:

@@ -17,9 +17,10 @@ from hpcflow.compiler.ir.step_graph import ref_inputs
 from hpcflow.compiler.regions.lines import Attempt, EndAttempt, Line, Read, Structure
 from hpcflow.compiler.regions.lines import Call as PlainCall
 from hpcflow.compiler.regions.lower import Translation
-from hpcflow.compiler.trace.groups import Group, may_join
+from hpcflow.compiler.trace.groups import Group, Limits, may_join
 from hpcflow.compiler.trace.views import View, all_views
 from hpcflow.kernels.registry import STEP
+from hpcflow.loops.form import Program
 
 
 class Call(NamedTuple):
@@ -31,13 +32,11 @@ class Call(NamedTuple):
 
 
 class Launcher(Protocol):
-    """What programs run on.
+    """What programs run on."""
 
-    Attributes:
-        in_blocks: its groups are such as in `groups`.
-    """
-
-    in_blocks: bool
+    @property
+    def limits(self) -> Limits | None:
+        """Those of groups, if they are such in blocks."""
 
     @property
     def most_lines(self) -> int:
@@ -48,10 +47,10 @@ class Launcher(Protocol):
         """How many lines the last one of a program comes after the first, at most."""
 
     def takes(self, line: Line) -> bool:
-        """True if there is code for a line that may join others."""
+        """True for a line that is worth a place in a program."""
 
-    def is_fit(self, group: Group) -> bool:
-        """True if a group of several lines is not too large."""
+    def supports(self, program: Program) -> bool:
+        """True if there is code for a program."""
 
     def update(self, line: Line) -> Any:
         """The update of a variable that a line is, to be joined with others; or None."""
@@ -109,7 +108,8 @@ class Segment:
         self.lines = lines
         self.uses = uses
         self.needs = _needs(lines)
-        self.views: dict[str, View] = {} if launcher.in_blocks else all_views(lines)
+        self.views: dict[str, View] = (
+            {} if launcher.limits is not None else all_views(lines))
         self.view_lines = {name: line for line in lines for name in line.targets
                            if name in self.views}
         self.units: list[_Unit] = []  # of each line
@@ -156,8 +156,8 @@ class Segment:
         if update is not None:
             self._place_update(position, update)
             return
-        group = self._group()
-        if not may_join(line, launcher.in_blocks) or not launcher.takes(line) or (
+        group = Group(self.views, launcher.limits)
+        if not launcher.takes(line) or not may_join(line, group.in_blocks, launcher.supports) or (
                 not group.add(line)):
             return
         self.units[position].group = group
@@ -169,12 +169,12 @@ class Segment:
             if (len(members) > launcher.most_lines or members[-1] - members[0] > launcher.reach
                     or self._is_cyclic(members)):
                 continue
-            joined = self._group()
-            if all(joined.add(self.lines[m]) for m in members) and launcher.is_fit(joined):
+            joined = Group(self.views, launcher.limits)
+            if len(mine.members) == 1:
+                if other.group.add(line):
+                    self._join(_Unit(members, other.group))
+            elif all(joined.add(self.lines[m]) for m in members):
                 self._join(_Unit(members, joined))
-
-    def _group(self) -> Group:
-        return Group(self.views, self.launcher.in_blocks)
 
     def _makers(self, position: int) -> list[_Unit]:
         """The units of the lines that make what a line reads, the latest first."""
