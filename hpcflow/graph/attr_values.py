@@ -62,7 +62,7 @@ def _check_allowed(value: Any, attr: AttrDef, op: str) -> None:
     if attr.allowed is None or value in attr.allowed:
         return
     names = sorted(a.name if isinstance(a, DType) else a.decode() for a in attr.allowed)
-    got = value.name if isinstance(value, DType) else value
+    got = value.name if isinstance(value, DType) else value.decode(errors="replace")
     # 1.x raises TypeError for a type that is not allowed, ValueError for a string.
     error = TypeError if isinstance(value, DType) else ValueError
     raise error(f"Value passed to attr '{attr.name}' of '{op}' Op is {got!r}, which is not in the "

@@ -72,6 +72,16 @@ static __device__ __forceinline__ float as_bfloat(float x) { return from_bfloat(
 """
 
 
+def types_of(dtype: str) -> tuple[str, str]:
+    """The C++ types of an element in memory, and of its value; empty if there are none."""
+    return _TYPES.get(dtype, ("", ""))
+
+
+def narrow_of(dtype: str) -> str:
+    """The name in the prelude of a floating type of 16 bits; empty for others."""
+    return _NARROW.get(dtype, "")
+
+
 def supports(program: Program) -> bool:
     """True if every dtype of `program` has a form here, and it reduces rows or columns alone."""
     kinds = {type(s) for s in program.instructions}
