@@ -22,7 +22,10 @@ from hpcflow.loops import compiling, packed_gemm, parallel_for
 if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder
 
-UNARY, BINARY, CHOICE, PRODUCT, PRODUCT_DOUBLE, PANELS, ADDED_PRODUCT = range(7)
+(UNARY, BINARY, CHOICE, PRODUCT, PRODUCT_DOUBLE, PANELS, ADDED_PRODUCT, ARRAY,
+ PROGRAM) = range(9)
+#: Of the table with the arrays of a program.
+TABLE_WORDS = 32
 _LOOPS = {("float32", 1): "f->f", ("float64", 1): "d->d",
           ("float32", 2): "ff->f", ("float64", 2): "dd->d"}
 
@@ -40,7 +43,8 @@ class Operand(NamedTuple):
 class Call(NamedTuple):
     """``made = f(first, second)`` over rows of `columns` elements; a choice is ``made = f(second)``
     in the rows where `first`, a byte for each, is `inner`. An added product is ``made += first^T
-    second``, in a matrix for each part of the rows.
+    second``, in a matrix for each part of the rows. A program (see ``llvm_code``) is called after
+    its arrays: each is the `first` of a call, and `inner` its number.
 
     Attributes:
         kind: one of the above.
@@ -49,6 +53,7 @@ class Call(NamedTuple):
             part.
         inner: of a product, the columns of `first`.
         addend: what is added to a product by panels, whose columns lie side by side.
+        ufunc: the names of a ufunc and of its dtype.
     """
 
     kind: int
@@ -60,6 +65,7 @@ class Call(NamedTuple):
     second: Operand
     made: Operand
     addend: Operand | None = None
+    ufunc: tuple[str, str] | None = None
 
     def words(self) -> list[int]:
         """The call as the compiled function reads it."""
@@ -137,7 +143,8 @@ def product_of(dtype: str) -> tuple[int, int] | None:
 
 # ---------------------------------------------------------------- the compiled function
 
-SCRATCH = 7
+_STEPS = 7
+SCRATCH = _STEPS + TABLE_WORDS
 #: How ``spread.run`` hands the function's arguments to it.
 USES = (parallel_for.WHOLE * 2 + parallel_for.ROWS + parallel_for.WHOLE + parallel_for.START
         + parallel_for.STOP)
@@ -146,7 +153,8 @@ _PRODUCT = """(function, flip, rows, columns, calls[c, 4], first, calls[c, 8] //
                        second, ahead, made, calls[c, 16] // calls[c, 17])
 """
 _SOURCE = f"""def loop(calls, slots, scratch, count, start, stop):
-    given, steps, size = scratch[0, :3], scratch[0, 3:6], scratch[0, 6:]
+    given, steps, size = scratch[0, :3], scratch[0, 3:6], scratch[0, 6:{_STEPS}]
+    table = scratch[0, {_STEPS}:]
     rows = stop - start
     for t in range(count):
         for c in range(calls.shape[0]):
@@ -154,6 +162,12 @@ _SOURCE = f"""def loop(calls, slots, scratch, count, start, stop):
             first = slots[calls[c, 6], t] + calls[c, 7] + start * calls[c, 8]
             second = slots[calls[c, 10], t] + calls[c, 11]
             made = slots[calls[c, 14], t] + calls[c, 15] + start * calls[c, 16]
+            if kind == {ARRAY}:
+                table[calls[c, 4]] = first
+                continue
+            if kind == {PROGRAM}:
+                apply(function, table.ctypes.data, rows, 0, 0)
+                continue
             if kind == {PANELS}:
                 addend = 0
                 if calls[c, 18] >= 0:

@@ -50,16 +50,17 @@ class Compiled:
     """A loop's functions when there are any.
 
     ``function(*arguments)`` is the loop; ``entry`` runs it in a team of threads, if its arguments
-    allow that (see `loops.parallel_for`). ``spent(seconds)`` tells how long its work took without
-    it.
+    allow that (see `loops.parallel_for`); ``table`` is the address of what other compiled loops
+    call (see `llvm_code`), or 0. ``spent(seconds)`` tells how long its work took without it.
     """
 
-    __slots__ = ("program", "function", "entry", "seconds", "is_sought", "is_wanted")
+    __slots__ = ("program", "function", "entry", "table", "seconds", "is_sought", "is_wanted")
 
     def __init__(self, program: Loop) -> None:
         self.program = program
         self.function: Callable | None = None
         self.entry: Callable | None = None
+        self.table = 0
         self.seconds = 0.0
         self.is_sought = self.is_wanted = not enabled()
 

@@ -21,8 +21,9 @@ import numpy as np
 if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Module, Type, Value
 
-#: Names of the functions, before the name of the code.
-CALL, SPREAD = "call_", "spread_"
+#: Names of the functions, before the name of the code. Those of programs over arrays alone have a
+#: third one for other compiled loops: see `llvm_code`.
+CALL, SPREAD, TABLE = "call_", "spread_", "table_"
 #: What the loader knows objects by.
 ARRAY_TYPE, NONE, TYPE_ERROR, RUNTIME_ERROR = [
     f"hpcflow_{name}" for name in ("array_type", "none", "type_error", "runtime_error")]

@@ -7,6 +7,8 @@ is there (see `start_of`); where `blocks` is not zero, the parts of so many bloc
 their order, and what follows from them is stored. So the bits do not depend on which thread
 computes which block. What loops they become says :mod:`~hpcflow.loops.llvm_plan`.
 
+A program over arrays alone has a function for other compiled loops, too: see `_Body.write_table`.
+
 Elements of one number may be read and written through several arrays, if these are the same: a
 value is stored only after it is computed. No array that is written to may overlap another else.
 """
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.direct_code import code_from
-from hpcflow.loops.entries import PLACE, Array, Code, Integer, Kind, Real
+from hpcflow.loops.entries import PLACE, TABLE, Array, Code, Integer, Kind, Real
 from hpcflow.loops.form import (
     Argument,
     Column,
@@ -54,6 +56,7 @@ def code_of(name: str, program: Program) -> Code:
     def body_in(module: Module) -> _Body:
         body = _Body(module, program)
         _Writer(body, program).write()
+        body.write_table(TABLE + name, len(program.arrays))
         return body
 
     return code_from(name, body_in)
@@ -100,6 +103,20 @@ class _Body:
     def several(self, builder: IRBuilder, kind: object, parts: Sequence) -> Any:
         """Refuse tuples: such a loop takes none."""
         raise NotImplementedError
+
+    def write_table(self, name: str, arrays: int) -> None:
+        """A function of a table's address and a number of rows, and of two more words that it does
+        not need: the table has the addresses of all arrays. Only where there are just arrays."""
+        if len(self.kinds) > arrays + _INDICES:
+            return
+        ir, word = self.ir, self.word
+        made = ir.Function(self.function.module, ir.FunctionType(ir.VoidType(), [word] * 4), name)
+        builder = ir.IRBuilder(made.append_basic_block())
+        table = builder.inttoptr(made.args[0], word.as_pointer())
+        places = [builder.inttoptr(builder.load(builder.gep(table, [word(k)])), array.type)
+                  for k, array in enumerate(self.function.args[:arrays])]
+        builder.call(self.function, [*places, word(0), made.args[1], word(1), word(0)])
+        builder.ret_void()
 
     def call(self, builder: IRBuilder, values: Sequence) -> Any:
         """See `entries.Body`."""

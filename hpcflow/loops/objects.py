@@ -27,10 +27,12 @@ class Functions(NamedTuple):
         spread: ``spread(team, threads, size, rows, step, firsts, stops, *arguments)``, which calls
             it in several threads (see :mod:`hpcflow.loops.parallel_for`); None if it takes other
             arguments than arrays and numbers.
+        table: the address of what other compiled loops call; 0 without one.
     """
 
     call: Callable
     spread: Callable | None
+    table: int
 
 
 @functools.lru_cache(maxsize=1)
@@ -81,7 +83,8 @@ def functions_of(code: entries.Code) -> Functions:
         engine.finalize_object()
         call = _function(engine, entries.CALL + code.name)
         spread = _function(engine, entries.SPREAD + code.name) if code.is_spread else None
-    return Functions(call, spread)
+        table = engine.get_function_address(entries.TABLE + code.name)
+    return Functions(call, spread, table)
 
 
 def _function(engine: Any, name: str) -> Callable:

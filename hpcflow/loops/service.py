@@ -94,7 +94,8 @@ class Service:
         if code is not None:
             with self._at_work:
                 functions = objects.functions_of(code)
-            found.entry = functions.spread  # first: who finds the function may look for it
+            # First, for who finds the function may look for these.
+            found.entry, found.table = functions.spread, functions.table
             found.function = functions.call
 
     def _code_of(self, found: Compiled) -> entries.Code | None:

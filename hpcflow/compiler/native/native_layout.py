@@ -22,6 +22,7 @@ from hpcflow.compiler.native.native_memory import (
     Slot,
 )
 from hpcflow.compiler.native.native_multiplications import Multiplications
+from hpcflow.compiler.native.native_programs import Fused
 from hpcflow.compiler.native.native_values import Note, Unfit, Value
 from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
@@ -40,7 +41,7 @@ class Layout(Multiplications):
     """The calls of an iteration for values of certain shapes; raises Unfit where there are none.
 
     Attributes:
-        calls: for the compiled function.
+        calls, fused: for the compiled function, and the same with programs.
         added: the sums over time whose products the calls add up.
         parts: the rows that each thread computes, of `count` threads, at least about `fewest`; all
             of them where bits are to be kept.
@@ -65,6 +66,7 @@ class Layout(Multiplications):
         self.seconds = sum(2.0 * self.rows * call.inner * call.columns
                            for call in self.made) / costs.costs().operations_per_second
         self.calls = np.array([call.words() for call in self.made], np.int64)
+        self.fused = Fused(self.made, self.slots)
         self.arenas: list[Arena] = []
         self._plans: dict[int, Plan] = {}
         del self._outside, self._first

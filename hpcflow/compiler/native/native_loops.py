@@ -255,9 +255,12 @@ class _Run:
         memory = layout.memory(count, {n: self.value(n) for n in layout.fixed}, given, variables)
         first, last = layout.parts[0]
         scratch = np.empty((layout.rows, call_list.SCRATCH), np.int64)
+        calls, began = layout.fused.calls(), time.perf_counter()
         with blas.alone():
-            parallel_for.run(self.native.runner, layout.rows, last - first, call_list.USES,
-                       [layout.calls, memory.slots, scratch, count, 0, 0])
+            parallel_for.run(self.native.runner, layout.rows, last - first, call_list.USES, [
+                layout.calls if calls is None else calls, memory.slots, scratch, count, 0, 0])
+        if calls is None:
+            layout.fused.spent(time.perf_counter() - began)
         for s in self.loop.steps:
             if s.kind == "push":
                 self.value(s.arguments[0]).push_rows(memory.each(s.arguments[1]))

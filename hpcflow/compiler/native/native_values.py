@@ -124,7 +124,7 @@ class Values:
         operands = [v.over(rows, columns) for v in values]
         kind = call_list.UNARY if len(operands) == 1 else call_list.BINARY
         self.made.append(Call(kind, *found, columns, 0, operands[0], operands[-1],
-                              made.over(rows, columns)))
+                              made.over(rows, columns), ufunc=(ufunc.__name__, dtype.name)))
         return made
 
     def constant(self, value: Any, dtype: np.dtype) -> Value:

@@ -24,7 +24,8 @@ def compiled(program: form.Program) -> compiling.Compiled:
     """The code of a program, made here and now."""
     loop = compiling.FormLoop.of(program)
     found = compiling.Compiled(loop)
-    found.function, found.entry = objects.functions_of(loop.code(f"test{next(COUNT)}"))
+    made = objects.functions_of(loop.code(f"test{next(COUNT)}"))
+    found.function, found.entry = made.call, made.spread
     return found
 
 

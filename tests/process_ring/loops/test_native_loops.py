@@ -10,7 +10,7 @@ from thresholds import lower, set_threshold, use_pool
 
 import hpcflow as hf
 from hpcflow import config, errors
-from hpcflow.compiler.native import native_loops, native_memory
+from hpcflow.compiler.native import native_loops, native_memory, native_programs
 from hpcflow.compiler.native.native_loops import NativeLoop
 from hpcflow.host import bits, blas, threads, tuning
 from hpcflow.loops import call_list, compiling, packed_gemm
@@ -120,6 +120,33 @@ def agree(one, other):
         np.testing.assert_allclose(other, one, rtol=0, atol=bound)
     else:
         np.testing.assert_array_equal(one, other)
+
+
+def cell_of_gates(x, h, weights, bias):
+    """With parts of a product as views, and values that are only read beside each other."""
+    i, j = hf.split(hf.matmul(x, weights[0]) + hf.matmul(h, weights[1]) + bias, 2, 1)
+    half = hf.sigmoid(i + 1.0) * hf.tanh(j) + hf.maximum(i, 0.25) / (1.0 + j * j)
+    return hf.tanh(hf.concat([half, half - 1.0], 1))
+
+
+@pytest.mark.parametrize("calls", ["ulps"], indirect=True)
+@pytest.mark.parametrize("dtype, rows, cores", [(np.float32, 37, 2), (np.float64, 5, 3)])
+@pytest.mark.parametrize("cell, width", [(simple, 1), (gated, 2), (cell_of_gates, 1)])
+def test_runs_of_ufuncs_become_programs(graph, calls, monkeypatch, rows, dtype, cell, width):
+    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
+    used, calls_of = [], native_programs.Fused.calls
+    monkeypatch.setattr(native_programs.Fused, "calls",
+                        lambda fused: used.append(calls_of(fused)) or used[-1])
+    x = hf.placeholder(hf.as_dtype(dtype), [TIME, rows, UNITS])
+    fetches = recurrent(x, cell, width, dtype)
+    feeds = {x: data(1, TIME, rows, UNITS, dtype=dtype)}
+    with hf.Session() as session:
+        for _ in range(2):
+            both(calls, session, fetches, feeds)
+            compiling.wait()
+        used.clear()
+        both(calls, session, fetches, feeds)
+    assert any(found is not None and call_list.PROGRAM in found[:, 0] for found in used)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
