@@ -103,7 +103,7 @@ class FakeArray:
         self._ticket = device.stream.launch()
         self.base = base if data.base is not None else None
         if data.base is None:
-            device.count(data.nbytes)
+            self._pool = device.take(data.nbytes)
             self._own = data.nbytes
 
     def __del__(self) -> None:
@@ -404,6 +404,10 @@ class FakeDevice(Device):
         """So many more bytes are in use, or less."""
         self.in_use += nbytes
         self.most_in_use = max(self.most_in_use, self.in_use)
+
+    def take(self, nbytes: int) -> Any:
+        """Take memory for an array; returns the pool that it is of."""
+        self.count(nbytes)
 
     def released(self, array: FakeArray) -> None:
         """The memory of an array is free again."""

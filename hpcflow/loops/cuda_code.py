@@ -140,6 +140,15 @@ def kernel_text(programs: Sequence[Program], index: str = "int") -> str:
             + f"{{\n{body}\n}}\n")
 
 
+def statements(program: Program) -> list[str]:
+    """The lines that compute one element of a program without reductions, of one column: they see
+    its arrays as ``a0``, ``a1``, ..., its arguments as ``s0``, ..., and the row as ``r``."""
+    made = _Function(program, "", "")
+    made._values(range(len(made.steps)))
+    made._stores(lambda _: True)
+    return made.lines
+
+
 def _parameters(program: Program) -> list[tuple[str, str]]:
     """Types and names of the parameters of a program's function."""
     stored, loaded = program.stored(), program.loaded()

@@ -198,6 +198,12 @@ class Pool:
     def __init__(self, gpu: Hardware) -> None:
         self._gpu = gpu
         self._limit = 0
+        self._used = self._total = 0
+
+    def add(self, nbytes: int) -> None:
+        """So many bytes more are used, or less: what was used once is kept."""
+        self._used += nbytes
+        self._total = max(self._total, self._used)
 
     def malloc(self, size: int) -> Pointer:
         self._gpu.check_memory(size)
@@ -210,12 +216,14 @@ class Pool:
         return self._limit
 
     def used_bytes(self) -> int:
-        return self._gpu.in_use
+        return self._used
 
-    total_bytes = used_bytes
+    def total_bytes(self) -> int:
+        return self._total
 
     def free_all_blocks(self, stream: Stream | None = None) -> None:
         self._gpu.frees += 1
+        self._total = self._used
 
 
 class Runtime:
@@ -349,8 +357,17 @@ class FakeCuda:
         return Pool(self.gpu)
 
     @contextlib.contextmanager
-    def using_allocator(self, allocator: Callable | None = None) -> Iterator[None]:
-        yield
+    def using_allocator(self, allocator: Any = None) -> Iterator[None]:
+        outside = self.current_pool()
+        self.local.pool = allocator.__self__
+        try:
+            yield
+        finally:
+            self.local.pool = outside
+
+    def current_pool(self) -> Pool:
+        """What this thread takes memory from."""
+        return getattr(self.local, "pool", self.pool)
 
     def wait(self, reach: dict[Stream, int]) -> None:
         """The host waits."""
@@ -488,20 +505,22 @@ class Hardware(FakeDevice):
 
     def check_memory(self, size: int) -> None:
         """Raise as CuPy does if there is no room for so many bytes more."""
-        pool = self.xp.get_default_memory_pool()
+        pool = self.xp.cuda.current_pool()
         most = pool.get_limit() or self.memory
-        if self.in_use + size > most:
+        if pool.used_bytes() + size > most:
             raise self.too_little(size)
 
     def too_little(self, size: int) -> MemoryError:
         """The error of CuPy's pool."""
-        limit = self.xp.get_default_memory_pool().get_limit()
+        limit = self.xp.cuda.current_pool().get_limit()
         return cupy.cuda.memory.OutOfMemoryError(size, self.in_use, limit)
 
-    def count(self, nbytes: int) -> None:
-        if nbytes > 0:
-            self.check_memory(nbytes)
-        super().count(nbytes)
+    def take(self, nbytes: int) -> Pool:
+        self.check_memory(nbytes)
+        super().take(nbytes)
+        pool = self.xp.cuda.current_pool()
+        pool.add(nbytes)
+        return pool
 
     def unwrap(self, value: Any) -> Any:
         found = super().unwrap(value)
@@ -517,6 +536,7 @@ class Hardware(FakeDevice):
 
     def released(self, array: FakeArray) -> None:
         super().released(array)
+        array._pool.add(-array._own)
         address = _address(array._data)
         for known in (self.copied, self._read, self.tickets):
             known.pop(address, None)  # type: ignore[attr-defined]

@@ -22,7 +22,8 @@ _KEPT = Path(__file__).resolve().parents[2] / "build" / "tests" / "kernels"
 # What CUDA has by itself. A launch is one thread, whose step to the next element is one.
 _CUDA = r"""
 #define REAL(name) extern "C" double name(double); extern "C" float name##f(float);
-REAL(sqrt) REAL(log) REAL(exp) REAL(sin) REAL(cos) REAL(floor)
+REAL(sqrt) REAL(log) REAL(exp) REAL(sin) REAL(cos) REAL(floor) REAL(ceil) REAL(log1p) REAL(expm1)
+REAL(tanh)
 extern "C" double pow(double, double); extern "C" float powf(float, float);
 extern "C" double fmax(double, double); extern "C" float fmaxf(float, float);
 template <class T> static T max(T a, T b) { return a < b ? b : a; }

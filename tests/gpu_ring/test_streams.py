@@ -166,6 +166,29 @@ def test_a_session_without_a_part_of_the_memory() -> None:
                 gpu.streams.device.mem_info[1] * most)
 
 
+@pytest.mark.usefixtures("graphs")
+def test_graphs_take_their_part_of_the_limit() -> None:
+    """What the pools of graphs hold, CuPy's pool may not take besides."""
+    options = hf.GPUOptions(per_process_gpu_memory_fraction=0.25, allow_growth=True)
+    with hf.Graph().as_default(), hf.Session(
+            config=hf.ConfigProto(gpu_options=options)) as session:
+        gpu = gpu_of(session)
+        pool, most = gpu.xp.get_default_memory_pool(), gpu.memory_limit()
+        fed = np.ones([256, 256], np.float32)
+        x, y = hf.placeholder(hf.float32, fed.shape), hf.Variable(fed)
+        step = y.assign(hf.matmul(hf.exp(-hf.matmul(x, y)), y)).op
+        session.run(hf.global_variables_initializer())
+        for _ in range(4):
+            session.run(step, {x: fed})
+        held = sum(r.graph_bytes() for r in gpu.recorded)
+        assert held >= fed.nbytes
+        assert pool.get_limit() == most - held
+        assert gpu.memory_limit() == most
+        for region in gpu.recorded:
+            gpu.entered(region.close)()
+        assert pool.get_limit() == most
+
+
 def test_a_trace_has_rows_of_streams(session: Any) -> None:
     """Kernels and copies are in rows of their own, within the step by the host's clock."""
     x = hf.placeholder(hf.float32, [tuning.COPY_BESIDE_BYTES // 4])

@@ -17,7 +17,7 @@ import numpy as np
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.common.indices import check_rows, occurrence_rounds
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
-from hpcflow.kernels.training import ftrl_rules, moment_rules, row_rules
+from hpcflow.kernels.training import device_row_rules, ftrl_rules, moment_rules, row_rules
 from hpcflow.kernels.training import update_rules as rules
 from hpcflow.kernels.training.block_rules import run_rule
 from hpcflow.loops.lazy_array import Deferred
@@ -116,6 +116,9 @@ def _apply_to_rows(xp: Any, update: Update, rule: Callable, states: tuple, scala
     arrays = [s.writable() for s in states]
     if any(a.shape != shape for a in arrays):
         raise _shapes_differ(states, arrays, grad)
+    if xp is not np and device_row_rules.apply(xp, rule, arrays, indices, grad, scalars,
+                                               update.scratch):
+        return
     by_loop = row_rules.loop_of(rule, arrays, indices, grad, scalars, update.scratch) if (
         xp is np) else None
     if by_loop is None or not by_loop.run():

@@ -116,7 +116,7 @@ def adagrad_da(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """
     var, total, squares, grad = arrays
     (lr, l1, l2, step), (t, u) = scalars, scratch
-    step = lr.dtype.type(step) if lr.dtype != step.dtype else step
+    step = step.astype(lr.dtype) if lr.dtype != step.dtype else step
     xp.add(total, grad, total)
     add_square(xp, squares, grad, t)
     shrink(xp, total, l1 * step, t, u)

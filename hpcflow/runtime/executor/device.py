@@ -293,7 +293,7 @@ class CupyDevice(Device):
 
     def memory_limit(self) -> int:
         """Bytes of memory of the GPU that this process may take."""
-        return self.entered(memory.may_take)(self.xp, self.streams.device)
+        return self.entered(memory.may_take)(self.streams)
 
     @functools.cached_property
     def description(self) -> str:  # type: ignore[override]

@@ -47,7 +47,11 @@ def _agreeing(agree: Callable[..., None], build: Callable[[int, str], Any],
 
 def _rows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     from gpu_ring import test_repeated_rows as t
+    from gpu_ring import test_sparse_updates as updates
 
+    for op in updates.OPS:
+        yield op, functools.partial(
+            _passing, lambda op: updates.test_updates_are_those_of_the_cpu(op, "float32"), op)
     for op in t.SCATTERS:
         yield op, functools.partial(_passing, t.test_scatters, op)
     for op in t.SEGMENTS + t.GATHERED:

@@ -102,6 +102,7 @@ class RecordedRegion:
             self._streams.device.synchronize()
             pool = self._graphs.pop(key).pool
             pool.free_all_blocks()
+            self._streams.memory.share()
 
     def _uploaded(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """`inputs` with those on the device that all ops of the region want there."""
@@ -186,6 +187,7 @@ class RecordedRegion:
         recorded = self._recorded(step, buffers, pool, held)
         if recorded is not None:
             self._graphs[key] = recorded
+            streams.memory.share()
         return results
 
     def _recorded(self, step: Any, buffers: list[Any], pool: Any,

@@ -21,17 +21,20 @@ def limit(streams: Streams, options: GpuOptions, owner: object) -> None:
     pool, memory = streams.xp.get_default_memory_pool(), streams.memory
     if not options.fraction:
         if memory.limited_by() is None:
+            memory.limit = 0
             pool.set_limit(size=0)
         return
     memory.limited_by = weakref.ref(owner)
     pool.set_limit(fraction=options.fraction)
+    memory.limit = pool.get_limit()
+    memory.share()
     if not options.allow_growth:
         pool.malloc(pool.get_limit() - pool.total_bytes())  # and back into the pool
 
 
-def may_take(xp: Any, device: Any) -> int:
-    """Bytes of the current GPU, `device`, that this process may take."""
-    return int(xp.get_default_memory_pool().get_limit() or device.mem_info[1])
+def may_take(streams: Streams) -> int:
+    """Bytes of the current GPU that this process may take."""
+    return int(streams.memory.limit or streams.device.mem_info[1])
 
 
 def description(xp: Any, number: int) -> str:
@@ -59,7 +62,9 @@ class Held:
     def __init__(self, xp: Any) -> None:
         self._xp = xp
         self._noted = 0
-        #: Whose limit the pool has, None for nobody's.
+        #: Bytes that all pools together may take; 0 for all there are.
+        self.limit = 0
+        #: Whose limit that is, None for nobody's.
         self.limited_by: Callable[[], object | None] = lambda: None
         #: What keeps graphs, as long as it lives.
         self.regions: weakref.WeakSet[HasGraphs] = weakref.WeakSet()
@@ -75,9 +80,17 @@ class Held:
 
     def note(self) -> None:
         """What is held now may be the most."""
-        taken = self._xp.get_default_memory_pool().total_bytes() + sum(
-            r.graph_bytes() for r in list(self.regions))
+        taken = self._xp.get_default_memory_pool().total_bytes() + self._of_graphs()
         self._noted = max(self._noted, taken)
+
+    def share(self) -> None:
+        """Leave CuPy's pool what the limit allows besides the pools of graphs."""
+        if self.limit:
+            self._xp.get_default_memory_pool().set_limit(
+                size=max(self.limit - self._of_graphs(), 1))
+
+    def _of_graphs(self) -> int:
+        return sum(r.graph_bytes() for r in list(self.regions))
 
 
 def has_room_twice(streams: Streams) -> bool:
@@ -115,7 +128,7 @@ def explain(error: MemoryError, device: CupyDevice) -> None:
     total = sum(nbytes for nbytes, _ in variables)
     largest = ", ".join(f"{text} {_size(nbytes)}" for nbytes, text in
                         variables[: tuning.MEMORY_NAMED])
-    most = pool.get_limit()
+    most = device.streams.memory.limit
     lines = [f"{error}", f"live on {name}: {_size(used)} of {_size(held)} taken from the GPU"
              + (f", of which it may take {_size(most)}" if most else ""),
              f"  {len(variables)} variables of this task: {_size(total)}"
