@@ -115,6 +115,6 @@ class Service:
                 return child.compile_loop(loop, name)
 
     def _end_child(self) -> None:
-        if self._child is not None:
-            self._child.close()
-            self._child = None
+        ended, self._child = self._child, None
+        if ended is not None:
+            ended.close()
