@@ -23,6 +23,7 @@ from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import PLACE, TABLE, Array, Code, Integer, Kind, Real
 from hpcflow.loops.form import (
+    DENSE,
     Argument,
     Column,
     ColumnReduce,
@@ -35,7 +36,7 @@ from hpcflow.loops.form import (
     RowReduce,
     Store,
 )
-from hpcflow.loops.llvm_loops import Loops
+from hpcflow.loops.llvm_loops import PAGE, Loops
 from hpcflow.loops.llvm_plan import BEFORE, Plan, Sinks
 from hpcflow.loops.llvm_reductions import Reduction, Totals
 from hpcflow.loops.meanings import CAST, FLOATS
@@ -215,6 +216,7 @@ class _Writer(Loops):
 
     def _row(self, row: Any, _: list) -> list:
         self.row = row
+        self._fetch_ahead()
         outer = dict(self.fixed)
         for phase, sinks in enumerate(self.plan.sinks):
             self._emit(self.plan.rowwise[phase], self.fixed, self.word(0))
@@ -226,6 +228,15 @@ class _Writer(Loops):
             self._store(i, self.fixed, self.word(0))
         self.fixed = outer
         return []
+
+    def _fetch_ahead(self) -> None:
+        """Ask for rows that come soon: what the hardware fetches on its own ends where a page does,
+        which is a large part of what such a row needs."""
+        for array in self.plan.streams:
+            place = self._place(array, DENSE, self.word(0))
+            size = self.program.columns * llvm_math.item_size(place.type.pointee)
+            if size <= PAGE:
+                self.prefetch(place, PAGE, size)
 
     def _group_of_rows(self, count: int, row: Any, _: list) -> list:
         """Some rows, which are added up before their sum is: columns are read and written once for

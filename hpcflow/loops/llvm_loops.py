@@ -8,6 +8,9 @@ from typing import Any
 
 from hpcflow.loops import llvm_math
 
+#: Bytes of a page of memory, at least, and of what is fetched at once.
+PAGE, _LINE = 1 << 12, 1 << 6
+
 
 class Loops:
     """Writes loops into a function."""
@@ -88,6 +91,20 @@ class Loops:
         return self.builder.select(self.builder.icmp_signed(">", x, y), x, y)
 
     # ------------------------------------------------------------ memory
+
+    def prefetch(self, place: Any, offset: int, size: int) -> None:
+        """Ask for `size` bytes that begin `offset` bytes after a place, be there memory or not."""
+        b, number, byte = self.builder, self.ir.IntType(32), self.ir.IntType(8).as_pointer()
+        fetch = b.module.declare_intrinsic("llvm.prefetch.p0", (), self.ir.FunctionType(
+            self.ir.VoidType(), [byte, *[number] * 3]))
+        start = b.gep(b.bitcast(place, byte), [self.word(offset)])
+
+        def visit(at: Any, _: list) -> list:
+            is_write, nearest, data = number(0), number(3), number(1)
+            b.call(fetch, [b.gep(start, [at]), is_write, nearest, data])
+            return []
+
+        self.loop(self.word(0), self.word(size), [], visit, _LINE)
 
     def stack(self, kind: Any, count: int) -> Any:
         """Room for so many numbers, until the function returns."""

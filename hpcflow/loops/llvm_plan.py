@@ -14,6 +14,7 @@ from typing import NamedTuple
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.form import (
+    DENSE,
     ColumnReduce,
     Constant,
     Elementwise,
@@ -100,6 +101,7 @@ class Plan:
         sinks: of each phase, what its loop over columns is for.
         row_sums: the reductions of columns of what is the same in a row: of one column.
         kept: value -> the loop in which it is put into memory of a row.
+        streams: the arrays that are read row after row.
         lent: value that is kept -> the store in whose place it is until that is done.
         final: the values that need a reduction of columns, these left out.
     """
@@ -123,6 +125,8 @@ class Plan:
         self.final = [i for i in plain if self.extents[i].is_final]
         self.row_sums = [i for i in self.sums if self.width(i) < program.columns]
         self.sinks = self._all_sinks()
+        self.streams = sorted({s.array for s in self.steps
+                               if isinstance(s, Load) and s.map == DENSE})
         self.kept: dict[int, int] = {}
         self.lent: dict[int, int] = {}
         shared = any(e.columns and not e.rows for e in self.extents)
