@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+_first: list[Callable[[], None]] = []
+
 
 def register(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> None:
     """As ``atexit.register``, but a child that this process forks later does nothing."""
@@ -14,6 +16,15 @@ def register(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> 
 
     def call() -> None:
         if os.getpid() == owner:
+            for check in _first:
+                check()
             function(*arguments, **keywords)
 
     atexit.register(call)
+
+
+def check_first(check: Callable[[], None]) -> None:
+    """Let ``check()`` be called at the end, before whatever is registered here, later too. It may
+    be called several times."""
+    _first.append(check)
+    register(lambda: None)

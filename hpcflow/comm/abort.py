@@ -90,7 +90,7 @@ def install_abort_hook(rank: int) -> None:
     _chain_except_hook(rank)
     _chain_thread_hook(rank)
     _watch_exits()
-    at_end.register(end_after_failed_exit)
+    at_end.check_first(end_after_failed_exit)
     os.register_at_fork(after_in_child=_after_fork)
 
 

@@ -107,9 +107,11 @@ class Activity:
             except StopIteration:
                 self._end()
                 return
-            except Exception as error:  # noqa: BLE001  (the operation's error)
+            except BaseException as error:
                 self.error = error
                 self._end()
+                if not isinstance(error, Exception):  # a signal's handler has raised it
+                    raise
                 return
             if not self._post(this):
                 return

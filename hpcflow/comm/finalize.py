@@ -11,7 +11,6 @@ import traceback
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hpcflow.base import at_end
-from hpcflow.comm import abort
 from hpcflow.host.tuning import comm as tuning
 
 if TYPE_CHECKING:
@@ -58,7 +57,6 @@ def abandon(transport: Closable) -> None:
 def _close_all() -> None:
     from mpi4py import MPI
 
-    abort.end_after_failed_exit()
     if MPI.Is_finalized():
         return
     for transport in list(_open):

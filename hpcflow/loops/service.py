@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import os
 import queue
 import threading
 from typing import TYPE_CHECKING
 
+from hpcflow.base import at_end
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import cache, child, entries, objects
 
@@ -28,7 +27,6 @@ class Service:
         self._may_have_child = True
         self._lock = threading.Lock()
         self._at_work = threading.Lock()  # LLVM is, in this process
-        self._process = os.getpid()
         self._thread: threading.Thread | None = None
 
     def ask(self, item: Compiled | threading.Event) -> None:
@@ -39,7 +37,7 @@ class Service:
                 self._thread = threading.Thread(
                     target=self._serve, daemon=True, name="hpcflow-compiler")
                 self._thread.start()
-                atexit.register(self._end)
+                at_end.register(self._end)
 
     def wait(self) -> None:
         """Until all that was asked for so far is done."""
@@ -50,8 +48,7 @@ class Service:
     def _end(self) -> None:
         """Before the process ends: LLVM must not be at work when its memory goes. From now on it is
         not, since the lock is kept."""
-        if os.getpid() == self._process:  # and this is not a copy of it, without the thread
-            self._at_work.acquire(timeout=tuning.COMPILER_END_SECONDS)
+        self._at_work.acquire(timeout=tuning.COMPILER_END_SECONDS)
 
     def _serve(self) -> None:
         while True:

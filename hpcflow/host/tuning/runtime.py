@@ -93,6 +93,8 @@ SHAPES_MOST_KEPT = 64
 # ---- runtime.steps.compiled
 #: That a cancelled step may take to drain.
 STEP_DRAIN_SECONDS = 10.0
+#: That one may take which the end of the program interrupts.
+STEP_EXIT_SECONDS = 1.0
 
 # ---- runtime.wire.lost_ranks
 #: That a message about a lost rank lists: it should stay readable.

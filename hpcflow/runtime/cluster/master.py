@@ -39,6 +39,7 @@ from hpcflow.runtime.steps.compiled import (
     StepOptions,
     add_left,
     compiled_form,
+    drain_seconds,
     library_of,
     make_parts,
     report_stall,
@@ -417,17 +418,18 @@ class Execution:
             raise late from None
         except BaseException as e:
             self.cancel(e if isinstance(e, OpError) else AbortedError(
-                None, None, f"The step was interrupted ({type(e).__name__})"))
+                None, None, f"The step was interrupted ({type(e).__name__})"), drain_seconds(e))
             raise
         finally:
             if keeps:
                 core.leave()
 
-    def cancel(self, error: BaseException) -> None:
-        """Stop every part, and wait a while for what they had started."""
+    def cancel(self, error: BaseException, seconds: float | None = None) -> None:
+        """Stop every part, and wait a while, or for so long at most, for what they had started."""
         running, run_until = self.owner.engine.running, self.owner.endpoint.loop.run_until
         with contextlib.suppress(DeadlineExceededError):
-            until = time.monotonic() + tuning.STEP_DRAIN_SECONDS
+            until = time.monotonic() + (
+                tuning.STEP_DRAIN_SECONDS if seconds is None else seconds)
             if not self.begun:
                 run_until(lambda: self.begun or self not in running, until)
             self.fail(error, None)

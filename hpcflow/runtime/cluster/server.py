@@ -291,9 +291,6 @@ class MpiNetwork:
     def _end(self) -> None:
         """At the end of this rank, which may have been refused its task and gone on without one:
         serve the others until they are done too."""
-        from hpcflow.comm import abort
-
-        abort.end_after_failed_exit()
         _serve_to_the_end(self)
 
     # ------------------------------------------------------------ ranks that are lost
@@ -485,9 +482,6 @@ def join_at_end() -> None:
 
 
 def _meet_at_end() -> None:
-    from hpcflow.comm import abort
-
-    abort.end_after_failed_exit()
     if not _mpi_networks:
         with contextlib.suppress(UnavailableError):  # the others do not meet either
             _serve_to_the_end(mpi_network())

@@ -121,6 +121,8 @@ def library_of(fetches: list[Tensor | Operation], feeds: list[Tensor]) -> Functi
     return next((x.graph._library for x in (*fetches, *feeds)), None)
 
 
+#: Ranks of a job replace the name by a class of their own; this is of both.
+_SystemExit = SystemExit
 _step_ids = itertools.count(1)
 
 
@@ -235,18 +237,19 @@ class LocalRun:
             add_left(late, self.step.left)
             raise late from None
         except BaseException as e:
-            self.cancel(e if isinstance(e, OpError) else None)
+            self.cancel(e if isinstance(e, OpError) else None, drain_seconds(e))
             if self.step.finished:
                 self.step.withdraw(CancelledError(None, None, "interrupted"))
             raise
         finally:
             self._running.discard(self)
 
-    def cancel(self, error: BaseException | None) -> None:
-        """Stop the step, and wait a while for what it had started."""
+    def cancel(self, error: BaseException | None, seconds: float | None = None) -> None:
+        """Stop the step, and wait a while, or for so long at most, for what it had started."""
         self.step.cancel(error)
         with contextlib.suppress(DeadlineExceededError):
-            self._loop.run_until(self.finished, time.monotonic() + tuning.STEP_DRAIN_SECONDS)
+            self._loop.run_until(self.finished, time.monotonic() + (
+                tuning.STEP_DRAIN_SECONDS if seconds is None else seconds))
 
     def end(self) -> None:
         """Do nothing: no resources are kept between runs."""
@@ -254,6 +257,13 @@ class LocalRun:
     def stats(self) -> list[Any]:
         """The ``StepStats`` of a traced run."""
         return [step_stats(self.step)]
+
+
+def drain_seconds(error: BaseException) -> float:
+    """Return for how long a step that `error` interrupts may drain. The end of the program waits
+    for little: its exception may have come in the midst of what the step waits for."""
+    ends = isinstance(error, _SystemExit)
+    return tuning.STEP_EXIT_SECONDS if ends else tuning.STEP_DRAIN_SECONDS
 
 
 def compiled_form() -> bool:
