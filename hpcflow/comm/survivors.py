@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow import config
-from hpcflow.comm import libmpi
+from hpcflow.comm import abort, libmpi
+from hpcflow.comm.frozen import ending_frozen
 from hpcflow.comm.waiting import Backoff
 from hpcflow.comm.world import PrivateComms, private_comms
 from hpcflow.errors import DeadlineExceededError, FailedPreconditionError, UnavailableError
@@ -99,13 +100,19 @@ def shrink(comms: PrivateComms, record: bytes) -> Survivors:
     """Wait for all ranks that are left, and return their communicators; `record` is what the others
     learn of this one. Ranks that are lost meanwhile are left out too.
 
-    Raises ``DeadlineExceededError`` if one has not come after HPCFLOW_COLLECTIVE_TIMEOUT seconds.
+    Raises ``DeadlineExceededError`` if one has not come after HPCFLOW_COLLECTIVE_TIMEOUT seconds,
+    and ``UnavailableError`` if a lost one is frozen where no other rank can end it.
     """
+    revoke(comms)
+    with ending_frozen(comms):
+        return _shrink(comms, record)
+
+
+def _shrink(comms: PrivateComms, record: bytes) -> Survivors:
     from mpi4py import MPI
 
-    revoke(comms)
     comm = comms.control
-    _agree(comm, True)
+    _agree(comm, True, comms)
     while True:
         comm = comm.Shrink()
         made = [comm]
@@ -118,34 +125,47 @@ def shrink(comms: PrivateComms, record: bytes) -> Survivors:
             found = None
             for one in made:  # the others must not wait there
                 one.Revoke()
-        if _agree(comm, found is not None) and found is not None:
+        if _agree(comm, found is not None, comms) and found is not None:
             break
     before = comm.Get_group().Translate_ranks(None, comms.control.Get_group())
     origins = tuple(comms.origins[rank] for rank in before)
     return Survivors(comm, replace(found, origins=origins), records)
 
 
-def _agree(comm: MPI.Comm, fine: bool) -> bool:
+def _agree(comm: MPI.Comm, fine: bool, comms: PrivateComms) -> bool:
     """True if all ranks of `comm` are there and say that all is fine; waits for them."""
     from mpi4py import MPI
 
-    limit = config.flags.collective_timeout
-    deadline = time.monotonic() + limit
+    began = time.monotonic()
     backoff = Backoff(oversubscribed=True)
     vote = array.array("i", [fine])
     try:
         request = comm.Iagree(vote)
         while not request.Test():
-            if limit and time.monotonic() > deadline:
-                raise DeadlineExceededError(
-                    None, None, f"A rank is lost, and after {limit:g} s not all others have come "
-                    "to go on without it (HPCFLOW_COLLECTIVE_TIMEOUT)")
+            _check_patience(time.monotonic() - began, comms)
             backoff.wait()
     except MPI.Exception as error:
         if not tells_of_loss(error):
             raise
         return False
     return bool(vote[0])
+
+
+def _check_patience(waited: float, comms: PrivateComms) -> None:
+    """Raise why not all ranks that are left will come, after so many seconds."""
+    limit, patience = config.flags.collective_timeout, config.flags.health_timeout
+    if patience and waited > patience and abort.lost:
+        frozen = sorted(set(abort.lost) - {*comms.local_ranks, *lost_ranks(comms)})
+        if frozen:
+            names = ", ".join(str(comms.origins[rank]) for rank in frozen)
+            raise UnavailableError(
+                None, None, f"Rank {names} is lost: {abort.lost[frozen[0]]}; but its process is "
+                "still there, and alone on its node, where no other rank can end it: the others "
+                "cannot go on without it")
+    if limit and waited > limit:
+        raise DeadlineExceededError(
+            None, None, f"A rank is lost, and after {limit:g} s not all others have come to go on "
+            "without it (HPCFLOW_COLLECTIVE_TIMEOUT)")
 
 
 def _gather(comm: MPI.Comm, record: bytes) -> list[bytes]:

@@ -441,7 +441,8 @@ class _Recovering(_Once):
 
     def _attempt(self, action: Callable[..., Any]) -> Any:
         """Return ``action()``, run again with a new session after each recoverable failure."""
-        for attempt in range(tuning.SESSION_ATTEMPTS):
+        attempt = 0
+        while True:
             try:
                 self._create()
                 return action()
@@ -458,7 +459,7 @@ class _Recovering(_Once):
                 logging.getLogger("hpcflow").warning(
                     "A new session will be created, because a task was lost: %s", e)
                 time.sleep(tuning.SESSION_PAUSE_SECONDS * 2**attempt)
-        return None
+                attempt += 1
 
     def _regroup(self, error: errors.OpError) -> bool:
         """Go on without a rank that is lost, if the others are to; True if they do."""

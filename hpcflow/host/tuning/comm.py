@@ -20,6 +20,10 @@ STEP_SHORT_SECONDS = 8e-3
 #: So many short steps in a row let a rank keep to its core: fewer may be a chance.
 STEPS_TO_SETTLE = 20
 
+# ---- comm.frozen
+#: Between two looks at whether ranks of this node are stopped: far less than any timeout.
+FROZEN_LOOK_SECONDS = 0.5
+
 # ---- comm.finalize
 #: Looks at whether a cancelled receive has ended: some milliseconds, as MPI may need progress.
 CANCEL_LOOKS = 10_000

@@ -11,6 +11,7 @@ from pathlib import Path
 import jobs
 import pytest
 from counted_job import AVERAGED, BATCH, INTERVAL, check_nothing_lost, check_total
+from faults import shrink as stress
 
 from hpcflow.tools import run
 
@@ -182,6 +183,31 @@ def test_a_loop_of_ones_own_loses_two_of_three_ranks(start):
     assert "1 ranks ended well" in said and "without the lost ranks 0, 1" in said
     # 10 steps of three ranks, 10 of two, 10 of one.
     assert "ended with 60.0 0 1" in logs[2], said
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("case", [
+    stress.Case("averaged", 4, 0, {0: "0:SIGSTOP:4:0.3", 3: "3:SIGKILL:4:0.2"}),
+    stress.Case("servers", 4, 1, {3: "3:SIGSTOP:77:0.0", 1: "1:SIGKILL:77:0.1"}),
+    stress.Case("servers", 5, 2, {1: "1:SIGKILL:30:0.1", 2: "2:SIGKILL:80:0.0"}),
+], ids=str)
+def test_two_ranks_are_lost(tmp_path, tolerant, case):
+    """Also one that is frozen while the others come together after the loss of the other."""
+    result = stress.run_case(case, tmp_path)
+    assert not result.wrong, f"{result.wrong}\n{result.output}"
+
+
+@pytest.mark.timeout(300)
+def test_a_rank_frozen_alone_on_its_node_ends_the_job(start):
+    program = """
+import socket
+from hpcflow.comm.launch import launch
+socket.gethostname = lambda: f"node{launch().rank}"
+""" + FOLLOWING
+    status, said, _ = start(program, 3, "SIGSTOP", 13, 1, 2, HPCFLOW_HEALTH_SECONDS="0.25",
+                            HPCFLOW_HEALTH_TIMEOUT="10")
+    assert status != 0, said
+    assert "Rank 2 is lost: it has not answered for 10 s; but its process is still there" in said
 
 
 def test_an_mpi_that_ends_all_ranks_says_so(tmp_path):
