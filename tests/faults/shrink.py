@@ -72,6 +72,8 @@ added = hf.mpi.allreduce(hf.reduce_sum(hf.cast(mine + 1, hf.float64)))
 with hf.control_dependencies([total.assign(0.9 * total + added)]):
     train = hf.assign_add(step, 1)
 hooks = [hf.mpi.BroadcastVariablesHook(0), hf.train.StopAtStepHook(last_step=steps)]
+with hf.Graph().as_default(), hf.Session() as session:
+    session.run(hf.mpi.barrier())  # a job goes on only after all have met
 passed(0)
 with hf.train.MonitoredTrainingSession("", me == 0, "model", hooks=hooks,
                                        save_checkpoint_steps=5) as session:

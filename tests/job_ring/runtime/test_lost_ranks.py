@@ -33,6 +33,13 @@ PREAMBLE = """
         print(f"[rank {task.rank}] after {time.monotonic() - start:.1f} s", flush=True)
 """
 
+#: Every rank takes itself to be alone on a node: nothing is known of the processes of the others.
+APART = """
+    import socket
+    from hpcflow.comm.launch import launch
+    socket.gethostname = lambda: f"node{launch().rank}"
+"""
+
 
 @pytest.fixture
 def job(tmp_path, monkeypatch):
@@ -42,8 +49,8 @@ def job(tmp_path, monkeypatch):
         pytest.skip("no launcher that outlives a rank")
     monkeypatch.setattr(jobs, "launcher", lambda: [mpirun, "--enable-recovery", *options])
 
-    def run(program, **variables):
-        return jobs.run_job(tmp_path, [PREAMBLE, program], 3, **variables)
+    def run(program, apart=False, **variables):
+        return jobs.run_job(tmp_path, [APART * apart, PREAMBLE, program], 3, **variables)
 
     return run
 
@@ -200,6 +207,21 @@ def test_a_worker_is_frozen_in_a_collective_operation(job):
     lost(lambda: session.run(total))
     """, **SOON)
     check_frozen(ended, 2, (0, 1), "ranks 2")
+
+
+@pytest.mark.parametrize("who", [0, 2])
+def test_a_rank_is_frozen_alone_on_its_node(job, who):
+    """Those on other nodes, which cannot look at its process, miss its answer."""
+    ended = job(FROZEN + f"""
+    total = hf.mpi.allreduce(hf.ones([1000]))
+    session = hf.Session()
+    session.run(total)
+    if task.rank == {who}:
+        freeze()
+    lost(lambda: session.run(total))
+    """, apart=True, HPCFLOW_HEALTH_SECONDS="0.25", HPCFLOW_HEALTH_TIMEOUT="10")
+    check(ended, who, {0, 1, 2} - {who})
+    assert f"Rank {who} is lost: it has not answered for 10 s. Waited for:" in ended.output
 
 
 def test_a_worker_is_frozen_while_the_others_wait_for_its_end(job):

@@ -204,9 +204,10 @@ import socket
 from hpcflow.comm.launch import launch
 socket.gethostname = lambda: f"node{launch().rank}"
 """ + FOLLOWING
-    status, said, _ = start(program, 3, "SIGSTOP", 13, 1, 2, **SOON)
+    status, said, _ = start(program, 3, "SIGSTOP", 13, 1, 2, HPCFLOW_HEALTH_SECONDS="0.25",
+                            HPCFLOW_HEALTH_TIMEOUT="10")
     assert status != 0, said
-    assert "Rank 2 is lost: it has not answered for 4 s; but its process is still there" in said
+    assert "Rank 2 is lost: it has not answered for 10 s; but its process is still there" in said
 
 
 def test_an_mpi_that_ends_all_ranks_says_so(tmp_path):
