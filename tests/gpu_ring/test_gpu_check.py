@@ -14,7 +14,7 @@ from hpcflow.tools.gpu_check.results import Results, failures
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_rehearsal(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     stand_in = [] if real_gpus() else ["--stand-in"]
     options = ["gpu-check", "--output", str(tmp_path), "--repo", str(ROOT), "--workers", "2",

@@ -20,7 +20,7 @@ from hpcflow.tools.cli import CommandError, CommandParser, command_parser, whole
 from hpcflow.tools.gpu_check import rates
 from hpcflow.tools.gpu_check.rehearsal import stand_in
 from hpcflow.tools.gpu_check.results import Results, failures, summary
-from hpcflow.tools.gpu_check.stages import STAGES, Asked
+from hpcflow.tools.gpu_check.stages import SHARED, STAGES, Asked
 
 
 def parser() -> CommandParser:
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_stage(options: argparse.Namespace, results: Results, stage: str,
                names: list[str]) -> None:
     """Start the stage's processes, and end those that take too long."""
-    workers = options.workers if stage == "cases" else 1
+    workers = options.workers if stage in SHARED else 1
     began, limit = time.monotonic(), STAGES[stage][1]
     command = [sys.executable, "-m", "hpcflow", "gpu-check", "--output", str(results.path),
                "--repo", str(options.repo), "--names", ",".join(names)]

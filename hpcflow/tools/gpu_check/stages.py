@@ -119,6 +119,8 @@ def micro(asked: Asked) -> None:
     ]
     for name, call, times, amount in table:
         asked.attempt("micro", name, functools.partial(_timed, cp, call, times, amount))
+    for name, measure in written_kernels.times():
+        asked.attempt("micro", name, measure)
 
 
 def _timed(cp: Any, call: Callable[[], Any], times: int, amount: int) -> dict[str, Any]:
@@ -174,11 +176,11 @@ def cudnn(asked: Asked) -> None:
 
 
 def written(asked: Asked) -> None:
-    """The kernels that are written out: against the CPU, and their times."""
+    """The kernels that are written out, CPU against GPU: those of this worker."""
     _test_paths(asked.repo)
-    for name, check in written_kernels.checks(is_timed=not asked.stand_in):
-        if asked.wants(name):
-            asked.attempt("written", name, check)
+    wanted = [c for c in written_kernels.checks() if asked.wants(c[0])]
+    for name, check in wanted[asked.share :: asked.shares]:
+        asked.attempt("written", name, check)
 
 
 def _test_paths(repo: Path) -> None:
@@ -242,8 +244,10 @@ def _exchanged(mpirun: str, asked: Asked, env: dict[str, str]) -> dict[str, Any]
 # In this order, with limits in seconds, together within ten minutes: what is cheap and decisive
 # comes first.
 STAGES: dict[str, tuple[Callable[[Asked], None], float]] = {
-    "facts": (facts, 30), "smoke": (smoke, 40), "streams": (streams, 60), "micro": (micro, 20),
-    "programs": (programs, 50), "written": (written, 40), "cases": (cases, 70),
+    "facts": (facts, 30), "smoke": (smoke, 40), "streams": (streams, 60), "micro": (micro, 30),
+    "programs": (programs, 50), "written": (written, 30), "cases": (cases, 70),
     "cudnn": (cudnn, 30), "bench": (bench, 180),
     "mpi": (mpi, 60),
 }
+#: Stages whose checks several workers share.
+SHARED = ("written", "cases")

@@ -10,22 +10,32 @@ from typing import Any
 
 import numpy as np
 
+Checks = Iterator[tuple[str, Callable[[], dict[str, Any]]]]
 
-def checks(is_timed: bool) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-    """Names and checks; for them cuDNN is off, which would compute the same. The tests' folder is
-    on the path; times are those of a GPU."""
+
+def checks() -> Checks:
+    """Names and checks against the CPU; the tests' folder is on the path."""
+    _without_cudnn()
+    yield from _windows()
+    yield from _rows()
+
+
+def times() -> Checks:
+    """Names and measurements of some kernels on a GPU."""
+    _without_cudnn()
+    for name, build, moved in _sizes():
+        yield name, functools.partial(_timed, build, moved)
+
+
+def _without_cudnn() -> None:
+    """Leave the library out, which would compute the same."""
     os.environ["HPCFLOW_CUDNN"] = "0"
     from hpcflow import config
 
     config.flags.reload()
-    yield from _windows()
-    yield from _rows()
-    if is_timed:
-        for name, build, moved in _sizes():
-            yield name, functools.partial(_timed, build, moved)
 
 
-def _windows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+def _windows() -> Checks:
     from gpu_ring import test_windows as t
 
     made: dict[str, Callable[[int, str], Any]] = {
@@ -45,7 +55,7 @@ def _agreeing(agree: Callable[..., None], build: Callable[[int, str], Any],
     return {}
 
 
-def _rows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+def _rows() -> Checks:
     from gpu_ring import test_repeated_rows as t
     from gpu_ring import test_sparse_updates as updates
 
