@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 from hpcflow.version import __version__
 
 project = "hpcflow"
-author = "the hpcflow authors"
+author = copyright = "the hpcflow authors"
 release = version = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "generated"]
