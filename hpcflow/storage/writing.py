@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,15 +79,19 @@ def _prepare(layout: Layout, name: str, spec: str | None,
 
 def _store_piece(descriptor: int, piece: _Piece) -> PieceRecord:
     """Write a piece block by block."""
-    entry, region, _ = piece
+    entry, region, values = piece
     if entry.is_string:
         return _string_record(piece)
     rows = rows_per_block(region, entry.dtype.size)
-    checksums = [_store_block(descriptor, piece, block) for block in region.row_blocks(rows)]
+    # Of all parts: memory that is new each time costs more than the copies.
+    part = rows_per_part(region, entry.dtype.size) * prod(region.extent[1:])
+    scratch = np.empty(min(part, region.size), values.dtype)
+    checksums = [_store_block(descriptor, piece, block, scratch)
+                 for block in region.row_blocks(rows)]
     return PieceRecord(entry.name, region, rows, tuple(checksums))
 
 
-def _store_block(descriptor: int, piece: _Piece, block: Region) -> int:
+def _store_block(descriptor: int, piece: _Piece, block: Region, scratch: np.ndarray) -> int:
     """Write a block; return its checksum, taken of parts while they are in the cache.
 
     It is that of copies: what is written matches even if the array is being updated.
@@ -94,7 +99,9 @@ def _store_block(descriptor: int, piece: _Piece, block: Region) -> int:
     entry, region, values = piece
     value = 0
     for part in block.row_blocks(rows_per_part(region, entry.dtype.size)):
-        data = encoding.to_bytes(np.array(values[part.selector_within(region)]))
+        copy = scratch[: part.size].reshape(part.extent)
+        copy[...] = values[part.selector_within(region)]
+        data = encoding.to_bytes(copy)
         value = checksum(data, value)
         _pwrite(descriptor, entry, part, data)
     return value

@@ -59,6 +59,10 @@ class _Target(NamedTuple):
         return os.path.dirname(self.save_path)
 
 
+class _NoCheckpoint(NotFoundError, ValueError):
+    """The error of restoring what is no checkpoint: a ValueError in 1.x, and not found."""
+
+
 class Saver:
     """Saves and restores variables.
 
@@ -354,9 +358,9 @@ class Saver:
 
         `save_path` is what :meth:`save` or :func:`latest_checkpoint` returned. All values are read
         and checked before the first variable changes. Variables of recurrent cells may have the
-        names of another version of 1.x in the checkpoint. Raises ``ValueError`` if it is None or no
-        checkpoint, ``NotFoundError`` for a variable that is not in it, ``DataLossError`` for a
-        damaged file and ``InvalidArgumentError`` for another dtype or shape.
+        names of another version of 1.x in the checkpoint. Raises ``ValueError`` if it is None or
+        (also a ``NotFoundError``) no checkpoint, ``NotFoundError`` for a missing variable,
+        ``DataLossError`` for a damaged file, ``InvalidArgumentError`` for another dtype or shape.
         """
         self.join()
         if self._is_empty:
@@ -369,8 +373,8 @@ class Saver:
             sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})
         except NotFoundError as error:
             if not storage.checkpoint_exists(save_path):
-                raise ValueError("The passed save_path is not a valid checkpoint: "
-                                 f"{save_path}: {error.message}") from error
+                raise _NoCheckpoint(None, None, "The passed save_path is not a valid checkpoint: "
+                                    f"{save_path}: {error.message}") from error
             if not self._variables or not restore_by_other_names(self._variables, sess, save_path):
                 raise
 
