@@ -7,6 +7,9 @@
 
 from __future__ import annotations
 
+from hpcflow.base import interrupts as _interrupts  # before all others, for Ctrl-C
+
+# isort: split
 import importlib
 from typing import Any
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from hpcflow.tools.cli import main
+from hpcflow.tools.cli import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

@@ -105,7 +105,7 @@ runtime.steps: graph ops.flow host kernels resources compiler compiler.* runtime
 runtime.cluster: graph host comm kernels resources compiler compiler.* runtime.*
 runtime.session: graph ops.flow host loops kernels resources compiler compiler.* runtime.*
 metagraph: graph ops.* storage compiler.distribute
-summary: graph ops.* metagraph
+summary: graph ops.* metagraph storage
 mpi: graph ops.* autodiff optimizers framework host loops comm compiler.distribute runtime.*
 train: graph ops.* framework optimizers layers storage comm runtime.* metagraph summary
 saved_model: graph ops.* storage metagraph train
@@ -130,6 +130,7 @@ package: *
 OWNERS = {
     "mpi4py": ["comm"],
     "h5py": ["storage"],
+    "google_crc32c": ["storage"],
     "numba": ["loops"],
     "llvmlite": ["loops"],
     "ctypes": ["host", "loops", "comm", "tools", "kernels.onednn", "kernels.cudnn",

@@ -18,6 +18,12 @@ from hpcflow.keras.activations import (  # noqa: F401
     softplus,
     softsign,
 )
+from hpcflow.keras.backend_losses import (  # noqa: F401
+    binary_crossentropy,
+    categorical_crossentropy,
+    ctc_batch_cost,
+    sparse_categorical_crossentropy,
+)
 from hpcflow.keras.session import (  # noqa: F401
     batch_get_value,
     batch_set_value,
@@ -30,6 +36,16 @@ from hpcflow.keras.session import (  # noqa: F401
     reset_uids,
     set_learning_phase,
     set_value,
+)
+from hpcflow.keras.settings import (  # noqa: F401
+    backend,
+    cast_to_floatx,
+    epsilon,
+    floatx,
+    image_data_format,
+    set_epsilon,
+    set_floatx,
+    set_image_data_format,
 )
 from hpcflow.shapes import ShapeLike
 from hpcflow.train.shared_session import set_session  # noqa: F401
@@ -50,56 +66,6 @@ reshape, identity, tile, control_dependencies, name_scope = (
     hf.reshape, hf.identity, hf.tile, hf.control_dependencies, hf.name_scope)
 shape, stack, squeeze, gather = hf.shape, hf.stack, hf.squeeze, hf.gather
 foldl, foldr, map_fn = hf.foldl, hf.foldr, hf.map_fn
-
-_SETTINGS: dict[str, Any] = {"floatx": "float32", "epsilon": 1e-7,
-                             "image_data_format": "channels_last"}
-
-
-# ---------------------------------------------------------------- settings
-
-
-def backend() -> str:
-    """Return the name that programs for 1.x expect."""
-    return "tensorflow"
-
-
-def floatx() -> str:
-    """Return the name of the element type of new layers."""
-    return _SETTINGS["floatx"]
-
-
-def set_floatx(value: str) -> None:
-    """Let new layers have another element type: float16, float32 or float64."""
-    if value not in ("float16", "float32", "float64"):
-        raise ValueError(f"Unknown floatx type: {value}")
-    _SETTINGS["floatx"] = value
-
-
-def epsilon() -> float:
-    """Return the small number that losses and optimizers add."""
-    return _SETTINGS["epsilon"]
-
-
-def set_epsilon(value: float) -> None:
-    """Let :func:`epsilon` return another number."""
-    _SETTINGS["epsilon"] = value
-
-
-def image_data_format() -> str:
-    """Return where images have their channels: ``channels_last`` or ``channels_first``."""
-    return _SETTINGS["image_data_format"]
-
-
-def set_image_data_format(data_format: str) -> None:
-    """Let layers without a data format have this one."""
-    if data_format not in ("channels_last", "channels_first"):
-        raise ValueError(f"Unknown data_format: {data_format}")
-    _SETTINGS["image_data_format"] = data_format
-
-
-def cast_to_floatx(x: TensorLike) -> np.ndarray:
-    """Return an array of :func:`floatx`."""
-    return np.asarray(x, dtype=floatx())
 
 
 # ---------------------------------------------------------------- tensors and variables
@@ -453,48 +419,6 @@ def pool2d(x: TensorLike, pool_size: Sizes, strides: Sizes = (1, 1), padding: st
     return pooling(x, pool_size, strides, padding, data_format or image_data_format())
 
 
-def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Any:
-    """Return -t log p - (1 - t) log(1 - p), element by element."""
-    target, output = hf.convert_to_tensor(target), hf.convert_to_tensor(output)
-    if from_logits:
-        return hf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=output)
-    output = hf.clip_by_value(output, epsilon(), 1.0 - epsilon())
-    loss = target * hf.log(output + epsilon())
-    return -(loss + (1 - target) * hf.log(1 - output + epsilon()))
-
-
-def categorical_crossentropy(target: TensorLike, output: TensorLike, from_logits: bool = False,
-                             axis: int = -1) -> Any:
-    """Return the sums over classes of -t log p."""
-    target, output = hf.convert_to_tensor(target), hf.convert_to_tensor(output)
-    if from_logits:
-        return hf.nn.softmax_cross_entropy_with_logits_v2(labels=target, logits=output, dim=axis)
-    output = output / hf.reduce_sum(output, axis, keepdims=True)
-    output = hf.clip_by_value(output, epsilon(), 1.0 - epsilon())
-    return -hf.reduce_sum(target * hf.log(output), axis)
-
-
-def sparse_categorical_crossentropy(target: TensorLike, output: TensorHandle,
-                                    from_logits: bool = False, axis: int = -1) -> Any:
-    """Return -log p of the classes with the numbers in `target`."""
-    target, output = hf.convert_to_tensor(target), hf.convert_to_tensor(output)
-    if not from_logits:
-        output = hf.log(hf.clip_by_value(output, epsilon(), 1.0 - epsilon()))
-    rank = ndim(output) or 2
-    if axis % rank != rank - 1:
-        output = hf.transpose(output, [*(i for i in range(rank) if i != axis % rank), axis % rank])
-    target = hf.cast(target, hf.int64)
-    if ndim(target) == rank:
-        target = hf.squeeze(target, [-1])
-    dims = output.get_shape()
-    flat = hf.reshape(output, [-1, dims[-1].value or hf.shape(output)[-1]])
-    losses = hf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=hf.reshape(target, [-1]), logits=flat)
-    if rank > 2:
-        losses = hf.reshape(losses, hf.shape(output)[:-1])
-    return losses
-
-
 def switch(condition: TensorLike, then_expression: Any, else_expression: Any) -> Any:
     """Return one of two values, or results of functions, for a condition or element by element."""
     condition = hf.cast(condition, hf.bool)
@@ -546,19 +470,3 @@ def random_binomial(shape: ShapeLike, p: float = 0.0, dtype: DTypeLike | None = 
     """Return ones with probability `p`, and zeros."""
     dtype = dtype or floatx()
     return hf.cast(hf.random_uniform(shape, seed=seed) <= p, dtype)
-
-
-def ctc_batch_cost(y_true: TensorLike, y_pred: TensorLike, input_length: TensorLike,
-                   label_length: TensorLike) -> Any:
-    """Return the CTC losses, shape ``[batch, 1]``, of probabilities ``[batch, time, classes]``.
-
-    `y_true` holds labels ``[batch, longest]``; the lengths have shape ``[batch, 1]``.
-    """
-    lengths = hf.cast(hf.squeeze(label_length, [-1]), hf.int32)
-    steps = hf.cast(hf.squeeze(input_length, [-1]), hf.int32)
-    present = hf.sequence_mask(lengths, hf.shape(y_true)[1])
-    indices = hf.where(present)
-    labels = hf.SparseTensor(indices, hf.cast(hf.boolean_mask(y_true, present), hf.int32),
-                             hf.shape(y_true, out_type=hf.int64))
-    scores = hf.log(hf.transpose(y_pred, [1, 0, 2]) + epsilon())
-    return hf.expand_dims(hf.nn.ctc_loss(inputs=scores, labels=labels, sequence_length=steps), 1)

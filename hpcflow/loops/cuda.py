@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import threading
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import cuda_code
+from hpcflow.loops.elements import ElementKernel, Run
 from hpcflow.loops.form import Program
 from hpcflow.loops.meanings import numpy_dtype
 
@@ -35,6 +37,9 @@ class Programs(Protocol):
 
     def prepare(self, programs: tuple[Program, ...]) -> Launch:
         """What runs some programs, independent of each other, in one launch."""
+
+    def elements(self, kernel: ElementKernel) -> Run:
+        """What runs a kernel that is written out."""
 
 
 class Share(NamedTuple):
@@ -128,7 +133,6 @@ class CudaPrograms:
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
-        self._launch_kernel: Any = None
         self._kernels: dict[str, Any] = {}
         self._counters: dict[int, Any] = {}
         # Of their own: in CuPy's pool they would be parts of large blocks, and keep these.
@@ -167,7 +171,9 @@ class CudaPrograms:
 
     def kernel(self, programs: tuple[Program, ...], is_large: bool) -> Any:
         """The kernel of some programs, compiled when it is first run; CuPy keeps it in files."""
-        text = cuda_code.kernel_text(programs, "long long" if is_large else "int")
+        return self._compiled(cuda_code.kernel_text(programs, "long long" if is_large else "int"))
+
+    def _compiled(self, text: str) -> Any:
         with self._lock:
             found = self._kernels.get(text)
             if found is None:
@@ -175,11 +181,41 @@ class CudaPrograms:
                     text, "kernel", options=cuda_code.OPTIONS)
         return found
 
+    def elements(self, kernel: ElementKernel) -> Run:
+        """See `Programs`."""
+        functions: dict[bool, int] = {}
+
+        def launch(count: int, *given: Any) -> None:
+            if not count:
+                return
+            is_large = max(count, *(getattr(g, "size", 0) for g in given)) >= tuning.CUDA_LARGE
+            if is_large not in functions:
+                text = kernel.text("long long" if is_large else "int")
+                functions[is_large] = self._compiled(text).kernel.ptr
+            parameters = _Parameters([self._word(g) for g in (*given, count)])
+            blocks = min(-(-count // cuda_code.THREADS), tuning.CUDA_MOST_BLOCKS)
+            self._launched(functions[is_large], blocks, self._cupy.cuda.get_current_stream().ptr,
+                           parameters.address)
+
+        return launch
+
+    def _word(self, value: Any) -> int:
+        """An array's address, or the bits of a number."""
+        if isinstance(value, self._cupy.ndarray):
+            return int(value.data.ptr)
+        return value if isinstance(value, int) else _bits(value)
+
+    @functools.cached_property
+    def _launch_kernel(self) -> Callable[..., None]:
+        """The driver's own call: CuPy's takes twice the time."""
+        return importlib.import_module("cupy_backends.cuda.api.driver").launchKernel
+
+    def _launched(self, function: int, blocks: int, stream: int, parameters: int) -> None:
+        self._launch_kernel(function, blocks, 1, 1, cuda_code.THREADS, 1, 1, 0, stream,
+                            parameters, 0)
+
     def _plan(self, programs: tuple[Program, ...], rows: tuple[int, ...],
               arrays: Sequence[Sequence[Any]]) -> _Plan:
-        if self._launch_kernel is None:
-            driver = importlib.import_module("cupy_backends.cuda.api.driver")
-            self._launch_kernel = driver.launchKernel
         shares = [share(program, count) for program, count in zip(programs, rows)]
         is_large = any(count * p.columns >= tuning.CUDA_LARGE for p, count in zip(programs, rows))
         is_large = is_large or any(getattr(a, "size", 0) >= tuning.CUDA_LARGE
@@ -188,7 +224,6 @@ class CudaPrograms:
         return _Plan(function, shares, programs, rows)
 
     def _run(self, plan: _Plan, arrays: Sequence[Sequence[Any]]) -> None:
-        """Launch by the driver's own call: CuPy's takes twice the time."""
         stream = self._cupy.cuda.get_current_stream().ptr
         try:
             parameters = plan.free.pop()
@@ -208,8 +243,7 @@ class CudaPrograms:
             for (position, before), (place, start) in zip(plan.scratch, plan.counters):
                 slots[position] = memory.ptr + before
                 slots[place] = counters + start
-        self._launch_kernel(plan.function, plan.blocks, 1, 1, cuda_code.THREADS, 1, 1, 0, stream,
-                            parameters.address, 0)
+        self._launched(plan.function, plan.blocks, stream, parameters.address)
         plan.free.append(parameters)
 
     def _counter(self, stream: int, count: int) -> int:

@@ -27,6 +27,7 @@ from hpcflow.loops.form import (
     Instruction,
     Load,
     Map,
+    Pick,
     Program,
     RowReduce,
     Store,
@@ -69,6 +70,16 @@ static __device__ __forceinline__ unsigned short to_bfloat(float x) {
 static __device__ __forceinline__ float as_half(float x) { return from_half(to_half(x)); }
 static __device__ __forceinline__ float as_bfloat(float x) { return from_bfloat(to_bfloat(x)); }
 """
+
+
+def types_of(dtype: str) -> tuple[str, str]:
+    """The C++ types of an element in memory, and of its value; empty if there are none."""
+    return _TYPES.get(dtype, ("", ""))
+
+
+def narrow_of(dtype: str) -> str:
+    """The name in the prelude of a floating type of 16 bits; empty for others."""
+    return _NARROW.get(dtype, "")
 
 
 def supports(program: Program) -> bool:
@@ -356,8 +367,24 @@ class _Function:
     def _values(self, chosen: Sequence[int]) -> None:
         for i in chosen:
             step = self.steps[i]
-            if not isinstance(step, (Store, RowReduce, ColumnReduce)):
+            if isinstance(step, Pick):
+                self._picked(i, step)
+            elif not isinstance(step, (Store, RowReduce, ColumnReduce)):
                 self._put(f"const {self._type(i)} v{i} = {self._expression(step)};")
+
+    def _picked(self, i: int, step: Pick) -> None:
+        """Compute a value once more in another column."""
+        last = self.program.columns - 1
+        self._put(f"{self._type(i)} v{i};")
+        self._open("")
+        self._put(f"const position at = v{step.column} < 0 ? 0 : v{step.column} > {last} ? {last} "
+                  f": v{step.column};")
+        self._open("")
+        self._put("const position c = at;")
+        self._values(self._varying(iter([step.operand])))
+        self._put(f"v{i} = v{step.operand};")
+        self._close()
+        self._close()
 
     def _stores(self, wanted: object) -> None:
         for step in self.steps:

@@ -190,15 +190,17 @@ class Plan:
         return [operands_of(self.steps[i])[0]
                 for i in (*sinks.reductions, *sinks.sums, *sinks.stores)]
 
-    def needed(self, wanted: list[int], loop: int) -> list[int]:
-        """The values that a loop over columns computes, or reads, to have those `wanted`."""
-        found = {i for i in wanted if self._is_inside(i)}
+    def needed(self, wanted: list[int], loop: int | None = None) -> list[int]:
+        """The values that a loop over columns computes, or reads, to have those `wanted`; without
+        one all that would be computed if nothing were kept."""
+        found = {i for i in wanted if self.is_inside(i)}
         for i in reversed(range(len(self.steps))):
-            if i in found and self.kept.get(i, loop) == loop:
-                found.update(o for o in operands_of(self.steps[i]) if self._is_inside(o))
+            if i in found and (loop is None or self.kept.get(i, loop) == loop):
+                found.update(o for o in operands_of(self.steps[i]) if self.is_inside(o))
         return sorted(found)
 
-    def _is_inside(self, i: int) -> bool:
+    def is_inside(self, i: int) -> bool:
+        """True if a value is computed in loops over columns."""
         extent: Extent = self.extents[i]
         return (extent.columns or extent.is_final) and not isinstance(self.steps[i], ColumnReduce)
 
@@ -209,7 +211,7 @@ class Plan:
         needs that an earlier loop has, and that cost enough."""
         home: dict[int, int] = {}
         for loop, sinks in enumerate(self.sinks):
-            wanted = {i for i in self.operands(sinks) if self._is_inside(i)}
+            wanted = {i for i in self.operands(sinks) if self.is_inside(i)}
             for i in reversed(range(len(self.steps))):
                 if i not in wanted or i in self.kept:
                     continue
@@ -218,7 +220,7 @@ class Plan:
                 if place != loop and self._cost(i) >= _KEPT_COST:
                     self.kept[i] = place
                     continue
-                wanted.update(o for o in operands_of(self.steps[i]) if self._is_inside(o))
+                wanted.update(o for o in operands_of(self.steps[i]) if self.is_inside(o))
             for i in wanted:
                 home.setdefault(i, loop)
 
@@ -240,7 +242,7 @@ class Plan:
         """What it costs to compute a value in one more loop."""
         found, total = {i}, 0
         for k in reversed(range(i + 1)):
-            if k not in found or not self._is_inside(k):
+            if k not in found or not self.is_inside(k):
                 continue
             total += self._own_cost(k)
             found.update(operands_of(self.steps[k]))

@@ -64,8 +64,7 @@ def sparse_cross_entropy(b: Builder, logits: int, labels: int) -> list[int]:
     # words of 64 bits, and compare twice as many vectors.
     counted = "float32" if b.columns <= 1 << 24 else "int64"
     chosen = b.apply("equal", b.cast(b.column("int32"), counted), b.cast(labels, counted))
-    zero, one = b.constant(0.0, b.dtype(shares)), b.constant(1.0, b.dtype(shares))
-    expected = b.reduce_row("sum", b.select(chosen, shifted, zero))
-    loss = b.apply("subtract", b.apply("log", total), expected)
+    one = b.constant(1.0, b.dtype(shares))
+    loss = b.apply("subtract", b.apply("log", total), b.pick(shifted, labels))
     gradient = b.select(chosen, b.apply("subtract", shares, one), shares)
     return [b.cast(loss, dtype), b.cast(gradient, dtype)]

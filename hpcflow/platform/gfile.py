@@ -11,29 +11,24 @@ from typing import Any, BinaryIO
 
 from hpcflow import errors
 from hpcflow.base.keywords import also_called
+from hpcflow.storage.system_errors import class_of
 
 __all__ = ["Copy", "DeleteRecursively", "Exists", "FastGFile", "GFile", "Glob", "IsDirectory",
            "ListDirectory", "MakeDirs", "MkDir", "Open", "Remove", "Rename", "Stat", "Walk"]
 
 _MODES = ("r", "w", "a", "r+", "w+", "a+")
-_ERRORS: list[tuple[type[OSError], Any]] = [
-    (FileNotFoundError, errors.NotFoundError),
-    (FileExistsError, errors.AlreadyExistsError),
-    (PermissionError, errors.PermissionDeniedError),
-    (IsADirectoryError, errors.FailedPreconditionError),
-    (NotADirectoryError, errors.FailedPreconditionError),
-]
 
 
 @contextmanager
-def _own_errors() -> Iterator[None]:
-    """Turn the system's errors into those of the library."""
+def _own_errors(path: str = "") -> Iterator[None]:
+    """Turn the system's errors, of `path` where they name none, into those of the library."""
     try:
         yield
     except OSError as e:
-        kind = next((own for system, own in _ERRORS if isinstance(e, system)), errors.UnknownError)
-        text = f"{e.filename}; {e.strerror}" if e.filename is not None else str(e)
-        raise kind(None, None, text) from e
+        kind: Any = (errors.FailedPreconditionError if isinstance(e, NotADirectoryError)
+                     else class_of(e))
+        name = path if e.filename is None else e.filename
+        raise kind(None, None, f"{name}; {e.strerror or e}") from e
 
 
 class GFile:
@@ -73,7 +68,7 @@ class GFile:
         if self._plain != "r":
             self._writer().flush()
         if self._reads is None:
-            with _own_errors():
+            with _own_errors(self._name):
                 self._reads = open(self._name, "rb")  # noqa: SIM115  (kept open)
         return self._reads
 
@@ -83,7 +78,7 @@ class GFile:
                                                f"File isn't open for writing: {self._name}")
         if self._writes is None:
             mode = "r+b" if self._plain == "r+" else f"{self._plain[0]}b"
-            with _own_errors():
+            with _own_errors(self._name):
                 self._writes = open(self._name, mode)  # type: ignore[assignment]  # noqa: SIM115
         assert self._writes is not None
         return self._writes
@@ -94,17 +89,17 @@ class GFile:
     def size(self) -> int:
         """The size in bytes."""
         self.flush()
-        with _own_errors():
+        with _own_errors(self._name):
             return os.stat(self._name).st_size
 
     def read(self, n: int = -1) -> Any:
         """Read `n` bytes, or all that is left."""
-        with _own_errors():
+        with _own_errors(self._name):
             return self._value(self._reader().read(n))
 
     def readline(self) -> Any:
         """Read a line, with its end."""
-        with _own_errors():
+        with _own_errors(self._name):
             return self._value(self._reader().readline())
 
     def readlines(self) -> list:
@@ -114,7 +109,7 @@ class GFile:
     def write(self, file_content: Any) -> None:
         """Write text or bytes."""
         content = file_content.encode() if isinstance(file_content, str) else file_content
-        with _own_errors():
+        with _own_errors(self._name):
             self._writer().write(content)
 
     def seek(self, position: int | None = None, whence: int = 0,
@@ -155,7 +150,7 @@ class GFile:
     def flush(self) -> None:
         """Hand what was written to the system."""
         if self._writes is not None:
-            with _own_errors():
+            with _own_errors(self._name):
                 self._writes.flush()
 
     def close(self) -> None:
@@ -163,7 +158,7 @@ class GFile:
         reads, writes, self._reads, self._writes = self._reads, self._writes, None, None
         for file in (reads, writes):
             if file is not None:
-                with _own_errors():
+                with _own_errors(self._name):
                     file.close()
 
     def next(self) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hpcflow import errors
+from hpcflow.storage.system_errors import file_errors
 from hpcflow.storage.tfrecords import encode_record, open_records, read_records
 
 if TYPE_CHECKING:
@@ -75,26 +77,34 @@ class TFRecordOptions:
 
 
 class TFRecordWriter:
-    """Writes records (byte strings) to a file; use it with ``with`` or close it."""
+    """Writes records (byte strings) to a file; use it with ``with`` or close it.
+
+    Raises the OpError of what the file system reports: ``NotFoundError`` for a missing directory,
+    ``ResourceExhaustedError`` for a full disk. Every method does.
+    """
 
     def __init__(self, path: str, options: TFRecordOptions | None = None) -> None:
         if not isinstance(options, TFRecordOptions):
             options = TFRecordOptions(options)
         self._deflate = options.compressor()
-        self._file: Any = open(path, "wb")  # noqa: SIM115 - kept open until close()
+        self._path = os.fspath(path)
+        with file_errors(self._path):
+            self._file: Any = open(path, "wb")  # noqa: SIM115 - kept open until close()
 
     def write(self, record: bytes) -> None:
         """Append a record. Raises ``FailedPreconditionError`` after :meth:`close`."""
         self._check_open()
         data = encode_record(record)
-        self._file.write(data if self._deflate is None else self._deflate.compress(data))
+        with file_errors(self._path):
+            self._file.write(data if self._deflate is None else self._deflate.compress(data))
 
     def flush(self) -> None:
         """Hand what was written to the system, so that it can be read."""
         self._check_open()
-        if self._deflate is not None:
-            self._file.write(self._deflate.flush(zlib.Z_SYNC_FLUSH))
-        self._file.flush()
+        with file_errors(self._path):
+            if self._deflate is not None:
+                self._file.write(self._deflate.flush(zlib.Z_SYNC_FLUSH))
+            self._file.flush()
 
     def _check_open(self) -> None:
         if self._file is None:
@@ -104,10 +114,10 @@ class TFRecordWriter:
         """Finish the file."""
         if self._file is None:
             return
-        if self._deflate is not None:
-            self._file.write(self._deflate.flush())
-        self._file.close()
-        self._file = None
+        file, self._file = self._file, None
+        with file_errors(self._path), file:
+            if self._deflate is not None:
+                file.write(self._deflate.flush())
 
     def __enter__(self) -> TFRecordWriter:
         return self
@@ -119,13 +129,17 @@ class TFRecordWriter:
 def tf_record_iterator(path: str, options: Message | None = None) -> Iterator[bytes]:
     """The records of a file, one by one.
 
-    Raises ``NotFoundError`` if there is no such file and ``DataLossError`` for a damaged one.
+    Raises ``NotFoundError`` if there is no such file, ``DataLossError`` for a damaged one, and the
+    OpError of what else the file system reports.
     """
     kind = TFRecordOptions.get_compression_type_string(options)
-    try:
+    with file_errors(path):
         file = open_records(path, kind)
-    except FileNotFoundError as e:
-        raise errors.NotFoundError(None, None, f"{path}; No such file or directory") from e
     with file:
-        for _, record in read_records(file, path):
-            yield record
+        records = read_records(file, path)
+        while True:
+            with file_errors(path):
+                following = next(records, None)
+            if following is None:
+                return
+            yield following[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,21 @@ from hpcflow.shapes import TensorShape
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
     from hpcflow.runtime.executor.device import Device
+
+
+_numbers = itertools.count(1)
+_last_move = 0
+
+
+def moved() -> None:
+    """Note that the array of some variable has been replaced by another."""
+    global _last_move
+    _last_move = next(_numbers)  # no two threads get one number
+
+
+def last_move() -> int:
+    """Return a number that differs from those before whenever an array has been replaced since."""
+    return _last_move
 
 
 class VariableState:
@@ -86,6 +102,7 @@ class VariableState:
             raise self.uninitialized()
         if not isinstance(self.value, _SCALARS) and not self.exclusive():
             self.value = _copied(self.value)
+            moved()
         return self.value
 
     def assign(self, value: Any, validate_shape: bool = False, own: bool = False) -> None:
@@ -105,14 +122,17 @@ class VariableState:
             self.value = value[()] if isinstance(value, np.ndarray) else value
         elif (own and _owned(value)) or memory.take(value):
             self.value = value
+            moved()
         elif getattr(self.value, "shape", ()) == dims and self.value is not value and (
                 self.exclusive()):
             self.value[...] = value
         elif (type(value) is np.ndarray and memory.owns_memory(value)
               and not value.flags.writeable):
             self.value = value  # a constant: the first update in place copies it
+            moved()
         else:
             self.value = _copied(value)
+            moved()
 
     def _check_fits(self, dims: tuple[int, ...]) -> None:
         mine = TensorShape(self.shape)
@@ -124,6 +144,7 @@ class VariableState:
     def clear(self) -> None:
         """Forget the value: the variable is uninitialized again."""
         self.value = None
+        moved()
 
 
 _SCALARS = (np.generic, bytes)

@@ -120,7 +120,7 @@ class BundleReader(CheckpointFile):
             kind = stored_dtype(variable.dtype)
             if prod(stored.extent) * kind.itemsize != place.size:
                 raise Damage("its size is not that of its shape and type")
-            if masked_crc32c(data) != place.checksum:
+            if masked_crc32c(data.data) != place.checksum:
                 raise Damage("a checksum is wrong")
             values = from_stored(np.frombuffer(data, kind), variable.dtype, stored.extent)
         return values[wanted.selector_within(stored)].copy()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 from hpcflow.errors import UnavailableError
-from hpcflow.storage.file_image import FileImage
 
 
 def load_h5py() -> Any:
@@ -18,7 +18,7 @@ def load_h5py() -> Any:
     return h5py
 
 
-def open_file(path: str | FileImage, mode: str, **options: Any) -> Any:
+def open_file(path: str | io.RawIOBase | io.BytesIO, mode: str, **options: Any) -> Any:
     """An h5py File, without file locks where HDF5 can do so.
 
     Files under construction are private and finished ones are never changed, and some

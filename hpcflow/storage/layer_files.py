@@ -7,7 +7,7 @@ has texts as attributes, and the values of its optimizer in the group ``optimize
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from hpcflow.storage import plain_hdf5
 from hpcflow.storage.hdf5_files import open_file
+from hpcflow.storage.whole_files import write_atomically
 
 if TYPE_CHECKING:
     import h5py
@@ -26,23 +27,23 @@ _LIMIT = 64000  # bytes of an attribute
 
 def write(path: str, layers: Sequence[tuple[str, Named]], texts: dict[str, str] | None = None,
           optimizer: Named | None = None, group: str | None = None) -> None:
-    """Write variables by layers, below `group` if given; the file appears when it is complete."""
-    temporary = f"{path}.tmp{os.getpid()}"
-    try:
-        with open_file(temporary, "w") as file:
-            for key, text in (texts or {}).items():
-                file.attrs[key] = np.bytes_(text.encode())
-            top = file.create_group(group) if group else file
-            top.attrs["backend"], top.attrs["keras_version"] = b"tensorflow", b"2.2.4-tf"
-            _put_names(top, "layer_names", [name for name, _ in layers])
-            for name, values in layers:
-                _put(top.create_group(name), values)
-            if optimizer is not None:
-                _put(file.create_group(_OPTIMIZER), optimizer)
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
+    """Write variables by layers, below `group` if given; the file appears when it is complete.
+
+    It is made in memory: HDF5 does not recover from a disk that is full, nor always say so. Raises
+    the OpError of what the file system reports.
+    """
+    image = io.BytesIO()
+    with open_file(image, "w") as file:
+        for key, text in (texts or {}).items():
+            file.attrs[key] = np.bytes_(text.encode())
+        top = file.create_group(group) if group else file
+        top.attrs["backend"], top.attrs["keras_version"] = b"tensorflow", b"2.2.4-tf"
+        _put_names(top, "layer_names", [name for name, _ in layers])
+        for name, values in layers:
+            _put(top.create_group(name), values)
+        if optimizer is not None:
+            _put(file.create_group(_OPTIMIZER), optimizer)
+    write_atomically(path, image.getbuffer())
 
 
 def _put(group: h5py.Group, values: Named) -> None:

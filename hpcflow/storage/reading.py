@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from math import prod
 from typing import Any
@@ -67,13 +68,15 @@ class Reader(CheckpointFile):
         return version
 
     def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Close the file. That this failed says nothing about what was read."""
+        file, self._file = self._file, None
+        descriptor, self._descriptor = self._descriptor, -1
+        if file is not None:
+            with suppress(OSError, RuntimeError):
+                file.close()
+        if descriptor >= 0:
+            with suppress(OSError):
+                os.close(descriptor)
 
     def _read_index(self) -> bytes:
         found = plain_hdf5.dataset(self._file, hdf5.INDEX)

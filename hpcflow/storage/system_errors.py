@@ -35,11 +35,24 @@ def system_errors(what: str) -> Iterator[None]:
         raise op_error_of(error, what) from error
 
 
+@contextmanager
+def file_errors(path: str) -> Iterator[None]:
+    """Turn an OSError of the body into the matching OpError, worded as in 1.x: path; reason."""
+    try:
+        yield
+    except OSError as error:
+        cls: Any = class_of(error)
+        raise cls(None, None, f"{path}; {error.strerror or error}") from error
+
+
+def class_of(error: OSError) -> type[errors.OpError]:
+    """The class of OpErrors for an OSError; UnknownError where no other fits."""
+    if isinstance(error, NotARegularFile):
+        return errors.FailedPreconditionError
+    return _CLASSES.get(error.errno or 0, errors.UnknownError)
+
+
 def op_error_of(error: OSError, what: str) -> errors.OpError:
     """The OpError for an OSError; UnknownError where no other class fits."""
-    if isinstance(error, NotARegularFile):
-        return errors.FailedPreconditionError(None, None, f"{what}: {error}")
-    if error.errno is None:
-        return errors.UnknownError(None, None, f"{what}: {error}")
-    cls: Any = _CLASSES.get(error.errno, errors.UnknownError)
-    return cls(None, None, f"{what}: {os.strerror(error.errno)}")
+    cls: Any = class_of(error)
+    return cls(None, None, f"{what}: {os.strerror(error.errno) if error.errno else error}")

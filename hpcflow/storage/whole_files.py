@@ -8,7 +8,7 @@ from hpcflow.storage.paths import temporary_path
 from hpcflow.storage.system_errors import system_errors
 
 
-def write_atomically(filename: str, content: bytes) -> None:
+def write_atomically(filename: str, content: bytes | memoryview) -> None:
     """Write a file under a temporary name and rename it, so that readers see all or nothing.
 
     What was renamed is durable. Raises the OpError of what the file system reports.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.likes import SessionLike, TensorLike
+from hpcflow.summary.event_file import EventFile
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -18,19 +19,21 @@ if TYPE_CHECKING:
 class FileWriter:
     """Writes summaries, graphs and other events to an event file in a directory.
 
-    A thread of its own writes the file; :meth:`flush` waits until all is on disk. Methods may be
-    called from any thread. It is a context manager that closes the file.
+    A thread of its own writes the file; :meth:`flush` waits for it. Methods may be called from any
+    thread. It is a context manager that closes the file. Where a disk is full or fails, events are
+    lost, which is logged, and nothing is raised.
 
     Args:
         logdir: the directory, made if it is missing.
         graph: a graph to add at once.
         max_queue: events that may wait before adding one blocks.
-        flush_secs: seconds between flushes.
+        flush_secs: accepted for the 1.x API; no event waits for others.
         graph_def: a GraphDef to add at once, the old form of `graph`.
         filename_suffix: what the names of event files end with.
         session: accepted for the 1.x API; events need none to be written.
 
-    Raises ``ValueError`` for both `graph` and `graph_def`.
+    Raises ``ValueError`` for both `graph` and `graph_def`, and the OpError of what keeps `logdir`
+    from being made.
     """
 
     def __init__(self, logdir: str, graph: Any = None, max_queue: int = 10,
@@ -39,9 +42,9 @@ class FileWriter:
         if graph is not None and graph_def is not None:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
         self._logdir = os.fspath(logdir)
-        self._options = (max_queue, flush_secs, filename_suffix or "")
+        self._options = (max_queue, filename_suffix or "")
         self._lock = threading.Lock()
-        self._writer: Any = None
+        self._writer: EventFile | None = None
         self._run_tags: set[str] = set()
         self._described: set[str] = set()
         self.reopen()
@@ -56,14 +59,12 @@ class FileWriter:
 
     def reopen(self) -> None:
         """Go on after :meth:`close`, in a new event file of the directory."""
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
         with self._lock:
             if self._writer is None:
-                self._writer = EventFileWriter(self._logdir, *self._options)
+                self._writer = EventFile(self._logdir, *self._options)
 
     def flush(self) -> None:
-        """Wait until all events are on disk."""
+        """Wait until the system has all events."""
         with self._lock:
             if self._writer is not None:
                 self._writer.flush()
@@ -88,7 +89,7 @@ class FileWriter:
         with self._lock:
             writer = self._writer
             if writer is not None:
-                writer.add_event(event)
+                writer.add(event)
                 return
         warnings.warn("Attempting to use a closed FileWriter. The operation will be a noop unless "
                       "the FileWriter is explicitly reopened.", stacklevel=3)

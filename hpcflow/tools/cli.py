@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hpcflow.base import interrupts
 from hpcflow.version import API_VERSION, __version__
 
 #: As the user has started it.
@@ -35,7 +36,7 @@ COMMANDS = {
     "simulate": (".simulate", "predict step times on a cluster that is described"),
     "gpu-check": (".gpu_check.command", "check and time the library on a GPU"),
     "bench": (".bench.command", "run a benchmark and print its table"),
-    "completion": (".completion", "print a script that lets bash or zsh complete commands"),
+    "completion": (".completion", "print a script that lets bash, zsh or fish complete commands"),
 }
 
 EXIT_CODES = """exit status:
@@ -82,6 +83,17 @@ def usage() -> str:
                       EXIT_CODES])
 
 
+def program() -> int:
+    """Run the command that this process was started for; its exit status."""
+    try:
+        interrupts.raise_from_now()
+        return main()
+    except KeyboardInterrupt:
+        return interrupts.STATUS
+    finally:
+        interrupts.end_from_now()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status, or 2 for wrong arguments."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -114,7 +126,7 @@ def run_command(name: str, arguments: list[str]) -> int:
         print(f"{PROGRAM} {name}: {first_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+        return interrupts.STATUS
     except BrokenPipeError:  # the reader of our output has seen enough, as in `... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE

@@ -172,6 +172,7 @@ def environment(options: argparse.Namespace, place: Place) -> dict[str, str]:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         if options.threads or name not in env:
             env[name] = str(share)
+    env.setdefault("UCX_DEBUG_SIGNO", "0")  # else UCX keeps SIGHUP, by which ranks are to end
     if place.servers:
         env["HPCFLOW_PS"] = str(place.servers)
     if os.geteuid() == 0:
@@ -318,20 +319,28 @@ class Job:
     def _report(self, status: int, seconds: float) -> int:
         """One line if all is well; else what every rank that did not end well said last."""
         found = {r: self._status(r) for r in range(self.ranks)}
-        said = [_told(r, f) for r, f in found.items() if f.get("ended") and f.get("code")]
+        said = _told({r: f for r, f in found.items() if f.get("ended") and f.get("code")})
         silent = [r for r, f in found.items() if not f.get("ended")]
         if not (status or said) and (not silent or self.goes_on and len(silent) < self.ranks):
             without = f", without the lost {_ranks(silent)}" if silent else ""
             print(f"hpcflow run: {self.ranks - len(silent)} ranks ended well after {seconds:.1f} s"
                   f"{without}; logs in {self.folder}", file=sys.stderr)
+            if self.ranks > 1 and not any(f.get("met") for f in found.values()):
+                print(f"hpcflow run: these ranks never met: {self.ranks} copies of the program "
+                      "ran, each by itself; hf.mpi.task() or hf.mpi.DistributedOptimizer makes "
+                      "them one job", file=sys.stderr)
             return 0
-        print(f"hpcflow run: the job failed with status {status or 1} after {seconds:.1f} s; "
-              f"logs in {self.folder}", file=sys.stderr)
+        ended = self.asked_to_end and status == 128 + self.asked_to_end
+        what = (f"ended by {signal.Signals(self.asked_to_end).name}" if ended
+                else f"the job failed with status {status or 1}")
+        print(f"hpcflow run: {what} after {seconds:.1f} s; logs in {self.folder}", file=sys.stderr)
+        if ended:  # all else follows from that
+            return status
         count = len(said or silent)
         lines = said[:tuning.RUN_TOLD_RANKS] or [
             line for r in silent[:tuning.RUN_TOLD_RANKS] for line in self._silence(r, found[r])]
         if count > tuning.RUN_TOLD_RANKS:
-            lines.append(f"  and {count - tuning.RUN_TOLD_RANKS} more ranks")
+            lines.append(f"  and {count - tuning.RUN_TOLD_RANKS} more")
         if said and silent:
             lines.append(f"  ended with it: {_ranks(silent)}")
         if not said:
@@ -392,10 +401,13 @@ def _ranks(ranks: list[int]) -> str:
     return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
 
 
-def _told(rank: int, found: dict[str, Any]) -> str:
-    """Describe the end of a rank from its own note."""
-    return (f"  rank {rank} on {found['host']}: "
-            f"{found.get('error') or 'exit status ' + str(found['code'])}")
+def _told(found: dict[int, dict[str, Any]]) -> list[str]:
+    """Describe the ends of ranks from their notes, those that say the same in one line."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for rank, note in found.items():
+        what = note.get("error") or f"exit status {note['code']}"
+        alike.setdefault((note["host"], what), []).append(rank)
+    return [f"  {_ranks(ranks)} on {host}: {what}" for (host, what), ranks in alike.items()]
 
 
 def _tail(path: Path, count: int) -> list[str]:

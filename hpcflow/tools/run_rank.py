@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from hpcflow.comm import abort
@@ -17,6 +18,8 @@ from hpcflow.comm.launch import launch
 from hpcflow.comm.processes import end_after_parent, this_process
 from hpcflow.tools.run import LOG, STATUS
 
+#: The files of the code that starts a program.
+_STARTERS = (__file__, runpy.__file__, "<frozen runpy>")
 #: Ranks of a job replace the name by a class of their own; this catches both.
 _SystemExit = SystemExit
 
@@ -45,11 +48,20 @@ def main(argv: list[str]) -> None:
     except _SystemExit as e:
         ended.write(**_of_exit(e.code))
         raise
-    except BaseException as e:
+    except BaseException as e:  # noqa: BLE001 (the program's end, whatever it is)
         message = str(e).splitlines()[0] if str(e) else ""
         ended.write(code=1, error=f"{type(e).__name__}: {message}")
-        raise
+        e.__traceback__ = _of_program(e.__traceback__)
+        sys.excepthook(type(e), e, e.__traceback__)  # which mostly ends the job
+        raise _SystemExit(abort.INTERRUPTED if isinstance(e, KeyboardInterrupt) else 1) from None
     ended.write(code=0)
+
+
+def _of_program(trace: TracebackType | None) -> TracebackType | None:
+    """Leave out what started the program."""
+    while trace is not None and trace.tb_frame.f_code.co_filename in _STARTERS:
+        trace = trace.tb_next
+    return trace
 
 
 class _End:
@@ -66,7 +78,8 @@ class _End:
             if not self._failed:
                 self._failed = code != 0
                 _write(self._note, self._facts | more | {
-                    "ended": True, "code": code, "lost": sorted(abort.lost)})
+                    "ended": True, "code": code, "lost": sorted(abort.lost),
+                    "met": "mpi4py.MPI" in sys.modules})
 
     def on_abort(self, code: int, message: str) -> None:
         """This rank ends the job: perhaps for an exception of a thread, or after the program."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps",
         spec = ClusterSpec(cluster)
         job = DeviceSpec.from_string(ps_device).job
         ps_tasks = spec.num_tasks(job) if job in spec.jobs else 0
+        if not ps_tasks:
+            _say_without_servers(spec, job)
     if not ps_tasks:
         return None
     if ps_strategy is None:
@@ -70,3 +73,13 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps",
         return merge_names(worker_device or "", current)
 
     return choose
+
+
+def _say_without_servers(spec: ClusterSpec, job: str | None) -> None:
+    """Tell a program that spreads variables over servers that its cluster of several has none."""
+    others = sum(map(spec.num_tasks, spec.jobs))
+    if others > 1:
+        print(f"hpcflow: none of the {others} tasks of the cluster is of job '{job}': each keeps "
+              "variables of its own, and those that are not the chief wait for ever for theirs to "
+              f"be initialized. With a server: hpcflow run -n {others + 1} --ps 1 PROGRAM",
+              file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow import errors
+from hpcflow.config import flags
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.likes import OperationLike, SessionLike
 from hpcflow.host.tuning import programs as tuning
@@ -132,8 +134,9 @@ class SessionManager:
 
         Raises ``DeadlineExceededError`` if that takes longer than `max_wait_secs`.
         """
-        deadline = time.monotonic() + (float("inf") if max_wait_secs is None else max_wait_secs)
-        pause = tuning.READY_FIRST_PAUSE_SECONDS
+        began = time.monotonic()
+        deadline = began + (float("inf") if max_wait_secs is None else max_wait_secs)
+        pause, patience = tuning.READY_FIRST_PAUSE_SECONDS, flags.stall_seconds
         session = Session(master, graph=self._graph, config=config)
         while True:
             missing = self._run_local_init(session)
@@ -146,6 +149,10 @@ class SessionManager:
                 raise errors.DeadlineExceededError(
                     None, None, f"Session was not ready after waiting {max_wait_secs:g} secs: "
                     f"{missing}")
+            if 0 < patience <= time.monotonic() - began:
+                print(f"hpcflow: this worker has waited {patience:g} s for the chief to make the "
+                      f"model ready: {missing}", file=sys.stderr, flush=True)
+                patience = 0  # once is enough
             time.sleep(pause)
             pause = min(2 * pause, self._recovery_wait_secs)
 

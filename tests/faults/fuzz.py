@@ -5,8 +5,9 @@
 
 Every case damages something of a format and reads it as a program would. Right is a value, or an
 error of the library's, a ValueError or a TypeError. Whatever else a case ends in (another
-exception, a crash, more than 20 s, hundreds of MiB for a small file) is printed with the number by
-which ``--first N --cases 1`` repeats it; the exit status is then 1.
+exception, a crash, more than 20 s of the processor or 200 s by the clock, hundreds of MiB for a
+small file) is printed with the number by which ``--first N --cases 1`` repeats it; the exit status
+is then 1.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import faulthandler
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,7 +31,8 @@ from faults import fuzz_checkpoints, fuzz_graphs, fuzz_images, fuzz_models, fuzz
 
 FORMATS = {**fuzz_graphs.FORMATS, **fuzz_models.FORMATS, **fuzz_checkpoints.FORMATS,
            **fuzz_records.FORMATS, **fuzz_images.FORMATS}
-HANG_SECONDS = 20
+#: Of the processor; by the clock, others on the machine make cases slow.
+HANG_SECONDS, HANG_CLOCK_SECONDS = 20, 200
 MEMORY_BYTES = 6 << 30
 #: By so much the memory of the process may grow in a case. Graphs may well ask for more, and so may
 #: the frames of a GIF file, which are as large as its canvas, however little is drawn in them.
@@ -44,13 +47,18 @@ def work(name: str, first: int, count: int, seed: int) -> None:
     import hpcflow as hf
 
     logging.disable(logging.CRITICAL)
+    # After the stacks comes the signal's default action, which ends the process.
+    faulthandler.register(signal.SIGPROF, all_threads=True, chain=True)
     counts: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         case = FORMATS[name](hf, Path(folder))
+        with hf.Graph().as_default(), hf.Session() as session:
+            session.run(hf.constant(0))  # loads what no case is to wait for
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         for number in range(first, first + count):
             print(f"at {number}", flush=True)
-            faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+            signal.setitimer(signal.ITIMER_PROF, HANG_SECONDS)
+            faulthandler.dump_traceback_later(HANG_CLOCK_SECONDS, exit=True)
             before = _most_memory_kib()
             try:
                 counts[case(random.Random(f"{name}/{seed}/{number}"))] += 1
@@ -64,6 +72,7 @@ def work(name: str, first: int, count: int, seed: int) -> None:
             if grown > LARGE_KIB.get(name, MEMORY_BYTES):
                 print(f"wrong {number}: took {grown >> 10} MiB", flush=True)
             faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_PROF, 0)
     print(f"counts of {name}: " + " ".join(
         f"{k.replace(' ', '_')}={v}" for k, v in sorted(counts.items())), flush=True)
 

@@ -82,7 +82,7 @@ class FakeCudnn:
 
         return run
 
-    def ways(self, name: str, *descriptors: Made) -> list[AlgorithmFound]:
+    def ways(self, name: str, *descriptors: Made, deterministic: bool) -> list[AlgorithmFound]:
         """Simple ways; for 3x3 windows in float32, channels first, one that saves products.
 
         In float64 there are no gradients with channels last."""

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from fake_accelerator import FakeArray
+from gpu_ring import on_cpu
 from gpu_ring.cupy_rules import CupyRules, NotInCupyError, loop_of
 from gpu_ring.fake_cuda import Hardware
 
 from hpcflow.kernels.math import bessel_functions, error_functions, gamma_functions, inverse_errors
-from hpcflow.kernels.random import device_numbers, numbers
-from hpcflow.kernels.random.philox import Start
 from hpcflow.loops import cuda_code, form_numpy
+from hpcflow.loops.elements import ElementKernel
 from hpcflow.loops.form import Program
 from hpcflow.loops.meanings import numpy_dtype
 from hpcflow.runtime.executor.device import CupyDevice
@@ -38,30 +38,13 @@ _SPECIAL: dict[str, Callable] = {
 }  # fmt: skip
 
 
-def _draw(op_type: str, start: FakeArray, to: FakeArray) -> None:
-    """Fill `to` as the kernel does, by its place in the sequence."""
-    gpu = to._device
-    given, made = gpu.unwrap(start), to._data
-
-    def compute() -> None:
-        key, low, high = (int(word) for word in given)
-        _DRAWS[op_type](Start(key, low | high << 64), made.reshape(-1))
-
-    gpu.run(compute, [given], made)
-    to._ticket = gpu.stream.launch()
-    gpu.launches += 1
-
-
-_DRAWS = {"RandomUniform": numbers.uniform, "RandomStandardNormal": numbers.normal,
-          "TruncatedNormal": numbers.truncated_normal}
-device_numbers.LAUNCHES["stand_in"] = _draw
-
-
 class FormPrograms:
     """Runs programs on the stand-in by NumPy, each launch as one; notes what it was given."""
 
     #: The programs of every launch that was prepared, for what compiles them.
     prepared: ClassVar[list[tuple[Program, ...]]] = []
+    #: The kernels that are written out, for the same.
+    written: ClassVar[dict[ElementKernel, None]] = {}
 
     def __init__(self, gpu: Hardware) -> None:
         self._gpu = gpu
@@ -92,6 +75,22 @@ class FormPrograms:
             for program, count, given in zip(programs, rows, arrays, strict=True):
                 self._run(program, count, given[: len(program.arrays)],
                           given[len(program.arrays) :])
+            self._gpu.launches += 1
+
+        return launch
+
+    def elements(self, kernel: ElementKernel) -> Callable[..., None]:
+        """See `loops.cuda.Programs`; run by the CPU, each launch as one."""
+        self.written[kernel] = None
+        compute, places = on_cpu.prepared(kernel), kernel.written()
+
+        def launch(count: int, *given: Any) -> None:
+            if not count:
+                return
+            data = [*map(self._gpu.unwrap, given)]
+            self._gpu.run(lambda: compute(count, data), data, data[places[0]])
+            for i in places:
+                given[i]._ticket = self._gpu.stream.launch()
             self._gpu.launches += 1
 
         return launch

@@ -20,7 +20,7 @@ DTYPES = ["float16", "bfloat16", "float32", "float64"]
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_numbers_are_those_of_the_cpu(op: str, dtype: str) -> None:
     """The kernel compiles; a GPU, if there is one, or the stand-in runs it, in a graph too."""
-    assert real_gpus() or not nvrtc.errors(device_numbers.source(op, dtype))
+    assert real_gpus() or not nvrtc.errors(device_numbers.kernel_of(op, dtype).text())
     shapes: list[Any] = [[], [0, 3], [5], [33, 1001]]
     with hf.Graph().as_default(), hf.Session() as session:
         fetches = []

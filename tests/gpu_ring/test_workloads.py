@@ -29,8 +29,8 @@ class Limits(NamedTuple):
 # Where a loop runs on the host's count of it, nothing in it waits; what does is a push of values
 # of unknown side, a fetch, and at the end the errors that were found after the last fetch.
 LIMITS = {
-    "figure1": Limits(11, 1), "alexnet": Limits(265, 1), "vgg": Limits(170, 1),
-    "googlenet": Limits(285, 1), "resnet": Limits(215, 1), "lstm": Limits(116, 1),
+    "figure1": Limits(11, 1), "alexnet": Limits(33, 1), "vgg": Limits(41, 1),
+    "googlenet": Limits(60, 1), "resnet": Limits(63, 1), "lstm": Limits(91, 1),
     "lstm block": Limits(415, 1), "dynamic lstm": Limits(225, 4), "word2vec": Limits(68, 1),
     "seq2seq": Limits(415, 9),
 }

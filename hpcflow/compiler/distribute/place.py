@@ -343,7 +343,14 @@ class Placer:
             InvalidArgumentError,
             f"Cannot assign a device to node '{owner.name}': Could not satisfy explicit device "
             f"specification '{wanted}'{_members(nodes)}; no such device is available. "
-            f"Available devices: {have}", owner)
+            f"Available devices: {have}{self._without_cluster(wanted)}", owner)
+
+    def _without_cluster(self, wanted: str) -> str:
+        """Return what helps where a task of a cluster is asked for without one."""
+        if not self.is_alone or _parse(wanted).job in (None, "localhost"):
+            return ""
+        return ("; a session without a target has this process alone: the tasks of a cluster are "
+                "those of hf.Session(server.target)")
 
     def _print(self, graph: StepGraph) -> None:
         """Print what was noted, and where it differs, or nothing was noted, what is."""

@@ -79,7 +79,9 @@ def _with_shapes(text: str) -> str:
 
 def summary(value: Any) -> Any:
     """Return a description of a value for messages, without a reference to it: (dtype, shape), or
-    text."""
+    text; None where there is no value."""
+    if value is None:  # of a variable without one
+        return None
     if hasattr(value, "initialized"):  # a variable
         if not value.initialized:
             return f"{value.dtype.name} variable (uninitialized)"

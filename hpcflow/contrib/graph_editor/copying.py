@@ -5,70 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hpcflow.contrib.graph_editor.selecting import (
-    get_name_scope_ops,
-    get_walks_intersection_ops,
-    make_list_of_op,
-    select_ops,
-)
+from hpcflow.contrib.graph_editor.views import SubGraphView, make_view
+from hpcflow.contrib.graph_editor.walks import get_walks_intersection_ops
 from hpcflow.framework import nest
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.importer import import_graph_def
 from hpcflow.graph.operation import COLOCATION_ATTR, Operation, Tensor
-
-
-class SubGraphView:
-    """Some operations of a graph, the tensors that they read from outside, and those of theirs that
-    are read outside, or by nobody."""
-
-    def __init__(self, inside_ops: Any = (), passthrough_ts: Any = ()) -> None:
-        ops = make_list_of_op(inside_ops)
-        self._ops = sorted(dict.fromkeys(ops), key=lambda op: op._id)
-        self._passthrough = tuple(passthrough_ts)
-
-    @property
-    def graph(self) -> Graph | None:
-        """The graph; None without operations."""
-        return self._ops[0].graph if self._ops else None
-
-    @property
-    def ops(self) -> list[Operation]:
-        """The operations, in the order in which they were made."""
-        return list(self._ops)
-
-    @property
-    def inputs(self) -> list[Tensor]:
-        """The tensors that are read from outside."""
-        inside = set(self._ops)
-        found = [t for op in self._ops for t in op.inputs if t.op not in inside]
-        return [*dict.fromkeys(found), *self._passthrough]
-
-    @property
-    def outputs(self) -> list[Tensor]:
-        """The tensors that are read outside or by nobody."""
-        inside = set(self._ops)
-        found = [t for op in self._ops for t in op.outputs
-                 if not t.consumers() or not inside.issuperset(t.consumers())]
-        return [*found, *self._passthrough]
-
-    def __len__(self) -> int:
-        return len(self._ops)
-
-    def __bool__(self) -> bool:
-        return bool(self._ops)
-
-
-def make_view(*args: Any, graph: Graph | None = None) -> SubGraphView:
-    """Return the view of operations, given as for ``select_ops``."""
-    if len(args) == 1 and isinstance(args[0], SubGraphView):
-        return args[0]
-    flat = [list(arg) if isinstance(arg, (set, dict)) else arg for arg in args]
-    return SubGraphView(select_ops(*flat, graph=graph))
-
-
-def make_view_from_scope(scope: str, graph: Graph) -> SubGraphView:
-    """Return the view of the operations in a name scope."""
-    return SubGraphView(get_name_scope_ops(graph, scope))
 
 
 class TransformerInfo:

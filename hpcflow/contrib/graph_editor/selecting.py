@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hpcflow.graph.graph import Graph
@@ -109,14 +109,33 @@ def get_name_scope_ops(ops: Any, scope: str) -> list[Operation]:
     return filter_ops(ops, lambda op: op.name == inside or op.name.startswith(f"{inside}/"))
 
 
+def make_regex(obj: str | re.Pattern[str]) -> re.Pattern[str]:
+    """Return a pattern, compiled if it is not; raises ``ValueError`` for what is none."""
+    if not can_be_regex(obj):
+        raise ValueError(f"Expected a string or a regex, got: {type(obj)}")
+    return re.compile(obj)
+
+
+def can_be_regex(obj: Any) -> bool:
+    """Return True for a string or a compiled pattern."""
+    return isinstance(obj, (str, re.Pattern))
+
+
+# With which patterns begin that are for operations, and for tensors, alone.
+_OPS_ONLY, _TS_ONLY = "(?#ops)", "(?#ts)"
+
+
 def select_ops(*args: Any, graph: Graph | None = None,
                positive_filter: Callable[[Operation], bool] | None = None,
                restrict_ops_regex: bool = False) -> list[Operation]:
     """Return operations, given one by one, in lists, or by patterns of their names in `graph`.
 
-    Raises ``ValueError`` for a pattern without a graph.
+    Patterns that begin with ``(?#ts)`` are for tensors, and left out; with `restrict_ops_regex`
+    all but those that begin with ``(?#ops)`` are. Raises ``ValueError`` for a pattern without a
+    graph.
     """
-    return _selected(args, graph, positive_filter, filter_ops_from_regex,
+    return _selected(_patterns(args, graph, _OPS_ONLY, _TS_ONLY, restrict_ops_regex), graph,
+                     positive_filter, filter_ops_from_regex,
                      lambda arg: make_list_of_op(arg, ignore_ts=True))
 
 
@@ -125,98 +144,41 @@ def select_ts(*args: Any, graph: Graph | None = None,
               restrict_ts_regex: bool = False) -> list[Tensor]:
     """Return tensors, given one by one, in lists, or by patterns of their names in `graph`.
 
-    Raises ``ValueError`` for a pattern without a graph.
+    Patterns that begin with ``(?#ops)`` are for operations, and left out; with `restrict_ts_regex`
+    all but those that begin with ``(?#ts)`` are. Raises ``ValueError`` for a pattern without a
+    graph.
     """
-    return _selected(args, graph, positive_filter, filter_ts_from_regex,
+    return _selected(_patterns(args, graph, _TS_ONLY, _OPS_ONLY, restrict_ts_regex), graph,
+                     positive_filter, filter_ts_from_regex,
                      lambda arg: make_list_of_t(arg, ignore_ops=True))
 
 
-def _selected(args: tuple[Any, ...], graph: Graph | None, wanted: Callable[[Any], bool] | None,
+def select_ops_and_ts(*args: Any, graph: Graph | None = None,
+                      positive_filter: Callable[[Any], bool] | None = None
+                      ) -> tuple[list[Operation], list[Tensor]]:
+    """Return operations and tensors; only patterns that begin with ``(?#ts)`` are for tensors."""
+    return (select_ops(*args, graph=graph, positive_filter=positive_filter),
+            select_ts(*args, graph=graph, positive_filter=positive_filter, restrict_ts_regex=True))
+
+
+def _patterns(args: tuple[Any, ...], graph: Graph | None, mark: str, other: str,
+              only_marked: bool) -> list[Any]:
+    """What is given, less the patterns that are not meant."""
+    kept = []
+    for arg in args:
+        if can_be_regex(arg):
+            if graph is None:
+                raise ValueError("Use the keyword argument 'graph' to use regex.")
+            text = make_regex(arg).pattern
+            if text.startswith(other) or (only_marked and not text.startswith(mark)):
+                continue
+        kept.append(arg)
+    return kept
+
+
+def _selected(args: list[Any], graph: Graph | None, wanted: Callable[[Any], bool] | None,
               by_name: Callable[..., list], given: Callable[[Any], list]) -> list[Any]:
     found: dict[Any, None] = {}
     for arg in args:
-        if isinstance(arg, (str, re.Pattern)):
-            if graph is None:
-                raise ValueError("Use the keyword argument 'graph' to use regex.")
-            found |= dict.fromkeys(by_name(graph, arg))
-        else:
-            found |= dict.fromkeys(given(arg))
+        found |= dict.fromkeys(by_name(graph, arg) if can_be_regex(arg) else given(arg))
     return [v for v in found if wanted is None or wanted(v)]
-
-
-# ---------------------------------------------------------------- by who reads whom
-
-
-def get_forward_walk_ops(seed_ops: Any, inclusive: bool = True, within_ops: Any = None,
-                         within_ops_fn: Callable[[Operation], bool] | None = None,
-                         stop_at_ts: Any = (), control_outputs: Any = None) -> list[Operation]:
-    """Return what depends on `seed_ops`, operations or tensors, over the tensors that are not in
-    `stop_at_ts`; with `inclusive` they are among them."""
-    seeds = _seeds(seed_ops, get_consuming_ops)
-    stops = set(make_list_of_t(stop_at_ts))
-    return _walk(seeds, inclusive, within_ops, within_ops_fn, lambda op: [
-        reader for t in op.outputs if t not in stops for reader in t.consumers()])
-
-
-def get_backward_walk_ops(seed_ops: Any, inclusive: bool = True, within_ops: Any = None,
-                          within_ops_fn: Callable[[Operation], bool] | None = None,
-                          stop_at_ts: Any = (), control_inputs: bool = False) -> list[Operation]:
-    """Return what `seed_ops`, operations or tensors, depend on, over the tensors that are not in
-    `stop_at_ts`; with `control_inputs` over control edges, too."""
-    seeds = _seeds(seed_ops, get_generating_ops)
-    stops = set(make_list_of_t(stop_at_ts))
-    return _walk(seeds, inclusive, within_ops, within_ops_fn, lambda op: [
-        *(t.op for t in op.inputs if t not in stops),
-        *(op.control_inputs if control_inputs else ())])
-
-
-def _seeds(seeds: Any, of_tensors: Callable[[Any], list[Operation]]) -> list[Operation]:
-    values = _flat(seeds)
-    if values and isinstance(values[0], Tensor):
-        return of_tensors(values)
-    return make_list_of_op(values, allow_graph=False)
-
-
-def _walk(seeds: list[Operation], inclusive: bool, within_ops: Any,
-          within_ops_fn: Callable[[Operation], bool] | None,
-          following: Callable[[Operation], Collection[Operation]]) -> list[Operation]:
-    inside = None if within_ops is None else set(make_list_of_op(within_ops, allow_graph=False))
-
-    def is_within(op: Operation) -> bool:
-        return (inside is None or op in inside) and (within_ops_fn is None or within_ops_fn(op))
-
-    found = dict.fromkeys(op for op in seeds if is_within(op))
-    waiting = list(found)
-    while waiting:
-        for op in following(waiting.pop()):
-            if op not in found and is_within(op):
-                found[op] = None
-                waiting.append(op)
-    left_out = set() if inclusive else set(seeds)
-    return [op for op in found if op not in left_out]
-
-
-def get_walks_intersection_ops(forward_seed_ops: Any, backward_seed_ops: Any,
-                               forward_inclusive: bool = True, backward_inclusive: bool = True,
-                               within_ops: Any = None,
-                               within_ops_fn: Callable[[Operation], bool] | None = None,
-                               control_inputs: bool = False, control_outputs: Any = None,
-                               control_ios: Any = None) -> list[Operation]:
-    """Return what depends on the first and what the second depend on."""
-    forward = get_forward_walk_ops(forward_seed_ops, forward_inclusive, within_ops, within_ops_fn)
-    backward = set(get_backward_walk_ops(backward_seed_ops, backward_inclusive, within_ops,
-                                         within_ops_fn, control_inputs=control_inputs))
-    return [op for op in forward if op in backward]
-
-
-def get_walks_union_ops(forward_seed_ops: Any, backward_seed_ops: Any,
-                        forward_inclusive: bool = True, backward_inclusive: bool = True,
-                        within_ops: Any = None,
-                        within_ops_fn: Callable[[Operation], bool] | None = None,
-                        control_inputs: bool = False, control_outputs: Any = None,
-                        control_ios: Any = None) -> list[Operation]:
-    """Return what depends on the first or what the second depend on."""
-    forward = get_forward_walk_ops(forward_seed_ops, forward_inclusive, within_ops, within_ops_fn)
-    backward = get_backward_walk_ops(backward_seed_ops, backward_inclusive, within_ops,
-                                     within_ops_fn, control_inputs=control_inputs)
-    return list(dict.fromkeys([*forward, *backward]))

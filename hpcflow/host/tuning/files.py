@@ -44,16 +44,6 @@ READ_CHECKED_BYTES = 1 << 20
 #: That read and verify blocks; more do not help where memory is the limit.
 READ_THREADS = 4
 
-# ---- storage.crc32c
-#: Of a block whose checksum is made beside those of others.
-CRC_BLOCK_BYTES = 512
-#: Blocks whose indices stay in a cache.
-CRC_TOGETHER = 64
-#: Shorter data goes byte by byte.
-CRC_SHORT_BYTES = 48
-#: That are copied at a time.
-CRC_PART_BYTES = 1 << 22
-
 # ---- storage.encoding
 #: Times the bytes of strings that fixed width may take: reading it is that much simpler.
 STRINGS_WASTE = 4

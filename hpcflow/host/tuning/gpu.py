@@ -35,3 +35,7 @@ CUDNN_PART_OF_FREE = 4
 CUDNN_MEASURED = 6
 #: A way that takes so many times the best one's time is not measured again.
 CUDNN_HOPELESS = 1.25
+
+# ---- kernels.common.device_windows
+#: The most of a matrix of windows that is made at once, where cuDNN does not convolve.
+COLUMNS_BYTES = 1 << 28

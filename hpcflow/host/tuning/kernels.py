@@ -44,10 +44,6 @@ BLOCK_SHORT_BYTES = 1 << 24
 #: Of columns that are made at once: about what the caches hold.
 WINDOW_BLOCK_BYTES = 4 << 20
 
-# ---- kernels.compiled.batch_norm_loops
-#: Bytes of an image's rows that a pass goes back at once: a part of the caches that cores share.
-BATCH_NORM_BACK_BYTES = 1 << 22
-
 # ---- kernels.compiled.array_loops
 #: Elements from which on a loop is worth it.
 ARRAY_LOOP_LARGE = 1 << 14

@@ -101,13 +101,10 @@ from hpcflow.keras.layers.merging import (
     multiply,
     subtract,
 )
-from hpcflow.keras.layers.recurrent import (
-    GRU,
-    LSTM,
-    RNN,
+from hpcflow.keras.layers.recurrent import GRU, LSTM, RNN, SimpleRNN
+from hpcflow.keras.layers.recurrent_cells import (
     GRUCell,
     LSTMCell,
-    SimpleRNN,
     SimpleRNNCell,
     StackedRNNCells,
 )

@@ -1,4 +1,4 @@
-"""Recurrent layers: cells, and the layer that runs one over sequences."""
+"""Recurrent layers, which run a cell over sequences."""
 
 from __future__ import annotations
 
@@ -7,266 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.framework import nest
-from hpcflow.keras import initializers, lookup
+from hpcflow.keras import lookup
 from hpcflow.keras.engine.layer import Layer, deserialize
-from hpcflow.keras.layers.function_layer import understood
-from hpcflow.keras.session import batch_set_value, learning_phase
-from hpcflow.layers.building import if_training
+from hpcflow.keras.layers.recurrent_cells import (
+    GRUCell,
+    LSTMCell,
+    SimpleRNNCell,
+    StackedRNNCells,
+    as_list,
+)
+from hpcflow.keras.session import batch_set_value
 from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
-    from hpcflow.graph.likes import BoolLike, Identifier, Nest, TensorHandle, TensorLike
+    from hpcflow.graph.likes import BoolLike, TensorHandle, TensorLike
     from hpcflow.graph.operation import Tensor
     from hpcflow.ops.state.variable_scope import VariableScope
-
-
-class _Cell(Layer):
-    """A cell of `units` with a kernel for inputs, one for the state, and biases.
-
-    Args:
-        units: size of the output.
-        activation, use_bias, and the initializers, regularizers and constraints of ``kernel``,
-            ``recurrent_kernel`` and ``bias``.
-        dropout: fraction of the inputs that are dropped in training, the same ones in all steps.
-        recurrent_dropout: the same of the state.
-    """
-
-    gates = 1
-    states = 1
-
-    def __init__(self, units: int, activation: Any = "tanh", use_bias: bool = True,
-                 kernel_initializer: Identifier = "glorot_uniform",
-                 recurrent_initializer: Identifier = "orthogonal",
-                 bias_initializer: Identifier = "zeros",
-                 kernel_regularizer: Identifier | None = None,
-                 recurrent_regularizer: Identifier | None = None,
-                 bias_regularizer: Identifier | None = None,
-                 kernel_constraint: Identifier | None = None,
-                 recurrent_constraint: Identifier | None = None,
-                 bias_constraint: Identifier | None = None, dropout: float = 0.0,
-                 recurrent_dropout: float = 0.0, **keywords: Any) -> None:
-        given = {k: v for k, v in locals().items() if k not in ("self", "keywords", "__class__")}
-        keywords.pop("implementation", None)
-        super().__init__(**keywords)
-        self._options = {k: understood(k, v) for k, v in given.items()}
-        vars(self).update(self._options)
-        self._dropped: list[Any] = [None, None]
-
-    @property
-    def state_size(self) -> Any:
-        """The size of the state, or a list of sizes."""
-        return self.units if self.states == 1 else [self.units] * self.states
-
-    @property
-    def output_size(self) -> int:
-        """The number of units."""
-        return self.units
-
-    def build(self, input_shape: Any) -> None:
-        """Make the variables."""
-        size = hf.TensorShape(input_shape).as_list()[-1]
-        columns = self.units * self.gates
-        self.kernel = self.add_weight("kernel", [size, columns], None, self.kernel_initializer,
-                                      self.kernel_regularizer, constraint=self.kernel_constraint)
-        self.recurrent_kernel = self.add_weight(
-            "recurrent_kernel", [self.units, columns], None, self.recurrent_initializer,
-            self.recurrent_regularizer, constraint=self.recurrent_constraint)
-        self.bias = self.add_weight(
-            "bias", self._bias_shape(), None, self._first_bias(), self.bias_regularizer,
-            constraint=self.bias_constraint) if self.use_bias else None
-        self.built = True
-
-    def _bias_shape(self) -> list[int]:
-        return [self.units * self.gates]
-
-    def _first_bias(self) -> Any:
-        return self.bias_initializer
-
-    def prepare(self, inputs: Any, training: Any) -> None:
-        """Draw what is dropped in all steps over inputs of shape ``[batch, time, size]``."""
-        self._dropped = [_dropping(rate, shape, training) if rate else None for rate, shape in (
-            (self.dropout, hf.shape(inputs[:, 0])),
-            (self.recurrent_dropout, hf.stack([hf.shape(inputs)[0], self.units])))]
-
-    def _kept(self, inputs: TensorLike, state: Nest) -> tuple[Any, Any]:
-        return tuple(v if d is None else v * d  # type: ignore[return-value]
-                     for v, d in zip((inputs, state), self._dropped, strict=True))
-
-    def get_initial_state(self, inputs: Any = None, batch_size: Any = None,
-                          dtype: Any = None) -> Any:
-        """Return zeros."""
-        if inputs is not None:
-            batch_size, dtype = hf.shape(inputs)[0], inputs.dtype.base_dtype
-        return nest.map_structure(lambda n: hf.zeros(hf.stack([batch_size, n]), dtype),
-                                  self.state_size)
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        config = super().get_config()
-        config.update((k, lookup.serialized(v)) for k, v in self._options.items())
-        return config
-
-
-def _dropping(rate: float, shape: ShapeLike, training: TensorLike) -> Any:
-    phase = learning_phase() if training is None else training
-    ones = hf.ones(shape)
-    return if_training(phase, lambda: hf.nn.dropout(ones, 1 - rate), lambda: hf.identity(ones))
-
-
-class SimpleRNNCell(_Cell):
-    """output = state = activation(x W + h U + b)."""
-
-    def call(self, inputs: Any, states: Any,
-             training: TensorLike | None = None) -> tuple[Any, list]:
-        """Return the output and the states after a step."""
-        x, h = self._kept(inputs, states[0])
-        output = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
-        output = self.activation(output if self.bias is None else output + self.bias)
-        return output, [output]
-
-
-class _Gated(_Cell):
-    """A cell with an activation of its gates."""
-
-    def __init__(self, units: int, activation: str = "tanh",
-                 recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
-                 **keywords: Any) -> None:
-        super().__init__(units, activation, use_bias, **keywords)
-        self._options["recurrent_activation"] = understood("recurrent_activation",
-                                                           recurrent_activation)
-        self.recurrent_activation = self._options["recurrent_activation"]
-
-
-class GRUCell(_Gated):
-    """A gated recurrent unit; with `reset_after` the state is reset after its product."""
-
-    gates = 3
-
-    def __init__(self, units: int, activation: str = "tanh",
-                 recurrent_activation: str = "hard_sigmoid", use_bias: bool = True,
-                 reset_after: bool = False, **keywords: Any) -> None:
-        super().__init__(units, activation, recurrent_activation, use_bias, **keywords)
-        self.reset_after = self._options["reset_after"] = reset_after
-
-    def _bias_shape(self) -> list[int]:
-        return [2, 3 * self.units] if self.reset_after else [3 * self.units]
-
-    def call(self, inputs: TensorLike, states: Sequence[Tensor],
-             training: BoolLike | None = None) -> tuple[Any, list]:
-        """Return the output and the states after a step."""
-        before, units = states[0], self.units
-        x, h = self._kept(inputs, before)
-        own, bias_of_state = self.bias, None
-        if self.reset_after and own is not None:
-            own, bias_of_state = hf.unstack(own)
-        of_x = hf.matmul(x, self.kernel) if own is None else hf.matmul(x, self.kernel) + own
-        weights: Any = hf.convert_to_tensor(self.recurrent_kernel)
-        if self.reset_after:
-            of_h: Any = hf.matmul(h, weights)
-            of_h = of_h if bias_of_state is None else of_h + bias_of_state
-            gates = self.recurrent_activation(of_x[:, :2 * units] + of_h[:, :2 * units])
-            update, reset = hf.split(gates, 2, 1)
-            new = of_x[:, 2 * units:] + reset * of_h[:, 2 * units:]
-        else:
-            of_h = hf.matmul(h, weights[:, :2 * units])
-            gates = self.recurrent_activation(of_x[:, :2 * units] + of_h)
-            update, reset = hf.split(gates, 2, 1)
-            new = of_x[:, 2 * units:] + hf.matmul(reset * h, weights[:, 2 * units:])
-        output = update * before + (1.0 - update) * self.activation(new)
-        return output, [output]
-
-
-class LSTMCell(_Gated):
-    """Long short-term memory; with `unit_forget_bias` the forget gates begin with bias 1."""
-
-    gates, states = 4, 2
-
-    def __init__(self, units: int, activation: str = "tanh",
-                 recurrent_activation: str = "hard_sigmoid", use_bias: bool = True,
-                 unit_forget_bias: bool = True, **keywords: Any) -> None:
-        super().__init__(units, activation, recurrent_activation, use_bias, **keywords)
-        self.unit_forget_bias = self._options["unit_forget_bias"] = unit_forget_bias
-
-    def _first_bias(self) -> Any:
-        if not self.unit_forget_bias:
-            return self.bias_initializer
-        first, units = self.bias_initializer, self.units
-
-        def biases(shape: ShapeLike, dtype: Any = None, **options: Any) -> Any:
-            parts = [first([n], dtype=dtype) for n in (units, 2 * units)]
-            return hf.concat([parts[0], initializers.Ones()([units], dtype), parts[1]], 0)
-
-        return biases
-
-    def call(self, inputs: Any, states: Any,
-             training: TensorLike | None = None) -> tuple[Any, list]:
-        """Return the output and the states after a step."""
-        x, h = self._kept(inputs, states[0])
-        sums = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
-        sums = sums if self.bias is None else sums + self.bias
-        i, f, c, o = hf.split(sums, 4, 1)
-        gate = self.recurrent_activation
-        memory = gate(f) * states[1] + gate(i) * self.activation(c)
-        output = gate(o) * self.activation(memory)
-        return output, [output, memory]
-
-
-class StackedRNNCells(Layer):
-    """Cells one above the other as one."""
-
-    def __init__(self, cells: list, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.cells = list(cells)
-
-    @property
-    def state_size(self) -> list:
-        """The sizes of the states of all cells."""
-        return [n for cell in self.cells for n in _list(cell.state_size)]
-
-    @property
-    def output_size(self) -> Any:
-        """The size of the last cell's output."""
-        return getattr(self.cells[-1], "output_size", _list(self.cells[-1].state_size)[0])
-
-    def build(self, input_shape: ShapeLike) -> None:
-        """Build the cells."""
-        for number, cell in enumerate(self.cells):
-            with self._entered_scope(), hf.variable_scope(f"cell_{number}") as scope:
-                if isinstance(cell, Layer) and not cell.built:
-                    cell._scope, cell._graph = scope, hf.get_default_graph()
-                    cell.build(input_shape)
-                    cell.built = True
-            size = getattr(cell, "output_size", _list(cell.state_size)[0])
-            input_shape = (hf.TensorShape(input_shape)[0].value, size)
-        self.built = True
-
-    def prepare(self, inputs: TensorLike, training: BoolLike | None) -> None:
-        """Draw what the cells drop; only the first reads the inputs."""
-        for cell in self.cells:
-            if hasattr(cell, "prepare"):
-                cell.prepare(inputs, training)
-                size = getattr(cell, "output_size", _list(cell.state_size)[0])
-                inputs = hf.zeros(hf.stack([hf.shape(inputs)[0], 1, size]))
-
-    def call(self, inputs: TensorLike, states: Sequence[Tensor],
-             **keywords: Any) -> tuple[Any, list]:
-        """Return the output and the states after a step."""
-        after: list = []
-        for cell in self.cells:
-            count = len(_list(cell.state_size))
-            own, states = states[:count], states[count:]
-            inputs, new = cell.call(inputs, own, **keywords)
-            after += _list(new)
-        return inputs, after
-
-    def get_config(self) -> dict:
-        """Return the cells."""
-        return {**super().get_config(), "cells": [lookup.serialized(c) for c in self.cells]}
-
-    @classmethod
-    def from_config(cls, config: dict) -> Any:
-        """Return cells of a configuration."""
-        return cls([deserialize(c) for c in config.pop("cells")], **config)
 
 
 class RNN(Layer):
@@ -305,7 +61,7 @@ class RNN(Layer):
     @property
     def states(self) -> list:
         """The states of a stateful layer."""
-        return self._kept_states or [None] * len(_list(self.cell.state_size))
+        return self._kept_states or [None] * len(as_list(self.cell.state_size))
 
     def reset_states(self, states: TensorLike | None = None) -> None:
         """Set the states of a stateful layer, to zero if None."""
@@ -313,15 +69,15 @@ class RNN(Layer):
             raise AttributeError("Layer must be stateful.")
         import numpy as np
 
-        values = _list(states) if states is not None else [
+        values = as_list(states) if states is not None else [
             np.zeros(v.shape.as_list(), np.float32) for v in self._kept_states]
         batch_set_value(list(zip(self._kept_states, values, strict=True)))
 
     def get_initial_state(self, inputs: Any) -> list:
         """Return zeros for a batch."""
         batch = hf.shape(inputs)[1 if self.time_major else 0]
-        return [hf.zeros(hf.stack([batch, *_list(n)]), inputs.dtype.base_dtype)
-                for n in _list(self.cell.state_size)]
+        return [hf.zeros(hf.stack([batch, *as_list(n)]), inputs.dtype.base_dtype)
+                for n in as_list(self.cell.state_size)]
 
     def build(self, input_shape: ShapeLike) -> None:
         """Build the cell with the variables below this layer's name."""
@@ -342,7 +98,7 @@ class RNN(Layer):
                     hf.Variable(hf.zeros([batch, n]), trainable=False,
                                 collections=[hf.GraphKeys.LOCAL_VARIABLES],
                                 name=f"{self.name}/state_{k}")
-                    for k, n in enumerate(_list(self.cell.state_size))]
+                    for k, n in enumerate(as_list(self.cell.state_size))]
         self.built = True
 
     def _own_weights(self, trained: bool) -> list:
@@ -356,7 +112,7 @@ class RNN(Layer):
         """Return the outputs; `initial_state`, a state or a list of them, may also be given in a
         list after the inputs."""
         if initial_state is not None:
-            inputs = [inputs, *_list(initial_state)]
+            inputs = [inputs, *as_list(initial_state)]
         return super().__call__(inputs, **keywords)
 
     def call(self, inputs: Any, mask: Tensor | None = None,
@@ -426,7 +182,7 @@ class RNN(Layer):
         """Return the mask of the sequences where sequences are the result."""
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         own = mask if self.return_sequences else None
-        return [own, *([None] * len(_list(self.cell.state_size)))] if self.return_state else own
+        return [own, *([None] * len(as_list(self.cell.state_size)))] if self.return_state else own
 
     def get_config(self) -> dict:
         """Return the arguments."""
@@ -452,30 +208,26 @@ class _Adapter(hf.nn.rnn_cell.RNNCell):
     @property
     def state_size(self) -> tuple:
         """The sizes of the states, and of the output where there is a mask."""
-        sizes = tuple(_list(self._cell.state_size))
+        sizes = tuple(as_list(self._cell.state_size))
         return (*sizes, self.output_size) if self._masked else sizes
 
     @property
     def output_size(self) -> Any:
         """The size of the output."""
         own = getattr(self._cell, "output_size", None)
-        return _list(self._cell.state_size)[0] if own is None else own
+        return as_list(self._cell.state_size)[0] if own is None else own
 
     def __call__(self, inputs: Any, state: Sequence[Tensor],
                  scope: str | VariableScope | None = None) -> tuple[Any, tuple]:
         """Run one step."""
         if not self._masked:
             output, after = self._cell.call(inputs, list(state))
-            return output, tuple(_list(after))
+            return output, tuple(as_list(after))
         x, mask = inputs
         output, after = self._cell.call(x, list(state[:-1]))
         kept = [mask * new + (1.0 - mask) * old
-                for new, old in zip((*_list(after), output), state, strict=True)]
+                for new, old in zip((*as_list(after), output), state, strict=True)]
         return kept[-1], tuple(kept)
-
-
-def _list(value: TensorLike) -> list:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 _OF_LAYER = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll",

@@ -107,9 +107,9 @@ def windows_view(xp: Any, padded: Any, over: Sequence[Span]) -> Any:
                  padded.shape[-1]), (batch, *steps, *inner, channels))
 
 
-def blocks(batch: int, row_bytes: int) -> Iterator[slice]:
-    """Slices of the batch whose columns fit a block."""
-    step = max(1, tuning.WINDOW_BLOCK_BYTES // max(row_bytes, 1))
+def blocks(batch: int, row_bytes: int, most: int) -> Iterator[slice]:
+    """Slices of the batch whose columns fit a block of `most` bytes."""
+    step = max(1, most // max(row_bytes, 1))
     for start in range(0, batch, step):
         yield slice(start, min(start + step, batch))
 
@@ -137,3 +137,28 @@ def fold(target: Any, values: Any, over: Sequence[Span]) -> None:
     for index, inside, outside in taps(over):
         to, source = (every, *inside), (every, *outside, *index)
         target[to] += values[source]
+
+
+class Moves(NamedTuple):
+    """How a device moves between images and the matrices of all their windows.
+
+    Attributes:
+        columns: ``(x, over)``: the matrix [batch·out, window·channels].
+        fold: ``(values, to, over)``: make each element of the images `to` the sum of those of
+            `values` [batch, *out, *window, channels] that it would be copied to.
+        block_bytes: the most of a matrix that is made at once.
+    """
+
+    columns: Callable[[Any, Sequence[Span]], Any]
+    fold: Callable[[Any, Any, Sequence[Span]], None]
+    block_bytes: int
+
+
+def plain_moves(xp: Any) -> Moves:
+    """Moves by functions of the array module."""
+    def folded(values: Any, to: Any, over: Sequence[Span]) -> None:
+        to.fill(0)
+        shape = (len(to), *(s.out for s in over), *(s.window for s in over), to.shape[-1])
+        fold(to, values.reshape(shape), over)
+
+    return Moves(lambda x, over: columns(xp, x, over), folded, tuning.WINDOW_BLOCK_BYTES)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import config
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.kernels.cudnn import library as c
 from hpcflow.kernels.cudnn.orders import Operand
@@ -50,10 +49,12 @@ class Way:
 
 
 class Choice:
-    """One function of a convolution, by the best of `ways`, which come in the order of the rule."""
+    """One function of a convolution, by the best of `ways`, which come in the order of the rule: by
+    the fastest one if they are measured, else by the first that works."""
 
-    def __init__(self, ways: list[Way]) -> None:
+    def __init__(self, ways: list[Way], is_measured: bool) -> None:
         self._ways = ways
+        self._is_measured = is_measured
         #: What was measured: ways by their titles, and milliseconds.
         self.times: dict[str, float] = {}
         self._is_settled = len(ways) < 2
@@ -78,7 +79,7 @@ class Choice:
             self._ways = [w for w in self._ways if w.extra <= most
                           and w.memory <= tuning.CUDNN_MOST_BYTES] or [
                 min(self._ways, key=lambda w: w.extra)]
-            if len(self._ways) > 1 and not config.flags.deterministic:
+            if len(self._ways) > 1 and self._is_measured:
                 times = measured(xp, self._ways, a, b)
                 self.times = {w.title: ms for w, ms in times.items()}
                 self._ways = sorted(times, key=times.__getitem__) or self._ways

@@ -44,7 +44,7 @@ class _Plan:
 
     def __init__(self, lib: Any, dtype: np.dtype, math: int, x_dims: tuple, w_dims: tuple,
                  over: Sequence[Span], deterministic: bool) -> None:
-        self._lib, self._dtype, self._math = lib, dtype, math
+        self._lib, self._dtype, self._math, self._deterministic = lib, dtype, math, deterministic
         self.over = over
         self.outside = None if _symmetric(over) else x_dims
         self._before = [s.before for s in over] if self.outside is None else [0, 0]
@@ -87,14 +87,15 @@ class _Plan:
         ways = [way for layout in rule for way in self._ways(name, roles, layout)]
         if not ways:
             raise c.NoWayError(f"cuDNN knows no way for {name}")
-        return Choice(ways)
+        return Choice(ways, is_measured=not self._deterministic)
 
     def _ways(self, name: str, roles: str, layout: int) -> list[Way]:
         order = self._orders[layout]
         operands = [getattr(order, role) for role in roles]
         first, second, result = (o.descriptor for o in operands)
         try:
-            found = self._lib.ways(name, first, second, self._convolution(self._math), result)
+            found = self._lib.ways(name, first, second, self._convolution(self._math), result,
+                                   deterministic=self._deterministic)
         except c.NoWayError:
             return []
         each: dict[tuple[int, int], c.AlgorithmFound] = {}

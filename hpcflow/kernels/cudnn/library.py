@@ -165,14 +165,14 @@ class Library:
         """See `transposing.transpose`."""
         transposing.transpose(source, result, count, rows, columns)
 
-    def ways(self, name: str, *descriptors: Any) -> list[AlgorithmFound]:
-        """The ways to compute, the best by the heuristics first (only deterministic ones, if that
-        mode is on); NoWayError if there is none."""
+    def ways(self, name: str, *descriptors: Any, deterministic: bool) -> list[AlgorithmFound]:
+        """The ways to compute, the best by the heuristics first (only deterministic ones, if such
+        are wanted); NoWayError if there is none."""
         found, count = (AlgorithmFound * _MOST_WAYS)(), c_int()
         self.call(f"Get{name}Algorithm_v7", self.handle(), *descriptors, _MOST_WAYS, byref(count),
                   found)
         ways = [one for one in found[: count.value] if not one.status and (
-            one.determinism or not config.flags.deterministic)]
+            one.determinism or not deterministic)]
         if not ways:
             raise NoWayError(f"cuDNN knows no way for {name}")
         return ways

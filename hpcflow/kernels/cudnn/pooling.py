@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcflow.base.geometry.windows import Span, moves
 from hpcflow.kernels.cudnn import library as c
+from hpcflow.kernels.nn import device_pooling as written
 from hpcflow.kernels.nn import pooling as plain
 from hpcflow.kernels.nn.convolution import described
 from hpcflow.kernels.registry import KernelNode, kernel
@@ -119,14 +120,16 @@ def _forward(mode: int, simple_of: Callable) -> Callable:
     return factory
 
 
-kernel("MaxPool", device="GPU", types=_TYPES, fresh=True)(_forward(_MAX, plain.max_pool))
-kernel("AvgPool", device="GPU", types=_TYPES, fresh=True)(_forward(_MEAN_INSIDE, plain.avg_pool))
+kernel("MaxPool", device="GPU", types=_TYPES, fresh=True, priority=1)(
+    _forward(_MAX, written.max_pool))
+kernel("AvgPool", device="GPU", types=_TYPES, fresh=True, priority=1)(
+    _forward(_MEAN_INSIDE, written.avg_pool))
 
 
-@kernel("MaxPoolGrad", device="GPU", types=_TYPES, fresh=True)
+@kernel("MaxPoolGrad", device="GPU", types=_TYPES, fresh=True, priority=1)
 def max_pool_grad(node: KernelNode) -> Callable:
     """Each output's gradient at one of its window's largest elements."""
-    simple, lib, xp = plain.max_pool_grad(node), c.serving(node.xp), node.xp
+    simple, lib, xp = written.max_pool_grad(node), c.serving(node.xp), node.xp
     if lib is None:
         return simple
     shapes = _Shapes(node, lib, _MAX)
@@ -144,10 +147,10 @@ def max_pool_grad(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("AvgPoolGrad", device="GPU", types=_TYPES, fresh=True, host_inputs=(0,))
+@kernel("AvgPoolGrad", device="GPU", types=_TYPES, fresh=True, priority=1, host_inputs=(0,))
 def avg_pool_grad(node: KernelNode) -> Callable:
     """Each output's gradient in equal parts over its window."""
-    simple, lib, xp = plain.avg_pool_grad(node), c.serving(node.xp), node.xp
+    simple, lib, xp = written.avg_pool_grad(node), c.serving(node.xp), node.xp
     if lib is None:
         return simple
     shapes = _Shapes(node, lib, _MEAN_INSIDE)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.cudnn import library as c
-from hpcflow.kernels.nn import response as plain
+from hpcflow.kernels.nn import device_response as plain
 from hpcflow.kernels.registry import KernelNode, kernel
 
 _TYPES = {"T": ("float32",)}
@@ -57,7 +57,7 @@ class _Plans:
         return self._calls[dims]
 
 
-@kernel("LRN", device="GPU", types=_TYPES, fresh=True)
+@kernel("LRN", device="GPU", types=_TYPES, fresh=True, priority=1)
 def lrn(node: KernelNode) -> Callable:
     """Each channel divided by a power of the squares around it."""
     simple, lib, settings = plain.lrn(node), c.serving(node.xp), _settings(node)
@@ -75,7 +75,7 @@ def lrn(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("LRNGrad", device="GPU", types=_TYPES, fresh=True)
+@kernel("LRNGrad", device="GPU", types=_TYPES, fresh=True, priority=1)
 def lrn_grad(node: KernelNode) -> Callable:
     """The gradient by the input, from that, input and output."""
     simple, lib, settings = plain.lrn_grad(node), c.serving(node.xp), _settings(node)

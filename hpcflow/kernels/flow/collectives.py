@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hpcflow.kernels.registry import ASYNC, KernelNode, collective, kernel
+from hpcflow.kernels.registry import ASYNC, KernelNode, collective, find_kernel, kernel
 
 _TYPES = ("MpiAllreduce", "MpiAllreduceSlices", "MpiBroadcast", "MpiAllgather",
           "MpiReduceScatter", "MpiAlltoall", "MpiBarrier")  # fmt: skip
@@ -27,7 +27,8 @@ def _staged(node: KernelNode) -> Callable:
     operation, device = node.context.collective(node), node.device
     if operation.is_alone:
         return operation.start
-    start, on_host = operation.start, (1,) if node.op_type == "MpiAllgather" else ()
+    chosen = find_kernel(node.op_type, device.type, node.attrs)
+    start, on_host = operation.start, chosen.host_outputs if chosen is not None else ()
 
     def run(step: object, done: Callable[[object], None], *values: object) -> None:
         def arrived(outcome: object) -> None:

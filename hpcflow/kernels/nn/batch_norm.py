@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.common.windows import check_rank
-from hpcflow.kernels.compiled import batch_norm_loops
 from hpcflow.kernels.math.device_sums import reducer
 from hpcflow.kernels.nn import channel_rows as rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
@@ -102,15 +101,13 @@ def fused_batch_norm(node: KernelNode) -> Callable:
 
 
 @kernel("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3", types=_FLOATS,
-        fresh=True, takes_over=0)
+        fresh=True)
 def fused_batch_norm_grad(node: KernelNode) -> Callable:
-    """The gradients by x, scale and offset, from the statistics that the op reserved. The gradient
-    that comes in becomes that by x where nobody else needs it."""
+    """The gradients by x, scale and offset, from the statistics that the op reserved."""
     xp, epsilon, layout = node.xp, node.attr("epsilon"), _Layout(node, node.attr("data_format"))
     training = node.attr("is_training")
 
-    def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *_: Any,
-            own: bool = False) -> tuple:
+    def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *_: Any) -> tuple:
         layout.check(x, scale=scale, reserve_space_1=mean, reserve_space_2=variance)
         if dy.shape != x.shape:
             raise invalid(f"y_backprop {shown(dy)} must have the shape of x {shown(x)}")
@@ -118,7 +115,7 @@ def fused_batch_norm_grad(node: KernelNode) -> Callable:
         inverse = 1 / xp.sqrt(variance + variance.dtype.type(epsilon))
         empty = xp.zeros(0, scale.dtype)
         if xp is np and layout.channel == 3 and x.size:
-            found = _gradient_by_rows(dy, x, scale, mean, inverse, training, own)
+            found = _by_blocks(dy, x, scale, mean, inverse, training)
             return _results(node, *found, empty, empty.copy())
         unit = (x - layout.along(mean)) * layout.along(inverse)
         by_offset, by_scale = layout.sum(dy), layout.dot(xp, dy, unit)
@@ -132,17 +129,8 @@ def fused_batch_norm_grad(node: KernelNode) -> Callable:
     return run
 
 
-def _gradient_by_rows(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
-                      training: bool, own: bool) -> tuple:
-    """(dx, by scale, by offset) for channels that come last."""
-    if training:
-        return batch_norm_loops.gradient(dy, x, scale, mean, inverse, lambda: _by_blocks(
-            dy, x, scale, mean, inverse, training), own)
-    return _by_blocks(dy, x, scale, mean, inverse, training)
-
-
 def _by_blocks(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any, training: bool) -> tuple:
-    """The same by NumPy."""
+    """(dx, by scale, by offset) for channels that come last."""
     dims, channels = x.shape, x.shape[3]
     dy, x = dy.reshape(-1, channels), x.reshape(-1, channels)
     by_offset, product = rows.gradient_sums(dy, x, mean)

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from hpcflow.base.geometry.windows import Span
+from hpcflow.kernels.common.device_windows import moves_of
 from hpcflow.kernels.common.windows import (
+    Moves,
     Window,
     blocks,
     check_rank,
-    columns,
-    fold,
     in_float32,
     is_pointwise,
     last,
     matrix,
+    plain_moves,
     restored,
     window_of,
 )
@@ -72,54 +73,59 @@ def _bytes_per_image(x: Any, over: Sequence[Span]) -> int:
     return math.prod(s.out * s.window for s in over) * x.shape[-1] * x.itemsize
 
 
-def convolve(xp: Any, x: Any, w: Any, over: Sequence[Span]) -> Any:
+def convolve(xp: Any, x: Any, w: Any, over: Sequence[Span], moves: Moves | None = None) -> Any:
     """The convolution of `x` [batch, *space, in] with `w` [*window, in, out].
 
     If `w` is less deep than `x`, the channels of both, `in` and `out`, fall into groups.
     """
+    moves = moves or plain_moves(xp)
     groups = groups_of(x.shape[-1], w.shape)
     if groups > 1:
         parts = zip(_split(x, groups), _split(w, groups), strict=True)
-        return xp.concatenate([convolve(xp, *part, over) for part in parts], axis=-1)
+        return xp.concatenate([convolve(xp, *part, over, moves) for part in parts], axis=-1)
     weights = matrix(w)
     y = xp.empty((x.shape[0], *(s.out for s in over), w.shape[-1]), x.dtype)
     if is_pointwise(over):
         products.of(xp)(matrix(x), weights, out=matrix(y))
         return y
-    for part in blocks(x.shape[0], _bytes_per_image(x, over)):
-        products.of(xp)(columns(xp, x[part], over), weights, out=matrix(y[part]))
+    for part in blocks(x.shape[0], _bytes_per_image(x, over), moves.block_bytes):
+        products.of(xp)(moves.columns(x[part], over), weights, out=matrix(y[part]))
     return y
 
 
-def input_gradient(xp: Any, w: Any, dy: Any, over: Sequence[Span], groups: int = 1) -> Any:
+def input_gradient(xp: Any, w: Any, dy: Any, over: Sequence[Span], moves: Moves,
+                   groups: int = 1) -> Any:
     """The gradient of :func:`convolve` by `x`."""
     if groups > 1:
         parts = zip(_split(w, groups), _split(dy, groups), strict=True)
-        return xp.concatenate([input_gradient(xp, *part, over) for part in parts], axis=-1)
-    space, out, window = zip(*((s.size, s.out, s.window) for s in over), strict=True)
+        return xp.concatenate([input_gradient(xp, *part, over, moves) for part in parts], axis=-1)
+    space = [s.size for s in over]
     weights = matrix(w).T
     if is_pointwise(over):
         return products.of(xp)(matrix(dy), weights).reshape(dy.shape[0], *space, w.shape[-2])
-    dx = xp.zeros((dy.shape[0], *space, w.shape[-2]), dy.dtype)
-    for part in blocks(dy.shape[0], _bytes_per_image(dx, over)):
-        values = products.of(xp)(matrix(dy[part]), weights)
-        fold(dx[part], values.reshape(dx[part].shape[0], *out, *window, w.shape[-2]), over)
+    row_bytes = math.prod(s.out * s.window for s in over) * w.shape[-2] * dy.itemsize
+    dx = xp.empty((dy.shape[0], *space, w.shape[-2]), dy.dtype)
+    for part in blocks(dy.shape[0], row_bytes, moves.block_bytes):
+        moves.fold(products.of(xp)(matrix(dy[part]), weights), dx[part], over)
     return dx
 
 
-def filter_gradient(xp: Any, x: Any, w_dims: Sequence[int], dy: Any, over: Sequence[Span]) -> Any:
+def filter_gradient(xp: Any, x: Any, w_dims: Sequence[int], dy: Any, over: Sequence[Span],
+                    moves: Moves) -> Any:
     """The gradient of :func:`convolve` by `w`, whose shape is `w_dims`."""
     groups = groups_of(x.shape[-1], w_dims)
     if groups > 1:
         dims = (*w_dims[:-1], w_dims[-1] // groups)
         parts = zip(_split(x, groups), _split(dy, groups), strict=True)
-        return xp.concatenate([filter_gradient(xp, a, dims, b, over) for a, b in parts], axis=-1)
+        return xp.concatenate([filter_gradient(xp, a, dims, b, over, moves) for a, b in parts],
+                              axis=-1)
     if is_pointwise(over):
         return products.of(xp)(matrix(x), matrix(dy), flip_a=True).reshape(w_dims)
-    dw = xp.zeros((math.prod(w_dims[:-1]), w_dims[-1]), x.dtype)
-    for part in blocks(x.shape[0], _bytes_per_image(x, over)):
-        dw += products.of(xp)(columns(xp, x[part], over), matrix(dy[part]), flip_a=True)
-    return dw.reshape(w_dims)
+    dw = None
+    for part in blocks(x.shape[0], _bytes_per_image(x, over), moves.block_bytes):
+        found = products.of(xp)(moves.columns(x[part], over), matrix(dy[part]), flip_a=True)
+        dw = found if dw is None else xp.add(dw, found, out=dw)
+    return (xp.zeros(w_dims, x.dtype) if dw is None else dw).reshape(w_dims)
 
 
 # ---------------------------------------------------------------- kernels
@@ -141,20 +147,20 @@ def channels_last(dims: Sequence[int], first: bool) -> tuple[int, ...]:
 @kernel("Conv2D", "Conv3D", types=_TYPES, fresh=True)
 def forward(node: KernelNode) -> Callable:
     """The convolution of input and filter."""
-    xp, window = node.xp, window_of(node)
+    xp, window, moves = node.xp, window_of(node), moves_of(node.device)
     rank, first = len(window.strides) + 2, window.channels_first
 
     def run(x: Any, w: Any) -> Any:
         check_rank("input", x, rank)
         check_rank("filter", w, rank)
         x = last(x, first)
-        return restored(convolve(xp, x, w, checked_spans(window, x.shape, w.shape)), first)
+        return restored(convolve(xp, x, w, checked_spans(window, x.shape, w.shape), moves), first)
 
     return in_float32(node, run)
 
 
 def _by_input(node: KernelNode, dims_of: Callable) -> Callable:
-    xp, window = node.xp, window_of(node)
+    xp, window, moves = node.xp, window_of(node), moves_of(node.device)
     rank, first = len(window.strides) + 2, window.channels_first
 
     def run(sizes: Any, w: Any, dy: Any) -> Any:
@@ -163,13 +169,14 @@ def _by_input(node: KernelNode, dims_of: Callable) -> Callable:
         x_dims = channels_last(described(dims_of(sizes), "input_sizes", rank), first)
         dy = last(dy, first)
         over = checked_spans(window, x_dims, w.shape, dy.shape)
-        return restored(input_gradient(xp, w, dy, over, groups_of(x_dims[-1], w.shape)), first)
+        groups = groups_of(x_dims[-1], w.shape)
+        return restored(input_gradient(xp, w, dy, over, moves, groups), first)
 
     return in_float32(node, run)
 
 
 def _by_filter(node: KernelNode, dims_of: Callable) -> Callable:
-    xp, window = node.xp, window_of(node)
+    xp, window, moves = node.xp, window_of(node), moves_of(node.device)
     rank, first = len(window.strides) + 2, window.channels_first
 
     def run(x: Any, sizes: Any, dy: Any) -> Any:
@@ -178,7 +185,7 @@ def _by_filter(node: KernelNode, dims_of: Callable) -> Callable:
         w_dims = described(dims_of(sizes), "filter_sizes", rank)
         x, dy = last(x, first), last(dy, first)
         over = checked_spans(window, x.shape, w_dims, dy.shape)
-        return filter_gradient(xp, x, w_dims, dy, over)
+        return filter_gradient(xp, x, w_dims, dy, over, moves)
 
     return in_float32(node, run)
 

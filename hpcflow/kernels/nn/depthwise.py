@@ -35,7 +35,8 @@ def _split(y: Any, w_dims: Sequence[int]) -> Any:
 
 
 @kernel("DepthwiseConv2dNative", types=_TYPES, fresh=True)
-def _forward(node: KernelNode) -> Callable:
+def forward(node: KernelNode) -> Callable:
+    """The convolution of input and filter."""
     xp, window = node.xp, window_of(node)
     first = window.channels_first
 
@@ -55,7 +56,8 @@ def _forward(node: KernelNode) -> Callable:
 
 
 @kernel("DepthwiseConv2dNativeBackpropInput", types=_TYPES, fresh=True, host_inputs=(0,))
-def _by_input(node: KernelNode) -> Callable:
+def by_input(node: KernelNode) -> Callable:
+    """The gradient by the input, whose shape is the first input's value."""
     xp, window = node.xp, window_of(node)
     first = window.channels_first
 
@@ -75,7 +77,8 @@ def _by_input(node: KernelNode) -> Callable:
 
 
 @kernel("DepthwiseConv2dNativeBackpropFilter", types=_TYPES, fresh=True, host_inputs=(1,))
-def _by_filter(node: KernelNode) -> Callable:
+def by_filter(node: KernelNode) -> Callable:
+    """The gradient by the filter, whose shape is the second input's value."""
     xp, window = node.xp, window_of(node)
     first = window.channels_first
 

@@ -132,7 +132,7 @@ def _by_elements(xp: Any, x: Any, y: Any, dy: Any, over: Sequence[Span]) -> Any:
 
 
 @kernel("MaxPoolGradGrad", "MaxPool3DGradGrad", types={"T": _REAL}, fresh=True)
-def _max_pool_grad_grad(node: KernelNode) -> Callable:
+def max_pool_grad_grad(node: KernelNode) -> Callable:
     """Return the second gradient of max pooling: `ddx` at the position of each window's maximum."""
     xp, geometry = node.xp, _geometry(node)
 
@@ -149,7 +149,7 @@ def _max_pool_grad_grad(node: KernelNode) -> Callable:
 
 
 @kernel("MaxPoolWithArgmax", types={"T": _REAL}, fresh=True)
-def _max_pool_with_argmax(node: KernelNode) -> Callable:
+def max_pool_with_argmax(node: KernelNode) -> Callable:
     """The largest elements, and where they are in the flattened image, or in all images."""
     xp, geometry, lowest = node.xp, _geometry(node), _lowest(node.np_dtype())
     index_dtype, in_batch = node.np_dtype(1), node.attr("include_batch_in_index", False)

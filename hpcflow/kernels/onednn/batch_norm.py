@@ -10,7 +10,6 @@ import numpy as np
 
 from hpcflow.host import memory
 from hpcflow.host.memory import address_of
-from hpcflow.kernels.compiled import batch_norm_loops
 from hpcflow.kernels.nn.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import numpy_kernel
@@ -113,7 +112,7 @@ def _forward(node: KernelNode) -> Callable:
 def _gradient(node: KernelNode) -> Callable:
     lib, fallback = load(), numpy_kernel(node)
     if lib is None:
-        return fallback
+        return lambda *inputs, own=False: fallback(*inputs)
     first, training = node.attr("data_format") == b"NCHW", node.attr("is_training")
     epsilon = node.attr("epsilon")
 
@@ -127,18 +126,10 @@ def _gradient(node: KernelNode) -> Callable:
             return fallback(dy, x, scale, mean, variance, *rest)
         given = [np.ascontiguousarray(a) for a in (dy, x, scale, mean, variance)]
 
-        def by_library() -> tuple:
-            dx = memory.empty(x.shape, np.float32)
-            by_scale, by_offset = np.empty_like(given[2]), np.empty_like(given[2])
-            run_all(*_addresses(*given, dx, by_scale, by_offset))
-            return dx, by_scale, by_offset
-
-        if training and not first:
-            inverse = 1 / np.sqrt(given[4] + np.float32(epsilon))
-            dy, x, scale, mean, _ = given
-            found = batch_norm_loops.gradient(dy, x, scale, mean, inverse, by_library, own)
-        else:
-            found = by_library()
-        return (*found, np.zeros(0, np.float32), np.zeros(0, np.float32))
+        is_free = (own or given[0] is not dy) and given[0].flags.writeable
+        dx = given[0] if is_free else memory.empty(x.shape, np.float32)
+        by_scale, by_offset = np.empty_like(given[2]), np.empty_like(given[2])
+        run_all(*_addresses(*given, dx, by_scale, by_offset))
+        return dx, by_scale, by_offset, *(np.zeros(0, np.float32) for _ in range(2))
 
     return run

@@ -7,14 +7,14 @@ last place, as logarithm, sine and cosine do.
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hpcflow.kernels.random import numbers
+from hpcflow.loops.cuda import Programs
+from hpcflow.loops.elements import ElementKernel
 
 _KINDS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
           "TruncatedNormal": "truncated"}
@@ -51,25 +51,11 @@ static __device__ __forceinline__ void normals(double u, double v, double* to) {
   const double angle = 6.283185307179586 * v, radius = sqrt(-2.0 * log(fmax(u, 1e-7)));
   to[0] = sin(angle) * radius; to[1] = cos(angle) * radius;
 }
-static __device__ __forceinline__ unsigned short to_half(float x) {
-  unsigned short y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y;
-}
-static __device__ __forceinline__ unsigned short to_bfloat(float x) {
-  const word bits = __float_as_uint(x);
-  return (unsigned short)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
 """
 
-_KERNEL = """
-extern "C" __global__ void __launch_bounds__(256) draw(
-    const wide* __restrict__ start, STORED* __restrict__ to, long long count) {
-  const long long i = blockIdx.x * 256LL + threadIdx.x;
-  if (i * EACH >= count) return;
-  NUMBER found[EACH];
-  FILL
-  for (int j = 0; j < EACH && i * EACH + j < count; j++) to[i * EACH + j] = STORE(found[j]);
-}
-"""
+_BODY = """    NUMBER found[EACH];
+    FILL
+    for (int j = 0; j < EACH && i * EACH + j < size; j++) to[i * EACH + j] = STORE(found[j]);"""
 
 _NORMALS = {False: "normals(unit(x.a), unit(x.b), {0}); normals(unit(x.c), unit(x.d), {0} + 2);",
             True: "normals(unit(x.a, x.b), unit(x.c, x.d), {0});"}
@@ -88,14 +74,15 @@ _TRUNCATED = """
 """
 
 
-def source(op_type: str, dtype: str) -> str:
-    """The CUDA source of the kernel that fills an array of `dtype` (a floating type)."""
+def kernel_of(op_type: str, dtype: str) -> ElementKernel:
+    """The kernel (start, to, size) that fills an array of `dtype` (a floating type): each thread
+    draws as many numbers as a block of the sequence gives."""
     kind, is_wide = _KINDS[op_type], dtype == "float64"
     number, each = ("double", 2) if is_wide else ("float", 4)
     stored, store = number, ""
     if dtype in _NARROW:
         stored, store = "unsigned short", "to_half" if dtype == "float16" else "to_bfloat"
-    first = "const Block x = block_at(start, (wide)i);\n  "
+    first = "const Block x = block_at(start, (wide)i);\n    "
     if kind == "uniform" and dtype in _NARROW:
         fill = first + _narrow_uniform(_NARROW[dtype])
         number, store = "unsigned short", ""
@@ -106,11 +93,11 @@ def source(op_type: str, dtype: str) -> str:
     else:
         fill = _TRUNCATED.replace("SPARE", str(numbers.SPARE_BLOCKS * each // 4)).replace(
             "NORMALS", _NORMALS[is_wide].format("more"))
-    text = _KERNEL.replace("FILL", fill)
-    for name, word in (("STORED", stored), ("STORE", store), ("NUMBER", number),
-                       ("EACH", str(each))):
+    text = _BODY.replace("FILL", fill)
+    for name, word in (("STORE", store), ("NUMBER", number), ("EACH", str(each))):
         text = text.replace(name, word)
-    return _PRELUDE + text
+    given = ("const unsigned long long* start", f"{stored}* to", "position size")
+    return ElementKernel(given, text, _PRELUDE)
 
 
 def _narrow_uniform(mantissa: int) -> str:
@@ -121,35 +108,17 @@ def _narrow_uniform(mantissa: int) -> str:
                        for i, w in enumerate("abcd"))
 
 
-@functools.cache
-def _kernel(op_type: str, dtype: str) -> Any:
-    import cupy
-
-    return cupy.RawKernel(source(op_type, dtype), "draw")
-
-
-def launch(op_type: str, start: Any, to: Any) -> None:
-    """Fill an array of CuPy from the `start` (uint64: key, counter) on the current stream."""
-    each = numbers.per_block(to.dtype)
-    threads = -(-to.size // each)
-    if threads:
-        _kernel(op_type, to.dtype.name)((-(-threads // 256),), (256,), (start, to, to.size))
-
-
-#: What fills arrays, by the name of their array module.
-LAUNCHES: dict[str, Callable[[str, Any, Any], None]] = {"cupy": launch}
-
-
-def filler(xp: Any, op_type: str, dtype: np.dtype) -> Callable[[Any, tuple[int, ...]], Any] | None:
-    """``fill(start, dims)``: a new array of the device; None if there is no kernel for `xp`."""
-    fill = LAUNCHES.get(getattr(xp, "__name__", ""))
-    if fill is None:
+def filler(programs: Programs | None, xp: Any, op_type: str, dtype: np.dtype,
+           ) -> Callable[[Any, tuple[int, ...]], Any] | None:
+    """``fill(start, dims)``: a new array of the device, from the `start` (uint64: key, counter);
+    None if the device runs no kernels that are written out."""
+    if programs is None:
         return None
+    each, fill = numbers.per_block(dtype), programs.elements(kernel_of(op_type, dtype.name))
 
     def run(start: Any, dims: tuple[int, ...]) -> Any:
         made = xp.empty(dims, dtype)
-        if math.prod(dims):
-            fill(op_type, start, made)
+        fill(-(-made.size // each), start, made, made.size)
         return made
 
     return run

@@ -85,7 +85,8 @@ def _on_device(node: KernelNode, op_type: str, sequence: Sequence, draw: Callabl
                dims: tuple[int, ...] | None) -> Callable:
     """Drawn on the device where there is a kernel for that, else on the host."""
     drawn, dtype = node.device.drawn, node.np_dtype()
-    fill = device_numbers.filler(node.xp, op_type, dtype)
+    fill = device_numbers.filler(getattr(node.device, "programs", None), node.xp, op_type,
+                                 dtype)
     if fill is None:
         return lambda shape: drawn(functools.partial(
             draw, _to_dims(shape) if dims is None else dims))

@@ -164,8 +164,11 @@ class BaseSession:
                 or run_metadata is not None):
             return self._run_slowly(fetches, feed_dict, options, run_metadata)
         if feed_dict:
-            values = runner.step([c(v) for c, v in zip(runner.converters, feed_dict.values(),
-                                                       strict=True)])
+            try:
+                fed = feed_dict.values()
+            except AttributeError:  # it only lists what a dictionary would have as keys
+                return self._run_slowly(fetches, feed_dict, options, run_metadata)
+            values = runner.step([c(v) for c, v in zip(runner.converters, fed, strict=True)])
         else:
             values = runner.step(())
         return values[0] if runner.is_single else runner.rebuild(values)

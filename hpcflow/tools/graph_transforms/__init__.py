@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["TransformGraph"]
 
 TRANSFORMS: dict[str, Callable[[steps.Task, Parameters], Any]] = {
+    "add_default_attributes": steps.add_default_attributes,
     "fold_batch_norms": batch_norms.fold_scales,
     "fold_constants": constants.fold,
     "fold_old_batch_norms": batch_norms.fold_normalizations,
     "merge_duplicate_nodes": steps.merge_duplicates,
+    "obfuscate_names": steps.obfuscate_names,
+    "quantize_weights": constants.quantize_weights,
     "remove_attribute": steps.remove_attribute,
     "remove_control_dependencies": steps.remove_controls,
     "remove_device": steps.remove_device,

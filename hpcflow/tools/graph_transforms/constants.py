@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.dtypes import as_dtype
+from hpcflow.dtypes import as_dtype, quint8
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import import_graph_def, split_input
@@ -23,11 +23,12 @@ def array_of(node: Any) -> np.ndarray:
     return make_ndarray(node.attr["value"].tensor)
 
 
-def constant(node_type: Any, name: str, value: np.ndarray) -> Any:
-    """A Const node."""
+def constant(node_type: Any, name: str, value: np.ndarray, dtype: Any = None) -> Any:
+    """A Const node, of a quantized `dtype` if one is given."""
+    dtype = as_dtype(value.dtype if dtype is None else dtype)
     node = node_type(name=name, op="Const")
-    node.attr["dtype"].type = as_dtype(value.dtype).as_datatype_enum
-    node.attr["value"].tensor.CopyFrom(make_tensor_proto(value))
+    node.attr["dtype"].type = dtype.as_datatype_enum
+    node.attr["value"].tensor.CopyFrom(make_tensor_proto(value, dtype=dtype))
     return node
 
 
@@ -106,3 +107,31 @@ def round_weights(task: Task, parameters: Parameters) -> None:
         step = (high - low) / steps or 1.0
         rounded = low + (np.floor((value - low) / step) + 0.5) * step
         node.CopyFrom(constant(type(node), node.name, rounded.astype(np.float32)))
+
+
+def quantize_weights(task: Task, parameters: Parameters) -> None:
+    """Keep each float32 constant of at least `minimum_size` elements as 8-bit numbers between its
+    least and its largest element, or zero, which are made float32 again where it is read."""
+    least = int(one(parameters, "minimum_size", "1024"))
+    nodes = []
+    for node in task.graph_def.node:
+        value = array_of(node) if node.op == "Const" else None
+        if value is None or value.dtype != np.float32 or value.size < least:
+            nodes.append(node)
+        else:
+            nodes += _quantized(node, value)
+    task.replace_nodes(nodes)
+
+
+def _quantized(node: Any, value: np.ndarray) -> list[Any]:
+    low = min(np.float32(0), value.min())
+    high = max(np.finfo(np.float32).tiny, value.max())
+    numbers = np.floor((value - low) / (high - low) * np.float32(255) + np.float32(0.5))
+    kind = type(node)
+    made = [constant(kind, f"{node.name}_quantized_const", numbers.astype(np.uint8), quint8),
+            constant(kind, f"{node.name}_quantized_min", np.float32(low)),
+            constant(kind, f"{node.name}_quantized_max", np.float32(high))]
+    again = kind(name=node.name, op="Dequantize", input=[n.name for n in made])
+    again.attr["T"].type = quint8.as_datatype_enum
+    again.attr["mode"].s = b"MIN_FIRST"
+    return [*made, again]

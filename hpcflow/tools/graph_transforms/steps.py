@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from graphlib import TopologicalSorter
 from typing import Any
 
 from hpcflow.dtypes import as_dtype
+from hpcflow.graph.attr_values import canonical, to_proto
 from hpcflow.graph.importer import split_input
-from hpcflow.graph.opdef import registered_ops
+from hpcflow.graph.opdef import REQUIRED, registered_ops
 from hpcflow.graph_util.graph_defs import extract_sub_graph
 from hpcflow.shapes import TensorShape
 from hpcflow.tools.graph_transforms.specs import Parameters, one
@@ -179,6 +181,19 @@ def rename_node(task: Task, parameters: Parameters) -> None:
         node.input[:] = [_renamed(text, old, new) for text in node.input]
 
 
+def obfuscate_names(task: Task, parameters: Parameters) -> None:
+    """Give the nodes that are neither fed nor fetched numbers for names."""
+    kept = {*task.inputs, *task.outputs}
+    free = (text for text in map(str, itertools.count()) if text not in kept)
+    names = {node.name: node.name if node.name in kept else next(free)
+             for node in task.graph_def.node}
+    for node in task.graph_def.node:
+        node.name = names[node.name]
+        for i, text in enumerate(node.input):
+            old = split_input(text)[0]
+            node.input[i] = _renamed(text, old, names.get(old, old))
+
+
 def _renamed(text: str, old: str, new: str) -> str:
     name, port = split_input(text)
     if name != old:
@@ -199,6 +214,15 @@ def rename_attribute(task: Task, parameters: Parameters) -> None:
         if old in node.attr:
             node.attr[new].CopyFrom(node.attr[old])
             del node.attr[old]
+
+
+def add_default_attributes(task: Task, parameters: Parameters) -> None:
+    """Write the attributes that nodes leave at their defaults."""
+    for node in task.graph_def.node:
+        op_def = registered_ops().get(node.op)
+        for attr in op_def.attrs if op_def is not None else ():
+            if attr.default is not REQUIRED and attr.name not in node.attr:
+                node.attr[attr.name].CopyFrom(to_proto(canonical(attr.default, attr, node.op)))
 
 
 def _of_type(task: Task, parameters: Parameters) -> list[Any]:

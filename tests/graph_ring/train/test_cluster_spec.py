@@ -85,3 +85,14 @@ def test_a_setter_deals_out_tasks_of_a_named_job_only():
                                    ("/cpu:0", ["/device:CPU:0"] * 2)):
             with hf.device(hf.train.replica_device_setter(2, ps_device)):
                 assert [hf.Variable(1).device for _ in devices] == devices
+
+
+def test_a_cluster_of_workers_without_servers_is_told_so(capsys):
+    import hpcflow as hf
+
+    for workers in (["a:1"], ["a:1", "b:1"]):
+        assert hf.train.replica_device_setter(cluster={"worker": workers}) is None
+        said = capsys.readouterr().err
+        assert ("none of the 2 tasks of the cluster is of job 'ps'" in said) == (len(workers) == 2)
+    assert hf.train.replica_device_setter(cluster={"worker": ["a:1"], "ps": ["b:1"]})
+    assert not capsys.readouterr().err

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
 import hpcflow as hf
 from hpcflow.tools import cli, launch_check
 from hpcflow.version import API_VERSION, __version__
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_help_lists_every_command(capsys):
@@ -57,6 +62,45 @@ def test_an_error_for_the_user_has_no_traceback(monkeypatch, capsys):
 def test_interrupting_is_no_traceback(monkeypatch):
     raising(monkeypatch, KeyboardInterrupt())
     assert cli.main(["doctor"]) == 130
+
+
+def interrupted(tmp_path, *arguments):
+    """Run Python with a module in the place of NumPy, which is imported early, that interrupts."""
+    (tmp_path / "numpy.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    return subprocess.run([sys.executable, *arguments], env=os.environ | {"PYTHONPATH": path},
+                          preexec_fn=take_interrupts, capture_output=True, text=True, timeout=60)
+
+
+def take_interrupts():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
+
+
+def test_interrupting_the_imports_of_a_command_is_silent_and_of_a_program_as_ever(tmp_path):
+    done = interrupted(tmp_path, "-m", "hpcflow", "doctor")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    done = interrupted(tmp_path, "-c", "import hpcflow")
+    assert done.returncode != 130 and done.stderr.endswith("KeyboardInterrupt\n")
+
+
+def test_an_interrupt_that_a_finalizer_has_lost_comes_again():
+    program = """
+import signal, time
+from hpcflow.base import interrupts
+class Ends:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+interrupts.raise_from_now()
+try:
+    Ends()
+    time.sleep(1000)
+except KeyboardInterrupt:
+    print("came")
+"""
+    done = subprocess.run([sys.executable, "-c", program], preexec_fn=take_interrupts, text=True,
+                          env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+                          timeout=60)
+    assert (done.stdout, done.stderr) == ("came\n", "")
 
 
 def test_other_errors_are_not_hidden(monkeypatch):
@@ -199,6 +243,25 @@ def test_zsh_reads_its_script(capsys):
     done = subprocess.run(["zsh", "-fc", script + "print ${_comps[hpcflow]}"], timeout=60,
                           capture_output=True, text=True)
     assert "_hpcflow" in done.stdout, done.stderr
+
+
+def test_fish_reads_its_script_and_completes(capsys):
+    if shutil.which("fish") is None:
+        pytest.skip("fish is not installed")
+    assert cli.main(["completion", "fish"]) == 0
+    script = capsys.readouterr().out
+
+    def offered(line):
+        done = subprocess.run(["fish", "-Nc", f"{script}complete -C 'hpcflow {line}'"], timeout=60,
+                              capture_output=True, text=True)
+        assert not done.stderr
+        return [word.split("\t")[0] for word in done.stdout.splitlines()]
+
+    assert offered("") == sorted(cli.COMMANDS)
+    assert offered("run --gr") == ["--grace"]
+    assert offered("run --launcher s") == ["srun"]
+    assert offered("checkpoint v") == ["verify"]
+    assert offered("checkpoint diff --tol") == ["--tolerance"]
 
 
 # ---------------------------------------------------------------- doctor --launch

@@ -93,6 +93,31 @@ def test_a_failing_rank_is_named(job, tmp_path, how, word, expected):
     assert Path(told["log"]).is_file() and told["host"]
 
 
+def test_copies_of_a_program_that_never_meet(tmp_path):
+    """A line says so, and a traceback begins in the program."""
+    (tmp_path / "alone.py").write_text("""
+import sys
+print("here")
+if len(sys.argv) > 1:
+    raise ValueError("no good")
+""")
+    command = [sys.executable, "-m", "hpcflow", "run", "-n", "2", "alone.py"]
+    env = os.environ | {"PYTHONPATH": str(Path(run.__file__).parents[2])}
+    done = [subprocess.run([*command, *more], env=env, cwd=tmp_path, capture_output=True,
+                           text=True, timeout=60) for more in ([], ["fail"])]
+    assert done[0].returncode == 0 and "these ranks never met: 2 copies" in done[0].stderr
+    assert done[1].returncode == 1 and "never met" not in done[1].stderr
+    lines = done[1].stdout.splitlines()
+    assert lines[1].startswith("Traceback") and 'alone.py", line 5' in lines[2]
+    assert lines[-1] == "ValueError: no good"
+
+
+def test_ranks_that_say_the_same_share_a_line():
+    said = run._told({r: {"host": "n1", "code": 1, "error": "E: bad"} for r in (0, 2)}
+                     | {1: {"host": "n1", "code": 3}})
+    assert said == ["  ranks 0, 2 on n1: E: bad", "  rank 1 on n1: exit status 3"]
+
+
 @pytest.fixture
 def interruptible():
     """Children take interrupts, also where a shell started the tests in the background."""
@@ -107,7 +132,7 @@ def test_an_interrupt_ends_all_ranks(interruptible, job):
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
     status, _, err = ended(process)
-    assert status == 130 and "the job failed" in err
+    assert status == 130 and err.count("\n") == 1 and "ended by SIGINT" in err
 
 
 def place(ranks, servers=0):

@@ -42,6 +42,15 @@ def failure(session, fetches, feeds=None):
     return str(caught.value)
 
 
+def test_a_task_without_a_cluster_says_how_to_reach_one(session, x):
+    with hf.device("/job:ps/task:0"):
+        there = x + 1.0
+    with hf.device("/device:GPU:7"):
+        nowhere = x + 1.0
+    assert "hf.Session(server.target)" in failure(session, there, {x: [1, 2]})
+    assert "target" not in failure(session, nowhere, {x: [1, 2]})
+
+
 def test_no_kernel_at_all(session, x):
     message = failure(session, raw_ops.TestNowhere(x=x, name="n"), {x: [1, 2]})
     assert "Cannot assign a device to node 'n': TestNowhere with T=float32 has no kernel" in message

@@ -73,3 +73,50 @@ def test_control_inputs(parts):
         ge.add_control_inputs(z.op, step)
     ge.remove_control_inputs(z.op, step)
     assert z.op.control_inputs == []
+
+
+def test_a_view_with_other_inputs_and_outputs(parts):
+    _, x, _, y, z = parts
+    view = ge.sgv([y.op, z.op])
+    assert view.remap_inputs([x]).inputs == [x]
+    assert view.remap_outputs([0, 0]).outputs == [z, z]
+    assert view.remap_outputs([0, 0]).remap_default().outputs == [z]
+    with pytest.raises(ValueError, match="repetition"):
+        view.remap_inputs([0, 0])
+    with pytest.raises(ValueError, match="Out of"):
+        view.remap_outputs([1])
+    with pytest.raises(ValueError, match="different sizes"):
+        ge.bypass(view)
+
+
+def test_a_view_is_detached_and_connected_with_another(parts):
+    _, x, _, y, z = parts
+    other = hf.negative(x, name="other")
+    read = hf.identity(z, name="read")
+    ge.connect(ge.sgv(other.op), ge.sgv(read.op))
+    assert run(read) == [-3]
+    _, made = ge.detach_inputs(ge.sgv(read.op))
+    assert [t.name for t in made] == ["geph__other_0:0"] and read.op.inputs[0] is made[0]
+    ge.swap_inputs(ge.sgv(read.op), ge.sgv(other.op))
+    assert run(read) == [3]
+    ge.reroute_outputs(ge.sgv(other.op), ge.sgv(x.op))
+    assert y.op.inputs[0] is other
+    ge.bypass(ge.sgv(other.op))
+    assert y.op.inputs[0] is made[0]
+
+
+def test_who_waits_counts_where_it_is_asked_for(parts):
+    graph, _, _, y, z = parts
+    with hf.control_dependencies([z]):
+        after = hf.constant(1.0, name="after")
+    waiting = ge.ControlOutputs(graph)
+    assert after.op not in ge.get_forward_walk_ops(y.op)
+    assert after.op in ge.get_forward_walk_ops(y.op, control_outputs=waiting)
+    assert ge.get_walks_intersection_ops(y.op, after.op) == []
+    assert ge.get_walks_intersection_ops(y.op, after.op, control_ios=waiting) == [
+        y.op, z.op, after.op]
+    assert ge.select_ops("(?#ts)body", "after", graph=graph) == [after.op]
+    with pytest.raises(TypeError, match="ControlOutputs"):
+        ge.get_ops_ios(y.op, control_ios=graph)
+    ge.detach(ge.sgv(z.op), control_ios=waiting)
+    assert after.op.control_inputs == []

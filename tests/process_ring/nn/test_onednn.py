@@ -161,6 +161,31 @@ def test_batch_norm(training, layout, channels, monkeypatch):
 
 
 @needs_library
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_a_gradient_that_batch_norm_may_write_over(layout):
+    """One that is fetched, or is a variable's value, keeps its value."""
+    dims = (3, 6, 5, 24) if layout == "NHWC" else (3, 24, 6, 5)
+    dy, x = normal(*dims), normal(*dims) + 3
+    scale, mean, variance = normal(24), np.full(24, 3, np.float32), np.ones(24, np.float32)
+    with hf.Graph().as_default(), hf.Session() as session:
+        kept = hf.Variable(dy)
+        made = kept * 1.5
+        by_kept, by_made = [raw_ops.FusedBatchNormGrad(
+            y_backprop=given, x=x, scale=scale, reserve_space_1=mean, reserve_space_2=variance,
+            data_format=layout)[0] for given in (kept, made)]
+        session.run(hf.global_variables_initializer())
+        expected = session.run(by_kept)
+        for _ in range(2):
+            found, value = session.run([by_kept, kept])
+            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(value, dy)
+            np.testing.assert_allclose(session.run(by_made), 1.5 * expected, rtol=1e-4, atol=1e-5)
+            found, value = session.run([by_made, made])
+            np.testing.assert_allclose(found, 1.5 * expected, rtol=1e-4, atol=1e-5)
+            np.testing.assert_array_equal(value, dy * np.float32(1.5))
+
+
+@needs_library
 @pytest.mark.parametrize("order", ["C", "F", "part", "every second"])
 @pytest.mark.parametrize("flips", [(False, False), (False, True), (True, False), (True, True)])
 def test_products(flips, order, monkeypatch):

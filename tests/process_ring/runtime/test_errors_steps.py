@@ -175,6 +175,7 @@ def test_uninitialized_variables(form, graph, session):
         for fetches in (use, [other, use]):
             error = failure(session, fetches, error=errors.FailedPreconditionError)
             assert "Attempting to use uninitialized value weights" in str(error)
+            assert "NoneType" not in str(error)
             assert isinstance(error.op, hf.Operation)
     assert not session.run(hf.is_variable_initialized(v))
     session.run(v.initializer)

@@ -198,3 +198,11 @@ def test_what_waits_for_a_fed_placeholder():
             handle = session.partial_run_setup([y, v], [x])
             assert session.partial_run(handle, v) == 1.0
             assert session.partial_run(handle, y, {x: [1.0, 2.0]}) == 2.0
+
+
+def test_feeds_that_are_no_dictionary(graph, session):
+    x = hf.placeholder(hf.float32, [], name="x")
+    for _ in range(2):  # before and after the step is known by its feeds
+        with pytest.raises(TypeError, match="feed_dict must be a dictionary, got list"):
+            session.run(x, [x])
+        assert session.run(x, {x: 1.0}) == 1

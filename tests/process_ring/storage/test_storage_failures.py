@@ -181,7 +181,7 @@ def test_leftovers_are_those_of_the_prefix(tmp_path):
 TESTS = Path(__file__).parents[2]
 
 
-def test_every_call_of_a_save_fails_in_turn(tmp_path):
+def test_every_call_that_writes_fails_in_turn(tmp_path):
     library, checkpoints = tmp_path / "failing_calls.so", tmp_path / "checkpoints"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, TESTS / "failing_calls.c",
                     "-ldl"], check=True)
@@ -190,7 +190,7 @@ def test_every_call_of_a_save_fails_in_turn(tmp_path):
         [sys.executable, TESTS / "failing_saves.py", checkpoints], capture_output=True, text=True,
         env={**os.environ, "LD_PRELOAD": str(library)}, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[0]) >= 50
+    assert int(done.stdout.split()[0]) >= 200
 
 
 def save_large(path):

@@ -80,3 +80,15 @@ def test_fields_of_nodes(served):
 def test_transforms_that_are_none(served, spec):
     with pytest.raises(ValueError, match=r"[Tt]ransform|parameter"):
         TransformGraph(served, ["x"], ["out"], [spec])
+
+
+def test_weights_are_kept_as_8_bit_numbers(served):
+    found = TransformGraph(served, ["x"], ["out"], [
+        "fold_constants", "quantize_weights(minimum_size=64)", "obfuscate_names",
+        "add_default_attributes"])
+    kinds = [node.op for node in found.node]
+    assert kinds.count("Dequantize") == 2 and found.ByteSize() < served.ByteSize()
+    assert {n.name for n in found.node if not n.name.isdigit()} == {"x", "out"}
+    product = next(n for n in found.node if n.op == "Conv2D")
+    assert product.attr["dilations"].list.i == [1, 1, 1, 1]
+    np.testing.assert_allclose(value(found), value(served), rtol=1e-2)

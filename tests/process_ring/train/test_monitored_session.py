@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow import config
 
 
 @pytest.fixture(autouse=True)
@@ -233,13 +234,17 @@ def test_running_after_a_stop():
             session.run(v)
 
 
-def test_workers_wait_for_the_chief():
+def test_workers_wait_for_the_chief(capsys, monkeypatch):
+    monkeypatch.setattr(config.flags, "stall_seconds", 0.01)
     server = hf.train.Server.create_local_server()
     try:
         v = hf.Variable(4.0, name="v")
         manager = hf.train.SessionManager(ready_op=hf.report_uninitialized_variables())
         with pytest.raises(hf.errors.DeadlineExceededError, match="not initialized: v"):
             manager.wait_for_session(server.target, max_wait_secs=0.2)
+        assert capsys.readouterr().err == (
+            "hpcflow: this worker has waited 0.01 s for the chief to make the model ready: "
+            "Variables not initialized: v\n")
         values = []
 
         def work():

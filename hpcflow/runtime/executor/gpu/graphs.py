@@ -15,20 +15,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from hpcflow.compiler.emit.recordable import Parts
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.kernels import late_errors
+from hpcflow.resources.variables import last_move, moved
 from hpcflow.runtime.executor.gpu import memory
 from hpcflow.runtime.executor.gpu.streams import HostValues, NotRecordableError, Streams
 
 Place = tuple[int, tuple[int, ...]]  # an address, and dims
 
 
-class Recorded(NamedTuple):
+@dataclass
+class Recorded:
     """A graph, and what belongs to it."""
 
     graph: Any
@@ -38,6 +41,8 @@ class Recorded(NamedTuple):
     checks: list[late_errors.Check]
     places: list[Place]
     host_values: HostValues
+    #: The last move of any variable when these were seen to be at their places; 0 for never.
+    seen_at: int = 0
 
 
 class RecordedRegion:
@@ -130,9 +135,16 @@ class RecordedRegion:
         return [_place(state) for state in self._parts.states]
 
     def _fits(self, known: Recorded) -> bool:
-        """True if all variables are where they were, and nobody else reads those that change."""
-        return known.places == self._places() and all(
-            s.exclusive() for s in self._parts.written)
+        """True if all variables are where they were, and nobody else reads those that change.
+
+        Where they are is asked for only if some variable of the process has moved since.
+        """
+        move = last_move()
+        if known.seen_at != move:
+            if known.places != self._places():
+                return False
+            known.seen_at = move
+        return all(s.exclusive() for s in self._parts.written)
 
     def _run(self, step: Any, inputs: Sequence[Any]) -> Any:
         """Run the region as it is; but variables stay where they are, for the graphs of other
@@ -246,6 +258,7 @@ class _Home:
         """Let the variable be in its memory, whatever has been assigned to it since."""
         if _place(self._state) != (self._memory.ptr, self._shape):
             self._state.value = xp.ndarray(self._shape, self._dtype, self._memory)
+            moved()
 
     def bring_back(self, xp: Any) -> None:
         """Copy a value that replaced the variable's, because a reader was left, to its memory."""

@@ -23,6 +23,7 @@ class PyHpcflow(PythonPackage):
         depends_on("py-h5py@3.10:")
         for target in ("x86_64", "aarch64"):
             depends_on("py-isal@1.7:", when=f"target={target}:")
+        depends_on("py-google-crc32c@1.5:")
         depends_on("py-ml-dtypes@0.4:")
         depends_on("py-tensorboard@2.16:2")
         depends_on("py-mpi4py@4.1:", when="+mpi")
