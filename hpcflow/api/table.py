@@ -92,7 +92,6 @@ _OP_MODULES = {
     "io_ops": (), "linalg_grad": (), "linalg_impl": (),
     "linalg_ops": (), "logging_ops": (), "lookup_ops": ("hpcflow.contrib.lookup",),
     "math_grad": (), "metrics": ("hpcflow.metrics",),
-    "metrics_impl": ("hpcflow.metrics",),
     "nn": (_NN,), "nn_grad": (_NN,), "nn_impl": (_NN,), "nn_ops": (_NN,),
     "numerics": (), "parsing_ops": (), "partitioned_variables": (), "random_grad": (),
     "random_ops": (), "resource_variable_ops": (), "rnn": (_NN, "hpcflow.contrib.rnn"),
@@ -146,6 +145,8 @@ _OPS = {
                                 "WEIGHTS_VARIABLE_NAME", "BIAS_VARIABLE_NAME")}}),
     "state_ops": Entry(("hpcflow.ops.state.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state.state:variable_op"}),
+    "metrics_impl": Entry(("hpcflow.metrics", _API, RAW), {
+        "_remove_squeezable_dimensions": "hpcflow.metrics.state:remove_squeezable_dimensions"}),
     "math_ops": Entry((_API, "hpcflow:math", RAW)),
     "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW)),
     "string_ops": Entry((_API, "hpcflow.ops.strings.string_formatting",

@@ -62,3 +62,12 @@ def test_scalars_are_no_vectors_for_programs_of_any_version(op, values, message)
         fed = [hf.placeholder(hf.int32) for _ in arrays]
         with pytest.raises(hf.errors.InvalidArgumentError, match=message):
             session.run(op(*fed), dict(zip(fed, arrays)))
+
+
+def test_last_dimensions_of_one_are_taken_away(session):
+    from hpcflow.python.ops import metrics_impl
+
+    found = metrics_impl._remove_squeezable_dimensions(
+        hf.zeros([3]), hf.zeros([3, 1]), hf.zeros([3, 1]))
+    assert [t.shape.as_list() for t in found] == [[3]] * 3
+    assert metrics_impl._remove_squeezable_dimensions(hf.zeros([3]), None, None)[1:] == (None, None)
