@@ -59,6 +59,7 @@ _FRAMEWORK = {
                           "add_to_collections", "convert_n_to_tensor_or_indexed_slices"),
                   **_from("hpcflow.ops.state.tensor_likes", "is_dense_tensor_like",
                           "register_dense_tensor_like_type"),
+                  "RegisterShape": _GRAPH + "legacy:RegisterShape",
                   "_get_graph_from_inputs": _GRAPH + "graph:graph_of",
                   "_TensorLike": "hpcflow.ops.state.tensor_likes:TensorLike",
                   "get_name_scope": "hpcflow.contrib.framework:get_name_scope",
@@ -74,7 +75,7 @@ _FRAMEWORK = {
                                    "ShapeEquals", "TensorShapeProtoToList")}),
     "smart_cond": Entry(("hpcflow.layers.helpers",)),
     "test_util": Entry(("hpcflow.test_util", "hpcflow.test_util.layouts",
-                        "hpcflow.test_util.decorators"),
+                        "hpcflow.test_util.decorators", "hpcflow.test_util.graph_defs"),
                        {"TensorFlowTestCase": "hpcflow.test_util:TestCase"}),
     "versions": Entry((_API,)),
 }  # fmt: skip
@@ -140,7 +141,9 @@ _OPS = {
         (_API, RAW), {"ResourceVariable": "hpcflow.ops.state.handle_variables:ResourceVariable"}),
     "rnn_cell_impl": Entry(("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
                            {"_RNNCell": "hpcflow.contrib.rnn:RNNCell",
-                            "LayerRNNCell": "hpcflow.contrib.rnn:RNNCell", **_CELL_HELPERS}),
+                            "LayerRNNCell": "hpcflow.contrib.rnn:RNNCell", **_CELL_HELPERS,
+                            **{f"_{name}": f"hpcflow.contrib.rnn.nn_cells:{name}" for name in (
+                                "WEIGHTS_VARIABLE_NAME", "BIAS_VARIABLE_NAME")}}),
     "state_ops": Entry(("hpcflow.ops.state.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state.state:variable_op"}),
     "math_ops": Entry((_API, "hpcflow:math", RAW)),
@@ -163,6 +166,7 @@ _OPS = {
        for name in ("gradients", "gradients_impl")},
     "metrics_impl": Entry(("hpcflow.metrics", _API, RAW), {
         "_streaming_confusion_matrix": "hpcflow.metrics.classes:streaming_confusion_matrix",
+        "_remove_squeezable_dimensions": "hpcflow.metrics.state:remove_squeezable_dimensions",
         **_from("hpcflow.metrics.state", "metric_variable")}),
     "control_flow_ops": Entry(
         ("hpcflow.ops.common.grouping", "hpcflow.ops.flow.routing", "hpcflow.ops.flow.cond_context",
@@ -312,6 +316,11 @@ _PYTHON = {
     **{f"feature_column.{name}": Entry(("hpcflow.feature_column", _COLUMN[:-1]), {
         "_DenseColumn": _COLUMN + "DenseColumn", "_FeatureColumn": _COLUMN + "Column",
         "_CategoricalColumn": _COLUMN + "CategoricalColumn", "FeatureColumn": _COLUMN + "Column",
+        **{f"_{column}": f"hpcflow.feature_column:{column}" for column in (
+            "bucketized_column", "categorical_column_with_hash_bucket",
+            "categorical_column_with_identity", "categorical_column_with_vocabulary_file",
+            "categorical_column_with_vocabulary_list", "crossed_column", "embedding_column",
+            "indicator_column", "numeric_column", "weighted_categorical_column")},
     }) for name in ("feature_column", "feature_column_lib", "feature_column_v2")},
     **{f"util.{name}": entry for name, entry in _UTIL.items()},
     "compat.compat": Entry(("hpcflow.platform.compat",)),

@@ -97,3 +97,8 @@ _uids = itertools.count(1)
 def uid() -> int:
     """Return a number that no other call in this process returns."""
     return next(_uids)
+
+
+def RegisterShape(op_type: str) -> Callable:
+    """Return a decorator that leaves a function as it is: shapes follow from the op types."""
+    return lambda function: function

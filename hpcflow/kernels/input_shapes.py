@@ -72,16 +72,25 @@ def checked(node: KernelNode, kernel: Kernel, function: Callable) -> Callable:
     if pair is not None and all(node.static_dims(i) is not None for i in pair):
         pair = None
     if ranks:
-        return _with_ranks(function, ranks)
+        return _with_ranks(function, ranks, _WORDS.get(node.op_type, ""))
     return _with_pair(function, *pair) if pair is not None else function
 
 
-def _with_ranks(function: Callable, ranks: list[tuple[int, int]]) -> Callable:
+# What 1.15 says of other ranks.
+_WORDS = {
+    "Slice": "Expected begin and size arguments to be 1-D tensors: ",
+    "Tile": "Expected multiples to be 1-D: ",
+    **dict.fromkeys(("RandomStandardNormal", "RandomUniform", "RandomUniformInt",
+                     "TruncatedNormal"), "shape must be a vector: "),
+}  # fmt: skip
+
+
+def _with_ranks(function: Callable, ranks: list[tuple[int, int]], words: str) -> Callable:
     def run(*inputs: Any, **options: Any) -> Any:
         for i, rank in ranks:
             if np.ndim(inputs[i]) != rank:
                 wanted = "a scalar" if rank == 0 else "a vector" if rank == 1 else f"rank {rank}"
-                raise invalid(f"input {i} must be {wanted}, but has shape "
+                raise invalid(f"{words}input {i} must be {wanted}, but has shape "
                               f"{list(np.shape(inputs[i]))}")
         return function(*inputs, **options)
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.nn.weighting import broadcast_weights, squeeze_weights
+from hpcflow.nn.weighting import broadcast_weights, squeeze_to_match, squeeze_weights
 from hpcflow.ops.arrays.constants import zeros
 from hpcflow.ops.state.state import assign_add
 from hpcflow.ops.state.variables import Variable
@@ -61,3 +62,15 @@ def collect(value: Tensor, update: Tensor, metrics_collections: Collections | No
         for name in [names] if isinstance(names, str) else names or ():
             add_to_collection(name, tensor)
     return value, update
+
+
+def remove_squeezable_dimensions(predictions: TensorLike, labels: TensorLike | None,
+                                 weights: TensorLike | None) -> tuple[Any, Any, Any]:
+    """Return predictions, labels and weights without a last dimension of one that another of them
+    has not; None stays None."""
+    predictions = convert_to_tensor(predictions)
+    if labels is not None:
+        labels, predictions = squeeze_to_match(convert_to_tensor(labels), predictions)
+    if weights is not None:
+        weights = squeeze_weights(convert_to_tensor(weights), predictions)
+    return predictions, labels, weights

@@ -5,11 +5,25 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from hpcflow.graph.importer import import_graph_def
+
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from hpcflow.graph.graph import Graph
+
 # The random part of the names of files that a checkpoint is first written to.
 _TEMPORARY = re.compile(rb"_temp_[0-9a-z]{32}/part")
+
+
+def set_producer_version(graph: Graph, producer_version: int) -> None:
+    """Let the GraphDef of a graph say that a program of that version has made it."""
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
+
+    graph_def = GraphDef()
+    graph_def.versions.producer = producer_version
+    with graph.as_default():
+        import_graph_def(graph_def)
 
 
 def assert_equal_graph_def(actual: Any, expected: Message, checkpoint_v2: bool = False) -> None:

@@ -21,8 +21,10 @@ from hpcflow.contrib.lookup.mutable import MutableDenseHashTable, MutableHashTab
 from hpcflow.contrib.lookup.vocabulary import (
     index_table_from_file,
     index_table_from_tensor,
+    index_to_string,
     index_to_string_table_from_file,
     index_to_string_table_from_tensor,
+    string_to_index,
 )
 
 __all__ = [
@@ -41,6 +43,8 @@ __all__ = [
     "TextFileStringTableInitializer",
     "index_table_from_file",
     "index_table_from_tensor",
+    "index_to_string",
     "index_to_string_table_from_file",
     "index_to_string_table_from_tensor",
+    "string_to_index",
 ]

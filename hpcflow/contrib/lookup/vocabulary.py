@@ -81,6 +81,22 @@ def index_to_string_table_from_tensor(mapping: TensorLike, default_value: str = 
                      name=name)
 
 
+def index_to_string(tensor: TensorLike, mapping: TensorLike, default_value: str = "UNK",
+                    name: str | None = None) -> Tensor:
+    """Return the strings of the vector `mapping` at the positions in `tensor`.
+
+    The table joins the collection TABLE_INITIALIZERS.
+    """
+    return index_to_string_table_from_tensor(mapping, default_value, name).lookup(tensor)
+
+
+def string_to_index(tensor: TensorLike, mapping: TensorLike, default_value: int = -1,
+                    name: str | None = None) -> Tensor:
+    """Return the positions in the vector `mapping` of the strings in `tensor`: int64."""
+    table = index_table_from_tensor(mapping, default_value=default_value, name=name)
+    return table.lookup(tensor)
+
+
 def _positions(vector: Tensor) -> Tensor:
     count = raw_ops.Cast(raw_ops.Size(vector), DstT=dtypes_lib.int64)
     zero, one = (convert_to_tensor(i, dtypes_lib.int64) for i in (0, 1))

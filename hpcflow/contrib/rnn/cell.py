@@ -27,8 +27,13 @@ from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, v
 
 if TYPE_CHECKING:
     from hpcflow.ops.state.variable_scope import VariableScope
+    from hpcflow.ops.state.variables import Variable
 
 WEIGHTS, BIASES = "weights", "biases"
+
+# The attributes of cells that have their variables, by the names and inner scopes of these.
+_ATTRIBUTES = {WEIGHTS: "_kernel", "kernel": "_kernel", BIASES: "_bias", "bias": "_bias"}
+_INNER = {(): "", ("gates",): "_gate", ("candidate",): "_candidate"}
 
 
 class RNNCell(Layer):
@@ -115,7 +120,18 @@ class RNNCell(Layer):
             existing = get_collection(GraphKeys.GLOBAL_VARIABLES)
             yield entered
             for variable in get_collection(GraphKeys.GLOBAL_VARIABLES)[len(existing):]:
-                self._note_variable(variable, self.trainable)
+                # A custom getter may have decided that it is not trained.
+                trained = self.trainable and getattr(variable, "trainable", True)
+                self._note_variable(variable, trained)
+                self._keep(variable, entered.name)
+
+    def _keep(self, variable: Variable, scope: str) -> None:
+        """Keep a variable of the cell's own as ``_kernel``, ``_bias``, ``_gate_kernel`` ..., by
+        which programs know them."""
+        *inner, name = variable.op.name.removeprefix(f"{scope}/").split("/")
+        kind = _ATTRIBUTES.get(name)
+        if kind is not None and tuple(inner) in _INNER:
+            setattr(self, _INNER[tuple(inner)] + kind, variable)
 
     def _scope_here(self, name: str, before: set[str], reuse: bool | None) -> str:
         """Return `name`, or the next free name if other cells have made steps in that scope."""

@@ -19,6 +19,7 @@ from hpcflow.contrib.rnn import (
 )
 
 _NAMES = "kernel", "bias"
+WEIGHTS_VARIABLE_NAME, BIAS_VARIABLE_NAME = _NAMES
 
 
 class BasicRNNCell(_rnn.BasicRNNCell):

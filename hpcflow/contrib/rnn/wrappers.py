@@ -37,6 +37,11 @@ class WrapperCell(RNNCell):
         self._cell = cell
 
     @property
+    def wrapped_cell(self) -> RNNCell:
+        """The cell inside."""
+        return self._cell
+
+    @property
     def state_size(self) -> Any:
         """The sizes of the wrapped cell's state."""
         return self._cell.state_size

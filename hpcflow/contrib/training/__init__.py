@@ -16,7 +16,7 @@ from hpcflow.contrib.training.gradients import (
     create_train_op,
     multiply_gradients,
 )
-from hpcflow.contrib.training.hparams import HParams
+from hpcflow.contrib.training.hparams import HParams, parse_values
 from hpcflow.contrib.training.placing import (
     GreedyLoadBalancingStrategy,
     RandomStrategy,

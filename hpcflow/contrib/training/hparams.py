@@ -59,29 +59,26 @@ class HParams:
 
         Raises ``ValueError`` for an unknown name, or a value of another type.
         """
-        position = 0
-        while position < len(values):
-            found = _ASSIGNMENT.match(values, position)
-            if not found:
-                raise ValueError(f"Malformed hyperparameter value: {values[position:]}")
-            self._assign(found)
-            position = found.end()
+        kinds = {name: kind for name, (kind, _) in self._types.items()}
+        for name, value in parse_values(values, kinds).items():
+            if isinstance(value, dict):
+                self._set_elements(name, value)
+            else:
+                self.set_hparam(name, value)
         return self
 
-    def _assign(self, found: re.Match) -> None:
-        name = found["name"]
-        if name not in self._types:
-            raise ValueError(f"Unknown hyperparameter type for {name}")
-        kind, is_list = self._types[name]
-        if found["index"] is not None:
-            if not is_list:
-                raise ValueError(f"{name} is not a list, so it has no element {found['index']}")
-            getattr(self, name)[int(found["index"])] = _parsed(name, kind, found["value"])
-        elif found["list"] is not None:
-            items = [x.strip() for x in found["list"].split(",") if x.strip()]
-            self.set_hparam(name, [_parsed(name, kind, x) for x in items])
-        else:
-            self.set_hparam(name, _parsed(name, kind, found["value"]))
+    def _set_elements(self, name: str, elements: dict[int, Any]) -> None:
+        if not self._types[name][1]:
+            raise ValueError(f"Must not pass a list for parameter: {name}: it is not a list, so it "
+                             f"has no element {min(elements)}")
+        for index, value in elements.items():
+            getattr(self, name)[index] = value
+
+    def del_hparam(self, name: str) -> None:
+        """Remove a hyperparameter, if there is one of that name."""
+        if hasattr(self, name):
+            delattr(self, name)
+            del self._types[name]
 
     def parse_json(self, values_json: str) -> HParams:
         """Set hyperparameters from a JSON object; returns this."""
@@ -120,6 +117,50 @@ class HParams:
 _ASSIGNMENT = re.compile(
     r"\s*(?P<name>[a-zA-Z][\w.]*)\s*(\[\s*(?P<index>\d+)\s*\])?\s*=\s*"
     r"((\[(?P<list>[^\]]*)\])|(?P<value>[^,\[]*))($|,)")
+
+
+def parse_values(values: str, type_map: dict[str, type],
+                 ignore_unknown: bool = False) -> dict[str, Any]:
+    """Return the values that a text such as ``rate=0.2,sizes=[5,6],names[1]=x`` gives to names.
+
+    A value is of the type that `type_map` has for its name, or a list of such, or for single
+    elements of a list a dict from their numbers. Raises ``ValueError`` for a name that `type_map`
+    has not, unless `ignore_unknown`, for a text that is not of this form, a value of another type,
+    and for a value that is given twice.
+    """
+    results: dict[str, Any] = {}
+    position = 0
+    while position < len(values):
+        found = _ASSIGNMENT.match(values, position)
+        if not found:
+            raise ValueError(f"Malformed hyperparameter value: {values[position:]}")
+        position = found.end()
+        if found["name"] in type_map:
+            _note(found, type_map[found["name"]], results, values)
+        elif not ignore_unknown:
+            raise ValueError(f"Unknown hyperparameter type for {found['name']}")
+        elif found["index"] is not None and found["list"] is not None:
+            raise ValueError(f"Assignment of a list to a list index. Name: {found['name']}")
+    return results
+
+
+def _note(found: re.Match, kind: type, results: dict[str, Any], values: str) -> None:
+    """Add what one assignment says to `results`."""
+    name, index = found["name"], found["index"]
+    if index is not None and found["list"] is not None:
+        raise ValueError(f"Assignment of a list to a list index. Name: {name}")
+    elements = results.setdefault(name, {}) if index is not None else {}
+    if index is None and name in results or not isinstance(elements, dict):
+        raise ValueError(f"Multiple assignments to variable '{name}' in {values}")
+    if index is not None:
+        if int(index) in elements:
+            raise ValueError(f"Multiple assignments to variable '{name}[{index}]' in {values}")
+        elements[int(index)] = _parsed(name, kind, found["value"])
+    elif found["list"] is not None:
+        items = [x.strip() for x in found["list"].split(",") if x.strip()]
+        results[name] = [_parsed(name, kind, x) for x in items]
+    else:
+        results[name] = _parsed(name, kind, found["value"])
 
 
 def _cast(name: str, kind: type, value: Any) -> Any:

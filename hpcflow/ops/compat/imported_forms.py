@@ -105,9 +105,6 @@ _stands_for("Snapshot", "input: T", "output: T", "T: type",
 
 def _euclidean_norm(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
     x, axes = inputs
-    known = constant_value(axes)
-    if known is not None and not known.size:  # nothing is reduced
-        return raw_ops.Identity(x)
     squares = raw_ops.Mul(x, raw_ops.Conj(x)) if x.dtype.is_complex else raw_ops.Square(x)
     total = raw_ops.Sum(squares, axes, keep_dims=attrs["keep_dims"])
     if x.dtype.is_integer:  # the root is rounded down

@@ -335,3 +335,26 @@ def test_the_step_of_a_derived_class_is_its_own():
     with hf.Graph().as_default(), hf.Session() as session:
         cell = Sevens(3)
         assert np.all(session.run(cell(hf.ones([2, 3]), cell.zero_state(2, hf.float32))[0]) == 7)
+
+
+def test_cells_keep_their_variables_by_the_names_of_programs(graph):
+    cell, gru = hf.nn.rnn_cell.BasicLSTMCell(3), hf.contrib.rnn.GRUCell(3)
+    for each in (cell, gru):
+        each(hf.zeros([2, 4]), each.zero_state(2, hf.float32))
+    assert cell._kernel.op.name == "basic_lstm_cell/kernel" and cell._bias.shape == [12]
+    assert gru._gate_kernel.op.name == "gru_cell/gates/weights"
+    assert gru._candidate_bias.op.name == "gru_cell/candidate/biases"
+    wrapper = hf.nn.rnn_cell.DropoutWrapper(cell, 0.5)
+    assert wrapper.wrapped_cell is cell
+
+
+def test_what_a_getter_does_not_train_is_not_trained(graph):
+    def untrained(getter, name, **arguments):
+        return getter(name, **{**arguments, "trainable": False})
+
+    cell = hf.nn.rnn_cell.BasicRNNCell(3)
+    with hf.variable_scope("root", custom_getter=untrained):
+        cell(hf.zeros([2, 4]), hf.zeros([2, 3]))
+    assert cell.trainable_variables == []
+    assert [v.op.name for v in cell.non_trainable_variables] == [
+        "root/basic_rnn_cell/kernel", "root/basic_rnn_cell/bias"]
