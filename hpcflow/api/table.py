@@ -296,6 +296,7 @@ _ESTIMATOR = {
         "export", "export_lib", "export_output")},
     **{f"inputs.{name}": Entry(("hpcflow.estimator.inputs",)) for name in (
         "inputs", "numpy_io", "pandas_io")},
+    "early_stopping": Entry(("hpcflow.estimator.experimental",)),
     "canned.metric_keys": Entry(("hpcflow.estimator.keys",)),
     "canned.prediction_keys": Entry(("hpcflow.estimator.keys",)),
     "util": Entry(("hpcflow.platform.inspecting",)),
@@ -423,7 +424,8 @@ _CONTRIB_FILES = {
                "python.layers.normalization", "python.layers.optimizers",
                "python.layers.regularizers", "python.layers.summaries", "python.layers.utils"),
     "legacy_seq2seq": ("python.ops.seq2seq",),
-    "losses": ("python.losses.loss_ops",),
+    "losses": ("python.losses.loss_ops", "python.metric_learning",
+               "python.metric_learning.metric_loss_ops"),
     "metrics": ("python.ops.metric_ops",),
     "opt": tuple(f"python.training.{name}" for name in (
         "adamax", "addsign", "external_optimizer", "lazy_adam_optimizer",
@@ -447,6 +449,8 @@ _ATTENTION_HELPERS = {
     "_luong_score": f"{_ATTENTION}:luong_scores",
     "_compute_attention": f"{_ATTENTION}_wrapper:compute_attention"}
 _CONTRIB_SOURCES = {
+    **{f"losses.python.metric_learning{path}": ("hpcflow.contrib.losses.metric_learning",)
+       for path in ("", ".metric_loss_ops")},
     "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
                                    "hpcflow.contrib.slim.utils"),
     "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
@@ -470,7 +474,8 @@ _CONTRIB_VIEWS = {
     **{f"data.python.ops.{name}": Entry(("hpcflow.contrib.data",)) for name in (
         "batching", "dataset_ops", "grouping", "interleave_ops", "iterator_ops", "readers",
         "shuffle_ops", "sliding")},
-    "estimator": Entry(("hpcflow.estimator",)),
+    "estimator": Entry(("hpcflow.estimator", "hpcflow.estimator.experimental")),
+    "estimator.python.estimator.early_stopping": Entry(("hpcflow.estimator.experimental",)),
     "keras": Entry(("hpcflow.keras",)),
     **{f"keras.python.keras.{path}": entry for path, entry in _OLDER_KERAS.items()},
     **{f"learn.python.learn.{path}": Entry((f"hpcflow.contrib.learn.{path}",)) for path in (

@@ -2,7 +2,7 @@
 used for predictions and exported by one object."""
 
 from hpcflow.base.late_names import named_otherwise
-from hpcflow.estimator import export, inputs
+from hpcflow.estimator import experimental, export, inputs
 from hpcflow.estimator.base import Estimator
 from hpcflow.estimator.canned import (
     DNNClassifier,
@@ -22,7 +22,7 @@ __all__ = [
     "BestExporter", "DNNClassifier", "DNNLinearCombinedClassifier", "DNNLinearCombinedRegressor",
     "DNNRegressor", "Estimator", "EstimatorSpec", "EvalSpec", "Exporter", "FinalExporter",
     "LatestExporter", "LinearClassifier", "LinearRegressor", "ModeKeys", "RunConfig", "TrainSpec",
-    "WarmStartSettings", "export", "inputs", "train_and_evaluate",
+    "WarmStartSettings", "experimental", "export", "inputs", "train_and_evaluate",
 ]  # fmt: skip
 
 __getattr__ = named_otherwise(__name__)

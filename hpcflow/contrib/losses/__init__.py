@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcflow import losses as _losses
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
+from hpcflow.contrib.losses import metric_learning
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import TensorHandle, TensorLike

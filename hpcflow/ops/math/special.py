@@ -111,19 +111,37 @@ def _bessel_i1_grad(op: Operation, grad: Tensor) -> Tensor:
     """I0(x) - I1(x) / x, a half at 0."""
     x, y = op.inputs[0], op.outputs[0]
     slope = raw_ops.Sub(raw_ops.BesselI0(x), raw_ops.DivNoNan(y, x))
-    return raw_ops.Mul(grad, _half_at_zero(x, slope))
+    return raw_ops.Mul(grad, _near_zero(x, _slope_of_i1(x), slope))
 
 
 @RegisterGradient("BesselI1e")
 def _bessel_i1e_grad(op: Operation, grad: Tensor) -> Tensor:
     x, y = op.inputs[0], op.outputs[0]
-    damped = raw_ops.Add(raw_ops.Mul(raw_ops.Sign(x), y), raw_ops.DivNoNan(y, x))
-    return raw_ops.Mul(grad, _half_at_zero(x, raw_ops.Sub(raw_ops.BesselI0e(x), damped)))
+    damped = raw_ops.Mul(raw_ops.Sign(x), y)
+    series = raw_ops.Mul(raw_ops.Exp(raw_ops.Neg(raw_ops.Abs(x))), _slope_of_i1(x))
+    slope = raw_ops.Sub(raw_ops.BesselI0e(x), raw_ops.DivNoNan(y, x))
+    return raw_ops.Mul(grad, raw_ops.Sub(_near_zero(x, series, slope), damped))
 
 
-def _half_at_zero(x: Tensor, slope: Tensor) -> Tensor:
-    half = raw_ops.Add(raw_ops.ZerosLike(x), _number(x, 0.5))
-    return raw_ops.Select(raw_ops.Equal(x, raw_ops.ZerosLike(x)), half, slope)
+# Of the derivative of I1, by (x / 2)²: (2 k + 1) / (2 k! (k + 1)!).
+_I1_SLOPE = [(2 * k + 1) / (2 * math.factorial(k) * math.factorial(k + 1)) for k in range(11)]
+
+
+def _slope_of_i1(x: Tensor) -> Tensor:
+    """The derivative of I1 by its series, for |x| <= 1.
+
+    Of its own derivatives no nearly equal terms cancel, as do those of I1(x) / x near zero.
+    """
+    quarter = raw_ops.Mul(_number(x, 0.25), raw_ops.Square(x))
+    found = raw_ops.Add(raw_ops.ZerosLike(x), _number(x, _I1_SLOPE[-1]))
+    for coefficient in _I1_SLOPE[-2::-1]:
+        found = raw_ops.Add(raw_ops.Mul(found, quarter), _number(x, coefficient))
+    return found
+
+
+def _near_zero(x: Tensor, near: Tensor, far: Tensor) -> Tensor:
+    return raw_ops.Select(raw_ops.LessEqual(raw_ops.Abs(x), _number(x, 1)), near, far)
+
 
 
 @RegisterGradient("Erfinv")

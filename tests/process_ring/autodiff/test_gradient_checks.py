@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import factorial
+
 import numpy as np
 import pytest
 from gradcheck import check_gradient
@@ -380,3 +382,15 @@ def test_products_of_several_types():
     for y in (normal(4, 3, 5), np.arange(15, dtype=np.int32).reshape(3, 5)):
         check_gradient(lambda a, b: hf.raw_ops.BatchMatMulV3(a, b, Tout=hf.float64, adj_x=True),
                        normal(2, 1, 3, 2), y)
+
+
+def test_second_derivatives_of_bessel_functions_near_zero():
+    x = np.array([-0.5, -1e-5, 0.0, 1e-6, 1e-3, 0.3])
+    with hf.Graph().as_default(), hf.Session() as session:
+        given = hf.constant(x)
+        first = hf.gradients(hf.raw_ops.BesselI1(x=given), given)[0]
+        got = session.run(hf.gradients(first, given)[0])
+    # The derivatives of Σ (x / 2)^(2 k + 1) / (k! (k + 1)!).
+    wanted = sum((2 * k + 1) * k * (x / 2) ** (2 * k - 1) / (2 * factorial(k) * factorial(k + 1))
+                 for k in range(1, 12))
+    np.testing.assert_allclose(got, wanted, rtol=1e-14)
