@@ -146,6 +146,8 @@ _OPS = {
     "state_ops": Entry(("hpcflow.ops.state.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state.state:variable_op"}),
     "metrics_impl": Entry(("hpcflow.metrics", _API, RAW), {
+        "_confusion_matrix_at_thresholds":
+            "hpcflow.metrics.thresholds:confusion_matrix_at_thresholds",
         "_remove_squeezable_dimensions": "hpcflow.metrics.state:remove_squeezable_dimensions"}),
     "math_ops": Entry((_API, "hpcflow:math", RAW)),
     "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW)),
