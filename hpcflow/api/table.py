@@ -166,6 +166,8 @@ _OPS = {
        for name in ("gradients", "gradients_impl")},
     "metrics_impl": Entry(("hpcflow.metrics", _API, RAW), {
         "_streaming_confusion_matrix": "hpcflow.metrics.classes:streaming_confusion_matrix",
+        "_confusion_matrix_at_thresholds":
+            "hpcflow.metrics.thresholds:confusion_matrix_at_thresholds",
         "_remove_squeezable_dimensions": "hpcflow.metrics.state:remove_squeezable_dimensions",
         **_from("hpcflow.metrics.state", "metric_variable")}),
     "control_flow_ops": Entry(

@@ -60,6 +60,23 @@ def _counts(labels: TensorLike, predictions: Any, weights: Any, thresholds: Sequ
             for name in wanted]
 
 
+def confusion_matrix_at_thresholds(
+        labels: TensorLike, predictions: TensorLike, thresholds: Sequence[float],
+        weights: TensorLike | None = None,
+        includes: Sequence[str] | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the counts at every threshold, and their updates, by ``tp``, ``fn``, ``tn`` and
+    ``fp``; those in `includes`, all if that is None.
+
+    Raises ``ValueError`` for other keys.
+    """
+    full = dict(zip(("tp", "fn", "tn", "fp"), _NAMES))
+    keys = list(full) if includes is None else list(includes)
+    if not set(keys) <= set(full):
+        raise ValueError(f"Invalid key: {sorted(set(keys) - set(full))}.")
+    sums = _counts(labels, predictions, weights, thresholds, [full[k] for k in keys])
+    return ({k: s.value for k, s in zip(keys, sums)}, {k: s.updated for k, s in zip(keys, sums)})
+
+
 def _weighted_rows(condition: Tensor, weights: Tensor) -> Tensor:
     return reduce_sum(raw_ops.Mul(raw_ops.Cast(condition, DstT=weights.dtype.base_dtype), weights),
                       [1])

@@ -71,3 +71,16 @@ def test_last_dimensions_of_one_are_taken_away(session):
         hf.zeros([3]), hf.zeros([3, 1]), hf.zeros([3, 1]))
     assert [t.shape.as_list() for t in found] == [[3]] * 3
     assert metrics_impl._remove_squeezable_dimensions(hf.zeros([3]), None, None)[1:] == (None, None)
+
+
+def test_counts_at_thresholds(session):
+    from hpcflow.python.ops import metrics_impl
+
+    values, updates = metrics_impl._confusion_matrix_at_thresholds(
+        [True, False, True], [0.9, 0.6, 0.2], [0.5, 0.1], includes=("tp", "fp"))
+    session.run(hf.local_variables_initializer())
+    session.run(updates)
+    found = session.run(values)
+    assert found["tp"].tolist() == [1, 2] and found["fp"].tolist() == [1, 1]
+    with pytest.raises(ValueError, match="Invalid key"):
+        metrics_impl._confusion_matrix_at_thresholds([True], [0.5], [0.5], includes=["x"])
