@@ -45,6 +45,9 @@ class DeviceLauncher:
         """See `units.Launcher`."""
         return bool(self._device.programs.supports(program))
 
+    def call_alone(self, line: Line) -> None:
+        """See `units.Launcher`: every kernel of a device runs on all of it."""
+
     def update(self, line: Line) -> BuiltUpdate | None:
         """See `units.Launcher`."""
         if line.bound is None or line.bound.kernel is None:

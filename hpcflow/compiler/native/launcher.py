@@ -12,6 +12,7 @@ from typing import Any
 
 from hpcflow.compiler.ir.step_graph import device_type
 from hpcflow.compiler.native.group_call import GroupCall
+from hpcflow.compiler.native.spread_line import SpreadLine, may_spread
 from hpcflow.compiler.regions.lines import Call as CallLine
 from hpcflow.compiler.regions.lines import Item, Line, Operator, Read
 from hpcflow.compiler.trace import recipes
@@ -57,6 +58,10 @@ class HostLauncher:
     def supports(self, program: Program) -> bool:
         """See `units.Launcher`."""
         return llvm_plan.supports(program)
+
+    def call_alone(self, line: Line) -> Call | None:
+        """See `units.Launcher`."""
+        return Call(SpreadLine(line), line.arguments) if may_spread(line) else None
 
     def update(self, line: Line) -> Any:
         """See `units.Launcher`: an update of the host is a kernel."""

@@ -52,6 +52,9 @@ class Launcher(Protocol):
     def supports(self, program: Program) -> bool:
         """True if there is code for a program."""
 
+    def call_alone(self, line: Line) -> Call | None:
+        """The call for a line that is in no program; None if it is not worth one."""
+
     def update(self, line: Line) -> Any:
         """The update of a variable that a line is, to be joined with others; or None."""
 
@@ -247,7 +250,8 @@ class Segment:
             return self._around(lines, self.launcher.call_updates(unit.updates),
                                 [line.targets[0] if line.targets else None for line in lines])
         if unit.group is None:
-            return lines
+            alone = self.launcher.call_alone(lines[0])
+            return lines if alone is None else self._around(lines, alone, list(lines[0].targets))
         inside = Counter(name for line in lines for name in line.arguments)
         made = [n for line in lines for n in line.targets if self.uses.get(n, 0) > inside[n]]
         call = self.launcher.call(unit.group, made, self, following) if made else None
