@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from hpcflow.dtypes import DType
 from hpcflow.graph.build import build_op, result_of
-from hpcflow.graph.opdef import REQUIRED, OpDef, get_op_def, registered_ops
+from hpcflow.graph.opdef import REQUIRED, ArgDef, OpDef, get_op_def, registered_ops
 
 
 class RawOps:
@@ -47,9 +48,29 @@ def _builder(op_def: OpDef) -> Callable:
         return result_of(build_op(op_def, name, keywords))
 
     build.__name__ = build.__qualname__ = op_def.name
-    build.__doc__ = f"Add an op of type {op_def.name} to the graph; see :class:`RawOps`."
+    build.__doc__ = _documentation(op_def)
     build.__signature__ = _signature(op_def)  # type: ignore[attr-defined]
     return build
+
+
+def _documentation(op_def: OpDef) -> str:
+    """A docstring that says what goes in, what comes out, and of which types."""
+    lines = [f"Add an op of type {op_def.name} to the graph; see :class:`RawOps`.", ""]
+    for title, args in ("Inputs", op_def.inputs), ("Outputs", op_def.outputs):
+        if args:
+            lines.append(f"{title}: {', '.join(map(_described, args))}.")
+    for attr in op_def.attrs:
+        if attr.allowed is not None:
+            names = ", ".join(a.name if isinstance(a, DType) else repr(a.decode())
+                              for a in attr.allowed)
+            lines.append(f"``{attr.name}`` is one of {names}.")
+    return "\n".join(lines)
+
+
+def _described(arg: ArgDef) -> str:
+    kind = arg.type_attr or arg.type_list_attr or (arg.type.name if arg.type else "any type")
+    count = f"{arg.number_attr} of " if arg.number_attr else ""
+    return f"``{arg.name}`` ({count}{kind})"
 
 
 def _signature(op_def: OpDef) -> inspect.Signature:

@@ -41,27 +41,42 @@ __all__ = [
 
 
 def relu(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return max(features, 0)."""
+    """Return max(features, 0).
+
+    `features` has any shape, and elements that are real numbers; so has the result.
+    """
     return raw_ops.Relu(features=features, name=name)
 
 
 def relu6(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return min(max(features, 0), 6)."""
+    """Return min(max(features, 0), 6).
+
+    `features` has any shape, and elements that are real numbers; so has the result.
+    """
     return raw_ops.Relu6(features=features, name=name)
 
 
 def elu(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return features where positive, else exp(features) - 1 (arXiv:1511.07289)."""
+    """Return features where positive, else exp(features) - 1 (arXiv:1511.07289).
+
+    `features` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
     return raw_ops.Elu(features=features, name=name)
 
 
 def softplus(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return log(1 + exp(features))."""
+    """Return log(1 + exp(features)).
+
+    `features` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
     return raw_ops.Softplus(features=features, name=name)
 
 
 def softsign(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return features / (1 + |features|)."""
+    """Return features / (1 + |features|).
+
+    `features` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
     return raw_ops.Softsign(features=features, name=name)
 
 

@@ -179,17 +179,26 @@ def _squared_difference_grad(op: Operation, grad: Tensor) -> tuple:
 
 
 def add(x: TensorHandle, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x + y element-wise (strings are concatenated), with broadcasting."""
+    """Return x + y element-wise (strings are concatenated), with broadcasting.
+
+    `x` and `y` are numbers or strings of one type; so is the result, of their broadcast shape.
+    """
     return raw_ops.Add(x=x, y=y, name=name)
 
 
 def subtract(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x - y element-wise, with broadcasting."""
+    """Return x - y element-wise, with broadcasting.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.Sub(x=x, y=y, name=name)
 
 
 def multiply(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x * y element-wise, with broadcasting."""
+    """Return x * y element-wise, with broadcasting.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.Mul(x=x, y=y, name=name)
 
 
@@ -268,12 +277,18 @@ def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 
 
 def realdiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x / y element-wise for floating and complex types."""
+    """Return x / y element-wise for floating and complex types.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.RealDiv(x=x, y=y, name=name)
 
 
 def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x / y rounded down, for integers and for floating types."""
+    """Return x / y rounded down, for integers and for floating types.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.FloorDiv(x=x, y=y, name=name or "floordiv")
 
 
@@ -283,12 +298,18 @@ def floor_div(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 
 
 def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x / y rounded towards zero, as C divides integers."""
+    """Return x / y rounded towards zero, as C divides integers.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.TruncateDiv(x=x, y=y, name=name)
 
 
 def floormod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return the remainder of the division rounded down: it has the sign of `y`."""
+    """Return the remainder of the division rounded down: it has the sign of `y`.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.FloorMod(x=x, y=y, name=name)
 
 
@@ -296,27 +317,42 @@ mod = floormod
 
 
 def truncatemod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return the remainder of the division rounded towards zero: it has the sign of `x`."""
+    """Return the remainder of the division rounded towards zero: it has the sign of `x`.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.TruncateMod(x=x, y=y, name=name)
 
 
 def maximum(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return the larger of x and y element-wise; NaN where either is NaN."""
+    """Return the larger of x and y element-wise; NaN where either is NaN.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.Maximum(x=x, y=y, name=name)
 
 
 def minimum(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return the smaller of x and y element-wise; NaN where either is NaN."""
+    """Return the smaller of x and y element-wise; NaN where either is NaN.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.Minimum(x=x, y=y, name=name)
 
 
 def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x to the power y element-wise; integers to negative powers are an error when run."""
+    """Return x to the power y element-wise; integers to negative powers are an error when run.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.Pow(x=x, y=y, name=name)
 
 
 def squared_difference(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return (x - y)² element-wise."""
+    """Return (x - y)² element-wise.
+
+    `x` and `y` are numbers of one type; the result has it, too, and their broadcast shape.
+    """
     return raw_ops.SquaredDifference(x=x, y=y, name=name)
 
 register_op("NextAfter", "x1: T; x2: T", "output: T", "T: {double, float} = float",

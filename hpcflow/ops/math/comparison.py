@@ -64,42 +64,66 @@ register_constant_value("NotEqual")(_different)
 
 
 def equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x == y element-wise, with broadcasting."""
+    """Return x == y element-wise, with broadcasting.
+
+    `x` and `y` are of one type, any; the result is boolean, of their broadcast shape.
+    """
     return raw_ops.Equal(x=x, y=y, name=name)
 
 
 def not_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x != y element-wise, with broadcasting."""
+    """Return x != y element-wise, with broadcasting.
+
+    `x` and `y` are of one type, any; the result is boolean, of their broadcast shape.
+    """
     return raw_ops.NotEqual(x=x, y=y, name=name)
 
 
 def less(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x < y element-wise, with broadcasting."""
+    """Return x < y element-wise, with broadcasting.
+
+    `x` and `y` are of one type, of real numbers; the result is boolean, of their broadcast shape.
+    """
     return raw_ops.Less(x=x, y=y, name=name)
 
 
 def less_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x <= y element-wise, with broadcasting."""
+    """Return x <= y element-wise, with broadcasting.
+
+    `x` and `y` are of one type, of real numbers; the result is boolean, of their broadcast shape.
+    """
     return raw_ops.LessEqual(x=x, y=y, name=name)
 
 
 def greater(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x > y element-wise, with broadcasting."""
+    """Return x > y element-wise, with broadcasting.
+
+    `x` and `y` are of one type, of real numbers; the result is boolean, of their broadcast shape.
+    """
     return raw_ops.Greater(x=x, y=y, name=name)
 
 
 def greater_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x >= y element-wise, with broadcasting."""
+    """Return x >= y element-wise, with broadcasting.
+
+    `x` and `y` are of one type, of real numbers; the result is boolean, of their broadcast shape.
+    """
     return raw_ops.GreaterEqual(x=x, y=y, name=name)
 
 
 def logical_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x and y element-wise."""
+    """Return x and y element-wise.
+
+    `x` and `y` are boolean, as is the result, of their broadcast shape.
+    """
     return raw_ops.LogicalAnd(x=x, y=y, name=name)
 
 
 def logical_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Return x or y element-wise."""
+    """Return x or y element-wise.
+
+    `x` and `y` are boolean, as is the result, of their broadcast shape.
+    """
     return raw_ops.LogicalOr(x=x, y=y, name=name)
 
 
@@ -109,7 +133,10 @@ def logical_not(x: TensorLike, name: str | None = None) -> Tensor:
 
 
 def logical_xor(x: TensorLike, y: TensorLike, name: str | None = "LogicalXor") -> Tensor:
-    """Return x or y but not both, element-wise."""
+    """Return x or y but not both, element-wise.
+
+    `x` and `y` are boolean, as is the result, of their broadcast shape.
+    """
     with name_scope(name, "LogicalXor", [x, y]) as scope:
         return raw_ops.NotEqual(x=_boolean(x), y=_boolean(y), name=scope)
 

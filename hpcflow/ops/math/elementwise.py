@@ -309,123 +309,195 @@ def abs(x: Any, name: str | None = None) -> Any:
 
 
 def negative(x: TensorLike, name: str | None = None) -> Any:
-    """Return -x element-wise. Sparse tensors stay sparse."""
+    """Return -x element-wise. Sparse tensors stay sparse.
+
+    `x` has any shape, and elements that are real or complex numbers; so has the result.
+    """
     return _apply("Neg", x, name)
 
 
 def sign(x: Any, name: str | None = None) -> Any:
-    """Return -1, 0 or 1 by the sign of each element (complex: x / |x|, 0 at 0)."""
+    """Return -1, 0 or 1 by the sign of each element (complex: x / |x|, 0 at 0).
+
+    `x` has any shape, and elements that are real or complex numbers; so has the result.
+    """
     return _apply("Sign", x, name)
 
 
 def reciprocal(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return 1 / x element-wise."""
+    """Return 1 / x element-wise.
+
+    `x` has any shape, and elements that are real or complex numbers; so has the result.
+    """
     return raw_ops.Reciprocal(x=x, name=name)
 
 
 def square(x: Any, name: str | None = None) -> Any:
-    """Return x² element-wise. Sparse tensors stay sparse."""
+    """Return x² element-wise. Sparse tensors stay sparse.
+
+    `x` has any shape, and elements that are real or complex numbers; so has the result.
+    """
     return _apply("Square", x, name)
 
 
 def sqrt(x: TensorLike, name: str | None = None) -> Any:
-    """Return the square root element-wise. Sparse tensors stay sparse."""
+    """Return the square root element-wise. Sparse tensors stay sparse.
+
+    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
+    """
     return _apply("Sqrt", x, name)
 
 
 def rsqrt(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return 1 / √x element-wise."""
+    """Return 1 / √x element-wise.
+
+    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
+    """
     return raw_ops.Rsqrt(x=x, name=name)
 
 
 def round(x: TensorLike, name: str | None = None) -> Tensor:
-    """Round to the nearest integer element-wise, halves to the even one."""
+    """Round to the nearest integer element-wise, halves to the even one.
+
+    `x` has any shape, and elements that are real or complex numbers; so has the result.
+    """
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else raw_ops.Round(x=x, name=name)
 
 
 def rint(x: TensorLike, name: str | None = None) -> Tensor:
-    """Round to the nearest integer element-wise, halves to the even one."""
+    """Round to the nearest integer element-wise, halves to the even one.
+
+    `x` has any shape, and elements that are float32 or float64; so has the result.
+    """
     return raw_ops.Rint(x=x, name=name)
 
 
 def exp(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return e to the power x element-wise."""
+    """Return e to the power x element-wise.
+
+    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
+    """
     return raw_ops.Exp(x=x, name=name)
 
 
 def expm1(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return exp(x) - 1 element-wise, exact for small x."""
+    """Return exp(x) - 1 element-wise, exact for small x.
+
+    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
+    """
     return raw_ops.Expm1(x=x, name=name)
 
 
 def log(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the natural logarithm element-wise."""
+    """Return the natural logarithm element-wise.
+
+    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
+    """
     return raw_ops.Log(x=x, name=name)
 
 
 def log1p(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return log(1 + x) element-wise, exact for small x."""
+    """Return log(1 + x) element-wise, exact for small x.
+
+    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
+    """
     return raw_ops.Log1p(x=x, name=name)
 
 
 def tanh(x: TensorLike, name: str | None = None) -> Any:
-    """Return the hyperbolic tangent element-wise. Sparse tensors stay sparse."""
+    """Return the hyperbolic tangent element-wise. Sparse tensors stay sparse.
+
+    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
+    """
     return _apply("Tanh", x, name)
 
 
 def sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return 1 / (1 + exp(-x)) element-wise."""
+    """Return 1 / (1 + exp(-x)) element-wise.
+
+    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
+    """
     return raw_ops.Sigmoid(x=x, name=name)
 
 
 def lgamma(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return log |Γ(x)| element-wise."""
+    """Return log |Γ(x)| element-wise.
+
+    `x` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
     return raw_ops.Lgamma(x=x, name=name)
 
 
 def digamma(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the derivative of log Γ(x) element-wise."""
+    """Return the derivative of log Γ(x) element-wise.
+
+    `x` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
     return raw_ops.Digamma(x=x, name=name)
 
 
 def erf(x: Any, name: str | None = None) -> Any:
-    """Return the error function element-wise. Sparse tensors stay sparse."""
+    """Return the error function element-wise. Sparse tensors stay sparse.
+
+    `x` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
     return _apply("Erf", x, name)
 
 
 def erfc(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return 1 - erf(x) element-wise, exact in the tail."""
+    """Return 1 - erf(x) element-wise, exact in the tail.
+
+    `x` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
     return raw_ops.Erfc(x=x, name=name)
 
 
 def sin(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the sine element-wise."""
+    """Return the sine element-wise.
+
+    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
+    """
     return raw_ops.Sin(x=x, name=name)
 
 
 def cos(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the cosine element-wise."""
+    """Return the cosine element-wise.
+
+    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
+    """
     return raw_ops.Cos(x=x, name=name)
 
 
 def tan(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the tangent element-wise."""
+    """Return the tangent element-wise.
+
+    `x` has any shape, and elements that are real or complex numbers; so has the result.
+    """
     return raw_ops.Tan(x=x, name=name)
 
 
 def asin(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the inverse sine element-wise."""
+    """Return the inverse sine element-wise.
+
+    `x` has any shape, and elements that are real or complex numbers; so has the result.
+    """
     return raw_ops.Asin(x=x, name=name)
 
 
 def acos(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the inverse cosine element-wise."""
+    """Return the inverse cosine element-wise.
+
+    `x` has any shape, and elements that are real or complex numbers; so has the result.
+    """
     return raw_ops.Acos(x=x, name=name)
 
 
 def atan(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the inverse tangent element-wise."""
+    """Return the inverse tangent element-wise.
+
+    `x` has any shape, and elements that are real or complex numbers; so has the result.
+    """
     return raw_ops.Atan(x=x, name=name)
 
 
@@ -445,10 +517,16 @@ def is_finite(x: TensorLike, name: str | None = None) -> Tensor:
 
 
 def floor(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the largest integer not above each element."""
+    """Return the largest integer not above each element.
+
+    `x` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
     return raw_ops.Floor(x=x, name=name)
 
 
 def ceil(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the smallest integer not below each element."""
+    """Return the smallest integer not below each element.
+
+    `x` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
     return raw_ops.Ceil(x=x, name=name)
