@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import config
 from hpcflow.base.hooks import Hook
 from hpcflow.base.once import once
 from hpcflow.host import threads
+from hpcflow.host.bits import keeps_bits
 from hpcflow.host.trials import Trials
 from hpcflow.host.tuning import host as tuning
 
@@ -139,8 +139,9 @@ def share_cores() -> None:
 
 
 def may_try() -> bool:
-    """True if this process may use all its threads where they are measured to be faster."""
-    return not (threads.is_rank() or config.flags.deterministic or threads.limited_to_one())
+    """True if this process may use all its threads where they are measured to be faster, which
+    depends on time: not where bits are to be kept."""
+    return not (threads.is_rank() or keeps_bits() or threads.limited_to_one())
 
 
 # ---------------------------------------------------------------- products
