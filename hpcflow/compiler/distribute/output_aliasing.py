@@ -37,14 +37,25 @@ def places_of(nodes: Sequence[Node]) -> dict[Node, tuple[str, int]]:
     return found
 
 
+class _InPlace:
+    """A kernel that writes its result to the array that `place` gives, if it gives one."""
+
+    def __init__(self, function: Callable, place: Callable[[], Any]) -> None:
+        self.function = function
+        self._place = place
+
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        there = self._place()
+        return self.function(*inputs, out=out if there is None else there)
+
+
 def made_in_place(function: Callable, kernel: Kernel, place: Callable[[], Any]) -> Callable:
     """Return `function` of a kernel, writing its result to the array that `place` gives, if it
     gives one."""
-    if not kernel.accepts_out:
-        return function
+    return _InPlace(function, place) if kernel.accepts_out else function
 
-    def run(*inputs: Any, out: Any = None) -> Any:
-        there = place()
-        return function(*inputs, out=out if there is None else there)
 
-    return run
+def anywhere(function: Callable) -> Callable:
+    """Return the function of a kernel that writes where it is told, as to a part of its result,
+    of one that `made_in_place` has returned."""
+    return function.function if isinstance(function, _InPlace) else function

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hpcflow.compiler.distribute.output_aliasing import anywhere
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.compiler.regions.lines import Line
@@ -108,7 +109,7 @@ class Blocks:
         row = node.dims[0][self.lead:]
         if node.type == "BroadcastTo":
             return _Step(line.targets[0], np.positive, operands(line), node.dtypes[0].np, row, True)
-        return _Step(line.targets[0], b.function, line.arguments, node.dtypes[0].np, row,
+        return _Step(line.targets[0], anywhere(b.function), line.arguments, node.dtypes[0].np, row,
                      b.kernel.accepts_out and b.kernel.elementwise)
 
     # ------------------------------------------------------------ a run

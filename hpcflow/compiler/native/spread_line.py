@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.compiler.distribute.output_aliasing import anywhere
 from hpcflow.compiler.regions.lines import Call as CallLine
 from hpcflow.compiler.regions.lines import Line
 from hpcflow.host import memory, threads
@@ -42,7 +43,7 @@ class SpreadLine:
 
     def __init__(self, line: Line) -> None:
         assert line.bound is not None and line.bound.function is not None
-        self._function = line.bound.function
+        self._function = anywhere(line.bound.function)
         self._dtype = line.node.dtypes[0].np
 
     def reuse(self, dead: set[str]) -> None:
