@@ -36,6 +36,7 @@ PACKAGES = (
     "numpy",
     "h5py",
     "isal",
+    "google-crc32c",
     "ml_dtypes",
     "tensorboard",
     "protobuf",

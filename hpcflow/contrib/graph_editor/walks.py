@@ -126,12 +126,11 @@ def get_walks_intersection_ops(forward_seed_ops: Any, backward_seed_ops: Any,
                                control_outputs: ControlOutputs | None = None,
                                control_ios: ControlOutputs | None = None) -> list[Operation]:
     """Return what depends on the first and what the second depend on."""
-    controls = check_cios(control_inputs, control_outputs, control_ios)
-    forward = get_forward_walk_ops(forward_seed_ops, forward_inclusive, within_ops, within_ops_fn,
-                                   control_outputs=controls[1])
-    backward = set(get_backward_walk_ops(backward_seed_ops, backward_inclusive, within_ops,
-                                         within_ops_fn, control_inputs=controls[0]))
-    return [op for op in forward if op in backward]
+    forward, backward = _both_walks(
+        (forward_seed_ops, forward_inclusive), (backward_seed_ops, backward_inclusive),
+        (within_ops, within_ops_fn), check_cios(control_inputs, control_outputs, control_ios))
+    common = set(backward)
+    return [op for op in forward if op in common]
 
 
 def get_walks_union_ops(forward_seed_ops: Any, backward_seed_ops: Any,
@@ -142,12 +141,18 @@ def get_walks_union_ops(forward_seed_ops: Any, backward_seed_ops: Any,
                         control_outputs: ControlOutputs | None = None,
                         control_ios: ControlOutputs | None = None) -> list[Operation]:
     """Return what depends on the first or what the second depend on."""
-    controls = check_cios(control_inputs, control_outputs, control_ios)
-    forward = get_forward_walk_ops(forward_seed_ops, forward_inclusive, within_ops, within_ops_fn,
-                                   control_outputs=controls[1])
-    backward = get_backward_walk_ops(backward_seed_ops, backward_inclusive, within_ops,
-                                     within_ops_fn, control_inputs=controls[0])
+    forward, backward = _both_walks(
+        (forward_seed_ops, forward_inclusive), (backward_seed_ops, backward_inclusive),
+        (within_ops, within_ops_fn), check_cios(control_inputs, control_outputs, control_ios))
     return list(dict.fromkeys([*forward, *backward]))
+
+
+def _both_walks(forward: tuple[Any, bool], backward: tuple[Any, bool], within: tuple[Any, Any],
+                controls: tuple[bool, ControlOutputs | None]
+                ) -> tuple[list[Operation], list[Operation]]:
+    """The walk from some seeds on, and that back from others; each with whether these count."""
+    return (get_forward_walk_ops(*forward, *within, control_outputs=controls[1]),
+            get_backward_walk_ops(*backward, *within, control_inputs=controls[0]))
 
 
 def get_ops_ios(ops: Any, control_inputs: bool = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow.storage import crc32c
 from hpcflow.tools import doctor
 from hpcflow.tools.cli import main
 
@@ -30,7 +32,17 @@ def test_images_without_pillow_name_the_command(monkeypatch):
             session.run(image)
 
 
-@pytest.mark.parametrize("name", ["numba", "pillow", "isal"])
+def test_records_without_google_crc32c_have_the_same_checksums(monkeypatch):
+    records = [b"", b"a", bytes(range(256)) * 9]
+    usual = [crc32c.masked_crc32c(record) for record in records]
+    monkeypatch.setitem(sys.modules, "google_crc32c", None)
+    spec = importlib.util.spec_from_file_location("without", crc32c.__file__)
+    without = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(without)
+    assert [without.masked_crc32c(record) for record in records] == usual
+
+
+@pytest.mark.parametrize("name", ["numba", "pillow", "isal", "google-crc32c"])
 def test_the_doctor_names_the_command(name):
     (text,) = doctor.warn_about_packages({"versions": {name: None}})
     assert text.endswith(f"pip install {name}.")
