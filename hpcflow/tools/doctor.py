@@ -125,7 +125,7 @@ def warn_about_packages(found: Sections) -> Iterator[str]:
     lacks = {"numba": "loops are not compiled, which makes many graphs slower",
              "pillow": "image files cannot be read or written",
              "isal": "checksums of checkpoints take several times as long",
-             "google-crc32c": "checksums of records and events take a hundred times as long"}
+             "google-crc32c": "checksums of records and events are computed in Python, slowly"}
     for name, without in lacks.items():
         if name in found["versions"] and found["versions"][name] is None:
             yield f"{name} is not installed: {without}. pip install {name}."
