@@ -222,7 +222,7 @@ def _convert(options: argparse.Namespace) -> _Result:
         os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
         path = write(destination, reader)
         own = storage.checkpoint_path(destination)
-        if not in_place and path != own and os.path.isfile(own):
+        if form == "bundle" and not in_place and os.path.isfile(own):
             os.unlink(own)  # it would be read in the place of the bundle
         return 0, [{"path": path, "form": form, "variables": len(reader.names())}]
 

@@ -104,11 +104,13 @@ def test_convert_there_and_back(command, path, tmp_path):
         assert session.run(step) == 7
 
 
-def test_convert_makes_folders_and_replaces_other_forms(command, path, tmp_path):
-    bundle = tmp_path / "new" / "folder" / "m"
+def test_convert_makes_folders_and_replaces_other_forms(command, path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bundle, other = Path("new/folder/m"), "other"
     assert command("convert", path, bundle)[0] == 0
-    other = save(tmp_path / "other", {"step": np.array(9)})
+    save(tmp_path / other, {"step": np.array(9)})
     assert command("convert", "--force", "--to", "hdf5", bundle, other)[0] == 0
+    assert command("diff", path, other)[0] == 0 and os.path.exists(other + ".h5")
     assert command("convert", "--force", bundle, "--to", "bundle", other)[0] == 0
     assert command("diff", path, other)[0] == 0
     assert not os.path.exists(other + ".h5")
