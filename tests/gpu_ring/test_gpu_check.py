@@ -45,7 +45,8 @@ def test_the_limits_are_those_of_one_call() -> None:
     assert list(STAGES)[:2] == ["facts", "written"]
 
 
-def test_names_can_be_given_with_commas() -> None:
+def test_names_can_be_given_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written, "_without_cudnn", lambda: None)
     assert not [name for name, _ in written.checks() if "," in name]
 
 

@@ -83,7 +83,9 @@ class Choice:
         self._lock = threading.Lock()
 
     def __call__(self, xp: Any, *given: Any) -> Any:
-        """The result; NoWayError if the library has no way that works."""
+        """The result; NoWayError if the library has no way that works, MemoryError if there is too
+        little memory for all of them."""
+        short: MemoryError | None = None
         if not self._is_settled:
             self._settle(xp, given)
         for way in list(self._ways):
@@ -91,6 +93,10 @@ class Choice:
                 return way(xp, *given)
             except c.NoWayError:
                 self._ways = [w for w in self._ways if w is not way]
+            except MemoryError as e:
+                short = e  # another way may take less
+        if short is not None:
+            raise short
         raise c.NoWayError("no way of cuDNN for this convolution works")
 
     def _settle(self, xp: Any, given: tuple) -> None:

@@ -236,13 +236,19 @@ def candidates() -> Iterator[str]:
     yield _NAME
 
 
+def _dotted(version: int) -> str:
+    """As people write it; until cuDNN 8 the major version had three digits behind it."""
+    unit = 10000 if version >= 10000 else 1000
+    return f"{version // unit}.{version % unit // 100}.{version % 100}"
+
+
 def opened(path: str) -> Library:
     """The library at `path`; OSError if there is none, CudnnError for another major version."""
     handle = ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
     handle.cudnnGetVersion.restype = c_size_t
     version = handle.cudnnGetVersion()
     if version // 10000 != MAJOR:
-        raise CudnnError(f"{path} is cuDNN {version}, expected version {MAJOR}")
+        raise CudnnError(f"{path} is cuDNN {_dotted(version)}, expected version {MAJOR}")
     return Library(handle, path)
 
 
