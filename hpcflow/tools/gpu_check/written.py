@@ -19,6 +19,11 @@ def checks() -> Checks:
     yield from _windows()
     yield from _rows()
     yield from _numbers()
+    from gpu_ring import test_ctc
+
+    for version in (1, 2):
+        yield f"CTC version {version}", functools.partial(
+            _passing, functools.partial(test_ctc.test_it_is_that_of_the_cpu, attrs={}), version)
 
 
 def times() -> Checks:
@@ -86,7 +91,7 @@ def _numbers() -> Checks:
                 _passing, functools.partial(t.test_numbers_of_given_seeds, known=known), dtype)
 
 
-def _passing(test: Callable[[str], None], op: str) -> dict[str, Any]:
+def _passing(test: Callable[[Any], None], op: Any) -> dict[str, Any]:
     test(op)
     return {}
 
