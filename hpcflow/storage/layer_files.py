@@ -8,11 +8,13 @@ has texts as attributes, and the values of its optimizer in the group ``optimize
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hpcflow.errors import DataLossError
 from hpcflow.storage import plain_hdf5
 from hpcflow.storage.hdf5_files import open_file
 from hpcflow.storage.whole_files import write_atomically
@@ -23,6 +25,22 @@ if TYPE_CHECKING:
 Named = Sequence[tuple[str, np.ndarray]]
 _OPTIMIZER = "optimizer_weights"
 _LIMIT = 64000  # bytes of an attribute
+
+
+class _Damaged(DataLossError, OSError):
+    """The error of a file that is damaged or no HDF5 file: for Keras, an ``OSError``."""
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[h5py.File]:
+    """The file of a path. Raises OSError, and DataLossError for whatever HDF5 finds wrong in it."""
+    try:
+        with plain_hdf5.open_plain(path) as file:
+            yield file
+    except (LookupError, RuntimeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise _Damaged(None, None, f"file '{path}' is damaged: {error}") from error
 
 
 def write(path: str, layers: Sequence[tuple[str, Named]], texts: dict[str, str] | None = None,
@@ -79,9 +97,9 @@ def _values(group: h5py.Group) -> list[tuple[str, np.ndarray]]:
 def read(path: str, group: str | None = None) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
     """Return the variables by layers; those of a model's file too, without naming the group.
 
-    Raises ValueError where values are not in the file itself.
+    Raises ValueError where values are not in the file itself, DataLossError for a damaged file.
     """
-    with plain_hdf5.open_plain(path) as file:
+    with _opened(path) as file:
         if group is None and "layer_names" not in file.attrs and "model_weights" in file:
             group = "model_weights"
         top = plain_hdf5.member(file, group) if group else file
@@ -91,14 +109,14 @@ def read(path: str, group: str | None = None) -> list[tuple[str, list[tuple[str,
 
 def texts(path: str) -> dict[str, str]:
     """Return the attributes of a file that are texts."""
-    with plain_hdf5.open_plain(path) as file:
+    with _opened(path) as file:
         found = {k: v for k, v in file.attrs.items() if isinstance(v, (bytes, str))}
         return {k: v.decode() if isinstance(v, bytes) else v for k, v in found.items()}
 
 
 def optimizer_values(path: str) -> list[np.ndarray] | None:
     """Return the values of the optimizer, or None where the file has none."""
-    with plain_hdf5.open_plain(path) as file:
+    with _opened(path) as file:
         if _OPTIMIZER not in file:
             return None
         return [v for _, v in _values(plain_hdf5.member(file, _OPTIMIZER))]
@@ -107,7 +125,7 @@ def optimizer_values(path: str) -> list[np.ndarray] | None:
 def is_layer_file(path: str) -> bool:
     """True if there is an HDF5 file of layers at `path`."""
     try:
-        with plain_hdf5.open_plain(path) as file:
+        with _opened(path) as file:
             return "layer_names" in file.attrs or "model_weights" in file
     except OSError:
         return False

@@ -60,6 +60,17 @@ def test_missing_and_damaged_files_are_clear_errors(tmp_path):
         input_data.read_data_sets(str(tmp_path))
 
 
+@pytest.mark.parametrize(("damage", "message"), [
+    (lambda whole: whole[:-12], "is damaged"),
+    (lambda whole: whole[:10] + b"\7", "is damaged"),
+    (lambda _: gzip.compress(struct.pack(">4I", 2051, 1 << 31, 1 << 20, 9)), "ends after 0 of")])
+def test_damaged_files(tmp_path, damage, message):
+    whole = gzip.compress(struct.pack(">4I", 2051, 2, 2, 2) + bytes(range(8)))
+    (tmp_path / "images.gz").write_bytes(damage(whole))
+    with open(tmp_path / "images.gz", "rb") as file, pytest.raises(ValueError, match=message):
+        learn.datasets.mnist.extract_images(file)
+
+
 def test_the_network_of_the_tutorial_learns():
     rng = np.random.RandomState(0)
     images, labels = rng.rand(50, 784).astype(np.float32), rng.randint(0, 10, 50)

@@ -165,6 +165,20 @@ def test_weights_of_layers_from_elsewhere_are_refused(path, tmp_path):
         layer_files.read(weights)
 
 
+def test_files_of_layers_that_are_damaged(tmp_path):
+    path = str(tmp_path / "weights.h5")
+    layer_files.write(path, [("a", [("a/kernel:0", np.ones((2, 2)))])])
+    content = bytearray(Path(path).read_bytes())
+    for damaged in (content[: len(content) // 2], content.replace(b"kernel:0", b"kernel:1", 1),
+                    b"no HDF5"):
+        Path(path).write_bytes(damaged)
+        for error in (DataLossError, OSError):  # what the library says, and what Keras does
+            with pytest.raises(error, match=r"weights.h5' is damaged"):
+                layer_files.read(path)
+    with pytest.raises(FileNotFoundError):
+        layer_files.read(path + "?")
+
+
 @pytest.mark.parametrize("name", ["model.h5", "model", "model.index", "model.data-00000-of-00001"])
 def test_what_is_no_file_is_refused_at_once(name, tmp_path):
     os.mkfifo(tmp_path / name)

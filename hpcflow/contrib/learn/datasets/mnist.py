@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
+import zlib
 from collections.abc import Callable
 from typing import IO, Any
 
@@ -13,6 +15,7 @@ from hpcflow import dtypes
 from hpcflow.contrib.learn.datasets.base import Datasets
 from hpcflow.dtypes import DTypeLike
 from hpcflow.errors import NotFoundError
+from hpcflow.host.tuning import files as tuning
 from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.platform import gfile
 
@@ -35,14 +38,25 @@ def _numbers(f: IO[bytes], magic: int, sizes: int, what: str) -> np.ndarray:
     f.seek(0)
     stream: Any = gzip.GzipFile(fileobj=f) if begin == _GZIP else f
     name = getattr(f, "name", "")
-    found, *shape = _header(stream, 1 + sizes) or [0]
-    if found != magic:
-        raise ValueError(f"Invalid magic number {found} in MNIST {what} file: {name}")
-    count = int(np.prod(shape))
-    data = np.frombuffer(stream.read(count), np.uint8)
+    try:
+        found, *shape = _header(stream, 1 + sizes) or [0]
+        if found != magic:
+            raise ValueError(f"Invalid magic number {found} in MNIST {what} file: {name}")
+        count = math.prod(shape)
+        data = np.frombuffer(_up_to(stream, count), np.uint8)
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"MNIST {what} file {name} is damaged: {error}") from error
     if data.size != count:
         raise ValueError(f"MNIST {what} file {name} ends after {data.size} of {count} numbers")
     return data.reshape(shape)
+
+
+def _up_to(stream: Any, count: int) -> bytearray:
+    """So many bytes, or those that there are: the file may claim more than memory has."""
+    data = bytearray()
+    while part := stream.read(min(count - len(data), tuning.READ_BUFFER_BYTES)):
+        data += part
+    return data
 
 
 def extract_images(f: IO[bytes]) -> np.ndarray:
