@@ -35,11 +35,15 @@ STEPS = {"averaged": 40, "servers": 150}
 LATEST_SECONDS = 0.3
 HEALTH = {"HPCFLOW_HEALTH_SECONDS": "0.25", "HPCFLOW_HEALTH_TIMEOUT": "4",
           "HPCFLOW_FAULT_TOLERANCE": "shrink", "HPCFLOW_COLLECTIVE_TIMEOUT": "120"}
+#: The step of a loss before all ranks have met.
+BEFORE = -1
 #: What the programs have in common: the end of a rank so long after a step.
-PREAMBLE = """
+PREAMBLE = f"""
 import faulthandler, os, signal, sys, threading, time
 import hpcflow as hf
 
+BEFORE = {BEFORE}
+""" + """
 faulthandler.register(signal.SIGUSR1)
 faulthandler.dump_traceback_later(90)  # where it is, if it hangs
 steps = int(sys.argv[1])
@@ -56,6 +60,9 @@ def passed(step):
     if me in losses and step >= losses[me][1]:
         number, _, seconds = losses.pop(me)
         threading.Timer(seconds, die, (number,)).start()
+
+if me in losses and losses[me][1] == BEFORE:
+    die(losses[me][0])
 """
 AVERAGED = PREAMBLE + """
 data = hf.data.Dataset.range(60).shuffle(60, seed=3).repeat()
@@ -72,8 +79,6 @@ added = hf.mpi.allreduce(hf.reduce_sum(hf.cast(mine + 1, hf.float64)))
 with hf.control_dependencies([total.assign(0.9 * total + added)]):
     train = hf.assign_add(step, 1)
 hooks = [hf.mpi.BroadcastVariablesHook(0), hf.train.StopAtStepHook(last_step=steps)]
-with hf.Graph().as_default(), hf.Session() as session:
-    session.run(hf.mpi.barrier())  # a job goes on only after all have met
 passed(0)
 with hf.train.MonitoredTrainingSession("", me == 0, "model", hooks=hooks,
                                        save_checkpoint_steps=5) as session:
@@ -147,7 +152,7 @@ def case_of(seed: int, kinds: list[str]) -> Case:
     lost = choose.sample(range(ranks), choose.randint(1, 2))
     if set(lost) >= set(range(servers, ranks)):
         lost = lost[:1]
-    at = choose.randrange(STEPS[kind] - 10)
+    at = choose.randrange(BEFORE, STEPS[kind] - 10)
     losses = {}
     for rank in lost:
         way = choose.choice(["SIGKILL", "SIGKILL", "SIGKILL", "SIGSTOP"])

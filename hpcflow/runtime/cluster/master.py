@@ -40,6 +40,7 @@ from hpcflow.runtime.steps.compiled import (
     add_left,
     compiled_form,
     drain_seconds,
+    interruption,
     library_of,
     make_parts,
     report_stall,
@@ -417,8 +418,7 @@ class Execution:
             add_left(late, [*self.step.left, *self._others_left])
             raise late from None
         except BaseException as e:
-            self.cancel(e if isinstance(e, OpError) else AbortedError(
-                None, None, f"The step was interrupted ({type(e).__name__})"), drain_seconds(e))
+            self.cancel(interruption(e), drain_seconds(e))
             raise
         finally:
             if keeps:

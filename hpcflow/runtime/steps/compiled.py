@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.ir.step_graph import EQUAL_BITS, Node
 from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.regions.bind import instantiate
-from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
+from hpcflow.errors import AbortedError, DeadlineExceededError, OpError
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.host import fp_mode, threads
@@ -237,9 +238,10 @@ class LocalRun:
             add_left(late, self.step.left)
             raise late from None
         except BaseException as e:
-            self.cancel(e if isinstance(e, OpError) else None, drain_seconds(e))
+            why = interruption(e)
+            self.cancel(why, drain_seconds(e))
             if self.step.finished:
-                self.step.withdraw(CancelledError(None, None, "interrupted"))
+                self.step.withdraw(why)
             raise
         finally:
             self._running.discard(self)
@@ -257,6 +259,14 @@ class LocalRun:
     def stats(self) -> list[Any]:
         """The ``StepStats`` of a traced run."""
         return [step_stats(self.step)]
+
+
+def interruption(error: BaseException) -> OpError:
+    """Return what those learn that take part in a step whose client `error` has interrupted."""
+    if isinstance(error, OpError):
+        return error
+    said = traceback.format_exception_only(type(error), error)[-1].strip()
+    return AbortedError(None, None, f"The step was interrupted: {said}")
 
 
 def drain_seconds(error: BaseException) -> float:
