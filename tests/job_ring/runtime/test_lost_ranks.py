@@ -292,3 +292,17 @@ def test_processes():
     assert not is_running(process)
     child.communicate()
     assert not is_running(process)
+
+
+def test_a_rank_is_lost_in_what_the_program_does_at_its_end(tmp_path, job, monkeypatch):
+    """The functions that it has registered before the ranks met, too."""
+    monkeypatch.setitem(globals(), "PREAMBLE", f"""
+    import atexit
+    import hpcflow as hf
+    atexit.register(lambda: task.rank == 1 and vanish())
+    {PREAMBLE}""")
+    ended = job("""
+    session = hf.Session()
+    session.run(hf.mpi.allreduce(hf.ones([10])))
+    """)
+    assert ended.status != 0 and "Rank 1 is lost: its process" in ended.output, ended.output
