@@ -10,12 +10,13 @@ to stop, and the end of a step. Functions of the program that a step calls are i
 from __future__ import annotations
 
 import _thread
+import contextlib
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ _waits: set[CodeType] = set()
 _lost: list[BaseException] = []
 _plain_signal, _plain_getsignal = signal.signal, signal.getsignal
 _look_interval = 0.0
-_installed = _nudging = False
+_installed = _nudging = _holding = False
 
 
 def hold_in(package: str) -> None:
@@ -66,14 +67,27 @@ class _Held:
             self.handler(number, frame)
 
 
-def is_main_thread() -> bool:
-    """True on the thread on which handlers run."""
-    return threading.get_ident() == threading.main_thread().ident
+def are_due() -> bool:
+    """True on the thread on which handlers run, unless it must not be left (`holding`)."""
+    return not _holding and threading.get_ident() == threading.main_thread().ident
+
+
+@contextlib.contextmanager
+def holding() -> Iterator[None]:
+    """Let handlers wait also where the main thread waits: what it does is bounded."""
+    global _holding
+    mine = are_due()
+    _holding = _holding or mine
+    try:
+        yield
+    finally:
+        if mine:
+            _holding = False
 
 
 def run_held() -> None:
     """Run the handlers that wait, which may raise; does nothing on other threads."""
-    if not is_main_thread():
+    if not are_due():
         return
     while _lost:
         raise _lost.pop()
@@ -167,7 +181,7 @@ def install(look_seconds: float) -> None:
     rename_everywhere(_plain_signal, _signal)
     rename_everywhere(_plain_getsignal, _getsignal)
     os.register_at_fork(after_in_child=_after_fork)
-    if is_main_thread():
+    if threading.current_thread() is threading.main_thread():
         for number in signal.valid_signals():
             if callable(handler := _plain_getsignal(number)):
                 _plain_signal(number, _Held(handler))

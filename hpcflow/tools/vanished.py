@@ -26,7 +26,8 @@ class Vanished:
     Args:
         ranks: how many there are.
         note: what a rank has left.
-        goes_on: True if the others do without one that is lost; a frozen one is then killed.
+        goes_on: True if the others do without one that is lost; a frozen one is then killed when
+            they have ended.
 
     Attributes:
         rank: one that has been gone for a while, or frozen for longer than the others wait for it.
@@ -64,7 +65,7 @@ class Vanished:
                 continue
             if not self._goes_on:
                 self.rank, self.why = rank, why
-            elif why == _FROZEN:
+            elif why == _FROZEN and all(states[r] is None for r in states if r != rank):
                 end(self._here[rank])
 
     def _state(self, rank: int, process: Process) -> str | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
 from hpcflow import config
-from hpcflow.base.held_signals import held, is_main_thread, raises_in, run_held
+from hpcflow.base.held_signals import are_due, held, raises_in, run_held
 from hpcflow.comm.waiting import Backoff
 from hpcflow.errors import DeadlineExceededError
 from hpcflow.host.fp_mode import restore, silence, silence_for_good
@@ -139,7 +139,7 @@ class EventLoop:
         self._driver = get_ident()
         try:
             while not done():
-                if held and is_main_thread():
+                if held and are_due():
                     return
                 came = False
                 for transport in self._endpoints:

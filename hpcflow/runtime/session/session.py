@@ -302,6 +302,10 @@ class BaseSession:
         if not (self._closed or self._aborted):
             self._partings.run(is_closed=False)
 
+    def _follow_chief(self) -> None:
+        """Let steps fail once the chief of the cluster, which is another task, is lost."""
+        self._engine.follow_chief()
+
     def _abort(self) -> None:
         """Let each run be an ``AbortedError`` from now on, since the session's variables are
         gone."""
@@ -379,6 +383,9 @@ class LocalEngine:
         return self.task.device_infos()
 
     def connect(self) -> None:
+        """There is no other task."""
+
+    def follow_chief(self) -> None:
         """There is no other task."""
 
     def compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],

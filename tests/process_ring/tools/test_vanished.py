@@ -73,5 +73,8 @@ def test_a_job_that_is_suspended(ranks):
 def test_one_without_which_the_others_go_on(ranks):
     vanished = Vanished(3, ranks.__getitem__, goes_on=True)
     stop(ranks[0])
+    for note in ranks[1:]:
+        note["ended"] = True
+        os.kill(note["process"].pid, signal.SIGKILL)
     looks(vanished, lambda: not is_running(ranks[0]["process"]))
     assert vanished.rank is None and not vanished.look()
