@@ -280,6 +280,10 @@ _TRAINING["training_ops"] = Entry((RAW,))
 _TRAINING["gen_training_ops"] = Entry((RAW,))
 _TRAINING["checkpoint_management"] = Entry((_TRAIN,))
 _TRAINING["checkpoint_utils"] = Entry(("hpcflow.contrib.framework", _TRAIN))
+_TRAINING["checkpoint_ops"] = Entry((), {
+    f"_{name}": f"hpcflow.train.vocabularies:{name}" for name in (
+        "load_and_remap_matrix", "load_and_remap_matrix_initializer",
+        "load_embedding_initializer")})
 _TRAINING["warm_starting_util"] = Entry(("hpcflow.train.warm_starting",), {
     "warm_start": _TRAIN + ":warm_start"})
 
@@ -332,12 +336,15 @@ _PYTHON = {
     **{f"feature_column.{name}": Entry(("hpcflow.feature_column", _COLUMN[:-1]), {
         "_DenseColumn": _COLUMN + "DenseColumn", "_FeatureColumn": _COLUMN + "Column",
         "_CategoricalColumn": _COLUMN + "CategoricalColumn", "FeatureColumn": _COLUMN + "Column",
+        "_LazyBuilder": _COLUMN + "Features", "FeatureTransformationCache": _COLUMN + "Features",
         **{f"_{column}": f"hpcflow.feature_column:{column}" for column in (
             "bucketized_column", "categorical_column_with_hash_bucket",
             "categorical_column_with_identity", "categorical_column_with_vocabulary_file",
             "categorical_column_with_vocabulary_list", "crossed_column", "embedding_column",
-            "indicator_column", "numeric_column", "weighted_categorical_column")},
+            "indicator_column", "numeric_column", "shared_embedding_columns",
+            "weighted_categorical_column")},
     }) for name in ("feature_column", "feature_column_lib", "feature_column_v2")},
+    "feature_column.sequence_feature_column": Entry(("hpcflow.feature_column.sequence",)),
     **{f"util.{name}": entry for name, entry in _UTIL.items()},
     "compat.compat": Entry(("hpcflow.platform.compat",)),
     "eager.context": Entry(("hpcflow.platform.eager_context",)),
