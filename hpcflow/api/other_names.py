@@ -207,6 +207,7 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"hpcflow.train.checkpoint_files:{name}" for name in (
             "checkpoints_iterator", "remove_checkpoint")},
         "piecewise_constant_decay": "hpcflow.train:piecewise_constant",
+        "ProfilerHook": "hpcflow.tools.profiler_hook:ProfilerHook",
         **{name: f"hpcflow.contrib.framework:{name}" for name in (
             "list_variables", "load_checkpoint", "load_variable")},
     },

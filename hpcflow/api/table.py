@@ -459,6 +459,7 @@ _CONTRIB_FILES = {
     "seq2seq": ("python.ops.attention_wrapper", "python.ops.basic_decoder",
                 "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
+    "testing": ("python.framework.fake_summary_writer",),
     "slim": (*(f"python.slim.{name}" for name in ("evaluation", "learning", "model_analyzer")),
              *(f"python.slim.data.{name}" for name in _SLIM_DATA)),
     "training": ("python.training.evaluation", "python.training.hparam",
