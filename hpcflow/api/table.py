@@ -157,10 +157,17 @@ _OPS = {
     "parsing_ops": Entry((_API, RAW), {"decode_raw_v1": "hpcflow:decode_raw"}),
     "random_ops": Entry((_API, RAW), _from("hpcflow.ops.random.random_ops",
                                            "parameterized_truncated_normal")),
-    "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW)),
+    "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW), {
+        "_DEFAULT_HASH_KEY": "hpcflow.ops.sparse.sparse_cross:DEFAULT_KEY",
+        **_from("hpcflow.ops.sparse.sparse_math", "sparse_dense_cwise_add"),
+        **_from("hpcflow.ops.sparse.sparse_serialization", "deserialize_sparse"),
+        **{f"_{name}": f"hpcflow.ops.sparse.sparse_serialization:{name}" for name in (
+            "add_sparse_to_tensors_map", "add_many_sparse_to_tensors_map",
+            "take_many_sparse_from_tensors_map")}}),
     "string_ops": Entry((_API, "hpcflow.ops.strings.string_formatting",
                          "hpcflow.ops.strings.string_splitting", RAW), {
-        "string_length": "hpcflow.ops.strings.string_rewriting:string_length"}),
+        **_from("hpcflow.ops.strings.string_rewriting", "regex_full_match", "regex_replace",
+                "string_length")}),
     "check_ops": Entry((_API, RAW), {
         "assert_shapes": "hpcflow.ops.flow.shape_checks:assert_shapes",
         **_from("hpcflow.ops.flow.checks", "assert_scalar")}),

@@ -27,6 +27,7 @@ disable_xla = disable_tfrt = enable_control_flow_v2 = disable_control_flow_v2 = 
 disable_all_xla = with_control_flow_v2 = enable_output_all_intermediates = _unchanged
 assert_no_new_pyobjects_executing_eagerly = assert_no_new_tensors = _unchanged
 assert_no_garbage_created = no_xla_auto_jit = enable_tf_xla_constant_folding = _unchanged
+also_run_as_tf_function = _unchanged
 
 
 def run_gpu_only(method: Callable) -> Callable:
