@@ -41,7 +41,10 @@ _FRAMEWORK = {
     "errors": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
     "errors_impl": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
     "framework_lib": Entry((_API,)),
-    "function": Entry(("hpcflow.framework.function",)),
+    "function": Entry(("hpcflow.framework.function", "hpcflow.framework.function_protos"), {
+        "_DefinedFunction": "hpcflow.framework.function:DefinedFunction",
+        "_OverloadedFunction": "hpcflow.framework.function:OverloadedFunction",
+        "_from_definition": "hpcflow.framework.function_protos:from_definition"}),
     "graph_io": Entry((_TRAIN,)),
     "graph_util": Entry(("hpcflow.graph_util",)),
     "graph_util_impl": Entry(("hpcflow.graph_util",)),

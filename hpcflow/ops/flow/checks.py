@@ -59,7 +59,7 @@ def _assert_shape(op: Operation) -> list[Dims]:
 register_op("Assert", "condition: bool; data: T", "", "T: list(type) >= 1; summarize: int = 3",
             stateful=True, shape=_assert_shape)
 register_op("Print", "input: T; data: U", "output: T",
-            'T: type; U: list(type) >= 1; message: string = ""; first_n: int = -1; '
+            'T: type; U: list(type) >= 0; message: string = ""; first_n: int = -1; '
             "summarize: int = 3", stateful=True, shape=unchanged)
 not_differentiable("Assert")
 
