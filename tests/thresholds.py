@@ -19,7 +19,7 @@ SMALL: dict[ModuleType, dict[str, float]] = {
     tuning.loops: {
         # When a loop is compiled, and for what sizes it runs.
         "COMPILE_WORTH_SECONDS": 0.0,
-        "COPY_LARGE_BYTES": 1, "COPY_LEAST_ROWS": 2, "COPY_SHARED_BYTES": 1,
+        "COPY_LARGE_BYTES": 1, "COPY_SHARED_BYTES": 1,
         # What several threads do.
         "PARALLEL_LARGE_BYTES": 1, "PARALLEL_SUM_LEAST": 64,
     },
