@@ -25,13 +25,12 @@ from hpcflow.loops.programs import (
     PhiloxBlocks,
     RowCopies,
     RowUpdates,
-    SmallProducts,
     TextLoop,
     supports,
 )
 
 __all__ = ["Compiled", "FormLoop", "Loop", "PhiloxBlocks", "RowCopies",
-           "RowUpdates", "SmallProducts", "TextLoop", "approximates", "compiled", "enabled",
+           "RowUpdates", "TextLoop", "approximates", "compiled", "enabled",
            "keeps_bits", "name_of", "supports", "wait"]
 
 

@@ -24,6 +24,7 @@ def code_from(name: str, body_in: Callable[[Any], Body]) -> Code:
     made.verify()
     options = binding.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
+    options.slp_vectorization = True
     passes = binding.create_pass_builder(machine, options)
     passes.getModulePassManager().run(made, passes)
     return Code(name, machine.emit_object(made))

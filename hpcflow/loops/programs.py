@@ -130,21 +130,3 @@ class PhiloxBlocks(Loop):
         from hpcflow.loops import philox_code
 
         return philox_code.code_of(name)
-
-
-class SmallProducts(Loop):
-    """Products of matrices of (m, k) by (k, n) numbers, of which those of the first or the second
-    factors may lie transposed; sums in any order.
-
-    The function is called with (a, b, out): matrices of `dtype` that have a row for each product,
-    in which the numbers of a matrix lie.
-    """
-
-    def __init__(self, dtype: str, m: int, k: int, n: int, flip_a: bool, flip_b: bool) -> None:
-        self.key = dtype, f"products {m} {k} {n} {flip_a} {flip_b}"
-
-    def code(self, name: str) -> Code:
-        """See `Loop`."""
-        from hpcflow.loops import product_code
-
-        return product_code.code_of(name, *self.arguments)
