@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 from fake_accelerator import FakeArray, FakeDevice, FakeModule
 
 _POISON = 0xA5
+_HANGS = 30.0  # seconds without the GPUs of other ranks
 # What CuPy computes by libraries that it does not call while a stream records. ``matmul`` is not
 # among them: the library's own products come here as that.
 _BY_CUBLAS = frozenset({"dot", "vdot", "inner", "tensordot", "einsum"})
@@ -48,6 +50,8 @@ class Stream:
         self.seen: dict[Stream, int] = {}
         self.recording: list[Callable[[], None]] | None = None
         self.is_broken = False  # something that cannot be recorded has been tried
+        # Pieces of work that wait for other GPUs: their numbers, and whether they are over.
+        self.blockers: list[tuple[int, Callable[[], bool]]] = []
         cuda.by_pointer[self.ptr] = self
 
     def tick(self) -> Ticket:
@@ -61,6 +65,14 @@ class Stream:
         number = min(number, stream.count)  # nothing was launched behind the last look at it
         return stream is self or self.seen.get(stream, 0) >= number or (
             self._cuda.host.get(stream, 0) >= number)
+
+    def is_free(self, number: int) -> bool:
+        """True if no piece of work up to `number` waits for other GPUs."""
+        while self.blockers and self.blockers[0][0] <= number:
+            if not self.blockers[0][1]():
+                return False
+            del self.blockers[0]
+        return True
 
     def reach(self) -> dict[Stream, int]:
         """What is complete once all of this stream is."""
@@ -153,6 +165,8 @@ class Event:
         """Not yet when asked for the first time, unless the host knows better."""
         if all(self._cuda.host.get(s, 0) >= n for s, n in self.reach.items()):
             return True
+        if not all([s.is_free(n) for s, n in self.reach.items()]):
+            return False
         if self._asked:
             self._cuda.reached(self.reach)
         found, self._asked = self._asked, True
@@ -247,7 +261,8 @@ class Runtime:
 
     def getDeviceProperties(self, number: int) -> dict[str, Any]:
         return {"name": b"Stand-in", "major": 9, "minor": 0, "pciDomainID": 0, "pciBusID": number,
-                "pciDeviceID": 0, "totalGlobalMem": self._cuda.gpu.memory}
+                "pciDeviceID": 0, "uuid": b"stand-in GPU %03d" % number,
+                "totalGlobalMem": self._cuda.gpu.memory}
 
     def hostRegister(self, ptr: int, size: int, flags: int) -> None:
         if ptr in self.registered:
@@ -372,6 +387,11 @@ class FakeCuda:
     def wait(self, reach: dict[Stream, int]) -> None:
         """The host waits."""
         self.gpu.syncs += 1
+        until = time.monotonic() + _HANGS
+        while not all([s.is_free(n) for s, n in reach.items()]):
+            if time.monotonic() > until:
+                raise RaceError("the host waits for GPUs of other ranks, which do not come")
+            time.sleep(1e-4)
         self.reached(reach)
 
     def reached(self, reach: dict[Stream, int]) -> None:

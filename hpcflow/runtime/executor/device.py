@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
+from hpcflow.comm import nccl
 from hpcflow.compiler.emit.recordable import Parts
+from hpcflow.errors import OpError
 from hpcflow.kernels import late_errors
 from hpcflow.loops import elements
 from hpcflow.loops.cuda import CudaPrograms, Programs
@@ -19,6 +21,7 @@ from hpcflow.runtime.executor import gpus
 from hpcflow.runtime.executor.gpu import memory, pinned
 from hpcflow.runtime.executor.gpu.completions import completions
 from hpcflow.runtime.executor.gpu.graphs import RecordedRegion
+from hpcflow.runtime.executor.gpu.links import Link
 from hpcflow.runtime.executor.gpu.times import GpuClock
 from hpcflow.runtime.executor.gpu.transfers import Download, Transfers, transfers_of
 
@@ -95,6 +98,11 @@ class Device:
         """Call ``ready`` with `values` as values of the host, or with the error of bringing them
         there: now, or in the thread that polls."""
         ready([self.to_host(v) for v in values])
+
+    def link_claim(self) -> tuple[str, str]:
+        """What tells this device from all others, and why it cannot be joined to those of other
+        ranks; empty if it can."""
+        return "", f"devices of type {self.type} cannot be joined"
 
     def region(self, function: Callable[..., Any], parts: Parts) -> Callable[..., Any]:
         """Return `function`, which is a whole region on this device, as the device runs it."""
@@ -239,6 +247,32 @@ class CupyDevice(Device):
         import cupyx.scipy.special
 
         return getattr(cupyx.scipy.special, name)
+
+    def nccl_library(self) -> nccl.Library | str:
+        """NCCL, or why there is none."""
+        return nccl.load()
+
+    def link_claim(self) -> tuple[str, str]:
+        """The GPU, and why NCCL cannot use it."""
+        found = self.nccl_library()
+        return memory.identity(self.xp, self.streams.number), found if isinstance(found, str) else (
+            "")
+
+    def link_name(self) -> bytes:
+        """The name of a link that is to be opened."""
+        return self._library().unique_id()
+
+    def open_link(self, name: bytes, ranks: int, rank: int,
+                  failed: Callable[[OpError], None]) -> Link:
+        """Begin to join this GPU to those of other ranks; ``failed(error)`` is called if that
+        breaks later."""
+        return Link(self.transfers, self._library(), name, ranks, rank, failed)
+
+    def _library(self) -> nccl.Library:
+        found = self.nccl_library()
+        if isinstance(found, str):
+            raise nccl.NcclError(found)
+        return found
 
     @functools.cached_property
     def programs(self) -> Programs | None:
