@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import families  # noqa: F401  (fills the table's families)
 import numpy as np
@@ -15,6 +19,7 @@ from worker import Evaluation, describe
 
 import hpcflow as hf
 from hpcflow import kernels
+from hpcflow.compiler.distribute.place import Placer
 from hpcflow.kernels import registry
 
 SEED = 7
@@ -47,8 +52,25 @@ def chosen(cases: list[Case], most: int) -> list[Case]:
     return cases[:: max(1, -(-len(cases) // most))][:most]
 
 
+@contextlib.contextmanager
+def placing() -> Iterator[dict[str, tuple[str, str]]]:
+    """Op name -> its type and device, of all that is placed meanwhile, by the last step."""
+    found: dict[str, tuple[str, str]] = {}
+    place = Placer.place
+
+    def noting(self: Placer, graph: Any, colocated: Any = None) -> None:
+        place(self, graph, colocated)
+        found.update({n.name: (n.type, n.device) for n in graph.nodes})
+
+    with mock.patch.object(Placer, "place", noting):
+        yield found
+
+
 def evaluate(case: Case, gpus: int) -> Evaluation:
-    """The case in a session that has so many GPUs, and so prefers them, or none."""
+    """The case in a session that has so many GPUs, and so prefers them, or none; fed, as the CPU
+    computes what follows from constants when a step is compiled."""
+    if case.form == "constant":
+        case = dataclasses.replace(case, form="static")
     arrays: list[np.ndarray] = []
     config = hf.ConfigProto(device_count={"GPU": gpus}, allow_soft_placement=True)
     evaluation = Evaluation(hf, config, encode(case, arrays), arrays)

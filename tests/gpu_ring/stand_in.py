@@ -127,6 +127,8 @@ def _nccl(gpu: StandInGpu) -> nccl.Library:
 class StandIn(CupyDevice):
     """A device of type GPU on such a GPU: the library's own, with another array module."""
 
+    why_not: ClassVar[Callable[[int], str]] = staticmethod(lambda number: "")
+
     def _open(self, number: int) -> Transfers:
         self.gpu = hardware(number)
         return transfers_of(self.gpu.xp, number)

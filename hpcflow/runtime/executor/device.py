@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -139,6 +139,8 @@ class CupyDevice(Device):
     """
 
     type = "GPU"
+    #: Why a GPU cannot be used, by its number; empty if it can.
+    why_not: ClassVar[Callable[[int], str]] = staticmethod(gpus.why_not)
     has_own_memory = True
     fetches_later = True
     priority = 100
@@ -173,7 +175,7 @@ class CupyDevice(Device):
     def make(cls, prefix: str, resources: ResourceManager, wanted: int | None, available: int,
              options: gpus.GpuOptions) -> list[Device]:
         """The GPUs of this rank."""
-        numbers = gpus.chosen_here(available, wanted, options)
+        numbers = gpus.usable(gpus.chosen_here(available, wanted, options), cls.why_not)
         return [cls(f"{prefix}/device:{cls.type}:{i}", i, resources, number, options)
                 for i, number in enumerate(numbers)]
 
