@@ -19,6 +19,7 @@ from typing import Any
 import cupy
 import numpy as np
 from fake_accelerator import FakeArray, FakeDevice, FakeModule
+from gpu_ring.fake_ipc import Ipc, Memory
 
 _POISON = 0xA5
 _HANGS = 30.0  # seconds without the GPUs of other ranks
@@ -243,12 +244,15 @@ class Pool:
 class Runtime:
     """``cupy.cuda.runtime``."""
 
-    memcpyHostToDevice, memcpyDeviceToHost = 1, 2
+    memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3
     CUDARuntimeError = CUDARuntimeError
 
     def __init__(self, cuda: FakeCuda) -> None:
         self._cuda = cuda
         self.registered: set[int] = set()
+        ipc = Ipc(CUDARuntimeError)
+        self.ipcGetMemHandle, self.ipcOpenMemHandle = ipc.get, ipc.open
+        self.ipcCloseMemHandle = ipc.close
 
     def getDeviceCount(self) -> int:
         return 1
@@ -290,9 +294,15 @@ class Runtime:
             cuda.gpu.moved_in += 1
             return
         cuda.gpu.check_read(source, on)
-        ctypes.memset(to, _POISON, size)
+        if kind == self.memcpyDeviceToDevice and cuda.gpu.is_own(to):
+            ctypes.memmove(to, data, size)
+            ticket = on.tick()
+            cuda.gpu.copied[to] = (to + size, ticket)
+            cuda.pending.append((ticket, lambda: _check_same(source, data)))
+            return
+        ctypes.memset(to, _POISON, size)  # also of another process, for which it is not there yet
         cuda.pending.append((on.tick(), lambda: ctypes.memmove(to, data, size)))
-        cuda.gpu.moved_out += 1
+        cuda.gpu.moved_out += kind == self.memcpyDeviceToHost
 
 
 def _address(array: np.ndarray) -> int:
@@ -324,7 +334,7 @@ def _check_same(address: int, data: bytes) -> None:
 class FakeCuda:
     """``cupy.cuda`` on one GPU."""
 
-    UnownedMemory, MemoryPointer = Unowned, Pointer
+    UnownedMemory, MemoryPointer, Memory = Unowned, Pointer, Memory
 
     def __init__(self, gpu: Hardware) -> None:
         self.gpu = gpu
@@ -608,6 +618,10 @@ class Hardware(FakeDevice):
             if is_fresh:
                 array.fill(113)
         return made
+
+    def is_own(self, address: int) -> bool:
+        """True if an array whose address was asked for lies there."""
+        return address in self.tickets
 
     def check_read(self, address: int, stream: Stream) -> None:
         """Raise unless what was written at an address is complete for `stream`."""

@@ -30,6 +30,10 @@ MEMORY_NAMED = 5
 #: Seconds after which GPUs that not all ranks have joined are given up.
 LINK_OPEN_SECONDS = 120.0
 
+# ---- runtime.executor.gpu.ipc
+#: Which part of a GPU's memory may be exported to other processes.
+EXPORTED_PART = 8
+
 # ---- kernels.cudnn
 #: The most memory of an algorithm's own, and which part of the free memory it and transposed
 #: operands may take.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from hpcflow.loops import elements
 from hpcflow.loops.cuda import CudaPrograms, Programs
 from hpcflow.resources.manager import ResourceManager
 from hpcflow.runtime.executor import gpus
-from hpcflow.runtime.executor.gpu import memory, pinned
+from hpcflow.runtime.executor.gpu import ipc, memory, pinned
 from hpcflow.runtime.executor.gpu.completions import completions
 from hpcflow.runtime.executor.gpu.graphs import RecordedRegion
 from hpcflow.runtime.executor.gpu.links import Link
@@ -162,6 +163,11 @@ class CupyDevice(Device):
         self.upload_pinned = entered(self.transfers.upload_pinned)
         self.download_into = entered(self.transfers.download_into)
         self._drawn = entered(self.transfers.upload_drawn)
+        self.export = entered(partial(ipc.exports.make, self.streams))
+        self.open_exported = entered(partial(ipc.open_of, self.streams))
+        watched = self.transfers.watched
+        self.copy_out = entered(partial(ipc.copy_to, self.streams, watched))
+        self.copy_in = entered(partial(ipc.copy_from, self.streams, watched))
         if options is not None:
             entered(memory.limit)(self.streams, options, self)
 
