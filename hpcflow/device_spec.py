@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from hpcflow.graph.operation import Operation
 
 #: Between the name of a GPU and that of a stream, in the rows of step statistics that tell what the
@@ -23,6 +25,9 @@ _TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SHORT_TYPES = ("CPU", "GPU")
 
 
+_Value = TypeVar("_Value")
+
+
 class _Fields(NamedTuple):
     job: str | None = None
     replica: int | None = None
@@ -31,14 +36,37 @@ class _Fields(NamedTuple):
     device_index: int | None = None
 
 
-class DeviceSpec:
-    """A full or partial device name.
+class _Part(Generic[_Value]):
+    """A part of a device name: read from every specification, assigned to a `DeviceSpec` only."""
 
-    Attributes `job`, `replica`, `task`, `device_type` (upper case) and `device_index` are
-    None where unspecified, and may be assigned.
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, spec: DeviceSpecV2, owner: type | None = None) -> _Value:
+        return getattr(spec._held, self._name)
+
+    def __set__(self, spec: DeviceSpecV2, value: _Value) -> None:
+        if not isinstance(spec, DeviceSpec):
+            raise AttributeError(
+                f"{self._name} of a {type(spec).__name__} cannot be assigned: use replace()")
+        changed: dict[str, Any] = {self._name: value}
+        spec._held = _checked(spec._held._replace(**changed))
+
+
+class DeviceSpecV2:
+    """A full or partial device name that stays as it was made.
+
+    Attributes `job`, `replica`, `task`, `device_type` and `device_index` are None where
+    unspecified. Types CPU and GPU are in upper case. Raises ``ValueError`` for a wrong part.
     """
 
-    __slots__ = ("_device_index", "_device_type", "_job", "_replica", "_task")
+    __slots__ = ("_held",)
+
+    job: _Part[str | None] = _Part()
+    replica: _Part[int | None] = _Part()
+    task: _Part[int | None] = _Part()
+    device_type: _Part[str | None] = _Part()
+    device_index: _Part[int | None] = _Part()
 
     def __init__(
         self,
@@ -48,105 +76,73 @@ class DeviceSpec:
         device_type: str | None = None,
         device_index: int | None = None,
     ) -> None:
-        self.job = job
-        self.replica = replica
-        self.task = task
-        self.device_type = device_type
-        self.device_index = device_index
+        self._held = _checked(_Fields(job, replica, task, device_type, device_index))
 
     @classmethod
-    def from_string(cls, spec: str) -> DeviceSpec:
+    def from_string(cls, spec: str) -> Self:
         """Parse a device name. Raises ValueError naming the part that is wrong."""
         return cls(*_parse(spec))
 
-    def parse_from_string(self, spec: str) -> DeviceSpec:
-        """Replace all fields by those of a device name; returns self."""
-        self._assign(_parse(spec))
-        return self
+    def parse_from_string(self, spec: str) -> Self:
+        """The specification of a device name, as `from_string` makes it."""
+        return self.from_string(spec)
 
-    def merge_from(self, dev: DeviceSpec) -> None:
-        """Take over the fields that `dev` specifies."""
-        self._assign(_merge(self._fields(), dev._fields()))
-
-    def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
+    def make_merged_spec(self, dev: DeviceSpecV2) -> Self:
         """A new specification: this one with the fields that `dev` specifies."""
-        return DeviceSpec(*_merge(self._fields(), dev._fields()))
+        return type(self)(*_merge(self._held, dev._held))
 
-    def replace(self, **fields: Any) -> DeviceSpec:
+    def replace(self, **fields: Any) -> Self:
         """A new specification: this one with other values for some of its fields.
 
         Raises ``TypeError`` for what is not a field, ``ValueError`` for a wrong value.
         """
-        return DeviceSpec(**{**self._fields()._asdict(), **fields})
+        return type(self)(**{**self._held._asdict(), **fields})
 
     def to_string(self) -> str:
         """The name, with the specified parts only; an unspecified index is `*`."""
-        return _format(self._fields())
-
-    def _fields(self) -> _Fields:
-        return _Fields(self._job, self._replica, self._task, self._device_type, self._device_index)
-
-    def _assign(self, fields: _Fields) -> None:
-        self._job, self._replica, self._task, self._device_type, self._device_index = fields
-
-    @property
-    def job(self) -> str | None:
-        """The job's name."""
-        return self._job
-
-    @job.setter
-    def job(self, value: str | None) -> None:
-        self._job = None if value is None else _job_name(str(value), f"job {value!r}")
-
-    @property
-    def replica(self) -> int | None:
-        """The replica's number."""
-        return self._replica
-
-    @replica.setter
-    def replica(self, value: int | None) -> None:
-        self._replica = _number_or_none("replica", value)
-
-    @property
-    def task(self) -> int | None:
-        """The task's number in its job."""
-        return self._task
-
-    @task.setter
-    def task(self, value: int | None) -> None:
-        self._task = _number_or_none("task", value)
-
-    @property
-    def device_type(self) -> str | None:
-        """The type of device, in upper case."""
-        return self._device_type
-
-    @device_type.setter
-    def device_type(self, value: str | None) -> None:
-        self._device_type = (
-            None if value is None else _type_name(str(value), f"device type {value!r}")
-        )
-
-    @property
-    def device_index(self) -> int | None:
-        """The number of the device among those of its type on its task."""
-        return self._device_index
-
-    @device_index.setter
-    def device_index(self, value: int | None) -> None:
-        self._device_index = _number_or_none("device index", value)
+        return _format(self._held)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DeviceSpec) and self._fields() == other._fields()
+        return isinstance(other, DeviceSpecV2) and self._held == other._held
 
     def __hash__(self) -> int:
-        return hash(self._fields())
+        return hash(self._held)
 
     def __str__(self) -> str:
         return self.to_string()
 
     def __repr__(self) -> str:
-        return f"DeviceSpec({self.to_string()!r})"
+        return f"{type(self).__name__}({self.to_string()!r})"
+
+
+class DeviceSpec(DeviceSpecV2):
+    """A full or partial device name whose parts may be assigned.
+
+    Attributes `job`, `replica`, `task`, `device_type` and `device_index` are None where
+    unspecified. Types CPU and GPU are in upper case.
+    """
+
+    __slots__ = ()
+
+    def parse_from_string(self, spec: str) -> Self:
+        """Replace all fields by those of a device name; returns self."""
+        self._held = _parse(spec)
+        return self
+
+    def merge_from(self, dev: DeviceSpecV2) -> None:
+        """Take over the fields that `dev` specifies."""
+        self._held = _merge(self._held, dev._held)
+
+
+def _checked(fields: _Fields) -> _Fields:
+    """The fields in their canonical form. Raises ``ValueError`` for a wrong one."""
+    job, replica, task, kind, index = fields
+    return _Fields(
+        None if job is None else _job_name(str(job), f"job {job!r}"),
+        _number_or_none("replica", replica),
+        _number_or_none("task", task),
+        None if kind is None else _type_name(str(kind), f"device type {kind!r}"),
+        _number_or_none("device index", index))
 
 
 def _number_or_none(what: str, value: int | None) -> int | None:
@@ -155,7 +151,7 @@ def _number_or_none(what: str, value: int | None) -> int | None:
 
 def _number(text: str, where: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise ValueError(f"{where}: expected a number >= 0 or '*'")
+        raise ValueError(f"{where}: invalid literal for int: expected a number >= 0 or '*'")
     return int(text)
 
 
@@ -168,7 +164,7 @@ def _job_name(text: str, where: str) -> str:
 def _type_name(text: str, where: str) -> str:
     if not _TYPE.match(text):
         raise ValueError(f"{where}: a device type is made of letters, digits and '_'")
-    return text.upper()
+    return text.upper() if text.upper() in _SHORT_TYPES else text
 
 
 @lru_cache(maxsize=4096)
@@ -198,8 +194,8 @@ def _parse_part(part: str, where: str) -> dict[str, Any]:
     if key.upper() in _SHORT_TYPES and len(values) <= 1:
         return _device(key, values[0] if values else "*", where)
     raise ValueError(
-        f"{where}: Unknown attribute; expected /job:NAME, /replica:N, /task:N, /device:TYPE:N, "
-        "/cpu:N or /gpu:N"
+        f"{where}: Unknown attribute: {key!r}; expected /job:NAME, /replica:N, /task:N, "
+        "/device:TYPE:N, /cpu:N or /gpu:N"
     )
 
 
@@ -231,13 +227,13 @@ def _merge(outer: _Fields, inner: _Fields) -> _Fields:
     return _Fields(*merged)
 
 
-def _fields_of(spec: str | DeviceSpec | None) -> _Fields:
-    if isinstance(spec, DeviceSpec):
-        return spec._fields()
+def _fields_of(spec: str | DeviceSpecV2 | None) -> _Fields:
+    if isinstance(spec, DeviceSpecV2):
+        return spec._held
     return _parse(spec or "")
 
 
-def canonical_name(device: str | DeviceSpec | None) -> str:
+def canonical_name(device: str | DeviceSpecV2 | None) -> str:
     """The name of a device in its one canonical form; `""` for None."""
     return _format(_fields_of(device))
 
@@ -247,12 +243,12 @@ def check_valid(spec: str) -> None:
     DeviceSpec.from_string(spec)
 
 
-def merge_names(outer: str | DeviceSpec | None, inner: str | DeviceSpec | None) -> str:
+def merge_names(outer: str | DeviceSpecV2 | None, inner: str | DeviceSpecV2 | None) -> str:
     """The canonical name of `inner` with the parts it leaves open taken from `outer`."""
     return _format(_merge(_fields_of(outer), _fields_of(inner)))
 
 
-def merge_device(spec: str | DeviceSpec | None) -> Callable[[Any], str]:
+def merge_device(spec: str | DeviceSpecV2 | None) -> Callable[[Any], str]:
     """A device function that completes an operation's own device from `spec`.
 
     The function takes anything with a `device` attribute (an Operation or a NodeDef); what
@@ -266,7 +262,7 @@ def merge_device(spec: str | DeviceSpec | None) -> Callable[[Any], str]:
     return device_function
 
 
-def matches(partial: str | DeviceSpec | None, full: str | DeviceSpec | None) -> bool:
+def matches(partial: str | DeviceSpecV2 | None, full: str | DeviceSpecV2 | None) -> bool:
     """True if `full` agrees with `partial` in every field that `partial` specifies."""
     wanted, given = _fields_of(partial), _fields_of(full)
     return all(w is None or w == g for w, g in zip(wanted, given))

@@ -29,7 +29,6 @@ SMALL: dict[ModuleType, dict[str, float]] = {
         "BLOCK_BYTES": 1 << 12,
         "GATHER_LARGE_BYTES": 1,
         "INDICES_LARGE_BYTES": 1,
-        "POOLING_LARGE": 1, "POOLING_MOST_UNROLLED": 5,
         "REDUCTION_LARGE_BYTES": 1, "REDUCTION_BLOCK_BYTES": 1 << 12, "REDUCTION_LONG": 600,
         "RELU_LARGE_BYTES": 1, "RELU_BLOCK_BYTES": 1 << 8,
         "RULE_WORKING_SET_BYTES": 4096, "RULE_LEAST_PART": 256,
@@ -41,7 +40,6 @@ SMALL: dict[ModuleType, dict[str, float]] = {
         "ROWS_BLOCK_BYTES": 4096,
         # Which loops run as one call, and which products they make together.
         "LOOP_LEAST_SECONDS": 0.0, "LOOP_CHUNK_SECONDS": 0.0, "LOOP_CHUNK_STEPS": 3,
-        "ADDED_MOST_BYTES": 0,
         "ITERATIONS_LARGE": 1, "ITERATIONS_FEWEST_COLUMNS": 1,
         "HOIST_BLOCK_FLOPS": 1.0, "ACCUMULATE_BLOCK_FLOPS": 1.0, "CONCURRENT_LARGE": 1,
         # What goes over the network, and when.

@@ -41,7 +41,10 @@ _FRAMEWORK = {
     "errors": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
     "errors_impl": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
     "framework_lib": Entry((_API,)),
-    "function": Entry(("hpcflow.framework.function",)),
+    "function": Entry(("hpcflow.framework.function", "hpcflow.framework.function_protos"), {
+        "_DefinedFunction": "hpcflow.framework.function:DefinedFunction",
+        "_OverloadedFunction": "hpcflow.framework.function:OverloadedFunction",
+        "_from_definition": "hpcflow.framework.function_protos:from_definition"}),
     "graph_io": Entry((_TRAIN,)),
     "graph_util": Entry(("hpcflow.graph_util",)),
     "graph_util_impl": Entry(("hpcflow.graph_util",)),
@@ -122,10 +125,16 @@ _GENERATED = (
     "string", "summary", "user",
 )
 
-_DISTRIBUTIONS = {f"distributions.{name}": Entry(("hpcflow.distributions",)) for name in (
+_DISTRIBUTIONS = {f"distributions.{name}": Entry(
+    ("hpcflow.distributions", "hpcflow.distributions.softened")) for name in (
     "bernoulli", "beta", "categorical", "dirichlet", "dirichlet_multinomial", "distribution",
-    "distributions", "exponential", "gamma", "kullback_leibler", "laplace", "multinomial", "normal",
+    "distributions", "exponential", "gamma", "laplace", "multinomial", "normal",
     "student_t", "uniform")}
+_DISTRIBUTIONS |= {f"distributions.{name}": Entry((f"hpcflow.distributions.{name}",))
+                   for name in ("special_math", "util")}
+_DISTRIBUTIONS["distributions.kullback_leibler"] = Entry(("hpcflow.distributions",), {
+    "_DIVERGENCES": "hpcflow.distributions.divergence:_REGISTRY",
+    "_registered_kl": "hpcflow.distributions.divergence:_registered"})
 _CELL_HELPERS = {name: f"hpcflow.contrib.rnn.linear:{own}" for name, own in (
     ("_concat", "concat_shapes"), ("_linear", "linear"), ("_Linear", "Linear"),
     ("_like_rnncell", "like_rnncell"), ("assert_like_rnncell", "assert_like_rnncell"),
@@ -138,7 +147,8 @@ _OPS = {
     "rnn": Entry((_NN, "hpcflow.contrib.rnn", _API, RAW), {
         "rnn_cell_impl": "hpcflow.contrib.rnn", **_CELL_HELPERS}),
     "resource_variable_ops": Entry(
-        (_API, RAW), {"ResourceVariable": "hpcflow.ops.state.handle_variables:ResourceVariable"}),
+        (_API, RAW), _from("hpcflow.ops.state.handle_variables", "ResourceVariable",
+                           "is_resource_variable")),
     "rnn_cell_impl": Entry(("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
                            {"_RNNCell": "hpcflow.contrib.rnn:RNNCell",
                             "LayerRNNCell": "hpcflow.contrib.rnn:RNNCell", **_CELL_HELPERS,
@@ -147,6 +157,9 @@ _OPS = {
     "state_ops": Entry(("hpcflow.ops.state.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state.state:variable_op"}),
     "math_ops": Entry((_API, "hpcflow:math", RAW)),
+    "parsing_ops": Entry((_API, RAW), {"decode_raw_v1": "hpcflow:decode_raw"}),
+    "random_ops": Entry((_API, RAW), _from("hpcflow.ops.random.random_ops",
+                                           "parameterized_truncated_normal")),
     "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW)),
     "string_ops": Entry((_API, "hpcflow.ops.strings.string_formatting",
                          "hpcflow.ops.strings.string_splitting", RAW), {
@@ -263,6 +276,9 @@ _TRAINING["optimizer"] = Entry((_TRAIN, _API), {
 _TRAINING["moving_averages"] = Entry((_TRAIN, "hpcflow.optimizers.moving_averages"))
 _TRAINING["saver"] = Entry((_TRAIN, _API), _from("hpcflow.train.saveable", "BaseSaverBuilder"))
 _TRAINING["slot_creator"] = Entry(("hpcflow.optimizers.slots",))
+_TRAINING["training_util"] = Entry((_TRAIN, _API), {
+    "_get_or_create_global_step_read": "hpcflow.optimizers.global_step:global_step_read",
+    "_increment_global_step": "hpcflow.optimizers.global_step:increment_global_step"})
 _TRAINING["training_ops"] = Entry((RAW,))
 _TRAINING["gen_training_ops"] = Entry((RAW,))
 _TRAINING["checkpoint_management"] = Entry((_TRAIN,))

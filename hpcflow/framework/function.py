@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hpcflow.dtypes import DType, as_dtype
+from hpcflow.errors import InvalidArgumentError
 from hpcflow.framework.function_graph import FunctionGraph, function_graph
 from hpcflow.graph.attr_values import Func
 from hpcflow.graph.convert import convert_to_tensor
@@ -29,7 +30,7 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.traversal import ancestors
 from hpcflow.ops.flow.functions import Function, call
 from hpcflow.ops.flow.side_effects import bring_out, has_effect
-from hpcflow.ops.state.variable_scope import variable_scope
+from hpcflow.ops.state.variable_scope import share_variables
 
 __all__ = ["Declare", "Defun", "get_extra_args", "get_extra_inputs", "get_extra_vars"]
 
@@ -49,6 +50,11 @@ class Defun:
         shape_func: ``f(op)`` that returns the shapes of the outputs of a call. By default they
             follow from the body.
         noinline: is kept as an attribute; calls are put in place in any case.
+        capture_by_value: what the body reads of the graph around it is copied into it, instead
+            of being passed in every call. Raises ``ValueError`` for what cannot be copied:
+            placeholders, and operations with state that are not among
+            `whitelisted_stateful_ops`.
+        experimental_NAME, _implements, _reference: attributes of the function.
         compiled: accepted; steps are compiled in any case. So is separate_compiled_gradients.
 
     Raises:
@@ -60,13 +66,15 @@ class Defun:
         for ignored in ("compiled", "separate_compiled_gradients"):
             options.pop(ignored, None)
         known = ("func_name", "grad_func", "python_grad_func", "out_names", "shape_func",
-                 "noinline")
+                 "noinline", "capture_by_value", "whitelisted_stateful_ops")
+        attrs = {key: _attr(options.pop(key)) for key in list(options)
+                 if key.startswith("experimental_") or key in ("_implements", "_reference")}
         wrong = sorted(set(options) - set(known))
         if wrong:
             raise TypeError(f"Defun got unexpected arguments: {', '.join(wrong)}")
         if options.get("grad_func") and options.get("python_grad_func"):
             raise ValueError("Defun: give one of grad_func and python_grad_func, not both")
-        self._options = options
+        self._options = {**options, "attrs": attrs}
 
     def __call__(self, func: Callable) -> Any:
         """Return what is called instead of `func`."""
@@ -77,8 +85,8 @@ class Defun:
             return DefinedFunction(func, names, self._types, **self._options)
         if not self._types:
             return OverloadedFunction(func, names, **self._options)
-        raise ValueError(f"The function takes {len(names)} arguments, but {len(self._types)} input "
-                         f"types are given: {_types(self._types)}")
+        raise ValueError(f"The function takes {len(names)} arguments, but {len(self._types)} "
+                         f"specified input types are given: {_types(self._types)}")
 
 
 def _parameters(func: Callable) -> tuple[list[str], bool]:
@@ -96,6 +104,10 @@ def _parameters(func: Callable) -> tuple[list[str], bool]:
     return names, any_number
 
 
+def _attr(value: str | float) -> bytes | float:
+    return value.encode() if isinstance(value, str) else value
+
+
 def _types(types: list[DType]) -> str:
     return ", ".join(t.name for t in types)
 
@@ -106,7 +118,10 @@ class DefinedFunction:
     def __init__(self, func: Callable, names: list[str], input_types: list[DType],
                  func_name: str | None = None, grad_func: Any = None,
                  python_grad_func: Callable | None = None, out_names: list[str] | None = None,
-                 shape_func: Callable | None = None, noinline: bool = False) -> None:
+                 shape_func: Callable | None = None, noinline: bool = False,
+                 capture_by_value: bool = False,
+                 whitelisted_stateful_ops: Iterable[Operation] | None = None,
+                 attrs: dict[str, Any] | None = None) -> None:
         self._func = func
         self._types = input_types
         self._names = names + [f"arg{i}" for i in range(len(names), len(input_types))]
@@ -116,6 +131,8 @@ class DefinedFunction:
         self._out_names = out_names
         self._shape_func = shape_func
         self._noinline = noinline
+        self._copied_ops = set(whitelisted_stateful_ops or ()) if capture_by_value else None
+        self._attrs = attrs or {}
         self._function: Function | None = None
         self._graph: FunctionGraph | None = None
 
@@ -132,9 +149,9 @@ class DefinedFunction:
         return self._made().to_proto()
 
     @property
-    def declared_input_types(self) -> list[DType]:
+    def declared_input_types(self) -> tuple[DType, ...]:
         """The types of the arguments."""
-        return list(self._types)
+        return tuple(self._types)
 
     @property
     def captured_inputs(self) -> list[Tensor]:
@@ -145,10 +162,9 @@ class DefinedFunction:
     @property
     def stateful_ops(self) -> list[tuple[str, str]]:
         """(name, type) of the operations of the body that have state."""
-        self._made()
-        assert self._graph is not None
-        return [(op.name, op.type) for op in self._graph.get_operations()
-                if op.op_def.is_stateful and op.type != "_Arg"]
+        op_def = get_default_graph()._library.op_def
+        return [(node.name, node.op) for node in self.definition.node_def
+                if op_def(node.op).is_stateful]
 
     @property
     def python_grad_func(self) -> Callable | None:
@@ -175,8 +191,8 @@ class DefinedFunction:
         if keywords:
             raise ValueError(f"Unknown keyword arguments: {', '.join(sorted(keywords))}")
         if len(args) != len(self._types):
-            raise ValueError(f"{self.name} expects {len(self._types)} arguments: "
-                             f"{_types(self._types)}, but got {len(args)}")
+            raise ValueError(f"{self.name} expects arguments: {len(self._types)} of the types "
+                             f"[{_types(self._types)}], but got {len(args)}")
         inputs = [_argument(a, t, self.name, i) for i, (a, t) in
                   enumerate(zip(args, self._types, strict=True))]
         self.add_to_graph(get_default_graph())
@@ -193,7 +209,7 @@ class DefinedFunction:
         return self._function
 
     def _make(self) -> Function:
-        graph = self._graph = FunctionGraph(get_default_graph())
+        graph = self._graph = FunctionGraph(get_default_graph(), self._copied_ops)
         library = graph._library
         if any(f is self._func for f in library.building):
             label = self._given_name or self._func.__name__
@@ -202,7 +218,8 @@ class DefinedFunction:
         with library.lock:
             library.building.append(self._func)
             try:
-                with graph.as_default(), variable_scope("", custom_getter=graph.get_variable):
+                share_variables(graph)
+                with graph.as_default():
                     result = self._func(*graph.add_arguments(self._types))
                     outputs, controls = self._results(graph, result)
             finally:
@@ -217,7 +234,7 @@ class DefinedFunction:
         else:
             values = list(result) if isinstance(result, (list, tuple)) else [result]
         if any(v is None for v in values):
-            raise ValueError(f"The function '{self._func.__name__}' must not return None among its "
+            raise ValueError(f"The function '{self._func.__name__}' can not return None among its "
                              "values")
         outputs = [_own(graph, convert_to_tensor(v)) for v in values]
         needed = ancestors([t.op for t in outputs])
@@ -232,10 +249,12 @@ class DefinedFunction:
         names = self._names + [f"captured{i}" for i in range(len(graph.captured))]
         out_names = self._out_names or _output_names(outputs)
         if len(out_names) != len(outputs):
-            raise ValueError(f"The function '{self._func.__name__}' returns {len(outputs)} values, "
-                             f"but {len(out_names)} out_names are given")
+            raise InvalidArgumentError(
+                None, None, f"The function '{self._func.__name__}': output names must be either "
+                f"empty or equal in size to outputs. output names size = {len(out_names)} "
+                f"outputs size = {len(outputs)}")
         ops = [op for op in graph.get_operations() if op.type != "_Arg"]
-        attrs = {"_noinline": True} if self._noinline else {}
+        attrs = {"_noinline": True, **self._attrs} if self._noinline else self._attrs
         proto = function_def(self._given_name or "", ops, graph.inputs, _distinct(names, ops),
                              outputs, out_names, controls, attrs)
         if self._given_name is None:

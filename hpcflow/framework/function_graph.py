@@ -22,9 +22,14 @@ class FunctionGraph(Graph):
         inputs: the inputs of the function: its arguments, then what was captured.
         captured: tensors of the outer graph, by the order of the inputs that stand for them.
         variables: variables that were made in the function; they belong to the outer graph.
+
+    Args:
+        outer: as above.
+        copied_ops: None, or operations with state that may be copied: then what would be captured
+            is copied into this graph.
     """
 
-    def __init__(self, outer: Graph) -> None:
+    def __init__(self, outer: Graph, copied_ops: set[Operation] | None = None) -> None:
         super().__init__()
         self.outer = outer
         self.inputs: list[Tensor] = []
@@ -32,8 +37,10 @@ class FunctionGraph(Graph):
         self.variables: list[Any] = []
         self._library = outer._library
         self._callbacks = outer._callbacks
-        self.seed = outer.seed
+        self._variable_getter = self.get_variable
         self._inner: dict[Tensor, Tensor] = {}
+        self._copied_ops = copied_ops
+        self._copies: dict[Operation, Operation] = {}
 
     @property
     def building_function(self) -> bool:
@@ -47,6 +54,8 @@ class FunctionGraph(Graph):
 
     def capture(self, tensor: Tensor) -> Tensor:
         """The input that stands for `tensor`, of the graph around this one."""
+        if self._copied_ops is not None:
+            return self._copied(tensor)
         found = self._inner.get(tensor)
         if found is None and _is_named_handle(tensor):
             found = self._inner[tensor] = self._copied_handle(tensor.op)
@@ -60,6 +69,24 @@ class FunctionGraph(Graph):
             self.inputs.append(found)
             self.captured.append(outside)
         return found
+
+    def _copied(self, tensor: Tensor) -> Tensor:
+        """The copy in this graph of a tensor from outside, with all that it is computed from."""
+        if tensor.graph is self:
+            return tensor
+        op = tensor.op
+        if op not in self._copies:
+            self._check_copied(op)
+            inputs = [self._copied(t) for t in op.inputs]
+            attrs = {k: v for k, v in op._attrs.items() if not k.startswith("_")}
+            with self.control_dependencies(None):
+                self._copies[op] = self.create_op(op.type, inputs, attrs=attrs, name=op.name)
+        return self._copies[op].outputs[tensor.value_index]
+
+    def _check_copied(self, op: Operation) -> None:
+        kind = "placeholder" if op.type.startswith("Placeholder") else "stateful node"
+        if kind == "placeholder" or (op.op_def.is_stateful and op not in (self._copied_ops or ())):
+            raise ValueError(f"Cannot capture a {kind} (name:{op.name}, type:{op.type}) by value.")
 
     def _copied_handle(self, op: Operation) -> Tensor:
         """The handle of the same resource, which is found by its name."""
@@ -84,9 +111,11 @@ class FunctionGraph(Graph):
         return tensor
 
     def get_variable(self, getter: Callable, name: str, *args: Any, **keywords: Any) -> Any:
-        """Make variables in the outer graph (a custom getter of a variable scope)."""
-        with self.outer.as_default():
-            variable = getter(name, *args, **keywords)
+        """Return a variable of the outermost graph, by the `getter` that finds or makes it."""
+        with self.outer.as_default(), self.outer.name_scope(None):
+            around = self.outer._variable_getter
+            variable = getter(name, *args, **keywords) if around is None else (
+                around(getter, name, *args, **keywords))
         self.variables.append(variable)
         return variable
 

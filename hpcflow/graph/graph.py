@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow.dtypes import DType
@@ -73,6 +73,7 @@ class Graph(Elements, Collections, ScopedGraph):
         # producer, min_consumer of a GraphDef made from this graph
         self._version_info = (GRAPH_DEF_VERSION, 0)
         self._variable_scope_store: Any = None
+        self._variable_getter: Callable | None = None  # where the body of a function gets them
 
     def add_parting(self, begin: Operation, end: Operation, only_if_closed: bool = False) -> None:
         """Let sessions that have run `begin` run `end` before they end; see :class:`Parting`."""

@@ -57,7 +57,7 @@ class AddressLoop:
         raise NotImplementedError
 
     @contextlib.contextmanager
-    def steps(self, first: Value, end: Value, step: int) -> Iterator[Any]:
+    def steps(self, first: Value, end: Value, step: int | Value) -> Iterator[Any]:
         """A loop from `first` to before `end`, whose body is what is written meanwhile."""
         builder, before = self.builder, self.builder.block
         again, after = [self.function.append_basic_block() for _ in range(2)]
@@ -66,7 +66,8 @@ class AddressLoop:
         index = builder.phi(self.word)
         index.add_incoming(first, before)
         yield index
-        following = builder.add(index, self.word(step), flags=("nuw", "nsw"))
+        step = self.word(step) if isinstance(step, int) else step
+        following = builder.add(index, step, flags=("nuw", "nsw"))
         index.add_incoming(following, builder.block)
         builder.cbranch(builder.icmp_signed("<", following, end), again, after)
         builder.position_at_end(after)

@@ -10,7 +10,7 @@ import threading
 import unittest
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from hpcflow.ops.state.variables import Variable
 from hpcflow.runtime.session.session import Session
 from hpcflow.shapes import TensorShape
 from hpcflow.test_util.assertions import Assertions
+from hpcflow.test_util.captured import CapturedWrites, captured_writes
 from hpcflow.test_util.environment import get_temp_dir, gpu_device_name
 
 if TYPE_CHECKING:
@@ -156,6 +157,12 @@ class TestCase(Assertions):
             return default.run(tensors)
         with self.test_session() as session:
             return session.run(tensors)
+
+    def captureWritesToStream(self, stream: TextIO
+                              ) -> contextlib.AbstractContextManager[CapturedWrites]:
+        """Return a context in which writes to `stream` (``sys.stderr``) are kept; its value has
+        them as ``contents()``."""
+        return captured_writes(stream)
 
     def checkedThread(self, target: Callable, args: tuple = (),
                       kwargs: dict | None = None) -> CheckedThread:

@@ -21,12 +21,33 @@ def _unchanged(*args: Any, **kwargs: Any) -> Any:
     return lambda decorated: decorated
 
 
-run_deprecated_v1 = run_v1_only = run_v2_only = deprecated_graph_mode_only = _unchanged
+run_deprecated_v1 = run_v1_only = deprecated_graph_mode_only = _unchanged
 run_all_in_deprecated_graph_mode_only = run_all_in_graph_and_eager_modes = _unchanged
 disable_xla = disable_tfrt = enable_control_flow_v2 = disable_control_flow_v2 = _unchanged
 disable_all_xla = with_control_flow_v2 = enable_output_all_intermediates = _unchanged
 assert_no_new_pyobjects_executing_eagerly = assert_no_new_tensors = _unchanged
-assert_no_garbage_created = _unchanged
+assert_no_garbage_created = build_as_function_and_v1_graph = also_run_as_tf_function = _unchanged
+xla_allow_fallback = no_xla_auto_jit = enable_tf_xla_constant_folding = _unchanged
+
+
+def skip_if(condition: bool | Callable[[], bool]) -> Callable[[Callable], Callable]:
+    """Decorator: a test is left out if `condition`, or what it returns, is true."""
+
+    def decorate(method: Callable) -> Callable:
+        @functools.wraps(method)
+        def run(*args: Any, **keywords: Any) -> None:
+            if not (condition() if callable(condition) else condition):
+                method(*args, **keywords)
+
+        return run
+
+    return decorate
+
+
+def run_v2_only(method: Callable | None = None) -> Callable:
+    """Decorator, with or without an empty argument list: a test of 2.x, which is skipped."""
+    skipped = unittest.skip("Test is only compatible with v2")
+    return skipped if method is None else skipped(method)
 
 
 def run_gpu_only(method: Callable) -> Callable:

@@ -16,6 +16,26 @@ if TYPE_CHECKING:
 _TEMPORARY = re.compile(rb"_temp_[0-9a-z]{32}/part")
 
 
+def assert_ops_in_graph(expected_ops: dict[str, str], graph: Graph) -> dict[str, Message]:
+    """Return the nodes of the operations of a graph that `expected_ops`, name to type, tells of.
+
+    Raises ``ValueError`` if one is missing or of another type.
+    """
+    found = {n.name: n for n in graph.as_graph_def().node if n.name in expected_ops}
+    for name, op_type in expected_ops.items():
+        if name not in found:
+            raise ValueError(f"Expected the operation '{name}', which the graph does not have")
+        if found[name].op != op_type:
+            raise ValueError(f"Expected the operation '{name}' of type {op_type}, which is of type "
+                             f"{found[name].op}")
+    return found
+
+
+def get_node_def_from_graph(node_name: str, graph_def: Message) -> Message | None:
+    """Return the node of a GraphDef that has this name, or None."""
+    return next((n for n in graph_def.node if n.name == node_name), None)
+
+
 def set_producer_version(graph: Graph, producer_version: int) -> None:
     """Let the GraphDef of a graph say that a program of that version has made it."""
     from tensorboard.compat.proto.graph_pb2 import GraphDef

@@ -212,13 +212,10 @@ class LoopSteps:
         left = {s.arguments[1] for s in self.steps if s.kind == "push"}
         left |= {s.arguments[2] for s in self.steps if s.kind == "write"}
         left |= self._next_of(left)
-        self.summed = self.summed_by([s for s in self.steps if s.kind == "sum"]) - left
+        summed = {s.arguments[1 + k] for s in self.steps if s.kind == "sum"
+                  for k in plan_of(s).of_products}
+        self.summed = (summed | self._next_of(summed)) - left
         return left | self.summed
-
-    def summed_by(self, steps: list[Step]) -> set[str]:
-        """The names of values that have to be kept for the products of these sums."""
-        found = {s.arguments[1 + k] for s in steps for k in plan_of(s).of_products}
-        return found | self._next_of(found)
 
     def _next_of(self, names: set[str]) -> set[str]:
         return {self.following[v] for v in names if v in self.following}

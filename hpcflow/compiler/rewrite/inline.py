@@ -127,14 +127,11 @@ class _Inliner:
                 self.result.append(node)
 
     def _expand(self, call: Node, place: _Place) -> None:
-        try:
-            if _name(call) in place.calls:
-                calls = [*place.calls[place.calls.index(_name(call)):], _name(call)]
-                raise ValueError(f"The function calls itself ({' -> '.join(calls)}); recursive "
-                                 "functions are not supported")
-            body = self._body(call, place.library)
-        except ValueError as e:
-            raise node_error(InvalidArgumentError, str(e), call) from None
+        if _name(call) in place.calls:
+            calls = [*place.calls[place.calls.index(_name(call)):], _name(call)]
+            raise node_error(InvalidArgumentError, f"The function calls itself "
+                             f"({' -> '.join(calls)}); recursive functions are not supported", call)
+        body = self._body(call, place.library)
         expansion = _Expansion(self, call, place)
         if call.type == GRADIENT_TYPE and isinstance(body, GradientBody):
             known = place.prefix + call.attrs.get(FORWARD_ATTR, b"").decode()
@@ -154,6 +151,12 @@ class _Inliner:
         expansion.add(body.graph, body.inputs, body.outputs, body.effects)
 
     def _body(self, call: Node, library: FunctionLibrary) -> Body | GradientBody:
+        try:
+            return self._found_body(call, library)
+        except ValueError as e:
+            raise node_error(InvalidArgumentError, str(e), call) from None
+
+    def _found_body(self, call: Node, library: FunctionLibrary) -> Body | GradientBody:
         dtypes = [s.dtypes[i] for s, i in call.inputs]
         dims = [s.dims[i] for s, i in call.inputs]
         if call.type == GRADIENT_TYPE:

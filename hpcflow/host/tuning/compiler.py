@@ -141,8 +141,8 @@ HOIST_MOST_BLOCKS = 3
 HOIST_MOST_MISSES = 2
 
 # ---- compiler.native.native_layout
-#: Rows that a thread should have: by panels, no more work for few rows, and by a BLAS.
-LAYOUT_FEWEST_ROWS = (8, 16)
+#: Rows that a thread should have.
+LAYOUT_FEWEST_ROWS = 8
 #: Into which the fewest rows of a thread are cut: the part of each begins at such a piece.
 LAYOUT_UNITS = 4
 #: Counts of iterations of which the places of values are remembered.
@@ -165,19 +165,8 @@ LOOP_CHUNK_SECONDS = 0.02
 LOOP_CHUNK_STEPS = 256
 
 # ---- compiler.native.native_memory
-#: Iterations in which a factor is used that may be copied in order.
-MEMORY_FEWEST_USES = 4
-#: Of a factor that may be copied: a larger one does not stay in the cache.
-MEMORY_MOST_COPIED_BYTES = 1 << 20
 #: Of the places that are held between the runs of a loop.
 MEMORY_MOST_HELD_BYTES = 1 << 24
-
-# ---- compiler.native.native_multiplications
-#: Of sums of products that are added up in the loop: larger ones do not stay in the cache.
-ADDED_MOST_BYTES = 1 << 18
-#: Rows of a part for which they are: fewer cost more calls than copies.
-ADDED_FEWEST_TERMS = 16
-
 
 # ---- compiler.native.native_steps
 #: Lines of a loop whose steps are made one after the other: they compile quickly.

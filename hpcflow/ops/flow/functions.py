@@ -241,9 +241,21 @@ def gradient_body_for(library: FunctionLibrary, func: Func, dtypes: list, dims: 
         if own is None:
             raise ValueError(f"the gradient of '{name}' is to be the function "
                              f"'{function.gradient_name}', which does not exist")
-        return body_for(library, own, attrs, dtypes, dims)
+        return _own_gradient(library, function, own, attrs, dtypes, dims)
     return cached(library, ("gradient", name, *without), attrs, dims,
                   lambda: _gradient_body(library, function, attrs, dtypes, dims, without))
+
+
+def _own_gradient(library: FunctionLibrary, function: Function, own: Function,
+                  attrs: dict[str, Any], dtypes: list, dims: list[Dims]) -> Body:
+    """The body of `own`, the gradient that was given for `function`."""
+    body = body_for(library, own, attrs, dtypes, dims)
+    count = sum(arg_length(a, attrs) for a in function.op_def.inputs)
+    if len(body.outputs) != count:
+        raise ValueError(f"SymGrad expects to return {count} values, one per input of "
+                         f"'{function.name}', but get {len(body.outputs)} instead, from its "
+                         f"gradient '{own.name}'")
+    return body
 
 
 def _gradient_body(library: FunctionLibrary, function: Function, attrs: dict[str, Any],

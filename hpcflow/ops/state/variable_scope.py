@@ -10,7 +10,7 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import get_collection, get_default_graph, graph_of, name_scope
+from hpcflow.graph.graph import Graph, get_collection, get_default_graph, graph_of, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Collections, DeviceLike, InitializerLike
 from hpcflow.graph.reentry import reentrant
@@ -211,8 +211,8 @@ def no_regularizer(_: object) -> None:
 class _GraphScopes:
     """A graph's variable store and the variable scope that is current in each thread."""
 
-    def __init__(self) -> None:
-        self.store = VariableStore()
+    def __init__(self, store: VariableStore | None = None) -> None:
+        self.store = VariableStore() if store is None else store
         self._threads = threading.local()
 
     @property
@@ -232,6 +232,13 @@ def _scopes() -> _GraphScopes:
     if graph._variable_scope_store is None:
         graph._variable_scope_store = _GraphScopes()
     return graph._variable_scope_store
+
+
+def share_variables(graph: Graph) -> None:
+    """Let `graph` have the variables of the default graph, and its current scope."""
+    outer = _scopes()
+    graph._variable_scope_store = _GraphScopes(outer.store)
+    graph._variable_scope_store.current = outer.current
 
 
 def default_store() -> VariableStore:

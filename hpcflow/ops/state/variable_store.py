@@ -15,6 +15,7 @@ from hpcflow.graph.graph import (
     add_to_collection,
     colocate_with,
     control_dependencies,
+    get_default_graph,
     name_scope,
 )
 from hpcflow.graph.keys import GraphKeys
@@ -101,9 +102,16 @@ class VariableStore:
             # Getters of older programs do not know these.
             arguments.update((key, value) for key, value in later.items()
                              if _takes(custom_getter, key))
-            return custom_getter(getter=self._get_true, **arguments)
+            return custom_getter(getter=self._get_around, **arguments)
         arguments.update(later)
-        return self._get_true(**arguments)
+        return self._get_around(**arguments)
+
+    def _get_around(self, *args: Any, **arguments: Any) -> Any:
+        """Return the variable, which lies outside where the default graph is a function's body."""
+        getter = get_default_graph()._variable_getter
+        if getter is None:
+            return self._get_true(*args, **arguments)
+        return getter(self._get_true, *args, **arguments)
 
     def _get_true(self, name: str, shape: TensorLike | None = None,
                   dtype: DTypeLike = dtypes.float32, initializer: Any = None,

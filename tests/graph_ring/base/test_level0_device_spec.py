@@ -8,6 +8,7 @@ import pytest
 
 from hpcflow.device_spec import (
     DeviceSpec,
+    DeviceSpecV2,
     canonical_name,
     matches,
     merge_device,
@@ -108,3 +109,14 @@ def test_new_specifications_from_old_ones():
         spec.replace(rank=1)
     with pytest.raises(ValueError, match="task"):
         spec.replace(task="x")
+
+
+def test_a_fixed_specification_is_replaced_and_not_changed():
+    spec = DeviceSpecV2(job="w", device_type="MyFunnyDevice", device_index=2)
+    assert spec.to_string() == "/job:w/device:MyFunnyDevice:2"
+    assert spec.parse_from_string("/cpu:0").to_string() == "/device:CPU:0" and spec.job == "w"
+    assert isinstance(spec.make_merged_spec(DeviceSpec(task=1)), DeviceSpecV2)
+    assert spec == DeviceSpec.from_string("/job:w/device:MyFunnyDevice:2")
+    assert not hasattr(spec, "merge_from")
+    with pytest.raises(AttributeError, match=r"job .* use replace\(\)"):
+        spec.job = "ps"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import os
+import sys
 import unittest
 
 import numpy as np
@@ -252,3 +253,37 @@ def test_a_scalar_of_shape_one_in_gradient_checks():
     loss = hf.reduce_sum(hf.square(x)) + hf.reduce_sum(x)
     with hf.Session():
         assert hf.test.compute_gradient_error(x, [2], loss, [1], delta=1e-2) < 1e-2
+
+
+class WritingTest(hf.test.TestCase):
+    """What is written to streams of the process, below Python as well."""
+
+    def test_writes_are_captured(self):
+        with self.captureWritesToStream(sys.stderr) as captured:
+            self.evaluate(hf.print("a", hf.constant(2)))
+            self.assertEqual(captured.contents(), "a 2\n")
+            os.write(sys.stderr.fileno(), b"below\n")
+        self.assertEqual(captured.contents(), "a 2\nbelow\n")
+
+
+def test_decorators_that_leave_tests_out():
+    from hpcflow.python.framework import test_util
+
+    ran = []
+    test_util.skip_if(lambda: True)(ran.append)(1)
+    test_util.skip_if(False)(ran.append)(2)
+    for method in (test_util.run_v2_only(ran.append), test_util.run_v2_only()(ran.append)):
+        with pytest.raises(unittest.SkipTest, match="v2"):
+            method(3)
+    assert ran == [2]
+
+
+def test_operations_of_graphs_by_name(graph):
+    from hpcflow.python.framework import test_util
+
+    hf.constant(1, name="one")
+    assert test_util.assert_ops_in_graph({"one": "Const"}, graph)["one"].op == "Const"
+    for wrong in ({"two": "Const"}, {"one": "Variable"}):
+        with pytest.raises(ValueError, match="Expected the operation"):
+            test_util.assert_ops_in_graph(wrong, graph)
+    assert test_util.get_node_def_from_graph("two", graph.as_graph_def()) is None

@@ -29,7 +29,7 @@ def test_a_call_is_one_operation(session, graph):
     assert y.shape.as_list() == [None]
     assert session.run(y, {x: [2.0, 3.0]}).tolist() == [5, 10]
     assert graph.as_graph_def().library.function[0].signature.name == f.name
-    assert f.declared_input_types == [hf.float32, hf.float32] and f.stateful_ops == []
+    assert f.declared_input_types == (hf.float32, hf.float32) and f.stateful_ops == []
 
 
 def test_results(session):
@@ -71,7 +71,7 @@ def test_the_same_input_may_be_an_output(session):
 
 
 def test_wrong_definitions_and_calls(graph):
-    with pytest.raises(ValueError, match="takes 1 arguments, but 2 input types"):
+    with pytest.raises(ValueError, match="takes 1 arguments, but 2 specified input types"):
         function.Defun(hf.float32, hf.float32)(lambda x: x)
     with pytest.raises(ValueError, match="defaults or keyword"):
         function.Defun(hf.float32)(lambda x=1: x)
@@ -80,15 +80,15 @@ def test_wrong_definitions_and_calls(graph):
     with pytest.raises(ValueError, match="not both"):
         function.Defun(hf.float32, grad_func=square_plus(), python_grad_func=abs)
     f = square_plus()
-    with pytest.raises(ValueError, match="expects 2 arguments: float32, float32, but got 1"):
+    with pytest.raises(ValueError, match=r"arguments: 2 of the types .*, but got 1"):
         f(1.0)
     with pytest.raises(ValueError, match="Expected type float32 for argument 1"):
         f(1.0, hf.constant(2))
     with pytest.raises(ValueError, match="Unknown keyword arguments: other"):
         f(1.0, 2.0, other=3)
-    with pytest.raises(ValueError, match="must not return None"):
+    with pytest.raises(ValueError, match="can not return None"):
         function.Defun(hf.float32)(lambda x: (x, None))(1.0)
-    with pytest.raises(ValueError, match="3 out_names are given"):
+    with pytest.raises(hf.errors.InvalidArgumentError, match="names size = 3 outputs size = 1"):
         function.Defun(hf.float32, out_names=list("abc"))(lambda x: x)(1.0)
     with pytest.raises(ValueError, match="2 and 3"):
         f(hf.zeros([2]), hf.zeros([3]))

@@ -222,12 +222,6 @@ def test_names_tell_loops_apart(folder):
     assert len(names) == 2 + len(SIGNATURES)
 
 
-def test_names_tell_the_integers_of_a_blas_apart():
-    narrow, wide = map(call_list._Runner, (False, True))
-    assert narrow.key != wide.key and cache.name_of(narrow) != cache.name_of(wide)
-    assert wide.arguments == (True,), "the process that compiles gets them, too"
-
-
 @pytest.fixture
 def copied(tmp_path, monkeypatch):
     """A copy of the package, whose texts are those that names depend on."""
@@ -249,7 +243,7 @@ def copied(tmp_path, monkeypatch):
     ("loops/__init__.py", set()),
 ])
 def test_names_follow_from_the_modules_that_are_imported(copied, path, expected):
-    loops = {"calls": call_list._Runner(True), "program": adding("float32"),
+    loops = {"calls": call_list.Runner(), "program": adding("float32"),
              "scores": score_loops._loop(
                  score_loops.DENSE, np.dtype("f"), np.dtype("f"), 9)._loop}
     before = {name: cache.name_of(loop) for name, loop in loops.items()}
