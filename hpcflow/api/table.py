@@ -392,7 +392,8 @@ _PYTHON = {
     "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.training": Entry(("hpcflow.keras",)),
-    "keras.utils.np_utils": Entry(("hpcflow.keras.utils",)),
+    **{f"keras.utils.{name}": Entry(("hpcflow.keras.utils",)) for name in (
+        "data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils")},
     "lib.io.file_io": Entry(("hpcflow.platform.file_io",)),
     "lib.io.python_io": Entry(("hpcflow.platform.python_io",)),
     "lib.io.tf_record": Entry(("hpcflow.platform.python_io",)),
@@ -443,8 +444,13 @@ _CORE = {
 }  # fmt: skip
 
 # Files and folders of 1.x below packages of contrib.
-_SLIM_DATA = ("data_decoder", "data_provider", "dataset", "dataset_data_provider",
-              "parallel_reader", "prefetch_queue", "tfexample_decoder")
+_SLIM = ("evaluation", "learning", "model_analyzer",
+         *(f"data.{name}" for name in (
+             "data_decoder", "data_provider", "dataset", "dataset_data_provider",
+             "parallel_reader", "prefetch_queue", "tfexample_decoder")),
+         *(f"nets.{name}" for name in (
+             "alexnet", "inception", "inception_v1", "inception_v2", "inception_v3", "overfeat",
+             "resnet_utils", "resnet_v1", "resnet_v2", "vgg")))
 _CONTRIB_FILES = {
     "eager": ("python.tfe",),
     "graph_editor": ("edit", "reroute", "select", "subgraph", "transform", "util"),
@@ -470,8 +476,7 @@ _CONTRIB_FILES = {
                 "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
     "testing": ("python.framework.fake_summary_writer",),
-    "slim": (*(f"python.slim.{name}" for name in ("evaluation", "learning", "model_analyzer")),
-             *(f"python.slim.data.{name}" for name in _SLIM_DATA)),
+    "slim": tuple(f"python.slim.{name}" for name in _SLIM),
     "training": ("python.training.evaluation", "python.training.hparam",
                  "python.training.training"),
 }
@@ -487,8 +492,7 @@ _CONTRIB_SOURCES = {
     "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
                                    "hpcflow.contrib.slim.utils"),
     "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
-    **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in (
-        "evaluation", "learning", "model_analyzer", *(f"data.{name}" for name in _SLIM_DATA))},
+    **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in _SLIM},
 }
 _CONTRIB_HELPERS = {
     "seq2seq.python.ops.attention_wrapper": _ATTENTION_HELPERS,
