@@ -116,7 +116,8 @@ class Column:
 
     Columns that describe the same are equal. Programs define columns of their own by `name`,
     ``_parse_example_spec`` and ``_transform_feature(inputs)``, where ``inputs.get(key)`` gives
-    a feature or what another column makes, and what the kinds of columns below say.
+    a feature or what another column makes, and what the kinds of columns below say; or by the names
+    of later releases, which have no ``_`` and take a state manager, of which nothing is asked.
     """
 
     name: str
@@ -131,6 +132,8 @@ class Column:
 
     def __getattr__(self, name: str) -> Any:
         field = _READ_AS.get(name)
+        if name == "_num_buckets" and hasattr(type(self), "num_buckets"):
+            return self.num_buckets
         if field is None or field not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.__dict__[field]
@@ -159,17 +162,42 @@ class Column:
     @property
     def _parse_example_spec(self) -> dict[str, Any]:
         """The configuration with which ``hf.parse_example`` reads the features of the column."""
+        if self._defines("parse_example_spec"):
+            return self.parse_example_spec
         raise NotImplementedError(f"{type(self).__name__} must define _parse_example_spec")
 
     def transform(self, features: Features) -> Any:
         """Return the column's form of the features, before any variables apply."""
-        self._check_defined("_transform_feature")
+        if self._defines("transform_feature"):
+            return self.transform_feature(features, None)
+        if not self._defines("_transform_feature"):
+            raise NotImplementedError(f"{type(self).__name__} must define _transform_feature")
         return self._transform_feature(features)
 
-    def _check_defined(self, name: str) -> None:
-        if any(getattr(type(self), name) is getattr(kind, name, None)
-               for kind in (Column, DenseColumn, CategoricalColumn)):
-            raise NotImplementedError(f"{type(self).__name__} must define {name}")
+    def _defines(self, name: str) -> bool:
+        """True if the class of the column has a method of its own of this name."""
+        return all(getattr(type(self), name) is not getattr(kind, name, None)
+                   for kind in (Column, DenseColumn, CategoricalColumn))
+
+    @property
+    def parse_example_spec(self) -> dict[str, Any]:
+        """The configuration with which ``hf.parse_example`` reads the features of the column."""
+        return self._parse_example_spec
+
+    @property
+    def parents(self) -> list:
+        """The features (by name) and the columns that this one is made of."""
+        own = self.__dict__
+        return [*(own.get("keys") or ()), *(own[k] for k in ("key", "source", "weight_key")
+                                            if k in own)]
+
+    def transform_feature(self, transformation_cache: Features, state_manager: Any) -> Any:
+        """Return the column's form of the features."""
+        del state_manager  # variables are those of the graph
+        return self.transform(transformation_cache)
+
+    def create_state(self, state_manager: Any) -> None:
+        """Do nothing: variables are made when they are first used."""
 
     @property
     def _var_scope_name(self) -> str:
@@ -190,14 +218,28 @@ class DenseColumn(Column):
 
     def dense(self, features: Features, trainable: bool, collections: list | None) -> Any:
         """The numbers ``[batch, size]``."""
-        self._check_defined("_get_dense_tensor")
-        numbers = self._get_dense_tensor(features, weight_collections=collections,
-                                         trainable=trainable)
+        if self._defines("get_dense_tensor"):
+            numbers = self.get_dense_tensor(features, None)
+        elif self._defines("_get_dense_tensor"):
+            numbers = self._get_dense_tensor(features, weight_collections=collections,
+                                             trainable=trainable)
+        else:
+            raise NotImplementedError(f"{type(self).__name__} must define _get_dense_tensor")
         return reshape(numbers, [-1, width_of(self)])
 
     @property
+    def variable_shape(self) -> TensorShape:
+        """The shape of an example's numbers."""
+        return self._variable_shape
+
+    def get_dense_tensor(self, transformation_cache: Features, state_manager: Any) -> Any:
+        """Return the numbers, with the batch first."""
+        del state_manager  # variables are those of the graph
+        return self._get_dense_tensor(transformation_cache)
+
+    @property
     def _variable_shape(self) -> TensorShape:
-        return TensorShape([self.size])
+        return self.variable_shape if self._defines("variable_shape") else TensorShape([self.size])
 
     def _get_dense_tensor(self, inputs: Features, weight_collections: list | None = None,
                           trainable: bool | None = None) -> Any:
@@ -207,7 +249,9 @@ class DenseColumn(Column):
 def width_of(column: DenseColumn) -> int:
     """How many numbers a dense column has for each example."""
     own = column.__dict__.get("size")
-    return TensorShape(column._variable_shape).num_elements() or 0 if own is None else own
+    if own is None:
+        own = TensorShape(column.variable_shape).num_elements()
+    return own or 0
 
 
 class Ids(NamedTuple):
@@ -230,8 +274,16 @@ class CategoricalColumn(Column):
 
     def ids(self, features: Features) -> Ids:
         """The ids."""
-        own = type(self)._get_sparse_tensors is CategoricalColumn._get_sparse_tensors
-        return Ids(features.of(self)) if own else Ids(*self._get_sparse_tensors(features))
+        if self._defines("get_sparse_tensors"):
+            return Ids(*self.get_sparse_tensors(features, None))
+        if self._defines("_get_sparse_tensors"):
+            return Ids(*self._get_sparse_tensors(features))
+        return Ids(features.of(self))
+
+    def get_sparse_tensors(self, transformation_cache: Features, state_manager: Any) -> Ids:
+        """Return the ids, and their weights."""
+        del state_manager  # ids have no variables
+        return self.ids(transformation_cache)
 
     def _get_sparse_tensors(self, inputs: Features, weight_collections: list | None = None,
                             trainable: bool | None = None) -> Ids:

@@ -52,7 +52,8 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTenso
                                  max_norm: float | None = None) -> Tensor:
     """Return combined embeddings of each row of ids, where rows may be empty.
 
-    Ids below 0, and ids with weights that are not positive, are left out. A row without ids has
+    Ids below 0, and, but for the combiner "sum", ids with weights that are not positive, are left
+    out. A row without ids has
     the embedding of `default_id`, or zeros if None. Arguments otherwise as of
     ``nn.embedding_lookup_sparse``, whose default combiner is "mean" here.
     """
@@ -62,7 +63,7 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTenso
     if not parts:
         raise ValueError(f"Missing embedding_weights {embedding_weights}.")
     with name_scope(name, "embedding_lookup", [*parts, sparse_ids, sparse_weights]):
-        ids, weights = _without_invalid(sparse_ids, sparse_weights)
+        ids, weights = _without_invalid(sparse_ids, sparse_weights, combiner != "sum")
         ids, is_empty = sparse_fill_empty_rows(ids, default_id or 0)
         if weights is not None:
             weights, _ = sparse_fill_empty_rows(weights, 1.0)
@@ -77,12 +78,12 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTenso
         return found
 
 
-def _without_invalid(ids: SparseTensor, weights: SparseTensor | None) -> tuple:
-    """Ids that are not negative and have positive weights, with these weights."""
+def _without_invalid(ids: SparseTensor, weights: SparseTensor | None, positive_only: bool) -> tuple:
+    """Ids that are not negative and have positive weights (if this is asked for), and these."""
     valid = raw_ops.GreaterEqual(ids.values, convert_to_tensor(0, ids.values.dtype.base_dtype))
     if weights is None:
         return sparse_retain(ids, valid), None
-    positive = raw_ops.Greater(weights.values,
-                               convert_to_tensor(0, weights.values.dtype.base_dtype))
-    valid = raw_ops.LogicalAnd(valid, positive)
+    if positive_only:
+        zero = convert_to_tensor(0, weights.values.dtype.base_dtype)
+        valid = raw_ops.LogicalAnd(valid, raw_ops.Greater(weights.values, zero))
     return sparse_retain(ids, valid), sparse_retain(weights, valid)

@@ -8,6 +8,7 @@ import pytest
 import hpcflow as hf
 from hpcflow import feature_column as fc
 from hpcflow.python.feature_column import feature_column as module
+from hpcflow.python.feature_column import feature_column_v2 as fc_v2
 
 
 def run(value, feeds=None):
@@ -104,3 +105,41 @@ def test_batches_of_other_sizes_are_refused_when_built():
     with pytest.raises(ValueError, match=r"Batch size of columns \(a, b\): \(2, 3\)"):
         fc.input_layer({"a": np.zeros([2, 1]), "b": np.zeros([3, 1])},
                        [fc.numeric_column("a"), fc.numeric_column("b")])
+
+
+def test_weights_that_are_not_positive_count_in_sums_alone():
+    table = hf.constant([[1.0], [10.0], [100.0]])
+    places = [[0, 0], [0, 1], [1, 0], [2, 0]]
+    ids = hf.SparseTensor(places, np.array([0, 1, 2, -1]), [4, 2])
+    weights = hf.SparseTensor(places, [1.0, -1.0, 0.0, 2.0], [4, 2])
+    for combiner, want in (("sum", 1 - 10), ("mean", 1), ("sqrtn", 1)):
+        got = run(hf.contrib.layers.safe_embedding_lookup_sparse(table, ids, weights, combiner))
+        np.testing.assert_array_equal(got.ravel(), [want, 0, 0, 0])
+
+
+class Later(fc_v2.DenseColumn):
+    """Three times a feature, by the names of later releases."""
+
+    name = "later"
+    parse_example_spec = {"x": hf.FixedLenFeature((2,), hf.float32)}  # noqa: RUF012
+    variable_shape = hf.TensorShape([2])
+
+    def transform_feature(self, transformation_cache, state_manager):
+        return 3 * transformation_cache.get("x", state_manager)
+
+    def get_dense_tensor(self, transformation_cache, state_manager):
+        return transformation_cache.get(self, state_manager)
+
+
+def test_columns_by_the_names_of_later_releases():
+    layer = fc.input_layer({"x": [[1.0, 2]]}, [Later(), Doubled()])
+    np.testing.assert_array_equal(run(layer), [[2, 4, 3, 6]])
+    assert fc.make_parse_example_spec([Later()]) == Later.parse_example_spec
+    ids = fc.categorical_column_with_identity("k", 5)
+    embedded = fc.embedding_column(ids, 3)
+    assert ids.parse_example_spec == {"k": hf.VarLenFeature(hf.int64)} and ids.num_buckets == 5
+    assert embedded.variable_shape.as_list() == [3] and embedded.parents == [ids]
+    cache = fc_v2.FeatureTransformationCache({"k": [[4]]})
+    embedded.create_state(None)
+    assert embedded.get_dense_tensor(cache, None).shape.as_list() == [None, 3]
+    assert run(ids.get_sparse_tensors(cache, None).id_tensor).values.tolist() == [4]

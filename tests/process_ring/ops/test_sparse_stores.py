@@ -76,3 +76,10 @@ def test_partitioned_variables_of_references_are_added_to(session):
     np.testing.assert_array_equal(session.run(v.as_tensor()), [1, 2, 3, 4])
     with pytest.raises(ValueError, match="full shapes must match"):
         type(v)("w", [5], parts[0].dtype, parts, [2])
+
+
+def test_rows_of_sparse_tensors_of_rank_1_are_refused_when_they_run(session):
+    batched = hf.train.batch_join([[sparse([1, 0, 2])]], batch_size=2, enqueue_many=True)
+    assert batched.dense_shape.shape.as_list() == [1]
+    with pytest.raises(hf.errors.InvalidArgumentError, match="rank"):
+        session.run(hf.serialize_many_sparse(sparse([1, 0, 2])))
