@@ -57,7 +57,7 @@ def test_summaries_keep_the_tags_that_are_given(session):
     assert hf.contrib.deprecated.merge_all_summaries("none such") is None
 
 
-def test_layers_in_a_scope_with_arguments_of_variables():
+def test_layers_in_a_scope_with_arguments_of_variables(session):
     slim = hf.contrib.slim
     with slim.arg_scope([slim.model_variable, slim.variable], device="/cpu:0"), \
             slim.arg_scope([slim.model_variable], trainable=False):
