@@ -108,7 +108,18 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"hpcflow.ops.state.initializers:{name}" for name in (
             "he_normal", "he_uniform", "lecun_normal", "lecun_uniform")},
     },
-    "hpcflow.contrib.framework": {"argsort": "hpcflow:argsort", "sort": "hpcflow:sort"},
+    "hpcflow.contrib.framework": {
+        "argsort": "hpcflow:argsort", "sort": "hpcflow:sort", "smart_case": "hpcflow:case",
+        "TensorSpec": "hpcflow.graph.tensor_spec:TensorSpec",
+        **{name: f"hpcflow.graph.legacy:{name}" for name in (
+            "prepend_name_scope", "strip_name_scope")},
+        "convert_to_tensor_or_sparse_tensor":
+            "hpcflow.graph.sparse_tensor:convert_to_tensor_or_sparse_tensor",
+        **{name: f"hpcflow.contrib.framework.tensors:{name}" for name in (
+            "assert_or_get_global_step", "assert_scalar_int", "get_graph_from_inputs",
+            "get_placeholders", "global_variable", "reduce_sum_n", "remove_squeezable_dimensions",
+            "with_same_shape", "with_shape", "zero_initializer")},
+    },
     "hpcflow.contrib.nn": {"nth_element": "raw:NthElement"},
     "hpcflow.estimator": {name: f"hpcflow.train:{name}" for name in (
         "CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
@@ -108,9 +108,12 @@ class Optimizer:
         self.updates = [self.apply_gradients(zip(self.get_gradients(loss, params), params))]
         return self.updates
 
-    def minimize(self, loss: TensorLike, var_list: Sequence[Variable] | None = None,
+    def minimize(self, loss: TensorLike, var_list: Sequence[Variable] | Callable[[], Any] | None,
                  grad_loss: Any = None, name: str | None = None) -> Any:
-        """Return an operation that updates the variables against the gradient of `loss`."""
+        """Return an operation that updates the variables against the gradient of `loss`.
+
+        `var_list` are the variables, a function that returns them, or None for all trained ones.
+        """
         loss = loss() if callable(loss) else loss
         variables = var_list() if callable(var_list) else var_list or hf.trainable_variables()
         pairs = list(zip(hf.gradients(loss, variables, grad_loss), variables))

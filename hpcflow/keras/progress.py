@@ -31,8 +31,12 @@ class Progbar:
         self._seen, self._shown, self._longest = 0, 0.0, 0
         self._begun = time.time()
 
-    def update(self, current: int, values: Iterable[tuple[str, float]] | None = None) -> None:
-        """Note that `current` steps are done, and (name, value) pairs of the steps since."""
+    def update(self, current: int, values: Iterable[tuple[str, float]] | None = None,
+               force: bool = False) -> None:
+        """Note that `current` steps are done, and (name, value) pairs of the steps since.
+
+        With `force` the bar is shown even if the last one is not `interval` old.
+        """
         steps = current - self._seen
         for name, value in values or ():
             before = self._sums.get(name, (0.0, 0))
@@ -41,17 +45,19 @@ class Progbar:
         self._seen = current
         done = self.target is not None and current >= self.target
         if self.verbose == 1:
-            self._show_bar(current, done)
+            self._show_bar(current, done, force)
         elif self.verbose == 2 and done:
             self._write(self._count(current) + self._averages() + "\n")
 
-    def add(self, n: int, values: Iterable[tuple[str, float]] | None = None) -> None:
+    def add(self, n: int, values: Iterable[tuple[str, float]] | None = None,
+            force: bool = False) -> None:
         """Note that `n` more steps are done."""
-        self.update(self._seen + n, values)
+        self.update(self._seen + n, values, force)
 
-    def _show_bar(self, current: int, done: bool) -> None:
+    def _show_bar(self, current: int, done: bool, force: bool) -> None:
         now = time.time()
-        if now - self._shown < self.interval and self.target is not None and not done:
+        early = now - self._shown < self.interval and self.target is not None
+        if early and not (done or force):
             return
         self._shown = now
         line = self._count(current) + self._bar(current) + self._timing(now, current, done)

@@ -38,6 +38,11 @@ def add_arg_scope(func: Callable) -> Callable:
     return with_scope
 
 
+def scoped_argument(func: Callable, name: str) -> Any:
+    """Return the argument that the scopes in force have for a function; None without one."""
+    return current_arg_scope().get(arg_scope_func_key(func), {}).get(name)
+
+
 def has_arg_scope(func: Callable) -> bool:
     """Return whether `func` is decorated with :func:`add_arg_scope`."""
     return hasattr(func, "_key_op")

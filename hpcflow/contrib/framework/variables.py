@@ -48,8 +48,11 @@ def model_variable(name: str, shape: ShapeLike | None = None, dtype: DTypeLike |
                    use_resource: bool | None = None) -> Any:
     """Return a :func:`variable` that also is one of the model variables."""
     names = [*(collections or ()), GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]
-    return variable(name, shape, dtype, initializer, regularizer, trainable, names,
-                    caching_device, device, partitioner, custom_getter, use_resource)
+    # By name: a scope of arguments may have some of them for variables, too.
+    return variable(name, shape=shape, dtype=dtype, initializer=initializer,
+                    regularizer=regularizer, trainable=trainable, collections=names,
+                    caching_device=caching_device, device=device, partitioner=partitioner,
+                    custom_getter=custom_getter, use_resource=use_resource)
 
 
 def local_variable(initial_value: TensorLike, validate_shape: bool = True,

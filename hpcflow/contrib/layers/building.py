@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from hpcflow.contrib.framework.arg_scopes import scoped_argument
 from hpcflow.contrib.framework.variables import model_variable
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import add_to_collection, get_collection, get_collection_ref
+from hpcflow.graph.graph import add_to_collection, device, get_collection, get_collection_ref
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Collections, InitializerLike, TensorFunction
 from hpcflow.graph.operation import Tensor
@@ -28,7 +29,8 @@ def layer_variable(name: str, shape: ShapeLike, dtype: DTypeLike, initializer: I
     `collections`: names for all variables, or a dict of such by the variable's name.
     """
     return convert_to_tensor(model_variable(
-        name, shape, dtype, initializer, regularizer, trainable, names_of(collections, name)))
+        name, shape=shape, dtype=dtype, initializer=initializer, regularizer=regularizer,
+        trainable=trainable, collections=names_of(collections, name)))
 
 
 def names_of(given: Any, variable: str) -> list:
@@ -108,15 +110,17 @@ _OLDER_NAMES = {"kernel": "weights", "bias": "biases", "depthwise_kernel": "dept
 def older_variables(collections: Mapping[str, Any] | Collections | None) -> Iterator[OpenScope]:
     """Context manager that names the variables of ``hpcflow.layers`` as the layers of contrib do.
 
-    They are model variables, in `collections` too, and named ``weights`` and ``biases``. Yields the
-    name to give to the layer, whose scope is open already.
+    They are model variables, in `collections` too, on the device that argument scopes have for
+    these, and named ``weights`` and ``biases``. Yields the name to give to the layer, whose scope
+    is open already.
     """
     def named(getter: Callable, name: str, *args: Any, **kwargs: Any) -> Any:
         scope, slash, last = name.rpartition("/")
         last = _OLDER_NAMES.get(last, last)
         kwargs["collections"] = [*names_of(collections, last), GraphKeys.GLOBAL_VARIABLES,
                                  GraphKeys.MODEL_VARIABLES]
-        return getter(scope + slash + last, *args, **kwargs)
+        with device(scoped_argument(model_variable, "device") or ""):
+            return getter(scope + slash + last, *args, **kwargs)
 
     with pure_variable_scope(get_variable_scope(), custom_getter=named) as scope:
         yield OpenScope(scope.original_name_scope)

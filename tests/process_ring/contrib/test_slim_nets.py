@@ -77,7 +77,7 @@ def test_they_learn_and_give_features(session):
     assert losses[-1] < losses[0] and np.isfinite(session.run(features)).all()
 
 
-def test_refusals():
+def test_refusals(session):
     images = hf.zeros([1, 64, 64, 3])
     with pytest.raises(ValueError, match="Unknown final endpoint Mixed_9z"):
         inception.inception_v1_base(images, "Mixed_9z")

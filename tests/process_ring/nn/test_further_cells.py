@@ -78,7 +78,7 @@ def test_all_cells_learn(session):
             assert all(g is not None for g in hf.gradients(hf.reduce_sum(outputs), mine))
 
 
-def test_the_fused_network_and_cells_of_one_s_own_share_variables_over_scopes():
+def test_the_fused_network_and_cells_of_one_s_own_share_variables_over_scopes(session):
     class Own(rnn.RNNCell):
         state_size = output_size = 3
 
@@ -97,7 +97,7 @@ def test_the_fused_network_and_cells_of_one_s_own_share_variables_over_scopes():
     assert not any(name.startswith("b/") for name in names)
 
 
-def test_refusals():
+def test_refusals(session):
     with pytest.raises(ValueError, match="divisible by number_of_groups"):
         rnn.GLSTMCell(5, number_of_groups=2)
     with pytest.raises(ValueError, match="input size == output size"):
