@@ -136,6 +136,10 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CUDNN", str, "",
          "path of the cuDNN library to use on GPUs; 0 none, 1 says so if none is found"),
+    Flag("HPCFLOW_NCCL", str, "",
+         "path of the NCCL library by which GPUs of different ranks reduce; 0 none"),
+    Flag("HPCFLOW_CUDA_IPC", _parse_bool, True,
+         "0: what GPUs of ranks of one node send goes through memory of the host"),
     Flag("HPCFLOW_CUDA_GRAPHS", _parse_bool, True,
          "0: the kernels of a region on a GPU are not recorded, to be launched as one"),
     Flag("HPCFLOW_TF32", _parse_bool, False,
@@ -189,6 +193,8 @@ class Flags:
     fault_tolerance: str
     onednn: str
     cudnn: str
+    nccl: str
+    cuda_ipc: bool
     cuda_graphs: bool
     tf32: bool
     check_stages: bool

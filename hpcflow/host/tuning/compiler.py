@@ -77,6 +77,7 @@ LAYER_USUAL_ROWS = 64
 # ---- compiler.fuse.fuse_updates
 #: Elements of a gradient below which the call costs more than the memory.
 UPDATE_LARGE = 1 << 16
+UPDATE_LARGE_GPU = 1 << 20
 
 # ---- compiler.fuse.sum_products
 #: Fewer terms are not worth the copies of their factors.
