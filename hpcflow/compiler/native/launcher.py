@@ -7,8 +7,7 @@ What only a training update reads, as its gradient, is not computed by the call 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 from hpcflow.compiler.ir.step_graph import device_type
 from hpcflow.compiler.native.group_call import GroupCall
@@ -17,7 +16,7 @@ from hpcflow.compiler.regions.lines import Call as CallLine
 from hpcflow.compiler.regions.lines import Item, Line, Operator, Read
 from hpcflow.compiler.trace import recipes
 from hpcflow.compiler.trace.groups import Group, Limits
-from hpcflow.compiler.trace.units import Call, Segment
+from hpcflow.compiler.trace.units import Call, Launcher, Segment
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import llvm_plan
 from hpcflow.loops.form import Program
@@ -28,8 +27,8 @@ _REDUCTIONS = frozenset({"Sum", "Mean", "Max", "Min"})
 _REDUCED = frozenset({"float32", "float64", "int32", "int64"})
 
 
-class HostLauncher:
-    """See `units.Launcher`."""
+class HostLauncher(Launcher):
+    """See `units.Launcher`; an update of the host is a kernel."""
 
     @property
     def limits(self) -> Limits:
@@ -62,18 +61,6 @@ class HostLauncher:
     def call_alone(self, line: Line) -> Call | None:
         """See `units.Launcher`."""
         return Call(SpreadLine(line), line.arguments) if may_spread(line) else None
-
-    def update(self, line: Line) -> Any:
-        """See `units.Launcher`: an update of the host is a kernel."""
-        return None
-
-    def may_join_updates(self, updates: Sequence[Any]) -> bool:
-        """See `units.Launcher`."""
-        raise NotImplementedError
-
-    def call_updates(self, updates: Sequence[Any]) -> Call:
-        """See `units.Launcher`."""
-        raise NotImplementedError
 
     def call(self, group: Group, outputs: list[str], segment: Segment,
              following: Iterable[Line]) -> Call | None:

@@ -56,13 +56,16 @@ class Launcher(Protocol):
         """The call for a line that is in no program; None if it is not worth one."""
 
     def update(self, line: Line) -> Any:
-        """The update of a variable that a line is, to be joined with others; or None."""
+        """The update of a variable that a line is, to be joined with others; or None, as here."""
+        return None
 
     def may_join_updates(self, updates: Sequence[Any]) -> bool:
-        """True if so many updates may be one launch."""
+        """True if so many updates may be one launch; asked of who makes updates."""
+        return False
 
     def call_updates(self, updates: Sequence[Any]) -> Call:
         """The launch of updates; it returns a value for each."""
+        raise AssertionError("there are no updates")
 
     def call(self, group: Group, outputs: list[str], segment: Segment,
              following: Iterable[Line]) -> Call | None:
