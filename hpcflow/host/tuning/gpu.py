@@ -43,6 +43,8 @@ CUDNN_PART_OF_FREE = 4
 CUDNN_MEASURED = 6
 #: A way that takes so many times the best one's time is not measured again.
 CUDNN_HOPELESS = 1.25
+#: Of ways up to so many times the best one's time that with the least memory is taken.
+CUDNN_AS_FAST = 1.02
 
 # ---- kernels.common.device_windows
 #: The most of a matrix of windows that is made at once, where cuDNN does not convolve.
