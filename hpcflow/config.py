@@ -140,6 +140,8 @@ FLAGS: tuple[Flag, ...] = (
          "path of the NCCL library by which GPUs of different ranks reduce; 0 none"),
     Flag("HPCFLOW_CUDA_IPC", _parse_bool, True,
          "0: what GPUs of ranks of one node send goes through memory of the host"),
+    Flag("HPCFLOW_CUDA_AWARE_MPI", _one_of("0", "1"), "",
+         "1: MPI takes memory of GPUs, 0: it does not; if not set, what the library says"),
     Flag("HPCFLOW_CUDA_GRAPHS", _parse_bool, True,
          "0: the kernels of a region on a GPU are not recorded, to be launched as one"),
     Flag("HPCFLOW_TF32", _parse_bool, False,
@@ -195,6 +197,7 @@ class Flags:
     cudnn: str
     nccl: str
     cuda_ipc: bool
+    cuda_aware_mpi: str
     cuda_graphs: bool
     tf32: bool
     check_stages: bool

@@ -7,6 +7,9 @@ import ctypes
 import re
 from pathlib import Path
 
+from hpcflow import config
+from hpcflow.base.once import once
+
 _LIBRARY = re.compile(r"/lib(mpi|mpich|mpi_[a-z]+|msmpi|mpi_intel)\.so[.0-9]*$")
 
 
@@ -65,6 +68,13 @@ def leave_to_parent() -> None:
             continue
 
 
+def takes_device_buffers() -> bool:
+    """True if memory of GPUs may be given to MPI: the site says so, or the library does."""
+    chosen = config.flags.cuda_aware_mpi
+    return chosen == "1" if chosen else bool(cuda_aware())
+
+
+@once
 def cuda_aware() -> bool | None:
     """True if the library says that it takes device buffers; None if it does not say.
 

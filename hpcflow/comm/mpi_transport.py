@@ -64,6 +64,7 @@ class MpiTransport(Transport):
     """
 
     shares_memory = True
+    is_mpi = True
 
     def __init__(self, comms: PrivateComms | None = None, tag_limit: int | None = None) -> None:
         from mpi4py import MPI

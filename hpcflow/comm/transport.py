@@ -87,6 +87,7 @@ class Transport(ABC):
     yields = False
     #: Whether ranks of one node are processes that can share memory.
     shares_memory = False
+    is_mpi = False  # so it may take memory of GPUs
     #: What this rank keeps to while its steps are short, if it shares cores.
     core: Core | None = None
 

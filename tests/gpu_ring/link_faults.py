@@ -99,6 +99,33 @@ def left_out() -> None:
               for t in (True, False, False, True)], dict(WAYS))
 
 
+def training() -> None:
+    """Data-parallel training, whose gradients are reduced in buckets; the last step is traced."""
+    rank = hf.mpi.rank()
+    random = np.random.default_rng(rank)
+    x, y = hf.placeholder(hf.float32, [8, 20]), hf.placeholder(hf.float32, [8, 3])
+    hidden = hf.nn.relu(hf.layers.dense(x, 16, name="one"))
+    loss = hf.losses.mean_squared_error(y, hf.layers.dense(hidden, 3, name="two"))
+    optimizer = hf.mpi.DistributedOptimizer(hf.train.MomentumOptimizer(0.05, 0.9))
+    train = optimizer.minimize(loss)
+    start = hf.mpi.broadcast_variables(0)
+    options = hf.RunOptions(trace_level=hf.RunOptions.FULL_TRACE)
+    metadata = hf.RunMetadata()
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        session.run(start)
+        for step in range(4):
+            feed = {x: random.random((8, 20), np.float32), y: random.random((8, 3), np.float32)}
+            if step == 3:
+                session.run(train, feed, options=options, run_metadata=metadata)
+            else:
+                session.run(train, feed)
+        weights = session.run(hf.trainable_variables())
+    rows = [d for d in metadata.step_stats.dev_stats if d.device.endswith("stream:collectives")]
+    traced = [n.node_name for row in rows for n in row.node_stats]
+    _say(sum(float(np.sum(w)) for w in weights), bool(traced), "staged" in WAYS)
+
+
 def hangs() -> None:
     """A GPU does not take part in what it was to launch."""
     total = hf.mpi.allreduce(hf.constant([1.0, 2.0]))
@@ -125,7 +152,7 @@ def breaks() -> None:
 
 def steps() -> None:
     """What goes wrong in steps, and what only looks so."""
-    for case in (failed_step, out_of_order, left_out):
+    for case in (failed_step, out_of_order, left_out, training):
         WAYS.clear()
         with hf.Graph().as_default():
             case()

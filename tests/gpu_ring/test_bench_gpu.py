@@ -28,6 +28,19 @@ def test_a_rehearsal(case: str, tmp_path: Path, capfd: pytest.CaptureFixture) ->
     assert rows[0]["case"] in capfd.readouterr().out
 
 
+@pytest.mark.timeout(200)
+def test_ranks(tmp_path: Path) -> None:
+    """An edge and a reduction, with the ways that they took."""
+    lines = tmp_path / "rows.jsonl"
+    place = [] if real_gpus() else ["--stand-in", str(ROOT)]
+    assert main(["bench", "gpu", "--quick", "--case", "two ranks", "--lines", str(lines),
+                 *place]) == 0
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert len(rows) == 2 and all(row["failed"] is None for row in rows), rows
+    if not real_gpus():
+        assert rows[0]["case"].endswith("ipc") and rows[1]["case"].endswith("nccl"), rows
+
+
 @pytest.mark.usefixtures("stand_in_only")
 def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture) -> None:
     reason = BENCHMARKS["gpu"].why_not(Options())

@@ -40,6 +40,18 @@ def test_a_rehearsal(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     assert told["results"].endswith("results-again.jsonl")
 
 
+@pytest.mark.timeout(300)
+def test_ways_between_ranks(tmp_path: Path) -> None:
+    """NCCL on one GPU, and what two ranks exchange, with the ways that it took."""
+    stand_in = [] if real_gpus() else ["--stand-in"]
+    assert main(["gpu-check", "--output", str(tmp_path), "--repo", str(ROOT), "--stages", "mpi",
+                 "--names", "nccl,exchange", *stand_in]) == 0
+    rows = {r["name"]: r for r in Results(tmp_path / "results.jsonl").rows()}
+    assert rows["nccl"]["failed"] is rows["exchange"]["failed"] is None
+    ways = [r for r in rows["exchange"]["rows"] if "sent" in r]
+    assert len(ways) == 2 and all(r["reduced"] for r in ways)
+
+
 def test_the_limits_are_those_of_one_call() -> None:
     assert sum(limit for _, limit in STAGES.values()) <= 560
     assert list(STAGES)[:2] == ["facts", "written"]

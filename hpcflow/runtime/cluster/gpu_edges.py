@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow import config
+from hpcflow.comm import libmpi
 from hpcflow.compiler.emit.items import Edge
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.runtime.executor.gpu import ipc
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from hpcflow.runtime.executor.executor import Step
 
 #: How many values have left GPUs for other ranks: *staged* in pinned memory and sent from there,
-#: *shared*, copied by the GPU to memory that the receiver reads, or *ipc*, to the receiver's GPU.
+#: *shared*, copied by the GPU to memory that the receiver reads, *ipc*, to the receiver's GPU, or
+#: *mpi*, given to MPI where they are.
 ROUTES: Counter[str] = Counter()
 #: What begins the address of memory of a GPU.
 IPC = "ipc"
@@ -47,6 +49,7 @@ class GpuEdges:
 
     def __init__(self, lane: Lane, senders: Sequence[Any], receivers: Sequence[Any]) -> None:
         self._lane = lane
+        self._by_mpi = lane.transport.is_mpi and libmpi.takes_device_buffers()
         self._senders, self._receivers = senders, receivers
         self._pinned: set[int] = set()  # edges that are received into pinned memory
         self._shared: dict[int, np.ndarray] = {}  # and sent through such
@@ -107,13 +110,18 @@ class GpuEdges:
     def takes(self, edge: Edge) -> bool:
         """True if values of `edge` are received for a GPU, and worth a copy beside the kernels."""
         device = self._receivers[edge.index]
-        return device is not None and device.fetches_later and not edge.compressed and (
-            edge.nbytes >= tuning.COPY_BESIDE_BYTES)
+        return device is not None and device.fetches_later and not (
+            edge.compressed or edge.parts) and edge.nbytes >= tuning.COPY_BESIDE_BYTES
 
-    def buffer(self, edge: Edge) -> np.ndarray | None:
-        """Pinned memory for what is received over `edge`; None if there is none, or no need."""
+    def buffer(self, edge: Edge) -> Any | None:
+        """Memory for what is received over `edge`: the GPU's, if MPI takes that, or pinned; None
+        if there is none, or no need."""
         if not self.takes(edge) or edge.index in self._exported:
             return None
+        if self._by_mpi:
+            there = self._receivers[edge.index].bytes_apart(edge.nbytes)
+            if there is not None:
+                return there
         found = self._receivers[edge.index].pinned(edge.dims, edge.dtype.np)
         if found is not None:
             self._pinned.add(edge.index)
@@ -154,8 +162,14 @@ class GpuEdges:
         """Begin to bring `value` to the host; it is sent when it is there."""
         device, memory = self._senders[index], self._shared.get(index)
         there = self._there.get(index)
-        ROUTES["ipc" if there is not None else "staged" if memory is None else "shared"] += 1
-        if there is not None:
+        by_mpi = there is None and memory is None and self._goes_by_mpi(edge)
+        ROUTES["ipc" if there is not None else "mpi" if by_mpi else
+               "staged" if memory is None else "shared"] += 1
+        if by_mpi:
+            kept, event = device.complete(value)
+            over, send = lambda: device.streams.is_over(event), partial(
+                self._sign, step, index, edge, kept, event)
+        elif there is not None:
             kept, event = device.copy_out(value, there)
             over, send = lambda: device.streams.is_over(event), partial(
                 self._sign, step, index, edge, kept, event)
@@ -188,11 +202,16 @@ class GpuEdges:
         finally:
             step.let_go()
         if index in self._there:
-            self._lane.send_short(step, index, _SIGN)
+            self._lane.send_bytes(step, index, _SIGN)
+        elif index not in self._shared:
+            self._lane.send_bytes(step, index, kept)
         else:
             self._lane.send_sign(step, index, edge)
 
     # ------------------------------------------------------------ receiving
+
+    def _goes_by_mpi(self, edge: Edge) -> bool:
+        return self._by_mpi and edge.nbytes >= tuning.COPY_BESIDE_BYTES and not edge.compressed
 
     def is_sign(self, index: int, nbytes: int) -> bool:
         """True if a message of so many bytes says that the value is in exported memory; any other
@@ -218,9 +237,13 @@ class GpuEdges:
         The step goes on, but is not over before the copy: then the memory may be written again.
         """
         device = self._receivers[index]
-        if index not in self._pinned:
+        if type(value) is ipc.GpuBytes:
+            edge = self._lane.executable.recvs[index]
+            found, event = device.copy_in(value.address, edge.dims, edge.dtype.np)
+        elif index in self._pinned:
+            found, event = device.upload_pinned(value)
+        else:
             return device.to_device(value)
-        found, event = device.upload_pinned(value)
         step.post(step.hold)
         completions().when(lambda: device.streams.is_over(event), partial(_let_go, step, value))
         return found

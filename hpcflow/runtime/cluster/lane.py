@@ -527,9 +527,9 @@ class Lane:
             return
         self._send_logs[index]((clock(), self._send_names[index], edge.nbytes))
 
-    def send_short(self, step: Step, index: int, sign: bytes) -> None:
-        """Tell the receiver that the value is on its GPU."""
-        self._post(step, index, sign)
+    def send_bytes(self, step: Step, index: int, message: Any) -> None:
+        """Send a value as it lies in memory of a GPU, or a sign that it is on the receiver's."""
+        self._post(step, index, message)
 
     def send_sign(self, step: Step, index: int, edge: Edge) -> None:
         """Tell the receiver that the value is in its memory."""

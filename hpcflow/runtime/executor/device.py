@@ -165,7 +165,9 @@ class CupyDevice(Device):
         self._drawn = entered(self.transfers.upload_drawn)
         self.export = entered(partial(ipc.exports.make, self.streams))
         self.open_exported = entered(partial(ipc.open_of, self.streams))
+        self.bytes_apart = entered(partial(ipc.bytes_apart, self.streams))
         watched = self.transfers.watched
+        self.complete = entered(partial(ipc.complete, self.streams))
         self.copy_out = entered(partial(ipc.copy_to, self.streams, watched))
         self.copy_in = entered(partial(ipc.copy_from, self.streams, watched))
         if options is not None:

@@ -7,6 +7,7 @@ as soon as it is measured. What fails in one program leaves the others' figures.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import sys
 import time
@@ -19,6 +20,7 @@ import numpy as np
 
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.runtime.executor import gpus
+from hpcflow.tools.bench import gpu_ranks
 from hpcflow.tools.bench.contestants import Peer
 from hpcflow.tools.bench.gpu_cases import TF32, Case, cases
 from hpcflow.tools.bench.registry import Options, with_title
@@ -44,8 +46,10 @@ def run(options: Options) -> list[Row]:
     reason = why_not(options)
     if reason:
         raise CommandError(f"gpu: {reason}")
+    if not gpu_ranks.chosen(options):
+        with_title(cases(), options)  # there must be some case
     found = []
-    for row in rows(options):
+    for row in itertools.chain(rows(options), gpu_ranks.rows(options)):
         found.append(row)
         if options.lines is not None:
             with options.lines.open("a", encoding="utf-8") as file:
@@ -59,7 +63,7 @@ def rows(options: Options, wanted: Callable[[str], bool] = lambda title: True) -
     plan = plan_of(options) if small else _PLAN
     limit = tuning.BENCH_GPU_SECONDS
     end = time.perf_counter() + limit
-    chosen = [c for c in with_title(cases(small), options) if wanted(c.title)]
+    chosen = [c for c in cases(small) if options.case in c.title and wanted(c.title)]
     with Programs(options) as programs:
         for case in chosen:
             row: Row = {"case": case.title, "precision": case.precision}

@@ -207,8 +207,17 @@ def bench(asked: Asked) -> None:
         asked.results.put("bench", name=row.pop("case"), **row)
 
 
+# The ways of an edge; a reduction goes by NCCL where each rank has a GPU of its own.
+_EXCHANGES = {
+    "exchange": {},
+    "exchange by shared memory": {"HPCFLOW_CUDA_IPC": "0"},
+    "exchange by messages": {"HPCFLOW_CUDA_IPC": "0", "HPCFLOW_SHARED_BYTES": "0"},
+}
+
+
 def mpi(asked: Asked) -> None:
-    """Two ranks on the GPUs that there are: a parameter server, and a reduction."""
+    """NCCL on one GPU; two ranks on the GPUs that there are: a parameter server, a reduction, and
+    the ways between GPUs."""
     mpirun = doctor.launchers()["mpirun"]
     if not mpirun:
         asked.results.put("mpi", failed="there is no mpirun")
@@ -224,10 +233,10 @@ def mpi(asked: Asked) -> None:
                     _ranks, mpirun, asked.repo / "examples", program, environment))
     if asked.wants("nccl"):
         asked.attempt("mpi", "nccl", functools.partial(links.alone, asked))
-    for name, shared in (("exchange", ""), ("exchange by messages", "0")):
+    for name, variables in _EXCHANGES.items():
         if asked.wants(name):
             asked.attempt("mpi", name, functools.partial(
-                _exchanged, mpirun, asked, {**environment, "HPCFLOW_SHARED_BYTES": shared}))
+                _exchanged, mpirun, asked, environment | variables))
 
 
 def _ranks(mpirun: str, folder: Path, program: list[str], env: dict[str, str]) -> dict[str, Any]:

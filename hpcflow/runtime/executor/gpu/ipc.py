@@ -114,6 +114,47 @@ def open_of(streams: Streams, rank: int, handle: bytes) -> Opened | None:
         return None
 
 
+class GpuBytes:
+    """Bytes in memory of a GPU, as MPI takes them; `owner` keeps the memory.
+
+    It is handled as a flat array of bytes, so nothing is launched to look at it in another way.
+    """
+
+    def __init__(self, address: int, nbytes: int, owner: object) -> None:
+        self.address, self.nbytes, self._owner = address, nbytes, owner
+        self.flags = _InOrder()
+        self.__cuda_array_interface__ = {
+            "shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
+
+    def reshape(self, size: int) -> GpuBytes:
+        """Itself."""
+        return self
+
+    def view(self, dtype: object) -> GpuBytes:
+        """Itself."""
+        return self
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __getitem__(self, part: slice) -> GpuBytes:
+        start, stop, _ = part.indices(self.nbytes)
+        return GpuBytes(self.address + start, stop - start, self._owner)
+
+
+class _InOrder:
+    c_contiguous = True
+
+
+def bytes_apart(streams: Streams, nbytes: int) -> GpuBytes | None:
+    """Memory that no kernel uses, so that MPI may write to it; None if there is too little."""
+    try:
+        memory = streams.xp.cuda.Memory(nbytes)
+    except Exception:  # noqa: BLE001  (every part of CUDA has errors of its own)
+        return None
+    return GpuBytes(int(memory.ptr), nbytes, memory)
+
+
 def aligned(nbytes: int) -> int:
     """The bytes that a value takes in exported memory."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
@@ -121,6 +162,13 @@ def aligned(nbytes: int) -> int:
 
 _numbers = itertools.count()
 exports = Exports()
+
+
+def complete(streams: Streams, value: Any) -> tuple[GpuBytes, Any]:
+    """The bytes of an array in C order, and the event behind which they are complete."""
+    streams.refuse("values go to another process")
+    value = value if value.flags.c_contiguous else streams.xp.ascontiguousarray(value)
+    return GpuBytes(value.data.ptr, int(value.nbytes), value), streams.event(streams.compute)
 
 
 def copy_to(streams: Streams, watched: Any, value: Any, address: int) -> tuple[Any, Any]:
