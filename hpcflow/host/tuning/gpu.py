@@ -26,6 +26,14 @@ GRAPH_MOST = 8
 #: Variables that a message about too little memory names.
 MEMORY_NAMED = 5
 
+# ---- runtime.executor.gpu.links
+#: Seconds after which GPUs that not all ranks have joined are given up.
+LINK_OPEN_SECONDS = 120.0
+
+# ---- runtime.executor.gpu.ipc
+#: Which part of a GPU's memory may be exported to other processes.
+EXPORTED_PART = 8
+
 # ---- kernels.cudnn
 #: The most memory of an algorithm's own, and which part of the free memory it and transposed
 #: operands may take.
