@@ -27,7 +27,7 @@ class _Then:
         return self._finish(self._way(xp, x, w), bias)
 
 
-def _choice(plan: convolution.Plan, finish: Finish, relu: bool) -> Choice:
+def choice_of(plan: convolution.Plan, finish: Finish, relu: bool) -> Choice:
     """By all ways to convolve, each with a pass of its own behind it or, if the library takes it
     so, without. The rule: those that are two passes first, which have the bits of the ops alone."""
     apart = plan.forward_ways()
@@ -48,7 +48,7 @@ class _Fused:
             return self._finish(by.forward(images, w), bias)
         found = self._choices.get(by.plan)
         if found is None:
-            found = self._choices[by.plan] = _choice(by.plan, self._finish, self._relu)
+            found = self._choices[by.plan] = choice_of(by.plan, self._finish, self._relu)
         return found(by.xp, by.plan.images(by.xp, images), w, bias)
 
 

@@ -16,7 +16,7 @@ TYPES = {"T": ("float16", "float32")}
 
 
 @functools.cache
-def _finishing(dtype: str, relu: bool, is_first: bool) -> ElementKernel:
+def finishing_kernel(dtype: str, relu: bool, is_first: bool) -> ElementKernel:
     """(y, bias, channels, size): y of images of `size` elements, with the bias of each channel; the
     channels come last, or first in each image."""
     place = "i / size % channels" if is_first else "i % channels"
@@ -38,7 +38,7 @@ def finishing(node: KernelNode) -> Callable[[Any, Any], Any]:
             return xp.maximum(y, y.dtype.type(0), out=y) if relu else y
 
         return plain
-    run = programs.elements(_finishing(node.np_dtype().name, relu, is_first))
+    run = programs.elements(finishing_kernel(node.np_dtype().name, relu, is_first))
 
     def finish(y: Any, bias: Any) -> Any:
         run(y.size, y, programs.dense(bias), len(bias), y.shape[-1] * y.shape[-2])

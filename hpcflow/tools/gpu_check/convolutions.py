@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from hpcflow.base.geometry.windows import spans
-from hpcflow.kernels.cudnn import convolution, library, transposing
+from hpcflow.kernels.cudnn import convolution, fused, library, transposing
+from hpcflow.kernels.nn import device_fused
+from hpcflow.loops.cuda import CudaPrograms
 
 # Images, windows with inputs and outputs, step: layers of the networks of `bench gpu`.
 _LAYERS = {
@@ -18,6 +20,7 @@ _LAYERS = {
     "3x3 of 56x56x128 to 256": ((64, 56, 56, 128), (3, 3, 128, 256), 1),
     "3x3 of 14x14x512 to 512": ((64, 14, 14, 512), (3, 3, 512, 512), 1),
     "5x5 of 27x27x64 to 192": ((64, 27, 27, 64), (5, 5, 64, 192), 1),
+    "3x3x3 of 8x28x28x64 to 64": ((8, 8, 28, 28, 64), (3, 3, 3, 64, 64), 1),
 }
 _PARTS = ("forward", "by_data", "by_filter")
 
@@ -32,9 +35,12 @@ def ways(cupy: Any) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
             yield name, functools.partial(_transposed, cupy, shape, size)
     for title, layer in _LAYERS.items():
         for dtype in ("float32", "float16"):
-            for part in _PARTS if layer[0][3] > 3 else ("forward", "by_filter"):
+            for part in _PARTS if layer[0][-1] > 3 else ("forward", "by_filter"):
                 yield f"{part} {title} {dtype}", functools.partial(
                     _measured, cupy, layer, np.dtype(dtype), part)
+            if len(layer[0]) == 4:
+                yield f"with bias {title} {dtype}", functools.partial(
+                    _with_bias, cupy, layer, np.dtype(dtype))
 
 
 def _transposed(cupy: Any, shape: tuple[int, int, int], size: int) -> dict[str, Any]:
@@ -56,13 +62,37 @@ def _transposed(cupy: Any, shape: tuple[int, int, int], size: int) -> dict[str, 
 
 def _measured(cupy: Any, layer: tuple[tuple, tuple, int], dtype: np.dtype,
               part: str) -> dict[str, Any]:
-    x_dims, w_dims, step = layer
-    over = spans(x_dims[1:3], w_dims[:2], (step, step), b"SAME")
-    plan = convolution._plan(library.serving(cupy), dtype, convolution.math_type(dtype), x_dims,
-                             w_dims, tuple(over), False)
-    dims = {"x": x_dims, "w": w_dims, "y": plan.y_dims}
+    plan = _plan(cupy, layer, dtype)
+    dims = {"x": layer[0], "w": layer[1], "y": plan.y_dims}
     given = {"forward": "xw", "by_data": "wy", "by_filter": "xy"}[part]
-    a, b = (cupy.random.standard_normal(dims[g], dtype=np.float32).astype(dtype) for g in given)
     choice = getattr(plan, part)
-    choice(cupy, a, b)
+    choice(cupy, *(_numbers(cupy, dims[g], dtype) for g in given))
+    return _times(choice)
+
+
+def _with_bias(cupy: Any, layer: tuple[tuple, tuple, int], dtype: np.dtype) -> dict[str, Any]:
+    """Bias and relu in the pass of the convolution, and behind it."""
+    finish = CudaPrograms(cupy).elements(device_fused.finishing_kernel(dtype.name, True, False))
+
+    def finished(y: Any, bias: Any) -> Any:
+        finish(y.size, y, bias, len(bias), y.shape[-1] * y.shape[-2])
+        return y
+
+    choice = fused.choice_of(_plan(cupy, layer, dtype), finished, True)
+    choice(cupy, *(_numbers(cupy, dims, dtype) for dims in (*layer[:2], layer[1][-1:])))
+    return _times(choice)
+
+
+def _plan(cupy: Any, layer: tuple[tuple, tuple, int], dtype: np.dtype) -> convolution.Plan:
+    x_dims, w_dims, step = layer
+    over = spans(x_dims[1:-1], w_dims[:-2], (step,) * (len(w_dims) - 2), b"SAME")
+    return convolution._plan(library.serving(cupy), dtype, convolution.math_type(dtype), x_dims,
+                             w_dims, tuple(over), False)
+
+
+def _numbers(cupy: Any, dims: tuple, dtype: np.dtype) -> Any:
+    return cupy.random.standard_normal(dims, dtype=np.float32).astype(dtype)
+
+
+def _times(choice: Any) -> dict[str, Any]:
     return {"ms": dict(sorted(choice.times.items(), key=lambda item: item[1])), "failed": None}

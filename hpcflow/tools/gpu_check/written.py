@@ -19,8 +19,12 @@ def checks() -> Checks:
     yield from _windows()
     yield from _rows()
     yield from _numbers()
-    from gpu_ring import test_ctc
+    from gpu_ring import test_changing_steps, test_ctc, test_cublas
 
+    yield "descent", functools.partial(_passing, lambda _: (
+        test_cublas.test_a_large_descent_stores_no_gradient(False, None, None)), None)
+    yield "changing steps", functools.partial(
+        _passing, lambda _: test_changing_steps.test_steps_are_those_of_the_cpu(), None)
     for version in (1, 2):
         yield f"CTC version {version}", functools.partial(
             _passing, functools.partial(test_ctc.test_it_is_that_of_the_cpu, attrs={}), version)
