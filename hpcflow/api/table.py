@@ -160,10 +160,17 @@ _OPS = {
     "parsing_ops": Entry((_API, RAW), {"decode_raw_v1": "hpcflow:decode_raw"}),
     "random_ops": Entry((_API, RAW), _from("hpcflow.ops.random.random_ops",
                                            "parameterized_truncated_normal")),
-    "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW)),
+    "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW), {
+        "_DEFAULT_HASH_KEY": "hpcflow.ops.sparse.sparse_cross:DEFAULT_KEY",
+        **_from("hpcflow.ops.sparse.sparse_math", "sparse_dense_cwise_add"),
+        **_from("hpcflow.ops.sparse.sparse_serialization", "deserialize_sparse"),
+        **{f"_{name}": f"hpcflow.ops.sparse.sparse_serialization:{name}" for name in (
+            "add_sparse_to_tensors_map", "add_many_sparse_to_tensors_map",
+            "take_many_sparse_from_tensors_map")}}),
     "string_ops": Entry((_API, "hpcflow.ops.strings.string_formatting",
                          "hpcflow.ops.strings.string_splitting", RAW), {
-        "string_length": "hpcflow.ops.strings.string_rewriting:string_length"}),
+        **_from("hpcflow.ops.strings.string_rewriting", "regex_full_match", "regex_replace",
+                "string_length")}),
     "check_ops": Entry((_API, RAW), {
         "assert_shapes": "hpcflow.ops.flow.shape_checks:assert_shapes",
         **_from("hpcflow.ops.flow.checks", "assert_scalar")}),
@@ -283,6 +290,10 @@ _TRAINING["training_ops"] = Entry((RAW,))
 _TRAINING["gen_training_ops"] = Entry((RAW,))
 _TRAINING["checkpoint_management"] = Entry((_TRAIN,))
 _TRAINING["checkpoint_utils"] = Entry(("hpcflow.contrib.framework", _TRAIN))
+_TRAINING["checkpoint_ops"] = Entry((), {
+    f"_{name}": f"hpcflow.train.vocabularies:{name}" for name in (
+        "load_and_remap_matrix", "load_and_remap_matrix_initializer",
+        "load_embedding_initializer")})
 _TRAINING["warm_starting_util"] = Entry(("hpcflow.train.warm_starting",), {
     "warm_start": _TRAIN + ":warm_start"})
 
@@ -335,12 +346,15 @@ _PYTHON = {
     **{f"feature_column.{name}": Entry(("hpcflow.feature_column", _COLUMN[:-1]), {
         "_DenseColumn": _COLUMN + "DenseColumn", "_FeatureColumn": _COLUMN + "Column",
         "_CategoricalColumn": _COLUMN + "CategoricalColumn", "FeatureColumn": _COLUMN + "Column",
+        "_LazyBuilder": _COLUMN + "Features", "FeatureTransformationCache": _COLUMN + "Features",
         **{f"_{column}": f"hpcflow.feature_column:{column}" for column in (
             "bucketized_column", "categorical_column_with_hash_bucket",
             "categorical_column_with_identity", "categorical_column_with_vocabulary_file",
             "categorical_column_with_vocabulary_list", "crossed_column", "embedding_column",
-            "indicator_column", "numeric_column", "weighted_categorical_column")},
+            "indicator_column", "numeric_column", "shared_embedding_columns",
+            "weighted_categorical_column")},
     }) for name in ("feature_column", "feature_column_lib", "feature_column_v2")},
+    "feature_column.sequence_feature_column": Entry(("hpcflow.feature_column.sequence",)),
     **{f"util.{name}": entry for name, entry in _UTIL.items()},
     "compat.compat": Entry(("hpcflow.platform.compat",)),
     "eager.context": Entry(("hpcflow.platform.eager_context",)),
@@ -378,7 +392,8 @@ _PYTHON = {
     "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.training": Entry(("hpcflow.keras",)),
-    "keras.utils.np_utils": Entry(("hpcflow.keras.utils",)),
+    **{f"keras.utils.{name}": Entry(("hpcflow.keras.utils",)) for name in (
+        "data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils")},
     "lib.io.file_io": Entry(("hpcflow.platform.file_io",)),
     "lib.io.python_io": Entry(("hpcflow.platform.python_io",)),
     "lib.io.tf_record": Entry(("hpcflow.platform.python_io",)),
@@ -429,8 +444,13 @@ _CORE = {
 }  # fmt: skip
 
 # Files and folders of 1.x below packages of contrib.
-_SLIM_DATA = ("data_decoder", "data_provider", "dataset", "dataset_data_provider",
-              "parallel_reader", "prefetch_queue", "tfexample_decoder")
+_SLIM = ("evaluation", "learning", "model_analyzer",
+         *(f"data.{name}" for name in (
+             "data_decoder", "data_provider", "dataset", "dataset_data_provider",
+             "parallel_reader", "prefetch_queue", "tfexample_decoder")),
+         *(f"nets.{name}" for name in (
+             "alexnet", "inception", "inception_v1", "inception_v2", "inception_v3", "overfeat",
+             "resnet_utils", "resnet_v1", "resnet_v2", "vgg")))
 _CONTRIB_FILES = {
     "eager": ("python.tfe",),
     "graph_editor": ("edit", "reroute", "select", "subgraph", "transform", "util"),
@@ -455,8 +475,8 @@ _CONTRIB_FILES = {
     "seq2seq": ("python.ops.attention_wrapper", "python.ops.basic_decoder",
                 "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
-    "slim": (*(f"python.slim.{name}" for name in ("evaluation", "learning", "model_analyzer")),
-             *(f"python.slim.data.{name}" for name in _SLIM_DATA)),
+    "testing": ("python.framework.fake_summary_writer",),
+    "slim": tuple(f"python.slim.{name}" for name in _SLIM),
     "training": ("python.training.evaluation", "python.training.hparam",
                  "python.training.training"),
 }
@@ -472,8 +492,7 @@ _CONTRIB_SOURCES = {
     "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
                                    "hpcflow.contrib.slim.utils"),
     "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
-    **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in (
-        "evaluation", "learning", "model_analyzer", *(f"data.{name}" for name in _SLIM_DATA))},
+    **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in _SLIM},
 }
 _CONTRIB_HELPERS = {
     "seq2seq.python.ops.attention_wrapper": _ATTENTION_HELPERS,

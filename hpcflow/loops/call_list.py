@@ -69,7 +69,6 @@ class Runner(compiling.Loop):
     """``loop(calls, slots, count, start, stop)`` makes all `calls`, matrices of int64, of `count`
     iterations for the rows from `start` to `stop`."""
 
-    is_quick = True
     key = "calls", "list"
 
     def code(self, name: str) -> Code:

@@ -34,9 +34,8 @@ from hpcflow.loops.meanings import SELECT
 
 def key_of(values: list) -> tuple:
     """Return the key of a layout: the shapes, strides and dtypes of the values."""
-    arrays = [getattr(v, "bias", v) for v in values]
     return tuple([(v.shape, v.strides, v.dtype.char) if isinstance(v, (np.ndarray, np.generic))
-                  else None for v in arrays])
+                  else None for v in values])
 
 
 class Layout(Values):
@@ -222,9 +221,9 @@ class Layout(Values):
     # ------------------------------------------------------------ products
 
     def _product(self, step: Any) -> Value:
-        """Add the product of a value in rows and a matrix from outside, perhaps with a bias: by
-        panels that are packed once, in an order of summation that is fixed (``packed_gemm``)."""
-        name, matrix_name = step.arguments[:2]
+        """Add the product of a value in rows and a matrix from outside, by panels that are packed
+        once, in an order of summation that is fixed (``packed_gemm``)."""
+        name, matrix_name = step.arguments
         value, factor, form = self.value(name), self._factor(step), packed_gemm.tile()
         inner, columns = factor.shape
         if form is None or value.dtype != packed_gemm.DTYPE:
@@ -233,12 +232,11 @@ class Layout(Values):
         packed = Packed(matrix_name, is_flipped(step), form.vectors_of(columns))
         self.made.append(Product(columns, inner, packed.vectors, value.over(self.rows, inner),
                                  self._packed(packed), made.over(self.rows, columns)))
-        bias = self._bias(step)
-        return made if bias is None else self.call("add", [made, bias], made)
+        return made
 
     def _factor(self, step: Any) -> np.ndarray:
         """Return the matrix that a value is multiplied by, as a view if its transpose is meant."""
-        name, matrix_name = step.arguments[:2]
+        name, matrix_name = step.arguments
         value, factor = self.value(name), self.value_outside(matrix_name)
         if factor.ndim != 2 or value.dtype != factor.dtype:
             raise Unfit
@@ -258,15 +256,6 @@ class Layout(Values):
             self.slots.append(Slot(FIXED, source))
             self._slots_of_panels[source] = len(self.slots) - 1
         return self._slots_of_panels[source]
-
-    def _bias(self, step: Any) -> Value | None:
-        """Return the value that is added to a product; None if there is none."""
-        for name in step.arguments[2:]:
-            bias = self.value_outside(name).bias
-            if bias is not None:
-                self.fixed.append(name)
-                return self.add(Slot(FIXED, name), bias.shape, bias.dtype, bias.strides)
-        return None
 
     # ------------------------------------------------------------ memory
 

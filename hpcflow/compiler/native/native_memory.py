@@ -144,8 +144,7 @@ class Memory:
             matrix = fixed[source.name]
             return self._address(pack(matrix.T if source.is_flipped else matrix, source.vectors))
         array = source if isinstance(source, np.ndarray) else fixed[source]
-        array = np.asarray(getattr(array, "bias", array))
-        return self._address(array)
+        return self._address(np.asarray(array))
 
     def _sum(self, slot: Slot, fixed: dict[str, Any]) -> int:
         """Where a sum over time of rows is; what adds it up has it from then on."""

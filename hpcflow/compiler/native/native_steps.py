@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from hpcflow.compiler.native.accumulate_gemm import AddToSums, Plan
 from hpcflow.compiler.native.batch_iterations import is_call
-from hpcflow.compiler.native.hoist_input_gemm import ProductAhead
 from hpcflow.compiler.native.native_values import Unfit
 from hpcflow.compiler.regions.lines import Assign, Call, Line, Next, Operator, Structure, Until
 from hpcflow.compiler.regions.lower import Translation
@@ -131,9 +130,6 @@ class LoopSteps:
         if isinstance(line, AddToSums):
             return Step("sum", "", given, line)
         target = line.targets[0] if line.targets else ""
-        if isinstance(line, ProductAhead):
-            _check(given[2] not in self.made)
-            return Step("product", target, (given[1], given[2], given[0]), line)
         b, node = line.bound, line.node
         _check(b is not None and b.kernel is not None and not b.moves)
         assert b is not None and b.kernel is not None

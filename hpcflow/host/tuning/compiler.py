@@ -77,6 +77,7 @@ LAYER_USUAL_ROWS = 64
 # ---- compiler.fuse.fuse_updates
 #: Elements of a gradient below which the call costs more than the memory.
 UPDATE_LARGE = 1 << 16
+UPDATE_LARGE_GPU = 1 << 20
 
 # ---- compiler.fuse.sum_products
 #: Fewer terms are not worth the copies of their factors.
@@ -129,16 +130,6 @@ ROWS_BLOCK_BYTES = 1 << 21
 ROWS_FEWEST_BLOCKS = 4
 #: A thread that the machine lets wait takes fewer parts than another.
 ROWS_PARTS_PER_THREAD = 4
-
-# ---- compiler.native.hoist_input_gemm
-#: Of a block's products, about: long beside what it costs to hand them over.
-HOIST_BLOCK_FLOPS = 2e7
-#: Iterations of a block: the products of all are kept until they are used.
-HOIST_MOST_STEPS = 64
-#: Blocks that are computed ahead: one is used, one is ready, one is in work.
-HOIST_MOST_BLOCKS = 3
-#: Times that products computed ahead were of another array, after which none are.
-HOIST_MOST_MISSES = 2
 
 # ---- compiler.native.native_layout
 #: Rows that a thread should have.

@@ -83,8 +83,16 @@ def choose(available: int, wanted: int | None, options: GpuOptions,
 
 
 def chosen_here(available: int, wanted: int | None, options: GpuOptions) -> list[int]:
-    """As :func:`choose`, for this very process."""
-    return choose(available, wanted, options, launch())
+    """As :func:`choose`, for this very process; the first rank of a node says so where ranks are
+    more than GPUs."""
+    started = launch()
+    found = choose(available, wanted, options, started)
+    there = available if options.visible is None else len(options.visible)
+    if found and started is not None and not started.local_rank and (
+            (started.local_size or 1) > there):
+        _warn(f"{started.local_size} ranks of this node share {there} "
+              f"GPU{'s' * (there > 1)}: each uses a part of one")
+    return found
 
 
 def usable(numbers: Sequence[int], why_not: Callable[[int], str]) -> list[int]:

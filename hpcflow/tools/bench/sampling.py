@@ -63,7 +63,7 @@ def until_compiled(ours: Contestant, plan: Plan) -> None:
     """Run steps until the loops that they are worth are compiled, also those that only come with
     steps for certain shapes. A plan that only shows that it runs does not wait."""
     for _ in range(2 if compiling.enabled() and plan.min_samples > 1 else 0):
-        end = time.perf_counter() + 2 * tuning.COMPILE_WORTH_SECONDS
+        end = time.perf_counter() + 10 * tuning.COMPILE_WORTH_SECONDS
         while time.perf_counter() < end:
             ours.block(1, 1)
         compiling.wait()

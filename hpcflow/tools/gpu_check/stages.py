@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.tools import facts as doctor
-from hpcflow.tools.gpu_check import convolutions, exchange
+from hpcflow.tools.gpu_check import convolutions, exchange, links
 from hpcflow.tools.gpu_check import written as written_kernels
 from hpcflow.tools.gpu_check.programs import programs
 from hpcflow.tools.gpu_check.results import Results
@@ -222,6 +222,8 @@ def mpi(asked: Asked) -> None:
             if asked.wants(name):
                 asked.attempt("mpi", name, functools.partial(
                     _ranks, mpirun, asked.repo / "examples", program, environment))
+    if asked.wants("nccl"):
+        asked.attempt("mpi", "nccl", functools.partial(links.alone, asked))
     for name, shared in (("exchange", ""), ("exchange by messages", "0")):
         if asked.wants(name):
             asked.attempt("mpi", name, functools.partial(
