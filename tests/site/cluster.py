@@ -1,4 +1,4 @@
-"""A one-node Slurm in a directory of its own: munge, slurmctld and slurmd, without systemd.
+"""A Slurm in a directory of its own: munge, slurmctld and slurmd, without systemd.
 
 Nothing outside the directory is read or written, and the ports are free ones, so that it runs
 beside a Slurm of the machine, and again after a run that was killed.
@@ -69,13 +69,14 @@ class SlurmCluster:
         self.configuration = self.directory / "slurm.conf"
         self.environment = dict(os.environ, SLURM_CONF=str(self.configuration))
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self.names = [socket.gethostname().partition(".")[0]]
 
     def __enter__(self) -> SlurmCluster:
         try:
             self._prepare()
             self._start_munge()
             self._start_daemon("slurmctld", "-D", "-i")
-            self._start_daemon("slurmd", "-D")
+            self._start_nodes()
             self._wait_until_idle()
         except BaseException:
             self._stop()
@@ -95,7 +96,7 @@ class SlurmCluster:
         key.write_bytes(os.urandom(1024))
         controller_port, node_port = free_ports(2)
         self.configuration.write_text(
-            SLURM_CONF.format(
+            self._conf().format(
                 host=socket.gethostname().partition(".")[0],
                 directory=self.directory,
                 controller_port=controller_port,
@@ -107,6 +108,13 @@ class SlurmCluster:
         # Not in /tmp: one that trips over what a killed manager of its number left does not start.
         (self.directory / "mpi.conf").write_text(f"PMIxCliTmpDirBase={self.directory}/pmix\n")
 
+    def _conf(self) -> str:
+        """The template of slurm.conf."""
+        return SLURM_CONF
+
+    def _start_nodes(self) -> None:
+        self._start_daemon("slurmd", "-D")
+
     def _start_munge(self) -> None:
         folder = self.directory / "munge"
         files = {"key-file": "key", "pid-file": "pid", "seed-file": "seed", "log-file": "log"}
@@ -117,27 +125,28 @@ class SlurmCluster:
     def _start_daemon(self, name: str, *options: str) -> None:
         self._spawn(name, *options, "-f", str(self.configuration))
 
-    def _spawn(self, name: str, *options: str) -> None:
+    def _spawn(self, program: str, *options: str, name: str = "") -> None:
         """Start a daemon in the foreground, found where Debian puts it."""
-        path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        name, folders = name or program, f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+        path = shutil.which(program, path=folders)
         if path is None:
-            raise RuntimeError(f"{name} is not installed")
+            raise RuntimeError(f"{program} is not installed")
         with (self.directory / "log" / f"{name}.out").open("wb") as output:
             self.daemons[name] = subprocess.Popen(
                 [path, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=self.environment,
+                env=self.environment | {"PATH": folders},
                 start_new_session=True,
             )
 
     def _wait_until_idle(self) -> None:
         def idle() -> bool:
-            states = self.command("sinfo", "--noheader", "--format=%T", check=False)
-            return states.split() == ["idle"]
+            states = self.command("sinfo", "--noheader", "--Node", "--format=%T", check=False)
+            return states.split() == ["idle"] * len(self.names)
 
-        self._wait_for("the node to become idle", idle)
+        self._wait_for("the nodes to become idle", idle)
 
     def _wait_for(self, what: str, done: Callable[[], bool]) -> None:
         """Poll `done` until it holds. Raises RuntimeError if a daemon ends or time runs out."""
@@ -160,7 +169,7 @@ class SlurmCluster:
 
     def _stop(self) -> None:
         """End jobs and daemons, keep the logs, remove the directory."""
-        if "slurmd" in self.daemons:
+        if len(self.daemons) > 2:  # munge, the controller, and a node
             self.command("scancel", "--user=root", check=False)
             time.sleep(1.0)
         for daemon in reversed(self.daemons.values()):

@@ -7,13 +7,14 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import environment
 from cluster import SlurmCluster
 from counted_job import AVERAGED, INTERVAL, STEPS, check_nothing_lost, check_total
 from jobs import Job, JobResult
+from nodes import Nodes
 
 BUILD = environment.ROOT / "build" / "site"
 #: In which a job that gets a signal has saved and ended.
@@ -24,7 +25,8 @@ REQUEUED_STEPS = 20_000
 
 BATCH = """#!/bin/bash
 cd "$1"
-exec {python} -m hpcflow run --logs "$2" --restarts "$3" --follow all program.py "${{@:4}}"
+exec {python} -m hpcflow run --logs "$2" --restarts "$3" --min-ranks "${{LEAST:-$SLURM_NTASKS}}" \\
+    --follow all program.py "${{@:4}}"
 """
 
 
@@ -45,12 +47,13 @@ class Counted:
         self.starts: list[list[str]] = []
         self.jobs = 0
 
-    def submit(self, ranks: int, restarts: int, *arguments: object) -> Job:
+    def submit(self, ranks: int, restarts: int, *arguments: object, options: Sequence[str] = (),
+               **variables: str) -> Job:
         """Submit a job of some ranks; the words after the restarts are the program's."""
         self.jobs += 1
         words = map(str, [self.folder, f"logs{self.jobs}", restarts, *arguments])
         return Job(self.cluster, self.folder / "job.sh", self.folder / f"{self.jobs}.out",
-                   list(words), [f"--ntasks={ranks}"])
+                   list(words), [f"--ntasks={ranks}", *options], variables)
 
     def end(self, job: Job) -> JobResult:
         """Wait for the end of the last job, and take in its logs."""
@@ -104,15 +107,28 @@ def check_lost_manager(cluster: SlurmCluster) -> str:
     return lost(cluster, "lost-manager", kill, "slow", 13, 1, 0)
 
 
+def check_lost_node(cluster: SlurmCluster) -> str:
+    """One of three nodes dies: the job goes on in its allocation on the other two."""
+    with Nodes(environment.SITE / "log" / "nodes", 3) as nodes:
+
+        def kill(job: Job, folder: Path) -> None:
+            assert job.wait_for_output(r"step 13 ", LIMIT_SECONDS), job.text()
+            wait_for(lambda: (folder / "model" / f"model.ckpt-{13 - 13 % INTERVAL}.h5").exists())
+            nodes.kill("node1")
+
+        return lost(nodes, "lost-node", kill, "slow", 13, 1, 0, after=2,
+                    options=("--nodes=3", "--no-kill"), HPCFLOW_HEALTH_TIMEOUT="10")
+
+
 def lost(cluster: SlurmCluster, name: str, disturb: Callable[[Job, Path], None],
-         *arguments: object) -> str:
-    """What a job on three ranks that is disturbed once loses."""
+         *arguments: object, after: int = 3, options: Sequence[str] = (), **variables: str) -> str:
+    """What a job on three ranks, `after` of them afterwards, that is disturbed once loses."""
     counted = Counted(cluster, name)
-    job = counted.submit(3, 2, *arguments)
+    job = counted.submit(3, 2, *arguments, options=options, LEAST=str(after), **variables)
     disturb(job, counted.folder)
     result = counted.end(job)
     assert result.state == "COMPLETED", result
-    assert len(counted.starts) == 2 and "restart 1 of 2 on 3 ranks" in result.output, result
+    assert len(counted.starts) == 2 and f"restart 1 of 2 on {after} ranks" in result.output, result
     repeated, _ = check_nothing_lost(counted.starts)
     assert repeated <= INTERVAL, repeated
     return f"{repeated} of at most {INTERVAL} steps repeated, 0 examples lost"
@@ -203,6 +219,7 @@ CHECKS: dict[str, Callable[[SlurmCluster], str]] = {
     "preempted": check_preempted,
     "lost-rank": check_lost_rank,
     "lost-manager": check_lost_manager,
+    "lost-node": check_lost_node,
     "requeue": check_requeue,
     "time-limit": check_time_limit,
 }

@@ -1,9 +1,10 @@
 """The site ring: hpcflow on a cluster's own parts, all on this machine.
 
 Installs Debian's Slurm, Open MPI and parallel HDF5 (as root), builds an environment with a
-parallel h5py in ``.site``, starts a one-node Slurm of its own, and checks there: the batch
-scripts of ``slurm/``, the MPI tests, and that checkpoints written in one
-way are restored in the other. Ends what it started; the last line is ``N passed, N failed``.
+parallel h5py in ``.site``, starts a one-node Slurm of its own (for one check of three nodes), and
+checks there: the batch scripts of ``slurm/``, the MPI tests, jobs that lose ranks or a node, and
+that checkpoints written in one way are restored in the other. Ends what it started; the last line
+is ``N passed, N failed``.
 
 Usage: ``python tests/site/run.py [--only NAME]...`` with any Python 3.10 or newer.
 """
