@@ -108,7 +108,7 @@ FLAGS: tuple[Flag, ...] = (
          "send; 0 sends messages"),
     Flag("HPCFLOW_KEEP_CORE", _parse_bool, True,
          "0 leaves it to the system on which cores short steps run, where ranks share cores"),
-    Flag("HPCFLOW_JIT", _parse_bool, True, "0 compiles no element-wise loops with Numba"),
+    Flag("HPCFLOW_JIT", _parse_bool, True, "0 compiles no loops"),
     Flag("HPCFLOW_LOOP_CACHE", str, "",
          "directory that keeps compiled loops for later runs, ~/.cache/hpcflow/loops if not set; "
          "0 keeps none"),
@@ -136,6 +136,10 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CUDNN", str, "",
          "path of the cuDNN library to use on GPUs; 0 none, 1 says so if none is found"),
+    Flag("HPCFLOW_NCCL", str, "",
+         "path of the NCCL library by which GPUs of different ranks reduce; 0 none"),
+    Flag("HPCFLOW_CUDA_IPC", _parse_bool, True,
+         "0: what GPUs of ranks of one node send goes through memory of the host"),
     Flag("HPCFLOW_CUDA_GRAPHS", _parse_bool, True,
          "0: the kernels of a region on a GPU are not recorded, to be launched as one"),
     Flag("HPCFLOW_TF32", _parse_bool, False,
@@ -189,6 +193,8 @@ class Flags:
     fault_tolerance: str
     onednn: str
     cudnn: str
+    nccl: str
+    cuda_ipc: bool
     cuda_graphs: bool
     tf32: bool
     check_stages: bool

@@ -11,27 +11,44 @@ import re
 
 INTERVAL, EXAMPLES, BATCH, EPOCHS = 5, 60, 6, 2
 STEPS = EPOCHS * EXAMPLES // BATCH
-# Batches of all ranks together, of which each takes its part: their order does not depend on the
-# number of ranks. `total` depends on order and number of all of them.
-AVERAGED = f"""
+
+
+def averaged_model(examples: int, batch: int, epochs: int | None = None,
+                   follows: bool = False) -> str:
+    """The text of a model: its step takes batches of all ranks together, and each its part.
+
+    Their order does not depend on the number of ranks, and `total` depends on the order and number
+    of all of them. With `follows` the parts are those of the ranks that are there at the time.
+    """
+    part = "part, parts = hf.mpi.rank_and_size()" if follows else (
+        "part, parts = hf.mpi.rank(), hf.mpi.size()")
+    return f"""
+data = hf.data.Dataset.range({examples}).shuffle({examples}, seed=3).repeat({epochs})
+iterator = data.batch({batch}).prefetch(2).make_initializable_iterator()
+hf.add_to_collection(hf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+hf.add_to_collection(hf.GraphKeys.SAVEABLE_OBJECTS,
+                     hf.data.experimental.make_saveable_from_iterator(iterator))
+batch = iterator.get_next()
+{part}
+mine = batch[part * {batch} // parts:(part + 1) * {batch} // parts]
+step = hf.train.get_or_create_global_step()
+total = hf.get_variable("total", [], hf.float64, initializer=hf.zeros_initializer())
+added = hf.mpi.allreduce(hf.reduce_sum(hf.cast(mine + 1, hf.float64)))
+with hf.control_dependencies([total.assign(0.9 * total + added)]):
+    train = hf.assign_add(step, 1)
+"""
+
+
+def averaged(follows: bool = False) -> str:
+    """The text of the program: `averaged_model`, and the end of one rank at some step."""
+    return f"""
 import os, signal, sys, time
 import hpcflow as hf
 
 how, at, until, who = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 count = int(os.environ["HPCFLOW_RESTART_COUNT"])
 rank, size = hf.mpi.rank(), hf.mpi.size()
-data = hf.data.Dataset.range({EXAMPLES}).shuffle({EXAMPLES}, seed=3).repeat({EPOCHS})
-iterator = data.batch({BATCH}).prefetch(2).make_initializable_iterator()
-hf.add_to_collection(hf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
-hf.add_to_collection(hf.GraphKeys.SAVEABLE_OBJECTS,
-                     hf.data.experimental.make_saveable_from_iterator(iterator))
-batch = iterator.get_next()
-mine = batch[rank * {BATCH} // size:(rank + 1) * {BATCH} // size]
-step = hf.train.get_or_create_global_step()
-total = hf.get_variable("total", [], hf.float64, initializer=hf.zeros_initializer())
-part = hf.mpi.allreduce(hf.reduce_sum(hf.cast(mine + 1, hf.float64)))
-with hf.control_dependencies([total.assign(0.9 * total + part)]):
-    train = hf.assign_add(step, 1)
+{averaged_model(EXAMPLES, BATCH, EPOCHS, follows)}
 hooks = [hf.mpi.BroadcastVariablesHook(0), hf.train.StopAtStepHook(last_step={STEPS})]
 with hf.train.MonitoredTrainingSession("", rank == 0, "model", hooks=hooks,
                                        save_checkpoint_steps={INTERVAL}) as session:
@@ -53,6 +70,9 @@ with hf.train.MonitoredTrainingSession("", rank == 0, "model", hooks=hooks,
             os.kill(os.getpid(), getattr(signal, how))
 print("ended", flush=True)
 """
+
+
+AVERAGED = averaged()
 
 
 def steps_of(logs: list[str]) -> dict[int, tuple[list[int], str]]:

@@ -70,6 +70,32 @@ class Program:
                 reader.read(name)
 
 
+class OnNodes:
+    """Saves to the storage of a node: what fails leaves the checkpoint before, and no part."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = hf.config.flags.local_checkpoints = f"{directory}/nodes"
+        self._shared, self._tried = f"{directory}/shared", 0
+        hf.Variable(np.arange(12, dtype=np.float32), name="w")
+        self._local = hf.train.Saver().local
+        self._session = hf.Session()
+        self._session.run(hf.global_variables_initializer())
+        self.save()
+
+    def save(self) -> None:
+        """Save as the next step."""
+        self._tried += 1
+        self._local.save(self._session, self._shared, f"model-{self._tried}")
+        self._complete = self._tried
+
+    def check(self) -> None:
+        """What must hold after a failure: of one checkpoint all is there, of others nothing."""
+        names = [n for _, _, names in os.walk(self.directory) for n in names]
+        kept = [n for n in names if n.startswith(f"model-{self._complete}.")]
+        assert len(kept) == 2, (self._complete, names)
+        assert names == kept or self._complete == self._tried, (self._complete, names)
+
+
 class Written:
     """Something that writes below a directory, which must fail as a whole."""
 
@@ -151,7 +177,7 @@ def _events(directory: str) -> int:
         lost += len(steps) < 4
 
 
-def _fail(library: ctypes.CDLL, program: Program | Written, call: int, code: int) -> bool:
+def _fail(library: ctypes.CDLL, program: Program | OnNodes | Written, call: int, code: int) -> bool:
     """Let one call fail; returns whether there was one."""
     library.failing_calls_arm(program.directory.encode(), call, code)
     error: hf.errors.OpError | None = None
@@ -170,7 +196,7 @@ def _fail(library: ctypes.CDLL, program: Program | Written, call: int, code: int
     return reached
 
 
-def _fail_all(program: Program | Written, codes: Iterable[int]) -> int:
+def _fail_all(program: Program | OnNodes | Written, codes: Iterable[int]) -> int:
     """Let every call fail, by each error; the number of calls."""
     library, total = _library(), 0
     for code in codes:
@@ -196,6 +222,8 @@ def main(directory: str) -> None:
     total += _events(_folder(directory, "events"))
     with hf.Graph().as_default():
         total += _fail_all(Program(_folder(directory, "background"), async_save=True), _CLASSES)
+    with hf.Graph().as_default():
+        total += _fail_all(OnNodes(_folder(directory, "local")), _CLASSES)
     print(f"{total} failing calls")
 
 

@@ -131,13 +131,12 @@ OWNERS = {
     "mpi4py": ["comm"],
     "h5py": ["storage"],
     "google_crc32c": ["storage"],
-    "numba": ["loops"],
     "llvmlite": ["loops"],
     "ctypes": ["host", "loops", "comm", "tools", "kernels.onednn", "kernels.cudnn",
                "kernels.cublas"],
 }
 #: What `import hpcflow` must not load: slow, large, or not installed everywhere.
-HEAVY = ["mpi4py", "h5py", "numba", "tensorboard", "google.protobuf", "cupy", "scipy", "PIL"]
+HEAVY = ["mpi4py", "h5py", "llvmlite", "tensorboard", "google.protobuf", "cupy", "scipy", "PIL"]
 MOST_FILES = 40  # of a folder
 
 

@@ -2,6 +2,9 @@
 
 ``python tests/random_check.py --first 1000 --count 5000`` checks that many graphs more than the
 tests do; a graph is known by its seed, and ``--first SEED --count 1`` checks it alone.
+``--some`` takes two of the forms of each graph, others for the next. Under mpirun, ``--ranks``
+spreads the graphs over the tasks of the ranks instead of a cluster in this process: every rank is
+the master of its share of the seeds, all at the same time.
 """
 
 from __future__ import annotations
@@ -194,19 +197,45 @@ def check_all(seeds: range, cluster: Cluster | None, thorough: bool = False) -> 
             raise
 
 
+@contextmanager
+def ranks(cpus: int = CPUS) -> Iterator[tuple[Cluster, int, int]]:
+    """The cluster of all ranks, the number of this one, and how many there are; nobody leaves
+    before all are done."""
+    from mpi4py import MPI
+
+    task = hf.mpi.task(comm=MPI.COMM_WORLD.Dup())
+    server = hf.train.Server(task.cluster, task.job, task.index,
+                             config=hf.ConfigProto(device_count={"CPU": cpus}))
+    count = task.cluster.num_tasks(task.job)
+    yield Cluster(server.target, devices_of(count, cpus)), task.index, count
+    server.join()
+
+
+def check_many(seeds: range, cluster: Cluster, thorough: bool) -> None:
+    """Check them, and say after every hundred how far this is."""
+    begin = time.monotonic()
+    for start in range(0, len(seeds), 100):
+        part = seeds[start:start + 100]
+        check_all(part, cluster, thorough)
+        print(f"seeds {part[0]} to {part[-1]}, every {part.step}, agree "
+              f"({time.monotonic() - begin:.0f} s)", flush=True)
+
+
 def main() -> None:
     """Check as many as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--some", action="store_true", help="two forms of each graph, not all")
+    parser.add_argument("--ranks", action="store_true", help="over the ranks of an MPI job")
     options = parser.parse_args()
-    begin = time.monotonic()
-    with loopback() as cluster:
-        for start in range(options.first, options.first + options.count, 100):
-            stop = min(start + 100, options.first + options.count)
-            check_all(range(start, stop), cluster, thorough=True)
-            print(f"seeds {start} to {stop - 1} agree ({time.monotonic() - begin:.0f} s)",
-                  flush=True)
+    seeds = range(options.first, options.first + options.count)
+    if options.ranks:
+        with ranks() as (cluster, rank, count):
+            check_many(seeds[rank::count], cluster, not options.some)
+    else:
+        with loopback() as cluster:
+            check_many(seeds, cluster, not options.some)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def test_the_architecture_page_has_the_table() -> None:
         ("hpcflow.tools.doctor", "hpcflow", True),
         ("hpcflow.runtime.session.session", "mpi4py.MPI", False),
         ("hpcflow.comm.world", "mpi4py.MPI", True),
-        ("hpcflow.kernels.compiled.pooling_loops", "numba", False),
+        ("hpcflow.kernels.compiled.score_loops", "llvmlite", False),
         ("hpcflow.kernels.onednn.library", "ctypes", True),
     ],
 )

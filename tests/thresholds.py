@@ -19,7 +19,7 @@ SMALL: dict[ModuleType, dict[str, float]] = {
     tuning.loops: {
         # When a loop is compiled, and for what sizes it runs.
         "COMPILE_WORTH_SECONDS": 0.0,
-        "COPY_LARGE_BYTES": 1, "COPY_LEAST_ROWS": 2, "COPY_SHARED_BYTES": 1,
+        "COPY_LARGE_BYTES": 1, "COPY_SHARED_BYTES": 1,
         # What several threads do.
         "PARALLEL_LARGE_BYTES": 1, "PARALLEL_SUM_LEAST": 64,
     },
@@ -29,7 +29,6 @@ SMALL: dict[ModuleType, dict[str, float]] = {
         "BLOCK_BYTES": 1 << 12,
         "GATHER_LARGE_BYTES": 1,
         "INDICES_LARGE_BYTES": 1,
-        "POOLING_LARGE": 1, "POOLING_MOST_UNROLLED": 5,
         "REDUCTION_LARGE_BYTES": 1, "REDUCTION_BLOCK_BYTES": 1 << 12, "REDUCTION_LONG": 600,
         "RELU_LARGE_BYTES": 1, "RELU_BLOCK_BYTES": 1 << 8,
         "RULE_WORKING_SET_BYTES": 4096, "RULE_LEAST_PART": 256,
@@ -41,9 +40,8 @@ SMALL: dict[ModuleType, dict[str, float]] = {
         "ROWS_BLOCK_BYTES": 4096,
         # Which loops run as one call, and which products they make together.
         "LOOP_LEAST_SECONDS": 0.0, "LOOP_CHUNK_SECONDS": 0.0, "LOOP_CHUNK_STEPS": 3,
-        "ADDED_MOST_BYTES": 0,
         "ITERATIONS_LARGE": 1, "ITERATIONS_FEWEST_COLUMNS": 1,
-        "HOIST_BLOCK_FLOPS": 1.0, "ACCUMULATE_BLOCK_FLOPS": 1.0, "CONCURRENT_LARGE": 1,
+        "ACCUMULATE_BLOCK_FLOPS": 1.0, "CONCURRENT_LARGE": 1,
         # What goes over the network, and when.
         "LATE_LEAST_BYTES": 1, "LATE_LEAST_GAIN": -9.0, "LATE_MESSAGE_SECONDS": 0.0,
         "LATE_BYTES_PER_SECOND": 1e15,

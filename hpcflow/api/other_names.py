@@ -21,6 +21,7 @@ _RNN = "hpcflow.contrib.rnn"
 # Module -> name -> module:object that it stands for (a module without an object).
 NAMES: dict[str, dict[str, str]] = {
     "hpcflow": {
+        "regex_replace": "hpcflow.ops.strings.string_rewriting:regex_replace",
         **{name: f"hpcflow:{now}" for name, now in {
             "all_variables": "global_variables", "batch_cholesky": "cholesky",
             "batch_matrix_band_part": "matrix_band_part",
@@ -37,7 +38,7 @@ NAMES: dict[str, dict[str, str]] = {
             "batch_matmul": "BatchMatMul", "broadcast_to": "BroadcastTo", "cosh": "Cosh",
             "div_no_nan": "DivNoNan",
             "guarantee_const": "GuaranteeConst", "identity_n": "IdentityN",
-            "regex_replace": "RegexReplace", "roll": "Roll",
+            "roll": "Roll",
             "scatter_max": "ScatterMax", "scatter_min": "ScatterMin", "sinh": "Sinh",
             "tensor_scatter_add": "TensorScatterAdd", "tensor_scatter_sub": "TensorScatterSub",
             "tensor_scatter_update": "TensorScatterUpdate", "unravel_index": "UnravelIndex",
@@ -194,10 +195,11 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "hpcflow.strings": {
         **{name: f"raw:{op_type}" for name, op_type in {
-            "lower": "StringLower", "regex_full_match": "RegexFullMatch",
-            "strip": "StringStrip", "upper": "StringUpper",
+            "lower": "StringLower", "strip": "StringStrip", "upper": "StringUpper",
             "unicode_transcode": "UnicodeTranscode", "unsorted_segment_join": "UnsortedSegmentJoin",
         }.items()},
+        **{name: f"hpcflow.ops.strings.string_rewriting:{name}" for name in (
+            "regex_full_match", "regex_replace")},
         "format": "hpcflow.ops.strings.string_formatting:string_format",
         "length": "hpcflow.ops.strings.string_rewriting:string_length",
         "split": "hpcflow.ops.strings.string_splitting:strings_split",
@@ -207,6 +209,7 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"hpcflow.train.checkpoint_files:{name}" for name in (
             "checkpoints_iterator", "remove_checkpoint")},
         "piecewise_constant_decay": "hpcflow.train:piecewise_constant",
+        "ProfilerHook": "hpcflow.tools.profiler_hook:ProfilerHook",
         **{name: f"hpcflow.contrib.framework:{name}" for name in (
             "list_variables", "load_checkpoint", "load_variable")},
     },

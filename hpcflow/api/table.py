@@ -129,10 +129,16 @@ _GENERATED = (
     "string", "summary", "user",
 )
 
-_DISTRIBUTIONS = {f"distributions.{name}": Entry(("hpcflow.distributions",)) for name in (
+_DISTRIBUTIONS = {f"distributions.{name}": Entry(
+    ("hpcflow.distributions", "hpcflow.distributions.softened")) for name in (
     "bernoulli", "beta", "categorical", "dirichlet", "dirichlet_multinomial", "distribution",
-    "distributions", "exponential", "gamma", "kullback_leibler", "laplace", "multinomial", "normal",
+    "distributions", "exponential", "gamma", "laplace", "multinomial", "normal",
     "student_t", "uniform")}
+_DISTRIBUTIONS |= {f"distributions.{name}": Entry((f"hpcflow.distributions.{name}",))
+                   for name in ("special_math", "util")}
+_DISTRIBUTIONS["distributions.kullback_leibler"] = Entry(("hpcflow.distributions",), {
+    "_DIVERGENCES": "hpcflow.distributions.divergence:_REGISTRY",
+    "_registered_kl": "hpcflow.distributions.divergence:_registered"})
 _CELL_HELPERS = {name: f"hpcflow.contrib.rnn.linear:{own}" for name, own in (
     ("_concat", "concat_shapes"), ("_linear", "linear"), ("_Linear", "Linear"),
     ("_like_rnncell", "like_rnncell"), ("assert_like_rnncell", "assert_like_rnncell"),
@@ -145,7 +151,8 @@ _OPS = {
     "rnn": Entry((_NN, "hpcflow.contrib.rnn", _API, RAW), {
         "rnn_cell_impl": "hpcflow.contrib.rnn", **_CELL_HELPERS}),
     "resource_variable_ops": Entry(
-        (_API, RAW), {"ResourceVariable": "hpcflow.ops.state.handle_variables:ResourceVariable"}),
+        (_API, RAW), _from("hpcflow.ops.state.handle_variables", "ResourceVariable",
+                           "is_resource_variable")),
     "rnn_cell_impl": Entry(("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
                            {"_RNNCell": "hpcflow.contrib.rnn:RNNCell",
                             "LayerRNNCell": "hpcflow.contrib.rnn:RNNCell", **_CELL_HELPERS,
@@ -157,10 +164,20 @@ _OPS = {
     "lookup_ops": Entry(("hpcflow.contrib.lookup", _API, RAW), {
         "DenseHashTable": "hpcflow.contrib.lookup:MutableDenseHashTable"}),
     "math_ops": Entry((_API, "hpcflow:math", RAW), {"matvec": "hpcflow:linalg.matvec"}),
-    "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW)),
+    "parsing_ops": Entry((_API, RAW), {"decode_raw_v1": "hpcflow:decode_raw"}),
+    "random_ops": Entry((_API, RAW), _from("hpcflow.ops.random.random_ops",
+                                           "parameterized_truncated_normal")),
+    "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW), {
+        "_DEFAULT_HASH_KEY": "hpcflow.ops.sparse.sparse_cross:DEFAULT_KEY",
+        **_from("hpcflow.ops.sparse.sparse_math", "sparse_dense_cwise_add"),
+        **_from("hpcflow.ops.sparse.sparse_serialization", "deserialize_sparse"),
+        **{f"_{name}": f"hpcflow.ops.sparse.sparse_serialization:{name}" for name in (
+            "add_sparse_to_tensors_map", "add_many_sparse_to_tensors_map",
+            "take_many_sparse_from_tensors_map")}}),
     "string_ops": Entry((_API, "hpcflow.ops.strings.string_formatting",
                          "hpcflow.ops.strings.string_splitting", RAW), {
-        "string_length": "hpcflow.ops.strings.string_rewriting:string_length"}),
+        **_from("hpcflow.ops.strings.string_rewriting", "regex_full_match", "regex_replace",
+                "string_length")}),
     "check_ops": Entry((_API, RAW), {
         "assert_shapes": "hpcflow.ops.flow.shape_checks:assert_shapes",
         **_from("hpcflow.ops.flow.checks", "assert_scalar")}),
@@ -280,10 +297,17 @@ _TRAINING["optimizer"] = Entry((_TRAIN, _API), {
 _TRAINING["moving_averages"] = Entry((_TRAIN, "hpcflow.optimizers.moving_averages"))
 _TRAINING["saver"] = Entry((_TRAIN, _API), _from("hpcflow.train.saveable", "BaseSaverBuilder"))
 _TRAINING["slot_creator"] = Entry(("hpcflow.optimizers.slots",))
+_TRAINING["training_util"] = Entry((_TRAIN, _API), {
+    "_get_or_create_global_step_read": "hpcflow.optimizers.global_step:global_step_read",
+    "_increment_global_step": "hpcflow.optimizers.global_step:increment_global_step"})
 _TRAINING["training_ops"] = Entry((RAW,))
 _TRAINING["gen_training_ops"] = Entry((RAW,))
 _TRAINING["checkpoint_management"] = Entry((_TRAIN,))
 _TRAINING["checkpoint_utils"] = Entry(("hpcflow.contrib.framework", _TRAIN))
+_TRAINING["checkpoint_ops"] = Entry((), {
+    f"_{name}": f"hpcflow.train.vocabularies:{name}" for name in (
+        "load_and_remap_matrix", "load_and_remap_matrix_initializer",
+        "load_embedding_initializer")})
 _TRAINING["warm_starting_util"] = Entry(("hpcflow.train.warm_starting",), {
     "warm_start": _TRAIN + ":warm_start"})
 
@@ -336,12 +360,15 @@ _PYTHON = {
     **{f"feature_column.{name}": Entry(("hpcflow.feature_column", _COLUMN[:-1]), {
         "_DenseColumn": _COLUMN + "DenseColumn", "_FeatureColumn": _COLUMN + "Column",
         "_CategoricalColumn": _COLUMN + "CategoricalColumn", "FeatureColumn": _COLUMN + "Column",
+        "_LazyBuilder": _COLUMN + "Features", "FeatureTransformationCache": _COLUMN + "Features",
         **{f"_{column}": f"hpcflow.feature_column:{column}" for column in (
             "bucketized_column", "categorical_column_with_hash_bucket",
             "categorical_column_with_identity", "categorical_column_with_vocabulary_file",
             "categorical_column_with_vocabulary_list", "crossed_column", "embedding_column",
-            "indicator_column", "numeric_column", "weighted_categorical_column")},
+            "indicator_column", "numeric_column", "shared_embedding_columns",
+            "weighted_categorical_column")},
     }) for name in ("feature_column", "feature_column_lib", "feature_column_v2")},
+    "feature_column.sequence_feature_column": Entry(("hpcflow.feature_column.sequence",)),
     **{f"util.{name}": entry for name, entry in _UTIL.items()},
     "compat.compat": Entry(("hpcflow.platform.compat",)),
     "eager.context": Entry(("hpcflow.platform.eager_context",)),
@@ -379,7 +406,8 @@ _PYTHON = {
     "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.training": Entry(("hpcflow.keras",)),
-    "keras.utils.np_utils": Entry(("hpcflow.keras.utils",)),
+    **{f"keras.utils.{name}": Entry(("hpcflow.keras.utils",)) for name in (
+        "data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils")},
     "lib.io.file_io": Entry(("hpcflow.platform.file_io",)),
     "lib.io.python_io": Entry(("hpcflow.platform.python_io",)),
     "lib.io.tf_record": Entry(("hpcflow.platform.python_io",)),
@@ -430,8 +458,13 @@ _CORE = {
 }  # fmt: skip
 
 # Files and folders of 1.x below packages of contrib.
-_SLIM_DATA = ("data_decoder", "data_provider", "dataset", "dataset_data_provider",
-              "parallel_reader", "prefetch_queue", "tfexample_decoder")
+_SLIM = ("evaluation", "learning", "model_analyzer",
+         *(f"data.{name}" for name in (
+             "data_decoder", "data_provider", "dataset", "dataset_data_provider",
+             "parallel_reader", "prefetch_queue", "tfexample_decoder")),
+         *(f"nets.{name}" for name in (
+             "alexnet", "inception", "inception_v1", "inception_v2", "inception_v3", "overfeat",
+             "resnet_utils", "resnet_v1", "resnet_v2", "vgg")))
 _CONTRIB_FILES = {
     "eager": ("python.tfe",),
     "graph_editor": ("edit", "reroute", "select", "subgraph", "transform", "util"),
@@ -456,8 +489,8 @@ _CONTRIB_FILES = {
     "seq2seq": ("python.ops.attention_wrapper", "python.ops.basic_decoder",
                 "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
-    "slim": (*(f"python.slim.{name}" for name in ("evaluation", "learning", "model_analyzer")),
-             *(f"python.slim.data.{name}" for name in _SLIM_DATA)),
+    "testing": ("python.framework.fake_summary_writer",),
+    "slim": tuple(f"python.slim.{name}" for name in _SLIM),
     "training": ("python.training.evaluation", "python.training.hparam",
                  "python.training.training"),
 }
@@ -473,8 +506,7 @@ _CONTRIB_SOURCES = {
     "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
                                    "hpcflow.contrib.slim.utils"),
     "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
-    **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in (
-        "evaluation", "learning", "model_analyzer", *(f"data.{name}" for name in _SLIM_DATA))},
+    **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in _SLIM},
 }
 _CONTRIB_HELPERS = {
     "seq2seq.python.ops.attention_wrapper": _ATTENTION_HELPERS,

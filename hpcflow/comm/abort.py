@@ -20,7 +20,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
-from hpcflow.base import at_end
+from hpcflow.base import at_end, held_signals
+from hpcflow.base.names import rename_everywhere
 from hpcflow.comm import libmpi
 from hpcflow.errors import AbortedError, UnavailableError
 from hpcflow.host.tuning import comm as tuning
@@ -90,6 +91,7 @@ def install_abort_hook(rank: int) -> None:
     _chain_except_hook(rank)
     _chain_thread_hook(rank)
     _watch_exits()
+    held_signals.install(tuning.HELD_LOOK_SECONDS)
     at_end.check_first(end_after_failed_exit)
     os.register_at_fork(after_in_child=_after_fork)
 
@@ -174,12 +176,7 @@ def _watch_exits() -> None:
     imported as `exit` before goes on in the new way too: `except SystemExit` must find it.
     """
     builtins.SystemExit = _Exit  # type: ignore[misc, assignment]
-    sys.exit = _watched_exit
-    for module in list(sys.modules.values()):
-        names: dict[str, Any] = getattr(module, "__dict__", {})
-        if names is not globals():
-            for name in [n for n, value in list(names.items()) if value is _plain_exit]:
-                names[name] = _watched_exit
+    rename_everywhere(_plain_exit, _watched_exit)
 
 
 def _watched_exit(status: Any = None, /) -> NoReturn:

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from hpcflow.comm.patterns import Faithful, Message, Pattern, Round, Signs
+from hpcflow.comm.patterns import Elsewhere, Faithful, Message, Pattern, Round, Signs
 from hpcflow.comm.transfers import Transfers, clock
 from hpcflow.comm.transport import Transport
 from hpcflow.host.tuning import comm as tuning
@@ -125,6 +125,10 @@ class Activity:
         """Post a round; True if all of it is complete already."""
         sends, receives = this
         route = self._route
+        if type(this) is Elsewhere:
+            self._left, self.missing = 1, set(range(len(route.ranks))) - {route.me}
+            this.begin(self._completed)
+            return False
         transport, ranks, tags = route.transport, route.ranks, route.tags
         own_tag = tags[route.me]
         self._left = len(sends) + len(receives) + 1

@@ -6,8 +6,10 @@ program left open are closed by it: what they sent is delivered and their reques
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hpcflow.base import at_end
@@ -79,6 +81,16 @@ def retire_receive(request: MPI.Request) -> None:
 def retire_send(entry: Any) -> None:
     """Keep a send that its receiver has not taken; it cannot be cancelled."""
     _undelivered.append(entry)
+
+
+@contextlib.contextmanager
+def keeping(entry: Any) -> Iterator[None]:
+    """Keep what MPI may still write into, if it is left by an exception."""
+    try:
+        yield
+    except BaseException:
+        _undelivered.append(entry)
+        raise
 
 
 def free(request: MPI.Request) -> None:

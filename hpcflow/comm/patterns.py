@@ -30,6 +30,23 @@ class Faithful(tuple):
     __slots__ = ()
 
 
+class Elsewhere(tuple):
+    """A round without messages: something that is launched on a device.
+
+    ``begin(done)`` launches it; ``done()`` is called once, in any thread, when it is over. An
+    operation that has failed meanwhile waits for that, too.
+    """
+
+    begin: Callable[[Callable[[], None]], None]
+
+    @staticmethod
+    def of(begin: Callable[[Callable[[], None]], None]) -> Elsewhere:
+        """The round of what ``begin(done)`` launches."""
+        this = Elsewhere(([], []))
+        this.begin = begin
+        return this
+
+
 class Signs(tuple):
     """A round of messages of one byte; those that come say of `nbytes` by member that these have
     been written to shared memory."""

@@ -22,12 +22,17 @@ class Process(NamedTuple):
 
 def this_process() -> Process:
     """The process that asks."""
-    state = _state_of(os.getpid())
+    return process_of(os.getpid())
+
+
+def process_of(pid: int) -> Process:
+    """The process that has this id now in the namespace of the one that asks."""
+    state = _state_of(pid)
     try:
         namespace = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         namespace = 0
-    return Process(os.getpid(), state.started if state else 0, namespace)
+    return Process(pid, state.started if state else 0, namespace)
 
 
 def is_running(process: Process) -> bool:

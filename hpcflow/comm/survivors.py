@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow import config
+from hpcflow.base.held_signals import run_held
 from hpcflow.comm import abort, libmpi
 from hpcflow.comm.frozen import ending_frozen
 from hpcflow.comm.waiting import Backoff
-from hpcflow.comm.world import PrivateComms, private_comms
+from hpcflow.comm.world import PrivateComms, private_comms, world
 from hpcflow.errors import DeadlineExceededError, FailedPreconditionError, UnavailableError
 from hpcflow.host.tuning import comm as tuning
 
@@ -56,24 +57,21 @@ def check() -> None:
 
 
 def first_comms(comm: MPI.Comm | None) -> PrivateComms:
-    """The private communicators of `comm` at first, as ``private_comms`` makes them.
-
-    Raises ``UnavailableError`` also if a rank is lost before all have met: it has done nothing yet
-    that the others could go on from.
-    """
+    """The private communicators of `comm` at first, as ``private_comms`` makes them; those of ranks
+    that have not `met` if ranks are to go on without lost ones, and one is lost already."""
     from mpi4py import MPI
 
-    try:
-        comms = private_comms(comm)
-    except MPI.Exception as error:
-        if not wanted():
-            raise
-        raise UnavailableError(
-            None, None, "A rank was lost before all ranks had come together for the first time "
-            f"({error.Get_error_string()}): start the job again") from None
-    if wanted():
-        libmpi.finalize_apart()
-    return comms
+    if not wanted():
+        return private_comms(comm)
+    base = world().comm if comm is None else comm
+    unmet = PrivateComms(base, base, base, (base.rank,), True,
+                         MPI.Query_thread() == MPI.THREAD_MULTIPLE, (0,) * base.size,
+                         origins=tuple(range(base.size)), met=False)
+    found = _attempt(base, b"")
+    if not _agree(base, found is not None, unmet) or found is None:
+        return unmet
+    libmpi.finalize_apart()
+    return found[0]
 
 
 def tells_of_loss(error: Exception) -> bool:
@@ -109,27 +107,35 @@ def shrink(comms: PrivateComms, record: bytes) -> Survivors:
 
 
 def _shrink(comms: PrivateComms, record: bytes) -> Survivors:
-    from mpi4py import MPI
-
-    comm = comms.control
+    comm, found, began = comms.control, None, time.monotonic()
     _agree(comm, True, comms)
-    while True:
+    while found is None:
+        _check_patience(time.monotonic() - began, comms)
         comm = comm.Shrink()
-        made = [comm]
-        try:
-            found: PrivateComms | None = private_comms(comm, made)
-            records = _gather(made[-1], record)
-        except MPI.Exception as error:
-            if not tells_of_loss(error):
-                raise
+        found = _attempt(comm, record)
+        if not _agree(comm, found is not None, comms):
             found = None
-            for one in made:  # the others must not wait there
-                one.Revoke()
-        if _agree(comm, found is not None, comms) and found is not None:
-            break
+    libmpi.finalize_apart()
     before = comm.Get_group().Translate_ranks(None, comms.control.Get_group())
     origins = tuple(comms.origins[rank] for rank in before)
-    return Survivors(comm, replace(found, origins=origins), records)
+    return Survivors(comm, replace(found[0], origins=origins), found[1])
+
+
+def _attempt(comm: MPI.Comm, record: bytes) -> tuple[PrivateComms, list[bytes]] | None:
+    """Make the private communicators of `comm`, and learn the records of all its ranks; None if one
+    of them is lost."""
+    from mpi4py import MPI
+
+    made = [comm]
+    try:
+        return private_comms(comm, made), _gather(made[-1], record)
+    except MPI.Exception as error:
+        # Open MPI calls a loss in the midst of its collective operations an internal error.
+        if not tells_of_loss(error) and error.Get_error_class() != MPI.ERR_INTERN:
+            raise
+        for one in made:  # the others must not wait there
+            one.Revoke()
+        return None
 
 
 def _agree(comm: MPI.Comm, fine: bool, comms: PrivateComms) -> bool:
@@ -143,6 +149,7 @@ def _agree(comm: MPI.Comm, fine: bool, comms: PrivateComms) -> bool:
         request = comm.Iagree(vote)
         while not request.Test():
             _check_patience(time.monotonic() - began, comms)
+            run_held()
             backoff.wait()
     except MPI.Exception as error:
         if not tells_of_loss(error):

@@ -14,6 +14,7 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow import config, errors, version
-from hpcflow.comm import buffers, libmpi
+from hpcflow.base.held_signals import run_held
+from hpcflow.comm import buffers, finalize, libmpi
 from hpcflow.comm.launch import Launch, launch, launched_under_mpi, without_launcher
 from hpcflow.comm.processes import Process, this_process
 from hpcflow.comm.waiting import Backoff
@@ -136,7 +138,8 @@ class PrivateComms:
     are more than the cores that they may run on; `any_thread` that MPI takes calls from several
     threads at a time; `yields` that a test of MPI that finds nothing yields the core. `nodes`
     numbers the node of every rank, as `local_ranks` are one of them; `processes` are those of the
-    ranks; `origins` the ranks that they had before any was lost.
+    ranks; `origins` the ranks that they had before any was lost. Ranks that have not `met`, because
+    one was lost before, have nothing but their numbers: nothing moves between them.
     """
 
     control: Any
@@ -149,6 +152,7 @@ class PrivateComms:
     processes: tuple[Process, ...] = ()
     yields: bool = False
     origins: tuple[int, ...] = ()
+    met: bool = True
 
     def free(self) -> None:
         """Free the communicators; all ranks must do so together, with nothing outstanding."""
@@ -165,8 +169,9 @@ def renumber(comm: MPI.Comm) -> None:
 
 
 def private_comms(comm: MPI.Comm | None = None, made: list[Any] | None = None) -> PrivateComms:
-    """Duplicate `comm` (the world by default) for our own use; all its ranks must do so. What is
-    made is added to the list `made` at once.
+    """Duplicate `comm` (the world by default) for our own use; all its ranks must do so. Where
+    ranks are to go on without lost ones, what is made is added to the list `made`, and MPI's error
+    of a loss is raised also as soon as another rank revokes `comm`.
 
     Raises UnavailableError if not all ranks have joined after `config.flags.connect_timeout`
     seconds, and on every rank FailedPreconditionError if they are of different versions of hpcflow
@@ -177,14 +182,18 @@ def private_comms(comm: MPI.Comm | None = None, made: list[Any] | None = None) -
     from mpi4py import MPI
 
     deadline = time.monotonic() + config.flags.connect_timeout
+    wait = partial(_wait, deadline=deadline, size=comm.size, revoked=(
+        None if made is None else comm.Is_revoked))
     made = [] if made is None else made
-    control = _duplicate(comm, deadline, made)
+    control = _duplicate(comm, wait, made)
     # Ranks that fail should say so themselves.
     control.Set_errhandler(MPI.ERRORS_RETURN)
-    data, collectives = (_duplicate(control, deadline, made) for _ in range(2))
+    data, collectives = (_duplicate(control, wait, made) for _ in range(2))
     records = np.empty((control.size, _Placement.BYTES), np.uint8)
-    request = control.Iallgather(_Placement.here().encode(), records)
-    _wait(request.Test, deadline, comm.size)
+    record = _Placement.here().encode()
+    request = control.Iallgather(record, records)
+    with finalize.keeping((request, record, records)):
+        wait(request.Test)
     placements = [_Placement.decode(record) for record in records]
     _check_same(placements)
     any_thread = MPI.Query_thread() == MPI.THREAD_MULTIPLE
@@ -195,16 +204,22 @@ def private_comms(comm: MPI.Comm | None = None, made: list[Any] | None = None) -
                         processes, libmpi.yields_when_idle(), tuple(range(control.size)))
 
 
-def _duplicate(comm: MPI.Comm, deadline: float, made: list[Any]) -> Any:
+def _duplicate(comm: MPI.Comm, wait: Callable[[Callable[[], bool]], None], made: list[Any]) -> Any:
     duplicate, request = comm.Idup()
+    with finalize.keeping((duplicate, request)):
+        wait(request.Test)
     made.append(duplicate)
-    _wait(request.Test, deadline, comm.size)
     return duplicate
 
 
-def _wait(test: Callable[[], bool], deadline: float, size: int) -> None:
+def _wait(test: Callable[[], bool], deadline: float, size: int,
+          revoked: Callable[[], bool] | None) -> None:
+    from mpi4py import MPI
+
     backoff = Backoff(oversubscribed=True)
     while not test():
+        if revoked is not None and revoked():
+            raise MPI.Exception(MPI.ERR_REVOKED)
         if time.monotonic() > deadline:
             raise errors.UnavailableError(
                 None,
@@ -212,6 +227,7 @@ def _wait(test: Callable[[], bool], deadline: float, size: int) -> None:
                 f"not all {size} ranks joined within {config.flags.connect_timeout:g} s: expected "
                 "every rank of the communicator to take part (HPCFLOW_CONNECT_TIMEOUT)",
             )
+        run_held()
         backoff.wait()
 
 

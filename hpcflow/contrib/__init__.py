@@ -9,7 +9,8 @@ from typing import Any
 from hpcflow.base.late_names import named_otherwise
 
 _MODULES = ("checkpoint", "cluster_resolver", "crf", "data", "distributions", "eager",
-            "estimator", "factorization", "feature_column", "framework", "image", "keras",
+            "estimator", "factorization", "feature_column", "framework", "graph_editor", "image",
+            "keras",
             "layers", "learn", "legacy_seq2seq", "linalg", "lookup", "losses", "metrics", "nn",
             "opt", "predictor", "rnn", "seq2seq", "sharded", "signal", "slim", "staging",
             "stateless", "tensorboard", "tpu", "training", "util")

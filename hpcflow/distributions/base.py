@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hpcflow as hf
 from hpcflow.base.hooks import Hook
+from hpcflow.distributions.checks import after, embed_check_categorical_event_shape
 from hpcflow.dtypes import DTypeLike
 
 if TYPE_CHECKING:
@@ -60,11 +62,33 @@ class Distribution:
         self._reparameterization_type = reparameterization_type
         self._validate_args = validate_args
         self._allow_nan_stats = allow_nan_stats
-        self._parameters = {k: v for k, v in (parameters or {}).items()
-                            if k != "self" and not k.startswith("__")}
+        self._made_with(parameters or {})
         self._name = name or type(self).__name__
 
     # ------------------------------------------------------------ facts
+
+    #: Parameters that have the shape of a sample, of a distribution over scalars.
+    _shaped: tuple[str, ...] = ()
+
+    @classmethod
+    def param_shapes(cls, sample_shape: TensorLike, name: str = "DistributionParamShapes") -> dict:
+        """Return the shapes that the parameters must have, by name, for one sample to be of
+        `sample_shape`; ``NotImplementedError`` where the class does not say so."""
+        if not cls._shaped:
+            raise NotImplementedError(f"_param_shapes not implemented: {cls.__name__}")
+        with hf.name_scope(name, values=[sample_shape]):
+            shape = hf.convert_to_tensor(sample_shape, hf.int32)
+            return dict.fromkeys(cls._shaped, shape)
+
+    @classmethod
+    def param_static_shapes(cls, sample_shape: TensorLike) -> dict:
+        """Return the same as static shapes; ``ValueError`` unless `sample_shape` is known."""
+        known = (sample_shape if not isinstance(sample_shape, hf.Tensor)
+                 else hf.constant_value(sample_shape))
+        if known is None or not hf.TensorShape(known).is_fully_defined():
+            raise ValueError("sample_shape must be a fully defined shape, or a constant of one")
+        cls.param_shapes(hf.TensorShape(known).as_list())
+        return dict.fromkeys(cls._shaped, hf.TensorShape(known))
 
     @property
     def name(self) -> str:
@@ -253,6 +277,11 @@ class Distribution:
 
     # ------------------------------------------------------------ for subclasses
 
+    def _made_with(self, parameters: dict) -> None:
+        """Keep the arguments of the constructor: `parameters` is what ``locals()`` was there."""
+        self._parameters = {k: v for k, v in parameters.items()
+                            if k != "self" and not k.startswith("__")}
+
     def _scope(self, name: str) -> Any:
         return hf.name_scope(f"{self._name}/{name}")
 
@@ -278,13 +307,15 @@ class Distribution:
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         raise NotImplementedError(f"sample is not implemented: {type(self).__name__}")
 
-    def _where_defined(self, defined: Tensor, value: Tensor, message: str) -> Any:
-        """Return `value` where it is defined; elsewhere NaN, or raise an error at run time."""
+    def _where_defined(self, value: Tensor, message: str, *above: tuple[float, Any]) -> Any:
+        """Return `value` where each tensor of `above` is larger than the number beside it;
+        elsewhere NaN, or raise an error at run time."""
         if self._allow_nan_stats:
+            defined = functools.reduce(hf.logical_and, [x > least for least, x in above])
             nan = hf.fill(hf.shape(value), np.array(np.nan, self.dtype.as_numpy_dtype))
             return hf.where(hf.broadcast_to(defined, hf.shape(value)), value, nan)
-        with hf.control_dependencies([hf.Assert(hf.reduce_all(defined), [message])]):
-            return hf.identity(value)
+        return after([hf.assert_less(hf.constant(least, x.dtype.base_dtype), x, message=message)
+                      for least, x in above], value)
 
 
 class OfParameters(Distribution):
@@ -328,8 +359,7 @@ def floats(validate: bool, positive: dict, others: dict) -> list:
             raise TypeError(f"{name} must be of type {dtype.name} as the other parameters, floats, "
                             f"but is of type {tensor.dtype.base_dtype.name}")
         if validate and name in positive:
-            with hf.control_dependencies([hf.assert_positive(tensor)]):
-                tensor = hf.identity(tensor)
+            tensor = after([hf.assert_positive(tensor)], tensor)
         made.append(tensor)
     return made
 
@@ -341,15 +371,26 @@ def logits_and_probs(logits: TensorLike | None, probs: Any, validate: bool,
         raise ValueError("Must pass probs or logits, but not both.")
     if probs is None:
         (logits,) = floats(False, {}, {"logits": logits})
+        if multiclass and validate:
+            logits = embed_check_categorical_event_shape(logits)
         return logits, hf.nn.softmax(logits) if multiclass else hf.sigmoid(logits)
     (probs,) = floats(False, {}, {"probs": probs})
     if validate:
-        checks = [hf.assert_non_negative(probs)]
-        checks.append(hf.assert_less(hf.abs(hf.reduce_sum(probs, -1) - 1), 1e-4) if multiclass else
-                      hf.assert_less_equal(probs, hf.ones([], probs.dtype)))
-        with hf.control_dependencies(checks):
-            probs = hf.identity(probs)
+        probs = _checked_probs(probs, multiclass)
     return hf.log(probs) if multiclass else hf.log(probs) - hf.log1p(-probs), probs
+
+
+def _checked_probs(probs: Tensor, multiclass: bool) -> Tensor:
+    one = hf.ones([], probs.dtype.base_dtype)
+    checks = [hf.assert_non_negative(probs)]
+    if multiclass:
+        probs = embed_check_categorical_event_shape(probs)
+        checks.append(hf.assert_near(hf.reduce_sum(probs, -1), one, rtol=1e-4, atol=1e-4,
+                                     message="probs does not sum to 1"))
+    else:
+        checks.append(hf.assert_less_equal(probs, one,
+                                           message="probs has components greater than 1"))
+    return after(checks, probs)
 
 
 def next_seed(seed: int | None, which: int) -> int | None:

@@ -12,6 +12,7 @@ from hpcflow.distributions.base import (
     logits_and_probs,
     next_seed,
 )
+from hpcflow.distributions.checks import after, embed_check_nonnegative_integer_form
 from hpcflow.distributions.vectors import log_beta
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 class _Counts(Distribution):
     """Counts of classes in `total_count` draws; `_classes` has the classes last."""
 
+    _sum_message = "counts must sum to `self.total_count`"
     _total: Any
     _classes: Any
 
@@ -64,12 +66,10 @@ class _Counts(Distribution):
     def _checked(self, counts: TensorLike) -> Any:
         if not self.validate_args:
             return counts
-        with hf.control_dependencies([
-                hf.assert_non_negative(counts),
-                hf.assert_equal(self._total + hf.zeros_like(hf.reduce_sum(counts, -1)),
-                                hf.reduce_sum(counts, -1),
-                                message="counts must sum to `self.total_count`")]):
-            return hf.identity(counts)
+        counts = embed_check_nonnegative_integer_form(counts)
+        drawn = hf.reduce_sum(counts, -1)
+        return after([hf.assert_equal(self._total + hf.zeros_like(drawn), drawn,
+                                      message=self._sum_message)], counts)
 
     def _spread(self, probs: TensorLike, scale: TensorLike) -> Any:
         """Return the covariance of one draw from `probs`, times `scale`."""
@@ -122,6 +122,8 @@ class Multinomial(_Counts):
 
 class DirichletMultinomial(_Counts):
     """Counts of draws by probabilities that themselves are of a Dirichlet distribution."""
+
+    _sum_message = "counts last-dimension must sum to `self.total_count`"
 
     def __init__(self, total_count: TensorLike, concentration: TensorLike,
                  validate_args: bool = False, allow_nan_stats: bool = True,

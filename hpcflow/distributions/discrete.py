@@ -11,6 +11,7 @@ from hpcflow.distributions.base import (
     OfParameters,
     logits_and_probs,
 )
+from hpcflow.distributions.checks import embed_check_integer_casting_closed
 from hpcflow.distributions.divergence import RegisterKL
 from hpcflow.dtypes import DTypeLike
 
@@ -45,6 +46,8 @@ class Bernoulli(OfParameters):
         return hf.cast(drawn < self._probs, self.dtype)
 
     def _log_prob(self, event: Tensor) -> Any:
+        if self.validate_args:
+            event = embed_check_integer_casting_closed(event, hf.bool)
         event = hf.cast(event, self._logits.dtype)
         logits = self._logits + hf.zeros_like(event)
         return -hf.nn.sigmoid_cross_entropy_with_logits(
@@ -110,7 +113,7 @@ class Categorical(Distribution):
                        self.dtype)
 
     def _log_prob(self, k: Tensor) -> Any:
-        if not self.dtype.is_integer:
+        if not k.dtype.base_dtype.is_integer:
             k = hf.cast(k, hf.int32)
         shape = hf.broadcast_dynamic_shape(hf.shape(k), self.batch_shape_tensor())
         logits = self._logits + hf.zeros(hf.concat([shape, [1]], 0), self._logits.dtype)
@@ -119,7 +122,7 @@ class Categorical(Distribution):
 
     def _cdf(self, k: Tensor) -> Any:
         """The probability of the classes before `k`."""
-        before = hf.cast(hf.range(self.event_size), self.dtype) < hf.expand_dims(k, -1)
+        before = hf.cast(hf.range(self.event_size), k.dtype.base_dtype) < hf.expand_dims(k, -1)
         shape = hf.broadcast_dynamic_shape(hf.shape(before), hf.shape(self._probs))
         before = hf.cast(hf.broadcast_to(before, shape), self._probs.dtype)
         return hf.reduce_sum(before * self._probs, -1)

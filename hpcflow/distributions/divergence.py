@@ -60,7 +60,8 @@ def kl_divergence(distribution_a: Distribution, distribution_b: Distribution,
     with hf.name_scope("KullbackLeibler"):
         divergence = function(distribution_a, distribution_b, name=name)
         return divergence if allow_nan_stats else hf.check_numerics(
-            divergence, "KL calculation between these distributions returned NaN values")
+            divergence, f"KL calculation between {distribution_a.name} and {distribution_b.name} "
+                        "returned NaN values")
 
 
 @cross_entropy_of.provide

@@ -8,7 +8,9 @@ import numpy as np
 
 import hpcflow as hf
 from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats, next_seed
+from hpcflow.distributions.checks import after
 from hpcflow.distributions.divergence import RegisterKL
+from hpcflow.distributions.special_math import xlogy
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
@@ -43,8 +45,7 @@ class Gamma(OfParameters):
 
     def _log_prob(self, x: Tensor) -> Any:
         a, b = self._concentration, self._rate
-        return hf.raw_ops.Xlogy(x=a - 1 + hf.zeros_like(x * b), y=x + hf.zeros_like(a * b)) - (
-            b * x) + a * hf.log(b) - hf.lgamma(a)
+        return xlogy(a - 1, x + hf.zeros_like(b)) - b * x + a * hf.log(b) - hf.lgamma(a)
 
     def _cdf(self, x: Tensor) -> Any:
         x = self._whole(x) * self._rate
@@ -64,8 +65,9 @@ class Gamma(OfParameters):
         return hf.sqrt(self._concentration) / self._rate
 
     def _mode(self) -> Any:
-        return self._where_defined(self._concentration > 1, (self._concentration - 1) / self._rate,
-                                   "mode not defined when any concentration <= 1")
+        return self._where_defined((self._concentration - 1) / self._rate,
+                                   "mode not defined when any concentration <= 1",
+                                   (1, self._concentration))
 
 
 @RegisterKL(Gamma, Gamma)
@@ -85,8 +87,7 @@ class Exponential(Gamma):
         parameters = dict(locals())
         (rate,) = floats(False, {}, {"rate": rate})
         super().__init__(hf.ones([], rate.dtype), rate, validate_args, allow_nan_stats, name)
-        self._parameters = {k: v for k, v in parameters.items()
-                            if k != "self" and not k.startswith("__")}
+        self._made_with(parameters)
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         tiny = np.finfo(self.dtype.as_numpy_dtype).tiny  # no sample is infinite
@@ -141,7 +142,13 @@ class Beta(OfParameters):
         return hf.lgamma(self._c1) + hf.lgamma(self._c0) - hf.lgamma(self._total)
 
     def _log_prob(self, x: Any) -> Any:
-        return ((self._c1 - 1) * hf.log(x) + (self._c0 - 1) * hf.log1p(-x)) - self._log_norm()
+        if self.validate_args:
+            x = after([hf.assert_positive(x, message="sample must be positive"),
+                       hf.assert_less(x, hf.ones([], self.dtype),
+                                      message="sample must be less than `1`.")], x)
+        below = hf.raw_ops.Xlog1py(x=self._c0 - 1 + hf.zeros_like(x),
+                                   y=hf.zeros_like(self._c0) - x)
+        return xlogy(self._c1 - 1, x) + below - self._log_norm()
 
     def _cdf(self, x: Tensor) -> Any:
         x = self._whole(x)
@@ -160,8 +167,9 @@ class Beta(OfParameters):
 
     def _mode(self) -> Any:
         return self._where_defined(
-            hf.logical_and(self._c1 > 1, self._c0 > 1), (self._c1 - 1) / (self._total - 2),
-            "Mode undefined for concentration1 <= 1 or concentration0 <= 1.")
+            (self._c1 - 1) / (self._total - 2),
+            "Mode undefined for concentration1 <= 1 or concentration0 <= 1.",
+            (1, self._c1), (1, self._c0))
 
 
 @RegisterKL(Beta, Beta)

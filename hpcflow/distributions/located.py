@@ -10,6 +10,7 @@ import numpy as np
 import hpcflow as hf
 from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats, next_seed
 from hpcflow.distributions.divergence import RegisterKL
+from hpcflow.distributions.special_math import log_cdf_laplace, log_ndtr, ndtr, ndtri
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 class Normal(OfParameters):
     """The normal distribution of mean `loc` and standard deviation `scale`."""
+
+    _shaped = ("loc", "scale")
 
     def __init__(self, loc: Any, scale: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Normal") -> None:
@@ -48,19 +51,19 @@ class Normal(OfParameters):
         return -0.5 * hf.square(self._z(x)) - (0.5 * math.log(2 * math.pi) + hf.log(self._scale))
 
     def _cdf(self, x: Tensor) -> Any:
-        return 0.5 * hf.erfc(-self._z(x) * math.sqrt(0.5))
+        return ndtr(self._z(x))
 
     def _log_cdf(self, x: Tensor) -> Any:
-        return _log_normal_cdf(self._z(x))
+        return log_ndtr(self._z(x))
 
     def _survival(self, x: TensorLike) -> Any:
-        return 0.5 * hf.erfc(self._z(x) * math.sqrt(0.5))
+        return ndtr(-self._z(x))
 
     def _log_survival(self, x: TensorLike) -> Any:
-        return _log_normal_cdf(-self._z(x))
+        return log_ndtr(-self._z(x))
 
     def _quantile(self, p: Tensor) -> Any:
-        return hf.raw_ops.Ndtri(p) * self._scale + self._loc
+        return ndtri(p) * self._scale + self._loc
 
     def _entropy(self) -> Any:
         return self._whole(0.5 * math.log(2 * math.pi * math.e) + hf.log(self._scale))
@@ -74,27 +77,6 @@ class Normal(OfParameters):
         return self._whole(self._scale)
 
 
-def _log_normal_cdf(z: Any) -> Any:
-    """log of the standard normal's cdf; far below 0 by the asymptotic series (Abramowitz and
-    Stegun, 26.2.12), where the cdf itself would be 0; far above 0 it is that much less than 0 as
-    the cdf is less than 1."""
-    far = -5.0 if z.dtype.base_dtype.size < 8 else -14.0
-    near, below = hf.maximum(z, far), hf.minimum(z, far)
-    square = hf.square(below)
-    series, term = hf.ones_like(z), hf.ones_like(z)
-    for k in range(1, 4):
-        term *= -(2 * k - 1) / square
-        series += term
-    tail = -0.5 * square - hf.log(-below) - 0.5 * math.log(2 * math.pi) + hf.log(series)
-    log = hf.where(z > far, hf.log(0.5 * hf.erfc(-near * math.sqrt(0.5))), tail)
-    return hf.where(z > 1, -_above(hf.maximum(z, 1)), log)
-
-
-def _above(z: Any) -> Any:
-    """-log of the cdf for z of 1 and more."""
-    return -hf.log1p(-0.5 * hf.erfc(z * math.sqrt(0.5)))
-
-
 @RegisterKL(Normal, Normal)
 def _kl_normals(a: Normal, b: Normal, name: str | None = None) -> Any:
     with hf.name_scope(name, "kl_normal_normal"):
@@ -105,6 +87,8 @@ def _kl_normals(a: Normal, b: Normal, name: str | None = None) -> Any:
 
 class Laplace(OfParameters):
     """The two-sided exponential distribution around `loc`."""
+
+    _shaped = ("loc", "scale")
 
     def __init__(self, loc: TensorLike, scale: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Laplace") -> None:
@@ -140,8 +124,7 @@ class Laplace(OfParameters):
         return 0.5 - 0.5 * hf.sign(z) * hf.expm1(-hf.abs(z))
 
     def _log_cdf(self, x: Tensor) -> Any:
-        z = self._z(x)
-        return hf.where(z < 0, -math.log(2) + z, hf.log1p(-0.5 * hf.exp(-hf.abs(z))))
+        return log_cdf_laplace(self._z(x))
 
     def _entropy(self) -> Any:
         return self._whole(1 + math.log(2) + hf.log(self._scale))
@@ -214,8 +197,8 @@ class StudentT(OfParameters):
                 + half * (hf.digamma(half) - hf.digamma(0.5 * df)))
 
     def _mean(self) -> Any:
-        return self._where_defined(self._df > 1, self._whole(self._loc),
-                                   "mean not defined for components of df <= 1")
+        return self._where_defined(self._whole(self._loc),
+                                   "mean not defined for components of df <= 1", (1, self._df))
 
     def _mode(self) -> Any:
         return self._whole(self._loc)
@@ -226,12 +209,14 @@ class StudentT(OfParameters):
         safe = hf.where(finite, df - 2, hf.ones_like(df))
         found = hf.where(finite, self._whole(hf.square(self._scale)) * df / safe,
                          hf.fill(hf.shape(df), np.array(np.inf, self.dtype.as_numpy_dtype)))
-        return self._where_defined(df > 1, found,
-                                   "variance not defined for components of df <= 1")
+        return self._where_defined(
+            found, "variance not defined for components of df <= 1", (1, df))
 
 
 class Uniform(OfParameters):
     """The uniform distribution over ``[low, high)``."""
+
+    _shaped = ("low", "high")
 
     def __init__(self, low: TensorLike = 0.0, high: TensorLike = 1.0, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Uniform") -> None:

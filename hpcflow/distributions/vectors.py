@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.distributions.base import FULLY_REPARAMETERIZED, Distribution, floats
+from hpcflow.distributions.checks import after
 from hpcflow.distributions.divergence import RegisterKL
+from hpcflow.distributions.special_math import xlogy
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
@@ -64,7 +66,11 @@ class Dirichlet(OverVectors):
         return drawn / hf.reduce_sum(drawn, -1, keepdims=True)
 
     def _log_prob(self, x: Tensor) -> Any:
-        return hf.reduce_sum((self._concentration - 1) * hf.log(x), -1) - log_beta(
+        if self.validate_args:
+            x = after([hf.assert_positive(x, message="samples must be positive"),
+                       hf.assert_near(hf.ones([], self.dtype), hf.reduce_sum(x, -1), message=(
+                           "sample last-dimension must sum to `1`"))], x)
+        return hf.reduce_sum(xlogy(self._concentration - 1, x), -1) - log_beta(
             self._concentration)
 
     def _entropy(self) -> Any:
@@ -88,8 +94,8 @@ class Dirichlet(OverVectors):
     def _mode(self) -> Any:
         count = hf.cast(self.event_shape_tensor()[0], self.dtype)
         mode = (self._concentration - 1) / hf.expand_dims(self._total - count, -1)
-        defined = hf.reduce_all(self._concentration > 1, -1, keepdims=True)
-        return self._where_defined(defined, mode, "Mode undefined for any concentration <= 1")
+        return self._where_defined(mode, "Mode undefined for any concentration <= 1",
+                                   (1, hf.reduce_min(self._concentration, -1, keepdims=True)))
 
 
 @RegisterKL(Dirichlet, Dirichlet)

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hpcflow import dtypes
 from hpcflow.contrib.lookup import index_table_from_file, index_table_from_tensor
 from hpcflow.dtypes import DTypeLike
-from hpcflow.feature_column.column import CategoricalColumn, Features, Ids, check_is
+from hpcflow.feature_column.column import (
+    CategoricalColumn,
+    Features,
+    Ids,
+    check_is,
+    check_key,
+)
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies
 from hpcflow.graph.likes import Nest
@@ -51,7 +59,7 @@ class _KeyColumn(CategoricalColumn):
         return self.key
 
     @property
-    def parse_spec(self) -> dict[str, Any]:
+    def _parse_example_spec(self) -> dict[str, Any]:
         """The parsing configuration: any number of values for the feature."""
         return {self.key: VarLenFeature(self.dtype)}
 
@@ -119,10 +127,11 @@ class _Identity(_KeyColumn):
             other = fill(shape(values), convert_to_tensor(self.default_value, dtypes.int64))
             return where(inside, values, other)
         with control_dependencies([
-                assert_less(values, count, data=(values, count),
-                            name="assert_less_than_num_buckets"),
-                assert_greater_equal(values, zero, data=(values,),
-                                     name="assert_greater_or_equal_0")]):
+                assert_less(values, count, name="assert_less_than_num_buckets", data=(
+                    f'Bucket index for categorical column "{self.key}" exceeds number of buckets',
+                    values, count)),
+                assert_greater_equal(values, zero, name="assert_greater_or_equal_0", data=(
+                    f'Negative bucket index for categorical column "{self.key}"', values))]):
             return identity(values)
 
 
@@ -132,7 +141,10 @@ def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int,
 
     Raises ``ValueError`` for no buckets, or another `dtype`.
     """
-    if hash_bucket_size is None or hash_bucket_size < 1:
+    check_key(key)
+    if hash_bucket_size is None:
+        raise ValueError(f"hash_bucket_size must be set. key: {key}")
+    if hash_bucket_size < 1:
         raise ValueError("hash_bucket_size must be at least 1. hash_bucket_size: "
                          f"{hash_bucket_size}, key: {key}")
     return _Hashed(key=key, buckets=hash_bucket_size,
@@ -154,7 +166,8 @@ def categorical_column_with_vocabulary_list(key: str, vocabulary_list: Sequence[
     Raises ``ValueError`` for a list that is empty or has duplicates, other types, or both a
     default and buckets.
     """
-    values = tuple(vocabulary_list or ())
+    check_key(key)
+    values = () if vocabulary_list is None else tuple(np.asarray(vocabulary_list).tolist())
     if not values:
         raise ValueError(f"vocabulary_list {vocabulary_list!r} must be non-empty, column_name: "
                          f"{key}")
@@ -180,6 +193,7 @@ def categorical_column_with_vocabulary_file(
     `vocabulary_size` lines count, all by default. Raises ``ValueError`` for no file or size, or
     both a default and buckets.
     """
+    check_key(key)
     if not vocabulary_file:
         raise ValueError(f"Missing vocabulary_file in {key}.")
     _check_default(key, default_value, None, num_oov_buckets)
@@ -197,6 +211,17 @@ def categorical_column_with_vocabulary_file(
         buckets=vocabulary_size + num_oov_buckets)
 
 
+def same_kind(columns: Sequence[CategoricalColumn]) -> None:
+    """Raise ``ValueError`` unless columns that share embeddings make ids in the same way."""
+    kinds = [type(c.source if isinstance(c, _Weighted) else c).__name__ for c in columns]
+    for column, kind in zip(columns, kinds):
+        if kind != kinds[0]:
+            raise ValueError("To use shared_embedding_column, all categorical_columns must have "
+                             "the same type, or be weighted_categorical_column of the same type. "
+                             f"Given column: {columns[0]} of type: {kinds[0]} does not match given "
+                             f"column: {column} of type: {kind}")
+
+
 def _check_default(key: str, default: int | None, none: int | None, buckets: int) -> None:
     if buckets and default != none:
         raise ValueError(f"Can't specify both num_oov_buckets and default_value in {key}.")
@@ -211,6 +236,7 @@ def categorical_column_with_identity(key: str, num_buckets: int,
     Others become `default_value`, or are an ``InvalidArgumentError`` in the step. Raises
     ``ValueError`` for no buckets, or a default that is no id.
     """
+    check_key(key)
     if num_buckets < 1:
         raise ValueError(f"num_buckets {num_buckets} < 1, column_name {key}")
     if default_value is not None and not 0 <= default_value < num_buckets:
@@ -230,18 +256,18 @@ class _Weighted(CategoricalColumn):
         return f"{self.source.name}_weighted_by_{self.weight_key}"
 
     @property
-    def parse_spec(self) -> dict[str, Any]:
-        spec = self.source.parse_spec
+    def _parse_example_spec(self) -> dict[str, Any]:
+        spec = self.source._parse_example_spec
         if self.weight_key in spec:
             raise ValueError(f"Parse config {spec[self.weight_key]} already exists for "
                              f"{self.weight_key}.")
         return {**spec, self.weight_key: VarLenFeature(self.dtype)}
 
     def transform(self, features: Features) -> Ids:
-        weights = features.sparse(self.weight_key)
+        weights = features.sparse(self.weight_key, 0)  # a weight of 0 stands for none
         if weights.values.dtype.base_dtype is not dtypes.float32:
             weights = _changed(weights, cast(weights.values, dtypes.float32))
-        return Ids(self.source.ids(features).ids, weights)
+        return Ids(self.source.ids(features).id_tensor, weights)
 
     def ids(self, features: Features) -> Ids:
         return features.of(self)
@@ -253,11 +279,11 @@ def weighted_categorical_column(categorical_column: CategoricalColumn, weight_fe
 
     Raises ``ValueError`` for a `dtype` that is no number.
     """
-    kind = dtypes.as_dtype(dtype)
-    if not (kind.is_integer or kind.is_floating):
-        raise ValueError(f"dtype {kind.name} is not convertible to float.")
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    if kind is None or not (kind.is_integer or kind.is_floating):
+        raise ValueError(f"dtype {kind and kind.name} is not convertible to float.")
     return _Weighted(source=categorical_column, weight_key=weight_feature_key, dtype=kind,
-                     buckets=categorical_column.buckets)
+                     buckets=categorical_column._num_buckets)
 
 
 class _Crossed(CategoricalColumn):
@@ -269,11 +295,11 @@ class _Crossed(CategoricalColumn):
         return "_X_".join(sorted(k if isinstance(k, str) else k.name for k in self._leaves()))
 
     @property
-    def parse_spec(self) -> dict[str, Any]:
+    def _parse_example_spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = {}
         for key in self.keys:
             spec.update({key: VarLenFeature(dtypes.string)} if isinstance(key, str)
-                        else key.parse_spec)
+                        else key._parse_example_spec)
         return spec
 
     def transform(self, features: Features) -> SparseTensor:

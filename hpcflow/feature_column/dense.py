@@ -12,6 +12,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.contrib.layers.embedding import safe_embedding_lookup_sparse
 from hpcflow.dtypes import DTypeLike
+from hpcflow.feature_column.categorical import same_kind
 from hpcflow.feature_column.column import (
     CategoricalColumn,
     Column,
@@ -19,6 +20,7 @@ from hpcflow.feature_column.column import (
     Features,
     Ids,
     check_is,
+    check_key,
 )
 from hpcflow.graph.graph import get_collection_ref
 from hpcflow.graph.likes import InitializerLike, TensorLike
@@ -33,6 +35,7 @@ from hpcflow.ops.sparse.sparse_changes import sparse_merge
 from hpcflow.ops.sparse.sparse_layout import sparse_tensor_to_dense
 from hpcflow.ops.state.initializers import TruncatedNormal
 from hpcflow.ops.state.variable_scope import get_variable
+from hpcflow.shapes import TensorShape
 from hpcflow.train.warm_starting import init_from_checkpoint
 
 
@@ -48,8 +51,8 @@ class _Numeric(DenseColumn):
         return self.key
 
     @property
-    def parse_spec(self) -> dict[str, Any]:
-        return {self.key: FixedLenFeature(list(self.shape), self.dtype, self.default_value)}
+    def _parse_example_spec(self) -> dict[str, Any]:
+        return {self.key: FixedLenFeature(self.shape, self.dtype, self.default_value)}
 
     def transform(self, features: Features) -> Any:
         given = features.raw(self.key)
@@ -58,6 +61,10 @@ class _Numeric(DenseColumn):
                              f"SparseTensor is not supported. key: {self.key}")
         numbers = given if self.normalizer is None else self.normalizer(given)
         return cast(numbers, dtypes.float32)
+
+    @property
+    def _variable_shape(self) -> TensorShape:
+        return TensorShape(self.shape)
 
     def dense(self, features: Features, trainable: bool, collections: list | None) -> Any:
         return reshape(features.of(self), [-1, self.size])
@@ -79,6 +86,7 @@ def numeric_column(key: str, shape: Any = (1,), default_value: TensorLike | None
     Raises ``ValueError`` for a shape that is no shape, another `dtype`, or a default that does not
     fit, ``TypeError`` for one that is not of the type or a normalizer that cannot be called.
     """
+    check_key(key)
     sizes = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
     for size in sizes:
         if not isinstance(size, (int, np.integer)):
@@ -122,12 +130,20 @@ class _Bucketized(CategoricalColumn, DenseColumn):
         return f"{self.source.name}_bucketized"
 
     @property
-    def parse_spec(self) -> dict[str, Any]:
-        return self.source.parse_spec
+    def _parse_example_spec(self) -> dict[str, Any]:
+        return self.source._parse_example_spec
 
     def transform(self, features: Features) -> Any:
         numbers = reshape(features.of(self.source), [-1, self.source.size])
         return raw_ops.Bucketize(numbers, boundaries=[float(b) for b in self.boundaries])
+
+    @property
+    def _variable_shape(self) -> TensorShape:
+        return TensorShape([*self.source.shape, len(self.boundaries) + 1])
+
+    def _get_dense_tensor(self, inputs: Features, weight_collections: list | None = None,
+                          trainable: bool | None = None) -> Any:
+        return one_hot(inputs.of(self), len(self.boundaries) + 1)
 
     def dense(self, features: Features, trainable: bool, collections: list | None) -> Any:
         return reshape(one_hot(features.of(self), len(self.boundaries) + 1), [-1, self.size])
@@ -173,14 +189,18 @@ class _Indicator(DenseColumn):
         return f"{self.source.name}_indicator"
 
     @property
-    def parse_spec(self) -> dict[str, Any]:
-        return self.source.parse_spec
+    def _parse_example_spec(self) -> dict[str, Any]:
+        return self.source._parse_example_spec
 
     def transform(self, features: Features) -> Any:
         ids, weights = self.source.ids(features)
         if weights is not None:
             return sparse_tensor_to_dense(sparse_merge(ids, weights, self.size))
         return reduce_sum(one_hot(sparse_tensor_to_dense(ids, -1), self.size), 1)
+
+    @property
+    def _variable_shape(self) -> TensorShape:
+        return TensorShape([1, self.size])
 
     def dense(self, features: Features, trainable: bool, collections: list | None) -> Any:
         return reshape(features.of(self), [-1, self.size])
@@ -190,7 +210,7 @@ def indicator_column(categorical_column: CategoricalColumn) -> Column:
     """Return a dense column that counts each id (or sums its weights): a multi-hot vector."""
     check_is(CategoricalColumn, categorical_column, "categorical_column must be a categorical "
              "column")
-    return _Indicator(source=categorical_column, size=categorical_column.buckets)
+    return _Indicator(source=categorical_column, size=categorical_column._num_buckets)
 
 
 class _Embedding(DenseColumn):
@@ -212,8 +232,8 @@ class _Embedding(DenseColumn):
         return self.shared_name or self.name
 
     @property
-    def parse_spec(self) -> dict[str, Any]:
-        return self.source.parse_spec
+    def _parse_example_spec(self) -> dict[str, Any]:
+        return self.source._parse_example_spec
 
     def transform(self, features: Features) -> Ids:
         return self.source.ids(features)
@@ -234,7 +254,7 @@ class _Embedding(DenseColumn):
 
     def _table(self, trainable: bool, collections: list | None) -> Any:
         table = get_variable(
-            "embedding_weights", [self.source.buckets, self.size], dtypes.float32,
+            "embedding_weights", [self.source._num_buckets, self.size], dtypes.float32,
             initializer=self.initializer, trainable=self.trainable and trainable,
             collections=collections)
         if self.checkpoint is not None:
@@ -298,10 +318,11 @@ def shared_embedding_columns(categorical_columns: Sequence[CategoricalColumn], d
     :func:`embedding_column`. Raises ``ValueError`` for columns with other numbers of ids.
     """
     columns = sorted(categorical_columns, key=lambda c: c.name)
-    if len({c.buckets for c in columns}) > 1:
+    if len({c._num_buckets for c in columns}) > 1:
         raise ValueError("To use shared_embedding_column, all categorical_columns must have the "
                          "same number of buckets. Given: "
-                         f"{', '.join(f'{c.name} with {c.buckets}' for c in columns)}")
+                         f"{', '.join(f'{c.name} with {c._num_buckets}' for c in columns)}")
+    same_kind(columns)
     name = shared_embedding_collection_name or (
         "_".join(c.name for c in columns) + "_shared_embedding")
     initializer = initializer or TruncatedNormal(0.0, 1 / math.sqrt(dimension or 1))

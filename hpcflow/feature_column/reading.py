@@ -13,6 +13,7 @@ from hpcflow.feature_column.column import (
     DenseColumn,
     Features,
     check_is,
+    width_of,
 )
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
@@ -21,6 +22,7 @@ from hpcflow.ops.arrays.joining import concat
 from hpcflow.ops.linalg.matmul import matmul
 from hpcflow.ops.math.sums import add_n
 from hpcflow.ops.state.initializers import Zeros
+from hpcflow.ops.state.partitioned import PartitionedVariable
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 
 
@@ -57,6 +59,7 @@ def input_layer(features: Mapping[str, Any], feature_columns: Iterable[Column],
                     cols_to_vars[column] = scope.global_variables()
                 if cols_to_output_tensors is not None:
                     cols_to_output_tensors[column] = numbers
+        _check_batches(outputs, columns)
         return concat(outputs, 1)
 
 
@@ -89,10 +92,11 @@ def linear_model(features: Mapping[str, Any], feature_columns: Iterable[Column],
                                           collections))
                 if cols_to_vars is not None:
                     cols_to_vars[column] = scope.global_variables()
+        _check_batches(sums, columns)
         bias = get_variable("bias_weights", [units], dtypes.float32, initializer=Zeros(),
                             trainable=trainable, collections=collections)
         if cols_to_vars is not None:
-            cols_to_vars["bias"] = [bias]
+            cols_to_vars["bias"] = list(bias) if isinstance(bias, PartitionedVariable) else [bias]
         return bias_add(add_n(sums, name="weighted_sum_no_bias"), bias, name="weighted_sum")
 
 
@@ -100,13 +104,23 @@ def _weighted_sum(column: Any, features: Features, units: int, combiner: str, tr
                   collections: list) -> Tensor:
     of_ids = isinstance(column, CategoricalColumn)
     found = column.ids(features) if of_ids else column.dense(features, trainable, collections)
-    weights = get_variable("weights", [column.buckets if of_ids else column.size, units],
+    weights = get_variable("weights", [column._num_buckets if of_ids else width_of(column), units],
                            dtypes.float32, initializer=Zeros(), trainable=trainable,
                            collections=collections)
     if of_ids:
-        return safe_embedding_lookup_sparse(weights, found.ids, found.weights, combiner,
+        return safe_embedding_lookup_sparse(weights, found.id_tensor, found.weight_tensor, combiner,
                                             name="weighted_sum")
     return matmul(found, weights, name="weighted_sum")
+
+
+def _check_batches(tensors: list[Tensor], columns: list[Column]) -> None:
+    """Raise ``ValueError`` if the batches of two columns are known to be of other sizes."""
+    sizes = [(t.shape[0].value, column.name) for t, column in zip(tensors, columns)
+             if t.shape.ndims and t.shape[0].value is not None]
+    for size, name in sizes[1:]:
+        if size != sizes[0][0]:
+            raise ValueError("Batch size (first dimension) of each feature must be same. Batch "
+                             f"size of columns ({sizes[0][1]}, {name}): ({sizes[0][0]}, {size})")
 
 
 def make_parse_example_spec(feature_columns: Iterable[Column]) -> dict[str, Any]:
@@ -117,7 +131,7 @@ def make_parse_example_spec(feature_columns: Iterable[Column]) -> dict[str, Any]
     spec: dict[str, Any] = {}
     for column in feature_columns:
         check_is(Column, column, "All feature_columns must be _FeatureColumn instances")
-        for key, config in column.parse_spec.items():
+        for key, config in column._parse_example_spec.items():
             if key in spec and spec[key] != config:
                 raise ValueError(f"feature_columns contain different parse_spec for key {key}. "
                                  f"Given: {config} and {spec[key]}")
@@ -135,7 +149,7 @@ def _columns_of(given: Any) -> list:
     if not columns:
         raise ValueError("feature_columns must not be empty.")
     for column in columns:
-        check_is(Column, column, "Items of feature_columns must be columns")
+        check_is(Column, column, "Items of feature_columns must be a _FeatureColumn")
     names = [column.name for column in columns]
     for name in names:
         if names.count(name) > 1:

@@ -50,13 +50,13 @@ class SequenceCategoricalColumn(CategoricalColumn):
         return self.source.name
 
     @property
-    def parse_spec(self) -> dict[str, Any]:
+    def _parse_example_spec(self) -> dict[str, Any]:
         """The parsing configuration of the column of ids."""
-        return self.source.parse_spec
+        return self.source._parse_example_spec
 
     def transform(self, features: Features) -> Any:
         """The ids, ``[batch, time]``."""
-        return self.source.ids(features).ids
+        return self.source.ids(features).id_tensor
 
     def ids(self, features: Features) -> Ids:
         """Raise ``ValueError``: layers that do not read sequences would add up the steps."""
@@ -76,7 +76,7 @@ class _SequenceNumeric(Column):
         return self.key
 
     @property
-    def parse_spec(self) -> dict[str, Any]:
+    def _parse_example_spec(self) -> dict[str, Any]:
         return {self.key: VarLenFeature(self.dtype)}
 
     def transform(self, features: Features) -> Any:
@@ -91,7 +91,7 @@ class _SequenceNumeric(Column):
 
 
 def _wrapped(source: CategoricalColumn) -> SequenceCategoricalColumn:
-    return SequenceCategoricalColumn(source=source, buckets=source.buckets)
+    return SequenceCategoricalColumn(source=source, buckets=source._num_buckets)
 
 
 def sequence_categorical_column_with_identity(key: str, num_buckets: int,

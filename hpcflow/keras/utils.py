@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import os
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpcflow.keras.lookup import custom_object_scope, get_custom_objects
+from hpcflow.keras.enqueuers import GeneratorEnqueuer, OrderedEnqueuer, SequenceEnqueuer
+from hpcflow.keras.lookup import custom_object_scope, get_custom_objects, instance, serialized
+from hpcflow.keras.progress import Progbar
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
@@ -98,5 +102,66 @@ def print_summary(model: Any, line_length: int | None = None,
     show("_" * width)
 
 
-__all__ = ["CustomObjectScope", "Sequence", "custom_object_scope", "get_custom_objects",
-           "multi_gpu_model", "normalize", "print_summary", "to_categorical"]
+def serialize_keras_object(instance: Any) -> Any:
+    """Return an object's name, or a dict of its class and configuration."""
+    return serialized(instance)
+
+
+def deserialize_keras_object(identifier: Any, module_objects: Mapping[str, Any] | None = None,
+                             custom_objects: Mapping[str, Any] | None = None,
+                             printable_module_name: str = "object") -> Any:
+    """Return the object for a name, or for a dict of a class and its configuration.
+
+    Raises ``ValueError`` for a name that none of the tables has.
+    """
+    table = {**(module_objects or {}), **(custom_objects or {})}
+    if isinstance(identifier, str):
+        table = {**table, **get_custom_objects()}
+        if identifier not in table:
+            raise ValueError(f"Unknown {printable_module_name}: {identifier}")
+        return table[identifier]
+    return instance(table, identifier, printable_module_name)
+
+
+def get_file(fname: str, origin: str = "", untar: bool = False, md5_hash: str | None = None,
+             file_hash: str | None = None, cache_subdir: str = "datasets",
+             hash_algorithm: str = "auto", extract: bool = False, archive_format: Any = "auto",
+             cache_dir: str | None = None) -> str:
+    """Return the path of a file that is there: `fname` itself, or below
+    ``cache_dir/cache_subdir`` (``~/.keras/datasets``), or what a ``file:`` origin names.
+
+    Raises ``FileNotFoundError`` where it is not there, since nothing is downloaded, and
+    ``ValueError`` for another hash (MD5 or SHA-256, by its length).
+    """
+    kept = os.path.join(os.path.expanduser(cache_dir or "~/.keras"), cache_subdir, fname)
+    for path in (fname, kept, origin.removeprefix("file://")):
+        if path and os.path.exists(path):
+            _check_hash(path, file_hash or md5_hash)
+            return path
+    raise FileNotFoundError(f"{kept} is not there, and nothing is downloaded: put {origin or fname}"
+                            " there")
+
+
+def _check_hash(path: str, expected: str | None) -> None:
+    if expected is None or os.path.isdir(path):
+        return
+    kind = "sha256" if len(expected) == 64 else "md5"
+    with open(path, "rb") as file:
+        found = hashlib.new(kind, file.read()).hexdigest()
+    if found != expected:
+        raise ValueError(f"{path} has the {kind} {found}, not {expected}")
+
+
+def plot_model(model: Any, to_file: str = "model.png", **options: Any) -> None:
+    """Not supported: :func:`print_summary` prints the layers, TensorBoard shows the graph.
+
+    Raises ``NotImplementedError``.
+    """
+    raise NotImplementedError("models are not drawn; use model.summary(), or TensorBoard on "
+                              "hpcflow.summary.FileWriter(logdir, graph)")
+
+
+__all__ = ["CustomObjectScope", "GeneratorEnqueuer", "OrderedEnqueuer", "Progbar", "Sequence",
+           "SequenceEnqueuer", "custom_object_scope", "deserialize_keras_object",
+           "get_custom_objects", "get_file", "multi_gpu_model", "normalize", "plot_model",
+           "print_summary", "serialize_keras_object", "to_categorical"]

@@ -23,15 +23,18 @@ class AddressLoop:
         kinds: what the loop is called with.
         arguments: how many words its function takes.
         numbers: the types of what it takes after them.
+        returns: its function returns a word.
     """
 
     def __init__(self, module: Module, kinds: list[Kind], arguments: int,
-                 numbers: Sequence = ()) -> None:
+                 numbers: Sequence = (), returns: bool = False) -> None:
         ir = self.ir = importlib.import_module("llvmlite.ir")
         self.kinds = kinds
         self.word, self.byte = ir.IntType(64), ir.IntType(8).as_pointer()
         self.function = ir.Function(
-            module, ir.FunctionType(ir.VoidType(), [self.word] * arguments + list(numbers)), "loop")
+            module, ir.FunctionType(self.word if returns else ir.VoidType(),
+                                    [self.word] * arguments + list(numbers)), "loop")
+        self.returns = returns
         self.function.linkage = "internal"
         self.builder = ir.IRBuilder(self.function.append_basic_block())
 
@@ -39,14 +42,10 @@ class AddressLoop:
         """Return the address and the dims of an array."""
         return address, dims
 
-    def several(self, builder: IRBuilder, kind: object, parts: Sequence) -> Any:
-        """Refuse tuples: such a loop takes none."""
-        raise NotImplementedError
-
     def call(self, builder: IRBuilder, values: Sequence) -> Any:
         """See `entries.Body`."""
-        builder.call(self.function, self.arguments(values))
-        return self.ir.IntType(1)(0), None
+        found = builder.call(self.function, self.arguments(values))
+        return found if self.returns else None
 
     def arguments(self, values: Sequence) -> list:
         """Return the arguments of the function, made of those of the loop."""
@@ -57,7 +56,7 @@ class AddressLoop:
         raise NotImplementedError
 
     @contextlib.contextmanager
-    def steps(self, first: Value, end: Value, step: int) -> Iterator[Any]:
+    def steps(self, first: Value, end: Value, step: int | Value) -> Iterator[Any]:
         """A loop from `first` to before `end`, whose body is what is written meanwhile."""
         builder, before = self.builder, self.builder.block
         again, after = [self.function.append_basic_block() for _ in range(2)]
@@ -66,7 +65,8 @@ class AddressLoop:
         index = builder.phi(self.word)
         index.add_incoming(first, before)
         yield index
-        following = builder.add(index, self.word(step), flags=("nuw", "nsw"))
+        step = self.word(step) if isinstance(step, int) else step
+        following = builder.add(index, step, flags=("nuw", "nsw"))
         index.add_incoming(following, builder.block)
         builder.cbranch(builder.icmp_signed("<", following, end), again, after)
         builder.position_at_end(after)

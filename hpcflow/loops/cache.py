@@ -15,39 +15,41 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.host.user_cache import directory
-from hpcflow.loops import entries, import_closure, objects
+from hpcflow.loops import entries, objects
 from hpcflow.loops.programs import Loop
 
-_FIRST_LINE = b"hpcflow loop 1\n"
+_FIRST_LINE = b"hpcflow loop 2\n"
+#: Whose modules write code.
+ROOM = Path(__file__).parent
 
 
 def name_of(loop: Loop) -> str:
     """The name of a loop's code: another one for whatever may change the code. These are the loop's
-    class, key and arguments, the text of all modules that take part in writing it, and where the
-    code is written and runs."""
+    class, key and arguments, the text of the modules that write it, and where the code is written
+    and runs."""
     kind = type(loop)
-    parts = [*_surroundings(), *_texts(kind.__module__), kind.__module__, kind.__qualname__,
+    parts = [*_surroundings(), *_texts(ROOM), kind.__module__, kind.__qualname__,
              *loop.key, repr(loop.arguments)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
 
 
 @functools.lru_cache(maxsize=1)
 def _surroundings() -> tuple[str, ...]:
-    versions = [importlib.metadata.version(name) for name in ("numba", "llvmlite")]
-    return *versions, np.__version__, sys.version, objects.processor()
+    return importlib.metadata.version("llvmlite"), np.__version__, sys.version, objects.processor()
 
 
-@functools.lru_cache(maxsize=64)
-def _texts(module: str) -> list[str]:
-    """The names and checksums of a module and of all that it imports."""
-    found = import_closure.closure(module)
-    return [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
-            for name, path in sorted(found.items())]
+@functools.lru_cache(maxsize=1)
+def _texts(room: Path) -> list[str]:
+    """The names and checksums of the modules of this room, and of the numbers that they use."""
+    paths = sorted(room.glob("*.py"))
+    return [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+            for path in (*paths, Path(tuning.__file__))]
 
 
 def read(name: str) -> entries.Code | None:
@@ -60,10 +62,10 @@ def read(name: str) -> entries.Code | None:
     except OSError:
         return None
     size = len(_FIRST_LINE)
-    checksum, kind, text = data[size : size + 32], data[size + 32 : size + 33], data[size + 33 :]
-    if data[:size] != _FIRST_LINE or checksum != hashlib.sha256(kind + text).digest():
+    checksum, text = data[size : size + 32], data[size + 32 :]
+    if data[:size] != _FIRST_LINE or checksum != hashlib.sha256(text).digest():
         return None
-    return entries.Code(name, kind == b"1", text)
+    return entries.Code(name, text)
 
 
 def write(code: entries.Code) -> None:
@@ -71,13 +73,12 @@ def write(code: entries.Code) -> None:
     folder = directory()
     if folder is None:
         return
-    body = (b"1" if code.is_spread else b"0") + code.text
     other = ""
     try:
         # Processes of other machines may write to the same directory.
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
             other = file.name
-            file.write(_FIRST_LINE + hashlib.sha256(body).digest() + body)
+            file.write(_FIRST_LINE + hashlib.sha256(code.text).digest() + code.text)
         os.replace(other, folder / code.name)
     except OSError:  # a full disk, say
         with contextlib.suppress(OSError):

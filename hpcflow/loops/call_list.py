@@ -1,33 +1,26 @@
-"""Lists of calls of BLAS and of NumPy's own loops, run over and over without the interpreter.
+"""Lists of calls of compiled programs and of products, run over and over without the interpreter.
 
-Where Numba is installed, one compiled function reads such a list and makes the calls; it takes no
-lock of the interpreter, so that several threads run lists at the same time, each over rows of its
-own. What is called is what ``np.dot`` and the ufuncs call: the bits are theirs, of a product only
-for all rows at once, since the order in which a BLAS adds may follow from their number.
+One compiled function reads such a list and makes the calls; it takes no lock of the interpreter, so
+that several threads run lists at the same time, each over rows of its own.
 """
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import importlib
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from hpcflow.host import blas
 from hpcflow.loops import compiling, packed_gemm, parallel_for
+from hpcflow.loops.address_loops import AddressLoop, written
+from hpcflow.loops.direct_code import code_from
+from hpcflow.loops.entries import Array, Code, Integer
 
 if TYPE_CHECKING:
-    from llvmlite.ir import IRBuilder
+    from llvmlite.ir import Module
 
-(UNARY, BINARY, CHOICE, PRODUCT, PRODUCT_DOUBLE, PANELS, ADDED_PRODUCT, ARRAY,
- PROGRAM) = range(9)
-#: Of the table with the arrays of a program.
+ARRAY, PROGRAM, PRODUCT = range(3)
+#: The most arrays of a program.
 TABLE_WORDS = 32
-_LOOPS = {("float32", 1): "f->f", ("float64", 1): "d->d",
-          ("float32", 2): "ff->f", ("float64", 2): "dd->d"}
+_WORDS, _WORD = 13, 8  # of a call, and bytes of each
 
 
 class Operand(NamedTuple):
@@ -39,273 +32,128 @@ class Operand(NamedTuple):
     column: int
     offset: int = 0
 
+    def words(self) -> list[int]:
+        """What the compiled function reads of it."""
+        return [self.slot, self.offset, self.row]
 
-class Call(NamedTuple):
-    """``made = f(first, second)`` over rows of `columns` elements; a choice is ``made = f(second)``
-    in the rows where `first`, a byte for each, is `inner`. An added product is ``made += first^T
-    second``, in a matrix for each part of the rows. A program (see ``llvm_code``) is called after
-    its arrays: each is the `first` of a call, and `inner` its number.
 
-    Attributes:
-        kind: one of the above.
-        function, data: addresses; of a product by panels (see ``packed_gemm``), how many registers
-            wide these are, and 0; of an added product, the registers of a tile and the rows of a
-            part.
-        inner: of a product, the columns of `first`.
-        addend: what is added to a product by panels, whose columns lie side by side.
-        ufunc: the names of a ufunc and of its dtype.
-    """
+class Product(NamedTuple):
+    """``made = first @ second`` of float32, of which the second factor, of `inner` rows, lies in
+    panels (see ``packed_gemm``), so many registers wide, in the slot `panels`."""
 
-    kind: int
-    function: int
-    data: int
     columns: int
     inner: int
+    vectors: int
     first: Operand
-    second: Operand
+    panels: int
     made: Operand
-    addend: Operand | None = None
-    ufunc: tuple[str, str] | None = None
 
     def words(self) -> list[int]:
         """The call as the compiled function reads it."""
-        operands = [self.first, self.made] if self.kind == UNARY else [
-            self.first, self.second, self.made]
-        is_whole = all(o.row == self.columns * o.column for o in operands)
-        words = [self.kind, self.function, self.data, self.columns, self.inner, int(is_whole)]
-        for operand in (self.first, self.second, self.made):
-            words += [operand.slot, operand.offset, operand.row, operand.column]
-        more = self.addend or Operand(-1, 0, 0)
-        return [*words, more.slot, more.offset, more.row]
+        return [PRODUCT, self.columns, self.inner, self.vectors, *self.first.words(),
+                self.panels, 0, 0, *self.made.words()]
 
 
-# ---------------------------------------------------------------- what is called
+def program_words(table: int, arrays: Sequence[Operand]) -> list[list[int]]:
+    """The calls that let a program run (see ``llvm_code``): each array is put into its table, at
+    its number, and then the function at the address `table` is called."""
+    given = [[ARRAY, k, *a.words()] for k, a in enumerate(arrays)]
+    return [words + [0] * (_WORDS - len(words)) for words in (*given, [PROGRAM, table])]
 
 
-class _Ufunc(ctypes.Structure):
-    """The beginning of NumPy's ``PyUFuncObject``."""
-
-    _fields_ = [("head", ctypes.c_byte * object.__basicsize__),
-                ("counts", ctypes.c_int * 3), ("identity", ctypes.c_int),
-                ("functions", ctypes.POINTER(ctypes.c_void_p)),
-                ("data", ctypes.POINTER(ctypes.c_void_p)), ("ntypes", ctypes.c_int),
-                ("reserved", ctypes.c_int), ("name", ctypes.c_char_p),
-                ("types", ctypes.POINTER(ctypes.c_char))]
+#: What becomes of the arguments of the function.
+USES = parallel_for.WHOLE * 3 + parallel_for.START + parallel_for.STOP
 
 
-@functools.lru_cache(maxsize=256)
-def loop_of(ufunc: np.ufunc, dtype: str) -> tuple[int, int] | None:
-    """The addresses of the loop of `ufunc` over `dtype`, and of its data; None if it has none."""
-    form = _LOOPS.get((dtype, ufunc.nin))
-    if form is None or ufunc.nout != 1 or form not in ufunc.types:
-        return None
-    found, index = _Ufunc.from_address(id(ufunc)), ufunc.types.index(form)
-    counts = ufunc.nin, 1, ufunc.nin + 1
-    if tuple(found.counts) != counts or found.name != ufunc.__name__.encode() or (
-            found.ntypes != ufunc.ntypes):
-        return None
-    address = found.functions[index]
-    return None if not address else (address, found.data[index] or 0)
+class Runner(compiling.Loop):
+    """``loop(calls, slots, count, start, stop)`` makes all `calls`, matrices of int64, of `count`
+    iterations for the rows from `start` to `stop`."""
 
+    key = "calls", "list"
 
-class _Products(NamedTuple):
-    single: int
-    double: int
-    has_wide_integers: bool
-
-
-@functools.lru_cache(maxsize=1)
-def _products() -> _Products | None:
-    """The products of NumPy's OpenBLAS."""
-    for path in blas.loaded_libraries("openblas"):
-        if "scipy.libs" in path:
-            continue
-        library = ctypes.CDLL(path)
-        for single, double in zip(*map(blas.openblas_names, ("cblas_sgemm", "cblas_dgemm"))):
-            if hasattr(library, single) and hasattr(library, double):
-                return _Products(_address(getattr(library, single)),
-                                 _address(getattr(library, double)),
-                                 single.endswith(("64_", "_64")))
-    return None
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
-
-
-def product_of(dtype: str) -> tuple[int, int] | None:
-    """The kind of a product of matrices of `dtype`, and its address; None if there is none."""
-    found = _products()
-    if found is None or dtype not in ("float32", "float64"):
-        return None
-    return (PRODUCT, found.single) if dtype == "float32" else (PRODUCT_DOUBLE, found.double)
-
-
-# ---------------------------------------------------------------- the compiled function
-
-_STEPS = 7
-SCRATCH = _STEPS + TABLE_WORDS
-#: How ``spread.run`` hands the function's arguments to it.
-USES = (parallel_for.WHOLE * 2 + parallel_for.ROWS + parallel_for.WHOLE + parallel_for.START
-        + parallel_for.STOP)
-
-_PRODUCT = """(function, flip, rows, columns, calls[c, 4], first, calls[c, 8] // calls[c, 9],
-                       second, ahead, made, calls[c, 16] // calls[c, 17])
-"""
-_SOURCE = f"""def loop(calls, slots, scratch, count, start, stop):
-    given, steps, size = scratch[0, :3], scratch[0, 3:6], scratch[0, 6:{_STEPS}]
-    table = scratch[0, {_STEPS}:]
-    rows = stop - start
-    for t in range(count):
-        for c in range(calls.shape[0]):
-            kind, function, data, columns = calls[c, 0], calls[c, 1], calls[c, 2], calls[c, 3]
-            first = slots[calls[c, 6], t] + calls[c, 7] + start * calls[c, 8]
-            second = slots[calls[c, 10], t] + calls[c, 11]
-            made = slots[calls[c, 14], t] + calls[c, 15] + start * calls[c, 16]
-            if kind == {ARRAY}:
-                table[calls[c, 4]] = first
-                continue
-            if kind == {PROGRAM}:
-                apply(function, table.ctypes.data, rows, 0, 0)
-                continue
-            if kind == {PANELS}:
-                addend = 0
-                if calls[c, 18] >= 0:
-                    addend = slots[calls[c, 18], t] + calls[c, 19] + start * calls[c, 20]
-                panels(rows, columns, calls[c, 4], function,
-                       first, calls[c, 8] // calls[c, 9], second, made,
-                       calls[c, 16] // calls[c, 17], addend, calls[c, 20] // calls[c, 17])
-                continue
-            if kind == {ADDED_PRODUCT}:
-                made = (slots[calls[c, 14], t]
-                        + start // data * calls[c, 4] * columns * calls[c, 17])
-                add(calls[c, 4], columns, rows, function, first, calls[c, 8] // calls[c, 9],
-                    second + start * calls[c, 12], calls[c, 12] // calls[c, 13], made, columns)
-                continue
-            if kind >= {PRODUCT}:
-                flip = calls[c, 12] < calls[c, 13]
-                ahead = max(calls[c, 12], calls[c, 13]) // calls[c, 17]
-                if kind == {PRODUCT}:
-                    single{_PRODUCT}
-                else:
-                    double{_PRODUCT}
-                continue
-            second += start * calls[c, 12]
-            if kind == {CHOICE}:
-                size[0], steps[0], steps[1] = columns, calls[c, 13], calls[c, 17]
-                for r in range(rows):
-                    if byte(first + r * calls[c, 8]) == calls[c, 4]:
-                        given[0], given[1] = second + r * calls[c, 12], made + r * calls[c, 16]
-                        apply(function, given.ctypes.data, size.ctypes.data, steps.ctypes.data,
-                              data)
-                continue
-            size[0] = rows * columns if calls[c, 5] else columns
-            last = 1 if kind == {UNARY} else 2
-            steps[0], steps[1], steps[last] = calls[c, 9], calls[c, 13], calls[c, 17]
-            for r in range(1 if calls[c, 5] else rows):
-                given[0], given[1] = first + r * calls[c, 8], second + r * calls[c, 12]
-                given[last] = made + r * calls[c, 16]
-                apply(function, given.ctypes.data, size.ctypes.data, steps.ctypes.data, data)
-"""
-
-
-class _Runner(compiling.Loop):
-    """The function for `jit`: ``loop(calls, slots, scratch, count, start, stop)`` makes all `calls`
-    of `count` iterations for the rows from `start` to `stop`; `scratch` has
-    `SCRATCH` words for each of them. The BLAS that it calls may count in integers of 64 bits."""
-
-    def __init__(self, has_wide_integers: bool) -> None:
-        self.has_wide_integers = has_wide_integers
-        self.key = f"{64 if has_wide_integers else 32}", _SOURCE
-
-    def typed(self) -> Any:
-        """See `jit.Loop`."""
-        single, double = (_multiplication(name, self.has_wide_integers)
-                          for name in ("FloatType", "DoubleType"))
-        return compiling.typed_text(_SOURCE, _signature, apply=application(), byte=_byte(),
-                              single=single, double=double, panels=packed_gemm.compiled(),
-                              add=packed_gemm.compiled_addition())
+    def code(self, name: str) -> Code:
+        """See `Loop`."""
+        return code_from(name, lambda module: written(_List(module)))
 
 
 def runner() -> compiling.Compiled | None:
-    """Return the function that runs lists, once it is compiled; None where nothing could be
-    called."""
-    found = _products() if compiling.enabled() else None
-    return None if found is None else compiling.compiled(_Runner(found.has_wide_integers))
+    """Return the function that runs lists, once it is compiled; None where there is none."""
+    if not compiling.enabled() or packed_gemm.tile() is None:
+        return None
+    return compiling.compiled(Runner())
 
 
-def _signature(types: Any) -> tuple:
-    return (types.Array(types.int64, 2, "C"), types.Array(types.int64, 2, "C"),
-            types.Array(types.int64, 2, "C"), *[types.int64] * 3)
+class _List(AddressLoop):
+    """It takes the addresses of the calls and the slots, each with a number: of calls, and of
+    iterations that there are slots for."""
 
+    def __init__(self, module: Module) -> None:
+        super().__init__(module, [*[Array("int64", 2, False)] * 2, *[Integer("int64")] * 3], 7)
+        self.tiles = packed_gemm.Tiles(module)
 
-def application() -> Callable:
-    """For compiled loops: ``apply(function, arrays, size, steps, data)`` of addresses."""
-    ir = importlib.import_module("llvmlite.ir")
-    number = ir.IntType(64)
-    kind = ir.FunctionType(ir.VoidType(), [number] * 4)
+    def arguments(self, values: Sequence) -> list:
+        """See `AddressLoop`."""
+        (calls, (number, _)), (slots, (_, iterations)), *numbers = values
+        return [calls, number, slots, iterations, *numbers]
 
-    def generate(builder: IRBuilder, arguments: Any) -> None:
-        function = builder.inttoptr(arguments[0], kind.as_pointer())
-        builder.call(function, arguments[1:])
+    def write(self) -> None:
+        """Write the loop."""
+        b, word = self.builder, self.word
+        calls, number, self.slots, self.iterations, count, self.start, stop = self.function.args
+        self.rows = b.sub(stop, self.start)
+        table = b.ptrtoint(b.alloca(word, word(TABLE_WORDS)), word)
+        with self.steps(word(0), count, 1) as self.time, self.steps(word(0), number, 1) as call:
+            self.call_at = b.add(calls, b.mul(call, word(_WORDS * _WORD)))
+            kind = self._field(0)
+            for of_kind, make in ((ARRAY, self._array), (PROGRAM, self._program),
+                                  (PRODUCT, self._product)):
+                with b.if_then(b.icmp_signed("==", kind, word(of_kind))):
+                    make(table)
+        b.ret_void()
 
-    return _intrinsic(generate, 5)
+    def _field(self, number: int) -> Any:
+        return self.builder.load(self.place(self.call_at, self.word(number * _WORD), self.word))
 
+    def _address(self, field: int) -> Any:
+        """Where the operand of this field has its first row."""
+        b = self.builder
+        index = b.add(b.mul(self._field(field), self.iterations), self.time)
+        address = b.load(self.place(self.slots, b.mul(index, self.word(_WORD)), self.word))
+        offset = b.add(self._field(field + 1), b.mul(self.start, self._field(field + 2)))
+        return b.add(address, offset)
 
-def _byte() -> Callable:
-    """For compiled loops: the byte at an address, as a whole number."""
-    import numba
+    def _array(self, table: Any) -> None:
+        b = self.builder
+        place = self.place(table, b.mul(self._field(1), self.word(_WORD)), self.word)
+        b.store(self._address(2), place)
 
-    ir = importlib.import_module("llvmlite.ir")
+    def _program(self, table: Any) -> None:
+        b, word = self.builder, self.word
+        kind = self.ir.FunctionType(self.ir.VoidType(), [word] * 4)
+        function = b.inttoptr(self._field(1), kind.as_pointer())
+        b.call(function, [table, self.rows, word(0), word(0)])
 
-    def generate(_context: object, builder: IRBuilder, _: object, arguments: Any) -> Any:
-        place = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-        return builder.zext(builder.load(place), ir.IntType(64))
+    def _product(self, _: Any) -> None:
+        """Panel by panel, of each some terms, over all rows."""
+        b, word, item = self.builder, self.word, packed_gemm.DTYPE.itemsize
+        columns, inner, vectors = (self._field(k) for k in (1, 2, 3))
+        first, panels, made = (self._address(k) for k in (4, 7, 10))
+        ahead, ahead_made = (b.sdiv(self._field(k), word(item)) for k in (6, 12))
+        width, most = b.mul(vectors, word(self.tiles.form.lanes)), word(self.tiles.form.rows)
+        tiles = b.sdiv(b.add(self.rows, b.sub(most, word(1))), most)
 
-    signature = numba.types.int64(numba.types.int64)
-    return numba.extending.intrinsic(lambda _, address: (signature, generate))
+        def place(start: Any, row: Any, step: Any, more: Any) -> Any:
+            return b.add(start, b.mul(b.add(b.mul(row, step), more), word(item)))
 
-
-# Of the C interface of BLAS: the order of elements, and whether a factor is transposed.
-_BY_ROWS, _AS_IT_IS, _FLIPPED = 101, 111, 112
-
-
-def _multiplication(real_type: str, has_wide_integers: bool) -> Callable:
-    """For compiled loops: a product by an address, a flag for a transposed second factor, rows,
-    columns, inner size, and three times an address and the elements from row to row."""
-    ir = importlib.import_module("llvmlite.ir")
-    number, choice, real = ir.IntType(64), ir.IntType(32), getattr(ir, real_type)()
-    count = number if has_wide_integers else choice
-    matrix = [number, count]
-    kind = ir.FunctionType(ir.VoidType(), [choice] * 3 + [count] * 3 + [
-        real, *matrix, *matrix, real, *matrix])
-
-    def generate(builder: IRBuilder, arguments: Any) -> None:
-        address, flip, *given = arguments
-        function = builder.inttoptr(address, kind.as_pointer())
-        rows, columns, inner, one, ahead_one, other, ahead_other, made, ahead_made = [
-            builder.trunc(g, count) if i in (0, 1, 2, 4, 6, 8) and not has_wide_integers else g
-            for i, g in enumerate(given)]
-        flipped = builder.select(builder.trunc(flip, ir.IntType(1)), choice(_FLIPPED),
-                                 choice(_AS_IT_IS))
-        builder.call(function, [
-            choice(_BY_ROWS), choice(_AS_IT_IS), flipped, rows, columns, inner, real(1.0), one,
-            ahead_one, other, ahead_other, real(0.0), made, ahead_made])
-
-    return _intrinsic(generate, 11)
-
-
-def _intrinsic(generate: Callable, count: int) -> Callable:
-    """A function of `count` whole numbers, for compiled loops."""
-    import numba
-
-    signature = numba.types.void(*[numba.types.int64] * count)
-
-    def emit(context: Any, builder: IRBuilder, _: object, arguments: Any) -> Any:
-        generate(builder, arguments)
-        return context.get_dummy_value()
-
-    names = ", ".join(f"n{i}" for i in range(count))
-    scope: dict[str, Any] = {"signature": signature, "emit": emit}
-    exec(f"def typed(context, {names}):\n    return signature, emit\n", scope)
-    return numba.extending.intrinsic(scope["typed"])
+        with self.steps(word(0), columns, width) as column, \
+                self.steps(word(0), inner, packed_gemm.CHAIN) as term, \
+                self.steps(word(0), tiles, 1) as tile:
+            left = b.sub(inner, term)
+            is_last = b.icmp_signed("<", left, word(packed_gemm.CHAIN))
+            top, bottom = (b.sdiv(b.mul(self.rows, n), tiles) for n in (
+                tile, b.add(tile, word(1))))
+            b.call(self.tiles.function(), [
+                b.sub(bottom, top), vectors, b.select(is_last, left, word(packed_gemm.CHAIN)),
+                place(first, top, ahead, term), ahead,
+                place(panels, column, inner, b.mul(term, width)),
+                place(made, top, ahead_made, column), ahead_made, b.sub(columns, column), term])

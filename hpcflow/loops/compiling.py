@@ -1,18 +1,14 @@
-"""Loops over arrays that Numba compiles, where it is installed.
+"""Loops over arrays that LLVM compiles, where its binding is installed.
 
-A loop is compiled in the background (:mod:`~hpcflow.loops.child`), and only when the time spent on
-it without has shown that it is worth it: never in a first run. What was compiled once is loaded
-from a file the next time (:mod:`~hpcflow.loops.cache`). In programs of element-wise operations only
-those are compiled whose result the standard fixes to the last bit; the loop does them in the same
-order, without contraction, so that compiled and interpreted programs give the same bits. Kernels
-with loops of their own may differ from NumPy in the last bits where :func:`approximates` says so.
+A loop is compiled in the background (:mod:`~hpcflow.loops.service`), and only when the time spent
+on it without has shown that it is worth it: never in a first run. What was compiled once is loaded
+from a file the next time (:mod:`~hpcflow.loops.cache`). Arithmetic keeps every bit; loops that may
+differ from NumPy in the last bits run where :func:`approximates` says so.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.util
 import os
 import threading
 from collections.abc import Callable
@@ -29,15 +25,13 @@ from hpcflow.loops.programs import (
     PhiloxBlocks,
     RowCopies,
     RowUpdates,
-    SmallProducts,
+    TextLoop,
     supports,
-    typed,
-    typed_text,
 )
 
 __all__ = ["Compiled", "FormLoop", "Loop", "PhiloxBlocks", "RowCopies",
-           "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
-           "keeps_bits", "name_of", "supports", "typed", "typed_text", "wait"]
+           "RowUpdates", "TextLoop", "approximates", "compiled", "enabled",
+           "keeps_bits", "name_of", "supports", "wait"]
 
 
 @functools.lru_cache(maxsize=64)
@@ -67,13 +61,12 @@ class Compiled:
     def spent(self, seconds: float) -> None:
         """Note the time of a run without compiled code; ask for the code once it is worth it."""
         self.seconds += seconds
-        worth = tuning.COMPILE_WORTH_SECONDS / (5 if self.program.is_quick else 1)
-        if self.seconds > worth and not self.is_wanted:
+        if self.seconds > tuning.COMPILE_WORTH_SECONDS and not self.is_wanted:
             self.is_sought = self.is_wanted = True
-            _service(self.program.is_quick).ask(self)
+            _service().ask(self)
         elif not self.is_sought:
             self.is_sought = True
-            _service(True).ask(self)
+            _service().ask(self)
 
 
 _programs: dict[tuple[str, str], Compiled] = {}
@@ -91,7 +84,7 @@ def compiled(program: Loop) -> Compiled:
 
 
 def enabled() -> bool:
-    """True if there is Numba, and HPCFLOW_JIT lets it be used."""
+    """True if there is a compiler, and HPCFLOW_JIT lets it be used."""
     return config.flags.jit and _installed()
 
 
@@ -103,8 +96,6 @@ def approximates() -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _installed() -> bool:
-    if importlib.util.find_spec("numba") is None:
-        return False
     from hpcflow.loops.objects import can_load
 
     return can_load()
@@ -112,23 +103,21 @@ def _installed() -> bool:
 
 def wait() -> None:
     """Until everything that was asked for is compiled (for tests and measurements)."""
-    for service in list(_services.values()):
+    for service in list(_services):
         service.wait()
 
 
-_services: dict[bool, Any] = {}
+_services: list[Any] = []  # one, once something was asked for
 _lock = threading.Lock()
 
 
-def _service(is_quick: bool) -> Any:
-    """Return the service that looks for files and compiles what is quick, or the one that compiles
-    the rest."""
+def _service() -> Any:
     with _lock:
-        if is_quick not in _services:
+        if not _services:
             from hpcflow.loops.service import Service
 
-            _services[is_quick] = Service()
-        return _services[is_quick]
+            _services.append(Service())
+        return _services[0]
 
 
 def _after_fork() -> None:

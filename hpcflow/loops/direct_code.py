@@ -19,11 +19,12 @@ def code_from(name: str, body_in: Callable[[Any], Body]) -> Code:
     machine = target_machine()
     module = ir.Module(f"hpcflow_{name}")
     module.triple, module.data_layout = binding.get_default_triple(), str(machine.target_data)
-    is_spread = Writer(module, body_in(module)).write(name)
+    Writer(module, body_in(module)).write(name)
     made = binding.parse_assembly(str(module))
     made.verify()
     options = binding.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
+    options.slp_vectorization = True
     passes = binding.create_pass_builder(machine, options)
     passes.getModulePassManager().run(made, passes)
-    return Code(name, is_spread, machine.emit_object(made))
+    return Code(name, machine.emit_object(made))

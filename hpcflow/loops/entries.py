@@ -1,8 +1,8 @@
-"""Functions around compiled loops that Python calls, and that need nothing of Numba.
+"""Functions around compiled loops that Python calls.
 
 Around a loop two functions are made that Python calls with the loop's own arguments, in the way of
-CPython's C interface: they read arrays, numbers and tuples of numbers from the objects, let the
-interpreter go, and call the loop. The first does just that. The second keeps the arguments in a
+CPython's C interface: they read arrays and numbers from the objects, let the interpreter go, and
+call the loop. The first does just that. The second keeps the arguments in a
 table, and lets a team of OpenMP's threads call the loop for blocks of rows that they take from a
 counter.
 
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 #: third one for other compiled loops: see `llvm_code`.
 CALL, SPREAD, TABLE = "call_", "spread_", "table_"
 #: What the loader knows objects by.
-ARRAY_TYPE, NONE, TYPE_ERROR, RUNTIME_ERROR = [
-    f"hpcflow_{name}" for name in ("array_type", "none", "type_error", "runtime_error")]
-
-#: What is only called to free memory that a loop has been given by Numba: never.
-NEVER_CALLED = ("NRT_MemInfo_call_dtor",)
+ARRAY_TYPE, NONE, TYPE_ERROR = [
+    f"hpcflow_{name}" for name in ("array_type", "none", "type_error")]
 
 #: The size of the head of an object.
 HEAD = object.__basicsize__
@@ -52,12 +49,12 @@ _NEXT, _COME, _SIZE, _ROWS, _STEP, _FIRST = range(6)
 _BEFORE = 7  # arguments of the second function before those of the loop
 
 
-FLAT, PLACE = -1, -2
+PLACE = -1
 
 
 class Array(NamedTuple):
-    """An array in C order, of `rank` dimensions; or of any number if that is `FLAT`, taken as the
-    vector of its elements, or `PLACE`, of which the loop is told only where it lies, all of it."""
+    """An array in C order, of `rank` dimensions; or of any number if that is `PLACE`, of which the
+    loop is told only where it lies, all of it."""
 
     dtype: str
     rank: int
@@ -66,7 +63,7 @@ class Array(NamedTuple):
     @property
     def dims(self) -> int:
         """The number of dimensions that the loop is given."""
-        return {FLAT: 1, PLACE: 0}.get(self.rank, self.rank)
+        return max(self.rank, 0)
 
     @property
     def item(self) -> int:
@@ -86,13 +83,7 @@ class Integer(NamedTuple):
     dtype: str
 
 
-class Several(NamedTuple):
-    """A tuple."""
-
-    parts: tuple[Kind, ...]
-
-
-Kind: TypeAlias = "Array | Real | Integer | Several"
+Kind: TypeAlias = "Array | Real | Integer"
 
 
 class Body(Protocol):
@@ -105,11 +96,8 @@ class Body(Protocol):
     def array(self, builder: IRBuilder, index: int, address: object, dims: Sequence) -> Any:
         """An array, given as words, as the value of an argument."""
 
-    def several(self, builder: IRBuilder, kind: Several, parts: Sequence) -> Any:
-        """The value of a tuple."""
-
     def call(self, builder: IRBuilder, values: Sequence) -> Any:
-        """Call the loop; a bit, whether it has failed, and the word that it returns, or None."""
+        """Call the loop; the word that it returns, or None."""
 
 
 class Code(NamedTuple):
@@ -117,12 +105,10 @@ class Code(NamedTuple):
 
     Attributes:
         name: of the code, which its functions' names end with.
-        is_spread: whether there is the second function too.
         text: an object file.
     """
 
     name: str
-    is_spread: bool
     text: bytes
 
 
@@ -154,16 +140,11 @@ class Writer:
         self.pointer = self.byte.as_pointer()
         self.double = self.ir.DoubleType()
 
-    def write(self, name: str) -> bool:
-        """Write the functions for code of this name; True if there are both."""
+    def write(self, name: str) -> None:
+        """Write the functions for code of this name."""
         self._begin(CALL + name, 0)
         values = self._values(0)
-        has_failed, word = self._without_interpreter(
-            lambda: self.body.call(self.builder, values))
-        self._refuse(has_failed, "a compiled loop failed", RUNTIME_ERROR)
-        self._return(word)
-        if any([isinstance(kind, Several) for kind in self.kinds]):
-            return False
+        self._return(self._without_interpreter(lambda: self.body.call(self.builder, values)))
         places, size = self._places()
         part = self._part("part_" + name, places)
         self._begin(SPREAD + name, _BEFORE)
@@ -172,7 +153,6 @@ class Writer:
         self._fill(table, places, numbers, self._values(_BEFORE, as_words=True))
         self._without_interpreter(lambda: self._parallel(team, threads, part, table))
         self._return(None)
-        return True
 
     # ------------------------------------------------------------ functions of the interpreter
 
@@ -219,11 +199,11 @@ class Writer:
             found.linkage = "external"
         return self.builder.bitcast(found, self.pointer)
 
-    def _refuse(self, is_wrong: Value, message: str, kind: str = TYPE_ERROR) -> None:
+    def _refuse(self, is_wrong: Value, message: str) -> None:
         """Return with an error if something is wrong."""
         builder = self.builder
         with builder.if_then(is_wrong, likely=False):
-            error = self._thing(kind)
+            error = self._thing(TYPE_ERROR)
             text = self._text(message)
             function = self._c_function(
                 "PyErr_SetString", self.ir.VoidType(), self.pointer, self.pointer)
@@ -242,8 +222,8 @@ class Writer:
     # ------------------------------------------------------------ from objects to values
 
     def _values(self, before: int, as_words: bool = False) -> list:
-        """Return the arguments of the loop, of the objects after the first ones: values of Numba's,
-        or lists of words of a table."""
+        """Return the arguments of the loop, of the objects after the first ones: values of the
+        body's, or lists of words of a table."""
         return [self._value(kind, self._object(before + i), i, as_words)
                 for i, kind in enumerate(self.kinds)]
 
@@ -265,10 +245,8 @@ class Writer:
         if isinstance(kind, Real):
             found = self._real(thing)
             return [self.builder.bitcast(found, self.word)] if as_words else self._as(kind, found)
-        if isinstance(kind, Integer):
-            found = self._integer(thing)
-            return [found] if as_words else self._as(kind, found)
-        return self._tuple(kind, thing, index)
+        found = self._integer(thing)
+        return [found] if as_words else self._as(kind, found)
 
     def _as(self, kind: Real | Integer, value: Value) -> Any:
         """A word or a double as the narrower `kind`."""
@@ -294,20 +272,6 @@ class Writer:
             with builder.if_then(builder.icmp_unsigned("!=", error, self.pointer(None))):
                 builder.ret(self.pointer(None))
         return value
-
-    def _tuple(self, kind: Several, thing: Any, index: int) -> Any:
-        builder, given = self.builder, self._pointer(thing)
-        size = builder.call(self._c_function("PyTuple_Size", self.word, self.pointer), [given])
-        with builder.if_then(builder.icmp_signed("==", size, self.word(-1)), likely=False):
-            builder.ret(self.pointer(None))
-        self._refuse(builder.icmp_signed("!=", size, self.word(len(kind.parts))),
-                     f"argument {index} of a compiled loop is not a tuple of {len(kind.parts)}")
-        item = self._c_function("PyTuple_GetItem", self.pointer, self.pointer, self.word)
-        parts = []
-        for i, one in enumerate(kind.parts):
-            found = builder.call(item, [given, self.word(i)])
-            parts.append(self._value(one, builder.ptrtoint(found, self.word), index, False))
-        return self.body.several(builder, kind, parts)
 
     def _array(self, kind: Array, thing: Value, index: int) -> tuple[Any, list]:
         """The address of an array's elements, and its dims."""
@@ -336,29 +300,7 @@ class Writer:
         address, dims = [self._load(thing, HEAD + place, self.word) for place in (DATA, DIMS)]
         if kind.rank == PLACE:
             return address, []
-        if kind.rank == FLAT:
-            return address, [self._product(dims, builder.zext(rank, self.word))]
         return address, [self._load(dims, 8 * d, self.word) for d in range(kind.rank)]
-
-    def _product(self, words: Value, count: Value) -> Any:
-        """The product of so many words at an address."""
-        builder, word, start = self.builder, self.word, self.builder.block
-        loop, end = [builder.append_basic_block() for _ in range(2)]
-        builder.cbranch(builder.icmp_signed(">", count, word(0)), loop, end)
-        builder.position_at_end(loop)
-        index, before = builder.phi(word), builder.phi(word)
-        place = builder.add(words, builder.mul(index, word(8)))
-        product = builder.mul(before, self._load(place, 0, word))
-        following = builder.add(index, word(1))
-        builder.cbranch(builder.icmp_signed("<", following, count), loop, end)
-        for value, first, later in ((index, word(0), following), (before, word(1), product)):
-            value.add_incoming(first, start)
-            value.add_incoming(later, loop)
-        builder.position_at_end(end)
-        result = builder.phi(word)
-        result.add_incoming(word(1), start)
-        result.add_incoming(product, loop)
-        return result
 
     def _check_type(self, thing: Value, index: int) -> None:
         builder = self.builder

@@ -101,10 +101,6 @@ class _Body:
         """The first element."""
         return builder.inttoptr(address, self.function.args[index].type)
 
-    def several(self, builder: IRBuilder, kind: object, parts: Sequence) -> Any:
-        """Refuse tuples: such a loop takes none."""
-        raise NotImplementedError
-
     def write_table(self, name: str, arrays: int) -> None:
         """A function of a table's address and a number of rows, and of two more words that it does
         not need: the table has the addresses of all arrays. Only where there are just arrays."""
@@ -119,10 +115,9 @@ class _Body:
         builder.call(self.function, [*places, word(0), made.args[1], word(1), word(0)])
         builder.ret_void()
 
-    def call(self, builder: IRBuilder, values: Sequence) -> Any:
+    def call(self, builder: IRBuilder, values: Sequence) -> None:
         """See `entries.Body`."""
         builder.call(self.function, values)
-        return self.ir.IntType(1)(0), None
 
 
 def _number(dtype: str) -> Kind:

@@ -1,6 +1,6 @@
 """Machine code of loops in this process: object files become functions that Python calls.
 
-Nothing here needs Numba; LLVM's binding loads the files.
+LLVM's binding loads the files.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ class Functions(NamedTuple):
     Attributes:
         call: ``call(*arguments)`` of the loop.
         spread: ``spread(team, threads, size, rows, step, firsts, stops, *arguments)``, which calls
-            it in several threads (see :mod:`hpcflow.loops.parallel_for`); None if it takes other
-            arguments than arrays and numbers.
+            it in several threads (see :mod:`hpcflow.loops.parallel_for`).
         table: the address of what other compiled loops call; 0 without one.
     """
 
     call: Callable
-    spread: Callable | None
+    spread: Callable
     table: int
 
 
@@ -82,7 +81,7 @@ def functions_of(code: entries.Code) -> Functions:
         engine.add_object_file(found)
         engine.finalize_object()
         call = _function(engine, entries.CALL + code.name)
-        spread = _function(engine, entries.SPREAD + code.name) if code.is_spread else None
+        spread = _function(engine, entries.SPREAD + code.name)
         table = engine.get_function_address(entries.TABLE + code.name)
     return Functions(call, spread, table)
 
@@ -104,11 +103,8 @@ def _engine() -> Any:
     """LLVM's loader, which knows the names that code uses."""
     binding, machine = importlib.import_module("llvmlite.binding"), entries.target_machine()
     for name, thing in ((entries.ARRAY_TYPE, np.ndarray), (entries.NONE, None),
-                        (entries.TYPE_ERROR, TypeError), (entries.RUNTIME_ERROR, RuntimeError)):
+                        (entries.TYPE_ERROR, TypeError)):
         binding.add_symbol(name, id(thing))
-    for name in entries.NEVER_CALLED:
-        binding.add_symbol(name, ctypes.cast(ctypes.pythonapi.Py_FatalError,
-                                             ctypes.c_void_p).value)
     return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
 
 

@@ -1,30 +1,30 @@
-"""A thread that looks for machine code in files, and has it compiled."""
+"""A thread that looks for machine code in files, and compiles what is not there."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import threading
 from typing import TYPE_CHECKING
 
 from hpcflow.base import at_end
 from hpcflow.host.tuning import loops as tuning
-from hpcflow.loops import cache, child, entries, objects
+from hpcflow.loops import cache, entries, objects
 
 if TYPE_CHECKING:
     from hpcflow.loops.compiling import Compiled
+    from hpcflow.loops.programs import Loop
 
 
 class Service:
     """A queue of loops to compile: files are looked at first, and then that is compiled which took
-    the longest."""
+    the longest. What cannot be compiled is logged, once each, and goes on without its loop."""
 
     def __init__(self) -> None:
         self._asked: queue.SimpleQueue[Compiled | threading.Event] = queue.SimpleQueue()
         self._wanted: list[Compiled] = []
         self._waiting: list[threading.Event] = []
-        self._child: child.Child | None = None
-        self._may_have_child = True
         self._lock = threading.Lock()
         self._at_work = threading.Lock()  # LLVM is, in this process
         self._thread: threading.Thread | None = None
@@ -51,13 +51,13 @@ class Service:
         self._at_work.acquire(timeout=tuning.COMPILER_END_SECONDS)
 
     def _serve(self) -> None:
+        cache.remove_old()
         while True:
             self._take_in()
             if self._wanted:
                 best = max(self._wanted, key=lambda found: found.seconds)
                 self._wanted.remove(best)
-                with contextlib.suppress(Exception):  # it runs without
-                    self._use(best, self._code_of(best))
+                self._compile(best)
             if not self._wanted:
                 self._report()
 
@@ -72,11 +72,7 @@ class Service:
     def _take_in(self, may_wait: bool = True) -> None:
         """Take what is asked for; wait for something if there is nothing to do."""
         if may_wait and not self._wanted:
-            try:
-                patience = tuning.COMPILER_IDLE_SECONDS if self._child else None
-                self._take(self._asked.get(timeout=patience))
-            except queue.Empty:
-                self._end_child()
+            self._take(self._asked.get())
         with contextlib.suppress(queue.Empty):
             while True:
                 self._take(self._asked.get_nowait())
@@ -90,6 +86,17 @@ class Service:
             if item.function is None and item.is_wanted:
                 self._wanted.append(item)
 
+    def _compile(self, found: Compiled) -> None:
+        loop = found.program
+        try:
+            with self._at_work:
+                code = compile_loop(loop, cache.name_of(loop))
+            self._use(found, code)
+        except Exception:
+            logging.getLogger("hpcflow").warning(
+                "A loop cannot be compiled, so what it stands for goes on without it: %s\n%s",
+                *loop.key, exc_info=True)
+
     def _use(self, found: Compiled, code: entries.Code | None) -> None:
         if code is not None:
             with self._at_work:
@@ -98,23 +105,12 @@ class Service:
             found.entry, found.table = functions.spread, functions.table
             found.function = functions.call
 
-    def _code_of(self, found: Compiled) -> entries.Code | None:
-        loop = found.program
-        name = cache.name_of(loop)
-        if loop.is_quick or not (self._may_have_child and child.can_make(loop)):
-            with self._at_work:
-                return child.compile_loop(loop, name)
-        try:
-            if self._child is None:
-                self._child = child.Child()
-            return self._child.compile_loop(loop, name)
-        except (OSError, ValueError):  # no such process, or none any more
-            self._may_have_child = False
-            self._end_child()
-            with self._at_work:
-                return child.compile_loop(loop, name)
 
-    def _end_child(self) -> None:
-        ended, self._child = self._child, None
-        if ended is not None:
-            ended.close()
+def compile_loop(loop: Loop, name: str) -> entries.Code:
+    """The code of a loop, which is kept for other processes. Raises what writing it raises."""
+    with cache.one_process(name):
+        code = cache.read(name)  # which another process may have written meanwhile
+        if code is None:
+            code = loop.code(name)
+            cache.write(code)
+    return code

@@ -1,7 +1,7 @@
 """Copies of arrays between any two layouts of memory: transposed, reversed, with steps, repeated.
 
 NumPy copies one element after the other wherever the runs of the two sides differ. Here large
-copies are shared out over the cores of the process, and compiled by Numba where that is installed:
+copies are shared out over the cores of the process, and compiled where that is possible:
 transpositions as small squares that are turned round in registers, everything else as runs. The
 bits are the same either way.
 """
@@ -9,21 +9,17 @@ bits are the same either way.
 from __future__ import annotations
 
 import functools
-import importlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hpcflow.host import memory, threads
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import compiling, parallel_for
-
-if TYPE_CHECKING:
-    from llvmlite.ir import IRBuilder
 
 _WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
@@ -66,32 +62,10 @@ def concatenate(values: Sequence, axis: int = 0, out: np.ndarray | None = None) 
     ends = list(itertools.accumulate([x.shape[axis] for x in values], initial=0))
     if out is None:
         out = memory.empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), first.dtype)
-    rows = math.prod(first.shape[:axis])
-    if rows >= tuning.COPY_LEAST_ROWS and _joins(rows, values, out):
-        return out
     before = (slice(None),) * axis
     assign_all([(out[before + (slice(start, end),)], x)
                 for start, end, x in zip(ends, ends[1:], values)])
     return out
-
-
-def _joins(rows: int, values: Sequence, out: np.ndarray) -> bool:
-    """Let each of so many rows of `out` be the rows of all `values`, one after the other, by a
-    loop; False if there is none."""
-    dtype = out.dtype
-    if (not 1 < len(values) <= tuning.COPY_MOST_VALUES or dtype.itemsize not in _WORDS
-            or dtype.kind == "O"
-            or not compiling.enabled() or any(
-                [x.dtype != dtype or not x.size or not x.flags.c_contiguous or not x.flags.aligned
-                 for x in (*values, out)])):
-        return False
-    found = compiling.compiled(_join(len(values), out.itemsize))
-    if found.function is None:
-        found.spent(out.nbytes * tuning.COPY_BYTE_SECONDS)
-        return False
-    word = _WORDS[out.itemsize]
-    parallel_for.run_rows(found, [x.reshape(rows, -1).view(word) for x in (out, *values)])
-    return True
 
 
 def assign_all(pairs: Sequence[tuple[np.ndarray, Any]]) -> None:
@@ -181,7 +155,7 @@ class _Plan(NamedTuple):
         arguments: (size, step in the target, step in the source) of the two dimensions of a job.
     """
 
-    loop: _Loop
+    loop: compiling.TextLoop
     outer: np.ndarray
     jobs: int
     starts: tuple[int, int]
@@ -300,103 +274,20 @@ _SQUARES = """        full, done = high - (high - low) % SIDE, (end - begin) - (
         for i in range(0, done, SIDE):
             for j in range(low, full, SIDE):
                 turned(target_address + ITEM * (to + j * to_line + i), ITEM * to_line,
-                       source_address + ITEM * (of + j + i * of_step), ITEM * of_step)
+                       source_address + ITEM * (of + j + i * of_step), ITEM * of_step, ITEM, SIDE)
         for j in range(low, high):
             for i in range(done if j < full else 0, end - begin):
                 target[to + j * to_line + i] = source[of + j + i * of_step]
 """
 
 
-class _Loop(compiling.Loop):
-    """A loop over words of `item` bytes, called with what a `_Plan` says."""
-
-    def __init__(self, body: str, item: int) -> None:
-        side = 64 // max(item, 4)
-        source = _SOURCE + body
-        for name, value in (("CHUNK", tuning.COPY_CHUNK), ("LINES", tuning.COPY_LINES),
-                            ("SIDE", side), ("ITEM", item)):
-            source = source.replace(name, str(value))
-        self.item, self.side, self.source = item, side, source
-        self.key = f"copy of {_WORDS[item]}", source
-
-    def signature(self, types: Any) -> tuple:
-        """The types of the arguments, of the module `types`."""
-        word = getattr(types, _WORDS[self.item])
-        return (types.Array(word, 1, "C"), types.Array(word, 1, "C", readonly=True),
-                types.Array(types.int64, 2, "C"), *[types.int64] * 10)
-
-    def typed(self) -> Any:
-        """See `jit.Loop`."""
-        return compiling.typed_text(self.source, self.signature,
-                                    turned=_turned(self.item, self.side))
-
-
 @functools.lru_cache(maxsize=16)
-def _loop(body: str, item: int) -> _Loop:
-    """The one `_Loop` of these, whose text is long."""
-    return _Loop(body, item)
-
-
-class _Join(compiling.Loop):
-    """The loop over rows that joins those of `count` matrices of words of `item` bytes: called with
-    the matrix that is made and with these."""
-
-    def __init__(self, count: int, item: int) -> None:
-        self.count, self.word = count, _WORDS[item]
-        self.source = "\n".join([
-            f"def loop(out, {', '.join(f'x{k}' for k in range(count))}):",
-            "    for i in range(out.shape[0]):",
-            "        row, start = out[i], np.uint64(0)",
-            *[f"        row{k} = x{k}[i]\n"
-              f"        for j in range(np.uint64(row{k}.size)):\n"
-              f"            row[start + j] = row{k}[j]\n"
-              f"        start += np.uint64(row{k}.size)" for k in range(count)], ""])
-        self.key = f"joining of {self.word}", self.source
-
-    def signature(self, types: Any) -> tuple:
-        """The types of the arguments, of the module `types`."""
-        made, given = (types.Array(getattr(types, self.word), 2, "C", readonly=r)
-                       for r in (False, True))
-        return (made, *[given] * self.count)
-
-    def typed(self) -> Any:
-        """See `jit.Loop`."""
-        return compiling.typed_text(self.source, self.signature)
-
-
-_join = functools.lru_cache(maxsize=128)(_Join)
-
-
-@functools.lru_cache(maxsize=8)
-def _turned(item: int, side: int) -> Callable:
-    """For compiled loops: ``turned(to, to_step, of, of_step)`` copies a square of `side` words and
-    transposes it, given the addresses of its corners and the bytes between its rows."""
-    import numba
-
-    ir = importlib.import_module("llvmlite.ir")
-    number, row = ir.IntType(64), ir.VectorType(ir.IntType(8 * item), side)
-    half = side // 2
-
-    def zipped(first: int) -> Any:
-        """Half of each of two rows, alternating."""
-        places = [p for k in range(first, first + half) for p in (k, k + side)]
-        return ir.Constant(ir.VectorType(ir.IntType(32), side), places)
-
-    def generate(context: Any, builder: IRBuilder, _: object, arguments: Any) -> Any:
-        to, to_step, of, of_step = arguments
-
-        def place(corner: Any, step: Any, i: int) -> Any:
-            address = builder.add(corner, builder.mul(step, number(i)))
-            return builder.inttoptr(address, row.as_pointer())
-
-        rows = [builder.load(place(of, of_step, i), align=item) for i in range(side)]
-        # Zipping the upper half of the rows with the lower one, log2(side) times, transposes.
-        for _round in range(side.bit_length() - 1):
-            rows = [builder.shuffle_vector(rows[i], rows[i + half], zipped(first))
-                    for i in range(half) for first in (0, half)]
-        for i, value in enumerate(rows):
-            builder.store(value, place(to, to_step, i), align=item)
-        return context.get_dummy_value()
-
-    signature = numba.types.void(*[numba.types.int64] * 4)
-    return numba.extending.intrinsic(lambda _, a, b, c, d: (signature, generate))
+def _loop(body: str, item: int) -> compiling.TextLoop:
+    """The loop over words of `item` bytes, called with what a `_Plan` says."""
+    source = _SOURCE + body
+    for name, value in (("CHUNK", tuning.COPY_CHUNK), ("LINES", tuning.COPY_LINES),
+                        ("SIDE", 64 // max(item, 4)), ("ITEM", item)):
+        source = source.replace(name, str(value))
+    word = _WORDS[item]
+    return compiling.TextLoop(
+        source, ((word, 1, True), (word, 1, False), ("int64", 2, False)), 10)

@@ -6,11 +6,17 @@ import logging
 from typing import Any
 
 from hpcflow import dtypes
-from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.graph.graph import Graph, control_dependencies, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import SessionLike, TensorLike
+from hpcflow.graph.operation import Tensor
+from hpcflow.ops.arrays.identities import identity
 from hpcflow.ops.state.initializers import Zeros
+from hpcflow.ops.state.state import assign_add
 from hpcflow.ops.state.variable_scope import get_variable
+
+# The collection of a graph that holds what `global_step_read` made.
+_READ = "global_step_read_op_cache"
 
 
 def global_step(sess: SessionLike, global_step_tensor: TensorLike) -> int:
@@ -56,6 +62,40 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
     graph = graph or get_default_graph()
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found
+
+
+def global_step_read(graph: Graph | None = None) -> Tensor | None:
+    """Return the value of the global step before a step changes it, one tensor for a graph; None
+    if there is no global step."""
+    graph = graph or get_default_graph()
+    found = graph.get_collection(_READ)
+    if len(found) > 1:
+        raise RuntimeError(f"There are {len(found)} reads of the global step, where one is meant")
+    if found:
+        return found[0]
+    variable = get_global_step(graph)
+    if variable is None:
+        return None
+    with graph.as_default(), graph.name_scope(None), graph.name_scope(
+            f"{variable.op.name}/"), control_dependencies(None):
+        value = variable.initialized_value() if hasattr(variable, "_ref") else variable
+        read = identity(value)
+    graph.add_to_collection(_READ, read)
+    return read
+
+
+def increment_global_step(increment: TensorLike, graph: Graph | None = None) -> Tensor:
+    """Return the global step plus `increment`, which becomes its value after
+    :func:`global_step_read`; ``ValueError`` if there is no global step."""
+    graph = graph or get_default_graph()
+    variable = get_global_step(graph)
+    if variable is None:
+        raise ValueError("Global step tensor should be created by create_global_step() before "
+                         "calling increment.")
+    read = global_step_read(graph)
+    with graph.as_default(), graph.name_scope(None), graph.name_scope(
+            f"{variable.op.name}/"), control_dependencies([read]):
+        return assign_add(variable, increment)
 
 
 def assert_global_step(global_step_tensor: TensorLike) -> None:

@@ -77,7 +77,9 @@ class GFile:
             raise errors.PermissionDeniedError(None, None,
                                                f"File isn't open for writing: {self._name}")
         if self._writes is None:
-            mode = "r+b" if self._plain == "r+" else f"{self._plain[0]}b"
+            # What is not there yet is made, also where a file is opened to be read and written.
+            kept = self._plain == "r+" and os.path.exists(self._name)
+            mode = "r+b" if kept else f"{self._plain[0].replace('r', 'w')}b"
             with _own_errors(self._name):
                 self._writes = open(self._name, mode)  # type: ignore[assignment]  # noqa: SIM115
         assert self._writes is not None

@@ -18,22 +18,27 @@ from hpcflow.storage.reading import Reader
 from hpcflow.storage.system_errors import system_errors
 from hpcflow.storage.tensor_slices import SlicesReader, matching_tables
 
+Prefix = str | os.PathLike[str]
 
-def open_checkpoint(prefix: str) -> CheckpointFile:
+
+def open_checkpoint(prefix: Prefix) -> CheckpointFile:
     """Open the checkpoint of a prefix: the HDF5 file of hpcflow, else what another runtime wrote.
 
     Raises NotFoundError if there is none, DataLossError if it is damaged, UnimplementedError if it
     is of a form that is not read.
     """
+    prefix = os.fspath(prefix)
+    if "\0" in prefix:
+        raise NotFoundError(None, None, f"checkpoint {prefix!r}: no path has a null character")
     main = _main_file(prefix)
     if main == checkpoint_path(prefix):
         return Reader(main)
     return BundleReader(prefix) if main == bundle_index_path(prefix) else SlicesReader(prefix)
 
 
-def checkpoint_exists(prefix: str) -> bool:
+def checkpoint_exists(prefix: Prefix) -> bool:
     """True if there is a checkpoint of this prefix, whoever wrote it."""
-    return os.path.isfile(_main_file(prefix))
+    return os.path.isfile(_main_file(os.fspath(prefix)))
 
 
 def checkpoints_in(directory: str) -> list[str]:
@@ -58,16 +63,16 @@ def _is_checkpoint(prefix: str) -> bool:
     return True
 
 
-def modification_time(prefix: str) -> float:
+def modification_time(prefix: Prefix) -> float:
     """When the checkpoint was completed, in seconds since the epoch. Raises NotFoundError."""
-    path = _main_file(prefix)
+    path = _main_file(os.fspath(prefix))
     with system_errors(f"checkpoint '{path}'"):
         return os.stat(path).st_mtime
 
 
-def delete(prefix: str) -> None:
+def delete(prefix: Prefix) -> None:
     """Remove the checkpoint of this prefix. Raises NotFoundError if there is none."""
-    for path in _files(prefix):
+    for path in _files(os.fspath(prefix)):
         with system_errors(f"removing checkpoint '{path}'"):
             os.unlink(path)
 

@@ -6,6 +6,7 @@ import glob
 import os
 import secrets
 import time
+from contextlib import suppress
 
 from hpcflow.storage.system_errors import system_errors
 
@@ -57,11 +58,10 @@ def remove_leftovers(prefix: str, unchanged_for: float = 0.0) -> list[str]:
     removed = []
     newest = time.time() - unchanged_for
     for path in glob.glob(os.path.join(glob.escape(directory), pattern)):
-        with system_errors(f"removing leftover '{path}'"):
-            if unchanged_for and os.stat(path).st_mtime > newest:
-                continue
-            os.unlink(path)
-        removed.append(path)
+        with system_errors(f"removing leftover '{path}'"), suppress(FileNotFoundError):
+            if not unchanged_for or os.stat(path).st_mtime <= newest:
+                os.unlink(path)
+                removed.append(path)
     return removed
 
 

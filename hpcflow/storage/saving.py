@@ -178,7 +178,7 @@ def _put(image: FileImage, path: str, flags: int = 0, durable: bool = False) -> 
 def _remove(path: str) -> None:
     try:
         os.unlink(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:
         _log.warning("could not remove the unfinished checkpoint '%s': %s", path, error)

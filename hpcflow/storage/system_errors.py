@@ -24,6 +24,9 @@ _BY_CLASS: dict[type[errors.OpError], tuple[int, ...]] = {
     errors.DataLossError: (errno.EIO,),
 }
 _CLASSES = {code: cls for cls, codes in _BY_CLASS.items() for code in codes}
+#: What a file system reports that a second try would report again.
+FILE_ERRORS: tuple[type[errors.OpError], ...] = tuple(
+    [cls for cls in (*_BY_CLASS, errors.UnknownError) if cls is not errors.UnavailableError])
 
 
 @contextmanager

@@ -185,6 +185,8 @@ def _event() -> Any:
 class FileWriterCache:
     """One FileWriter for each directory, shared by the whole process."""
 
+    #: What makes a writer: tests replace it.
+    made_by: Any = FileWriter
     _cache: dict[str, FileWriter] = {}  # noqa: RUF012
     _lock = threading.RLock()
 
@@ -195,7 +197,8 @@ class FileWriterCache:
 
         with FileWriterCache._lock:
             if logdir not in FileWriterCache._cache:
-                FileWriterCache._cache[logdir] = FileWriter(logdir, graph=get_default_graph())
+                FileWriterCache._cache[logdir] = FileWriterCache.made_by(
+                    logdir, graph=get_default_graph())
             return FileWriterCache._cache[logdir]
 
     @staticmethod

@@ -215,12 +215,15 @@ def _convert(options: argparse.Namespace) -> _Result:
         destination = destination.removesuffix(suffix)
     form = options.to or ("bundle" if _form(source) == "hdf5" else "hdf5")
     write = {"hdf5": storage.write_hdf5, "bundle": storage.write_bundle}[form]
-    if storage.checkpoint_exists(destination) and not options.force and (
-            os.path.abspath(source) != os.path.abspath(destination)
-            or form == _form(source)):
+    in_place = os.path.abspath(source) == os.path.abspath(destination) and form != _form(source)
+    if storage.checkpoint_exists(destination) and not options.force and not in_place:
         raise CommandError(f"there is a checkpoint '{destination}' already; --force replaces it")
     with storage.open_checkpoint(source) as reader:
+        os.makedirs(os.path.dirname(destination) or ".", exist_ok=True)
         path = write(destination, reader)
+        own = storage.checkpoint_path(destination)
+        if form == "bundle" and not in_place and os.path.isfile(own):
+            os.unlink(own)  # it would be read in the place of the bundle
         return 0, [{"path": path, "form": form, "variables": len(reader.names())}]
 
 

@@ -122,7 +122,7 @@ def warn_about_onednn(found: Sections) -> Iterator[str]:
 
 def warn_about_packages(found: Sections) -> Iterator[str]:
     """Packages that are missing, and what is slow or not there without them."""
-    lacks = {"numba": "loops are not compiled, which makes many graphs slower",
+    lacks = {"llvmlite": "loops are not compiled, which makes many graphs slower",
              "pillow": "image files cannot be read or written",
              "isal": "checksums of checkpoints take several times as long",
              "google-crc32c": "checksums of records and events are computed in Python, slowly"}

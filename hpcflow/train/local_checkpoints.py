@@ -27,6 +27,7 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.constants import placeholder
 from hpcflow.storage.paths import SUFFIX
+from hpcflow.storage.system_errors import FILE_ERRORS
 from hpcflow.storage.whole_files import write_atomically
 from hpcflow.train.checkpoint_state import (
     get_checkpoint_state,
@@ -131,19 +132,35 @@ class LocalCheckpoints:
         """Save under `name`, which ends with the step, for the shared `directory`.
 
         Complete on return; of the earlier ones each folder keeps one. Raises what the file systems
-        report; then earlier ones are as they were.
+        report; then that one is as it was, and nothing of the new one is left.
         """
         root = _root(directory, make=True)
         assert root is not None
         folders = dict(zip(self._folders, [self._folder(root, t) for t in self._tasks],
                            strict=True))
         complete = self._newest(self.find(session, directory))
-        session.run(self._tidy, folders | {self._kept: [c.name + "." for c in complete[:1]]})
-        session.run(self._save, {self._paths[i, copy]: os.path.join(self._folder(
-            root, (self._partners if copy else self._owners)[i] or ""), self._part(name, i))
-            for i, copy in self._keys()})
-        session.run(self._mark, folders | {self._marker: f"/{name}{_COMPLETE}"})
+        only_complete = folders | {self._kept: [c.name + "." for c in complete[:1]]}
+        session.run(self._tidy, only_complete)
+        try:
+            session.run(self._save, {self._paths[i, copy]: os.path.join(self._folder(
+                root, (self._partners if copy else self._owners)[i] or ""), self._part(name, i))
+                for i, copy in self._keys()})
+            session.run(self._mark, folders | {self._marker: f"/{name}{_COMPLETE}"})
+        except FILE_ERRORS:
+            with suppress(OpError):
+                session.run(self._tidy, only_complete)
+            raise
         note_progress(os.path.join(root, name))
+
+    def try_save(self, session: SessionLike, directory: str, name: str) -> bool:
+        """Do as :meth:`save`; where the storage of a node fails, or is full, say so in the log and
+        return False."""
+        try:
+            self.save(session, directory, name)
+        except FILE_ERRORS as error:
+            _log.warning("the checkpoint %s could not be saved on the nodes: %s", name, error)
+            return False
+        return True
 
     def _part(self, name: str, number: int) -> str:
         return f"{name}.part-{number:05d}-of-{len(self._owners):05d}"

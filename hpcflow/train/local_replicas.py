@@ -147,5 +147,5 @@ class LocalReplicaHook(SessionRunHook):
         step = int(run_context.session.run(self._global_step))
         if timer.should_trigger_for_step(step):
             timer.update_last_triggered_step(step)
-            self._scaffold.saver.local.save(run_context.session, self._directory,
-                                            f"model.ckpt-{step}")
+            self._scaffold.saver.local.try_save(run_context.session, self._directory,
+                                                f"model.ckpt-{step}")

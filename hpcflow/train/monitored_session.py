@@ -272,7 +272,7 @@ class _CoordinatedCreator:
     @property
     def role(self) -> str:
         """The part of this rank: "chief", "worker" of one that can become the chief, or ""."""
-        if self._creator.successor is not None:
+        if getattr(self._creator, "successor", None) is not None:  # a program's own has none
             return "worker"
         return "" if isinstance(self._creator, WorkerSessionCreator) else "chief"
 
@@ -282,7 +282,7 @@ class _CoordinatedCreator:
         Raises ``FailedPreconditionError`` if none can be.
         """
         check_chief(found)
-        parts = self._creator.successor
+        parts = getattr(self._creator, "successor", None)
         if found.is_chief and parts is not None:
             with self._graph.as_default():
                 self._graph._unsafe_unfinalize()

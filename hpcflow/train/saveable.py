@@ -105,6 +105,7 @@ class BaseSaverBuilder:
     SaveSpec = SaveSpec
     SaveableObject = SaveableObject
     VariableSaveable = VariableSaveable
+    ResourceVariableSaveable = VariableSaveable
 
 
 def _read(reference: Tensor) -> Tensor:

@@ -164,7 +164,7 @@ class Saver:
 
     # ------------------------------------------------------------ saving
 
-    def save(self, sess: Any, save_path: str, global_step: Any = None,
+    def save(self, sess: Any, save_path: str | os.PathLike[str], global_step: Any = None,
              latest_filename: str | None = None, meta_graph_suffix: str = "meta",
              write_meta_graph: bool = True, write_state: bool = True,
              strip_default_attrs: bool = False, save_debug_info: bool = False) -> str | None:
@@ -191,6 +191,7 @@ class Saver:
         """
         self._check_usable(sess)
         self.join()
+        save_path = os.fspath(save_path)
         target = _Target(save_path, _checked_filename(latest_filename, save_path, global_step),
                          meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs)
         lock = storage.DirectoryLock(target.directory) if write_state else nullcontext()
@@ -353,7 +354,7 @@ class Saver:
 
     # ------------------------------------------------------------ restoring
 
-    def restore(self, sess: Any, save_path: str) -> None:
+    def restore(self, sess: Any, save_path: str | os.PathLike[str] | None) -> None:
         """Give the variables the values of a checkpoint; they need not be initialized.
 
         `save_path` is what :meth:`save` or :func:`latest_checkpoint` returned. All values are read
@@ -368,6 +369,7 @@ class Saver:
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
         self._check_usable(sess)
+        save_path = os.fspath(save_path)
         definition = self.saver_def
         try:
             sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})

@@ -131,16 +131,14 @@ class CheckpointSaverHook(SessionRunHook):
             saver_def=self._get_saver().as_saver_def()))
 
     def _save_somewhere(self, session: SessionLike, step: int) -> bool:
-        """Write a checkpoint: to the nodes where these have their own, but for each so-many-th."""
+        """Write a checkpoint: to the nodes where these have their own, but for each so-many-th and
+        those that the nodes' storage has no room for."""
         self._turn += 1
         local = getattr(self._get_saver(), "local", None)
-        self._is_local = (local is not None
-                          and self._turn % max(flags.shared_checkpoint_every, 1) != 0)
-        if not self._is_local:
-            return self._save(session, step)
-        assert local is not None
-        local.save(session, self._dir, f"{os.path.basename(self._path)}-{step}")
-        return False
+        self._is_local = (
+            local is not None and self._turn % max(flags.shared_checkpoint_every, 1) != 0
+            and local.try_save(session, self._dir, f"{os.path.basename(self._path)}-{step}"))
+        return False if self._is_local else self._save(session, step)
 
     def _save(self, session: SessionLike, step: int) -> bool:
         """Write a checkpoint; returns whether a listener wants training to end."""

@@ -132,12 +132,15 @@ class SessionManager:
                          max_wait_secs: float = float("inf")) -> Session:
         """Return a session, once another task has made the model ready.
 
-        Raises ``DeadlineExceededError`` if that takes longer than `max_wait_secs`.
+        Raises ``DeadlineExceededError`` if that takes longer than `max_wait_secs`. Once the chief
+        (task 0 of the job "chief", "master" or "worker") is lost, steps of the session raise
+        ``UnavailableError``.
         """
         began = time.monotonic()
         deadline = began + (float("inf") if max_wait_secs is None else max_wait_secs)
         pause, patience = tuning.READY_FIRST_PAUSE_SECONDS, flags.stall_seconds
         session = Session(master, graph=self._graph, config=config)
+        session._follow_chief()
         while True:
             missing = self._run_local_init(session)
             if missing is None:

@@ -37,7 +37,8 @@ MEMORY_BYTES = 6 << 30
 #: By so much the memory of the process may grow in a case. Graphs may well ask for more, and so may
 #: the frames of a GIF file, which are as large as its canvas, however little is drawn in them.
 LARGE_KIB = {name: 1 << 19 for name in FORMATS if name not in (*fuzz_graphs.FORMATS, "gif")}
-CASES_OF_A_PROCESS = 1000
+#: Loading the library takes as long as a thousand cases of most formats.
+CASES_OF_A_PROCESS = 5000
 
 
 def work(name: str, first: int, count: int, seed: int) -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from counted_job import averaged_model
 from jobs import PACKAGE_PARENT
 from processes import run_limited
 
@@ -35,11 +36,15 @@ STEPS = {"averaged": 40, "servers": 150}
 LATEST_SECONDS = 0.3
 HEALTH = {"HPCFLOW_HEALTH_SECONDS": "0.25", "HPCFLOW_HEALTH_TIMEOUT": "4",
           "HPCFLOW_FAULT_TOLERANCE": "shrink", "HPCFLOW_COLLECTIVE_TIMEOUT": "120"}
+#: The step of a loss before all ranks have met.
+BEFORE = -1
 #: What the programs have in common: the end of a rank so long after a step.
-PREAMBLE = """
+PREAMBLE = f"""
 import faulthandler, os, signal, sys, threading, time
 import hpcflow as hf
 
+BEFORE = {BEFORE}
+""" + """
 faulthandler.register(signal.SIGUSR1)
 faulthandler.dump_traceback_later(90)  # where it is, if it hangs
 steps = int(sys.argv[1])
@@ -56,24 +61,12 @@ def passed(step):
     if me in losses and step >= losses[me][1]:
         number, _, seconds = losses.pop(me)
         threading.Timer(seconds, die, (number,)).start()
+
+if me in losses and losses[me][1] == BEFORE:
+    die(losses[me][0])
 """
-AVERAGED = PREAMBLE + """
-data = hf.data.Dataset.range(60).shuffle(60, seed=3).repeat()
-iterator = data.batch(12).prefetch(2).make_initializable_iterator()
-hf.add_to_collection(hf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
-hf.add_to_collection(hf.GraphKeys.SAVEABLE_OBJECTS,
-                     hf.data.experimental.make_saveable_from_iterator(iterator))
-batch = iterator.get_next()
-part, parts = hf.mpi.rank_and_size()
-mine = batch[part * 12 // parts:(part + 1) * 12 // parts]
-step = hf.train.get_or_create_global_step()
-total = hf.get_variable("total", [], hf.float64, initializer=hf.zeros_initializer())
-added = hf.mpi.allreduce(hf.reduce_sum(hf.cast(mine + 1, hf.float64)))
-with hf.control_dependencies([total.assign(0.9 * total + added)]):
-    train = hf.assign_add(step, 1)
+AVERAGED = PREAMBLE + averaged_model(60, 12, follows=True) + """
 hooks = [hf.mpi.BroadcastVariablesHook(0), hf.train.StopAtStepHook(last_step=steps)]
-with hf.Graph().as_default(), hf.Session() as session:
-    session.run(hf.mpi.barrier())  # a job goes on only after all have met
 passed(0)
 with hf.train.MonitoredTrainingSession("", me == 0, "model", hooks=hooks,
                                        save_checkpoint_steps=5) as session:
@@ -83,6 +76,15 @@ with hf.train.MonitoredTrainingSession("", me == 0, "model", hooks=hooks,
         passed(n)
         time.sleep(0.01)
 print("ended", flush=True)
+"""
+#: A model on parameter servers: `train` adds one to every part.
+SERVED_MODEL = """
+with hf.device(hf.train.replica_device_setter(
+        cluster=task.cluster, worker_device=f"/job:worker/task:{task.index}")):
+    step = hf.train.get_or_create_global_step()
+    parts = [hf.Variable(0.0, name=f"w{i}") for i in range(3)]
+    with hf.control_dependencies([w.assign_add(1.0, use_locking=True) for w in parts]):
+        train = hf.assign_add(step, 1, use_locking=True)
 """
 SERVERS = PREAMBLE + """
 task = hf.mpi.task()
@@ -96,12 +98,7 @@ if task.job == "ps":
     server.join()
     print("ended", flush=True)
     sys.exit()
-with hf.device(hf.train.replica_device_setter(
-        cluster=task.cluster, worker_device=f"/job:worker/task:{task.index}")):
-    step = hf.train.get_or_create_global_step()
-    parts = [hf.Variable(0.0, name=f"w{i}") for i in range(3)]
-    with hf.control_dependencies([w.assign_add(1.0, use_locking=True) for w in parts]):
-        train = hf.assign_add(step, 1, use_locking=True)
+""" + SERVED_MODEL + """
 passed(0)
 hooks = [hf.train.StopAtStepHook(last_step=steps)]
 with hf.train.MonitoredTrainingSession(server.target, task.index == 0, "model",
@@ -147,7 +144,7 @@ def case_of(seed: int, kinds: list[str]) -> Case:
     lost = choose.sample(range(ranks), choose.randint(1, 2))
     if set(lost) >= set(range(servers, ranks)):
         lost = lost[:1]
-    at = choose.randrange(STEPS[kind] - 10)
+    at = choose.randrange(BEFORE, STEPS[kind] - 10)
     losses = {}
     for rank in lost:
         way = choose.choice(["SIGKILL", "SIGKILL", "SIGKILL", "SIGSTOP"])

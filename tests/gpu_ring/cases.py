@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import families  # noqa: F401  (fills the table's families)
 import numpy as np
@@ -15,6 +19,7 @@ from worker import Evaluation, describe
 
 import hpcflow as hf
 from hpcflow import kernels
+from hpcflow.compiler.distribute.place import Placer
 from hpcflow.kernels import registry
 
 SEED = 7
@@ -47,18 +52,53 @@ def chosen(cases: list[Case], most: int) -> list[Case]:
     return cases[:: max(1, -(-len(cases) // most))][:most]
 
 
-def evaluate(case: Case, gpus: int) -> Evaluation:
-    """The case in a session that has so many GPUs, and so prefers them, or none."""
+@contextlib.contextmanager
+def placing() -> Iterator[dict[str, tuple[str, str]]]:
+    """Op name -> its type and device, of all that is placed meanwhile, by the last step."""
+    found: dict[str, tuple[str, str]] = {}
+    place = Placer.place
+
+    def noting(self: Placer, graph: Any, colocated: Any = None) -> None:
+        place(self, graph, colocated)
+        found.update({n.name: (n.type, n.device) for n in graph.nodes})
+
+    with mock.patch.object(Placer, "place", noting):
+        yield found
+
+
+class OnComputedScalars(Evaluation):
+    """A case whose inputs of rank 0 are computed in the step, on the device where there is one."""
+
+    def input(self, spec: Any) -> Any:
+        tensor = super().input(spec)
+        if isinstance(spec, list) or "variable" in spec or not is_scalar(
+                self.arrays[spec["array"]]):
+            return tensor
+        vector = hf.reshape(tensor, [1])
+        return hf.reduce_all(vector) if tensor.dtype is hf.bool else hf.reduce_sum(vector)
+
+
+def is_scalar(value: Any) -> bool:
+    """True for an input of rank 0 of a type that sums are made of."""
+    return isinstance(value, np.ndarray) and value.shape == () and value.dtype.name in (
+        "bool", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
+
+
+def evaluate(case: Case, gpus: int, kind: type[Evaluation] = Evaluation) -> Evaluation:
+    """The case in a session that has so many GPUs, and so prefers them, or none; fed, as the CPU
+    computes what follows from constants when a step is compiled."""
+    if case.form == "constant":
+        case = dataclasses.replace(case, form="static")
     arrays: list[np.ndarray] = []
     config = hf.ConfigProto(device_count={"GPU": gpus}, allow_soft_placement=True)
-    evaluation = Evaluation(hf, config, encode(case, arrays), arrays)
+    evaluation = kind(hf, config, encode(case, arrays), arrays)
     evaluation.run()
     return evaluation
 
 
-def differences(case: Case) -> list[str]:
+def differences(case: Case, kind: type[Evaluation] = Evaluation) -> list[str]:
     """In what the device differs from the CPU on this case."""
-    cpu, gpu = evaluate(case, 0), evaluate(case, 1)
+    cpu, gpu = evaluate(case, 0, kind), evaluate(case, 1, kind)
     ours, theirs = cpu.record["error"], gpu.record["error"]
     if ours or theirs:
         same = ours and theirs and ours[0] == theirs[0]

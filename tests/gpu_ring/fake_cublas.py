@@ -19,13 +19,19 @@ class FakeCublas:
         self.calls = 0
 
     def multiply(self, a: Matrices, b: Matrices, c: Any, m: int, n: int, k: int,
-                 count: int = 1) -> None:
-        """``c = a @ b``, `count` times."""
+                 count: int = 1, scale: float | None = None) -> None:
+        """``c = a @ b``, `count` times, or ``c += scale * a @ b``."""
         self.calls += 1
         assert c.flags.c_contiguous and c.size == count * m * n
-        wide = {"float16": np.float32, "bfloat16": np.float32}.get(c.dtype.name, c.dtype)
-        left, right = _seen(a, m, k, count).astype(wide), _seen(b, k, n, count).astype(wide)
-        c._data[...] = (left @ right).reshape(c.shape).astype(c.dtype)
+        wide: Any = {"float16": np.float32, "bfloat16": np.float32}.get(c.dtype.name, c.dtype)
+        left, right, out = _seen(a, m, k, count), _seen(b, k, n, count), c._data
+        assert scale is None or count == 1
+
+        def compute() -> None:
+            found = (left.astype(wide) @ right.astype(wide)).reshape(out.shape)
+            out[...] = (found if scale is None else out + scale * found).astype(out.dtype)
+
+        c._device.run(compute, (), out)
 
 
 def _seen(matrices: Matrices, rows: int, columns: int, count: int) -> np.ndarray:

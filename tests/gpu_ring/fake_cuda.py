@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +19,10 @@ from typing import Any
 import cupy
 import numpy as np
 from fake_accelerator import FakeArray, FakeDevice, FakeModule
+from gpu_ring.fake_ipc import Ipc, Memory
 
 _POISON = 0xA5
+_HANGS = 30.0  # seconds without the GPUs of other ranks
 # What CuPy computes by libraries that it does not call while a stream records. ``matmul`` is not
 # among them: the library's own products come here as that.
 _BY_CUBLAS = frozenset({"dot", "vdot", "inner", "tensordot", "einsum"})
@@ -48,6 +51,8 @@ class Stream:
         self.seen: dict[Stream, int] = {}
         self.recording: list[Callable[[], None]] | None = None
         self.is_broken = False  # something that cannot be recorded has been tried
+        # Pieces of work that wait for other GPUs: their numbers, and whether they are over.
+        self.blockers: list[tuple[int, Callable[[], bool]]] = []
         cuda.by_pointer[self.ptr] = self
 
     def tick(self) -> Ticket:
@@ -61,6 +66,14 @@ class Stream:
         number = min(number, stream.count)  # nothing was launched behind the last look at it
         return stream is self or self.seen.get(stream, 0) >= number or (
             self._cuda.host.get(stream, 0) >= number)
+
+    def is_free(self, number: int) -> bool:
+        """True if no piece of work up to `number` waits for other GPUs."""
+        while self.blockers and self.blockers[0][0] <= number:
+            if not self.blockers[0][1]():
+                return False
+            del self.blockers[0]
+        return True
 
     def reach(self) -> dict[Stream, int]:
         """What is complete once all of this stream is."""
@@ -153,6 +166,8 @@ class Event:
         """Not yet when asked for the first time, unless the host knows better."""
         if all(self._cuda.host.get(s, 0) >= n for s, n in self.reach.items()):
             return True
+        if not all([s.is_free(n) for s, n in self.reach.items()]):
+            return False
         if self._asked:
             self._cuda.reached(self.reach)
         found, self._asked = self._asked, True
@@ -229,12 +244,15 @@ class Pool:
 class Runtime:
     """``cupy.cuda.runtime``."""
 
-    memcpyHostToDevice, memcpyDeviceToHost = 1, 2
+    memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3
     CUDARuntimeError = CUDARuntimeError
 
     def __init__(self, cuda: FakeCuda) -> None:
         self._cuda = cuda
         self.registered: set[int] = set()
+        ipc = Ipc(CUDARuntimeError)
+        self.ipcGetMemHandle, self.ipcOpenMemHandle = ipc.get, ipc.open
+        self.ipcCloseMemHandle = ipc.close
 
     def getDeviceCount(self) -> int:
         return 1
@@ -247,7 +265,8 @@ class Runtime:
 
     def getDeviceProperties(self, number: int) -> dict[str, Any]:
         return {"name": b"Stand-in", "major": 9, "minor": 0, "pciDomainID": 0, "pciBusID": number,
-                "pciDeviceID": 0, "totalGlobalMem": self._cuda.gpu.memory}
+                "pciDeviceID": 0, "uuid": b"stand-in GPU %03d" % number,
+                "totalGlobalMem": self._cuda.gpu.memory}
 
     def hostRegister(self, ptr: int, size: int, flags: int) -> None:
         if ptr in self.registered:
@@ -275,9 +294,15 @@ class Runtime:
             cuda.gpu.moved_in += 1
             return
         cuda.gpu.check_read(source, on)
-        ctypes.memset(to, _POISON, size)
+        if kind == self.memcpyDeviceToDevice and cuda.gpu.is_own(to):
+            ctypes.memmove(to, data, size)
+            ticket = on.tick()
+            cuda.gpu.copied[to] = (to + size, ticket)
+            cuda.pending.append((ticket, lambda: _check_same(source, data)))
+            return
+        ctypes.memset(to, _POISON, size)  # also of another process, for which it is not there yet
         cuda.pending.append((on.tick(), lambda: ctypes.memmove(to, data, size)))
-        cuda.gpu.moved_out += 1
+        cuda.gpu.moved_out += kind == self.memcpyDeviceToHost
 
 
 def _address(array: np.ndarray) -> int:
@@ -309,7 +334,7 @@ def _check_same(address: int, data: bytes) -> None:
 class FakeCuda:
     """``cupy.cuda`` on one GPU."""
 
-    UnownedMemory, MemoryPointer = Unowned, Pointer
+    UnownedMemory, MemoryPointer, Memory = Unowned, Pointer, Memory
 
     def __init__(self, gpu: Hardware) -> None:
         self.gpu = gpu
@@ -372,6 +397,11 @@ class FakeCuda:
     def wait(self, reach: dict[Stream, int]) -> None:
         """The host waits."""
         self.gpu.syncs += 1
+        until = time.monotonic() + _HANGS
+        while not all([s.is_free(n) for s, n in reach.items()]):
+            if time.monotonic() > until:
+                raise RaceError("the host waits for GPUs of other ranks, which do not come")
+            time.sleep(1e-4)
         self.reached(reach)
 
     def reached(self, reach: dict[Stream, int]) -> None:
@@ -588,6 +618,10 @@ class Hardware(FakeDevice):
             if is_fresh:
                 array.fill(113)
         return made
+
+    def is_own(self, address: int) -> bool:
+        """True if an array whose address was asked for lies there."""
+        return address in self.tickets
 
     def check_read(self, address: int, stream: Stream) -> None:
         """Raise unless what was written at an address is complete for `stream`."""

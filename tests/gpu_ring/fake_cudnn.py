@@ -7,6 +7,8 @@ descriptors. So a wrong order, shape or padding gives a wrong result.
 from __future__ import annotations
 
 import ctypes
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,8 +19,11 @@ from hpcflow.kernels.cudnn.library import (
     ARRAY,
     DOUBLE,
     FLOAT,
+    IDENTITY,
+    NAN,
     NCHW,
     NHWC,
+    RELU,
     SIGNATURES,
     TYPES,
     AlgorithmFound,
@@ -26,6 +31,7 @@ from hpcflow.kernels.cudnn.library import (
 )
 
 SIMPLE, WINOGRAD = 1, 6
+_INTS = ctypes.POINTER(ctypes.c_int)
 
 
 class Made(NamedTuple):
@@ -43,8 +49,8 @@ def _number(pointer: Any) -> float:
 def _layout_and_type(d: Made) -> tuple[int, int]:
     """The order of memory and the type of images or filters."""
     if d.kind == "Tensor":
-        return d.settings["SetTensor4dDescriptor"][:2]  # type: ignore[return-value]
-    dtype, layout = d.settings["SetFilter4dDescriptor"][:2]
+        return d.settings["SetTensorNdDescriptorEx"][:2]  # type: ignore[return-value]
+    dtype, layout = d.settings["SetFilterNdDescriptor"][:2]
     return layout, dtype
 
 
@@ -54,21 +60,25 @@ class FakeCudnn:
     Attributes:
         calls: the names of the functions that computed something.
         ran: of convolutions the function, the order of memory and the algorithm.
-        costs: the time of (order of memory, algorithm); 1000 for others.
+        costs: the time of (order of memory, algorithm) or (function, algorithm); 1000 for others.
         refused: functions that do not take what they are given.
     """
 
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.ran: list[tuple[str, int, int]] = []
-        self.costs: dict[tuple[int, int], int] = {}
+        self.costs: dict[tuple[int | str, int], int] = {}
         self.refused: set[str] = set()
 
     def create(self, kind: str, *settings: tuple) -> Made:
         for name, *values in settings:
             assert len(values) == len(SIGNATURES[name]) - 1, name
-            assert all(isinstance(v, (int, float)) for v in values), (name, values)
-        return Made(kind, {name: tuple(values) for name, *values in settings})
+            for value, type_ in zip(values, SIGNATURES[name][1:]):
+                is_array = isinstance(value, ctypes.Array)
+                assert is_array == (type_ is _INTS) and (
+                    is_array or isinstance(value, (int, float))), (name, values)
+        return Made(kind, {name: tuple(tuple(v) if isinstance(v, ctypes.Array) else v
+                                       for v in values) for name, *values in settings})
 
     def handle(self) -> ctypes.c_void_p:
         return ctypes.c_void_p(1)
@@ -96,8 +106,8 @@ class FakeCudnn:
         if dtype == DOUBLE and layout == NHWC and name != "ConvolutionForward":
             raise NoWayError(f"cudnnGet{name}Algorithm_v7 failed: not supported (3000)")
         window = next(d for d in descriptors if d.kind == "Filter").settings[
-            "SetFilter4dDescriptor"][4:]
-        plain = conv.settings["SetConvolution2dDescriptor"][2:6] == (1, 1, 1, 1)
+            "SetFilterNdDescriptor"][3][2:]
+        plain = conv.settings["SetConvolutionNdDescriptor"][2:4] == ((1, 1), (1, 1))
         saving = layout == NCHW and dtype == FLOAT and window == (3, 3) and plain
         return [AlgorithmFound(algo=SIMPLE, memory=16), *[
             AlgorithmFound(algo=WINOGRAD, memory=64)] * saving]
@@ -105,10 +115,10 @@ class FakeCudnn:
     def _checked(self, descriptors: Sequence[Made]) -> tuple[Made, int, int]:
         """The convolution, the order of memory and the type, which must be those of all."""
         conv = next(d for d in descriptors if d.kind == "Convolution")
-        found = {_layout_and_type(d) for d in descriptors if d is not conv}
+        found = {_layout_and_type(d) for d in descriptors if d.kind in ("Tensor", "Filter")}
         assert len(found) == 1, found
         layout, dtype = found.pop()
-        compute = conv.settings["SetConvolution2dDescriptor"][7]
+        compute = conv.settings["SetConvolutionNdDescriptor"][5]
         assert compute == (DOUBLE if dtype == DOUBLE else FLOAT)
         return conv, layout, dtype
 
@@ -136,32 +146,33 @@ class FakeCudnn:
         algo, memory, size = args[place + 1 : place + 4]
         assert memory.nbytes == size
         self.ran.append((name, layout, algo))
-        hardware(0).xp.cuda.get_current_stream().count += self.costs.get((layout, algo), 1000)
+        hardware(0).xp.cuda.get_current_stream().count += self.costs.get(
+            (name, algo), self.costs.get((layout, algo), 1000))
 
     # ------------------------------------------------------------ convolutions
 
     def _taps(self, x: np.ndarray, conv: Made, window: tuple, out: tuple) -> Any:
         """Per element of the window the part of the padded images that the outputs see."""
-        top, left, *rest = conv.settings["SetConvolution2dDescriptor"]
-        strides, rates = rest[:2], rest[2:4]
-        padded = np.zeros((x.shape[0], x.shape[1] + 2 * top, x.shape[2] + 2 * left, x.shape[3]),
-                          np.float64)
-        inside = padded[:, top : top + x.shape[1], left : left + x.shape[2]]
-        for i in range(window[0]):
-            for j in range(window[1]):
-                at = [slice(k * r, k * r + (n - 1) * s + 1, s)
-                      for k, r, n, s in zip((i, j), rates, out, strides)]
-                yield i, j, padded, inside, (slice(None), *at)
+        _, before, strides, rates, *_ = conv.settings["SetConvolutionNdDescriptor"]
+        space = x.shape[1:-1]
+        padded = np.zeros((x.shape[0], *(n + 2 * b for n, b in zip(space, before, strict=True)),
+                           x.shape[-1]), np.float64)
+        inside = padded[(slice(None), *(slice(b, b + n) for n, b in zip(space, before)))]
+        for place in itertools.product(*map(range, window)):
+            at = [slice(k * r, k * r + (n - 1) * s + 1, s)
+                  for k, r, n, s in zip(place, rates, out, strides, strict=True)]
+            yield (slice(None), *place), padded, inside, (slice(None), *at)
 
     def _dims(self, d: Made, array: Any) -> np.ndarray:
         """The array's data, channels last, once it has the size that its descriptor says."""
-        n, c, h, w = d.settings[f"Set{d.kind}4dDescriptor"][2:]
+        name = "SetTensorNdDescriptorEx" if d.kind == "Tensor" else "SetFilterNdDescriptor"
+        rank, (n, c, *space) = d.settings[name][2:]
         layout, dtype = _layout_and_type(d)
-        assert array.size == n * c * h * w, (d, array.shape)
+        assert rank == 2 + len(space) and array.size == n * c * math.prod(space), (d, array.shape)
         assert array.flags.c_contiguous and TYPES[array.dtype] == dtype
         if layout == NCHW:
-            return array._data.reshape(n, c, h, w).transpose(0, 2, 3, 1)
-        return array._data.reshape(n, h, w, c)
+            return np.moveaxis(array._data.reshape(n, c, *space), 1, -1)
+        return array._data.reshape(n, *space, c)
 
     def _ConvolutionForward(self, one: Any, dx: Made, x: Any, dw: Made, w: Any, conv: Made,
                             algo: int, memory: Any, size: int, zero: Any, dy: Made,
@@ -170,25 +181,41 @@ class FakeCudnn:
         a, b, out = self._dims(dx, x), self._dims(dw, w), self._dims(dy, y)
         groups = conv.settings["SetConvolutionGroupCount"][0]
         total = np.zeros(out.shape)
-        for i, j, padded, inside, at in self._taps(a, conv, b.shape[1:3], out.shape[1:3]):
+        for place, padded, inside, at in self._taps(a, conv, b.shape[1:-1], out.shape[1:-1]):
             inside[...] = a
             for g in range(groups):
-                ins = slice(g * b.shape[3], (g + 1) * b.shape[3])
+                ins = slice(g * b.shape[-1], (g + 1) * b.shape[-1])
                 outs = slice(g * (len(b) // groups), (g + 1) * (len(b) // groups))
-                total[..., outs] += padded[at][..., ins] @ b[outs, i, j].T.astype(np.float64)
+                total[..., outs] += padded[at][..., ins] @ b[outs][place].T.astype(np.float64)
         out[...] = total
+
+    def _ConvolutionBiasActivationForward(
+            self, one: Any, dx: Made, x: Any, dw: Made, w: Any, conv: Made, algo: int, memory: Any,
+            size: int, zero: Any, dz: Made, z: Any, db: Made, bias: Any, act: Made, dy: Made,
+            y: Any) -> None:
+        assert dz is dy and z is y and _layout_and_type(db) == _layout_and_type(dy)
+        added = self._dims(db, bias).reshape(-1)
+        mode, nan, _ = act.settings["SetActivationDescriptor"]
+        if mode == IDENTITY and algo != SIMPLE:
+            raise NoWayError("cudnnConvolutionBiasActivationForward failed: not supported (3000)")
+        self._ConvolutionForward(one, dx, x, dw, w, conv, algo, memory, size, zero, dy, y)
+        out = self._dims(dy, y)
+        assert added.shape == out.shape[-1:] and nan == NAN
+        out += added
+        if mode == RELU:
+            np.maximum(out, 0, out=out)
 
     def _ConvolutionBackwardData(self, one: Any, dw: Made, w: Any, dy: Made, y: Any,
                                  conv: Made, algo: int, memory: Any, size: int, zero: Any,
                                  dx: Made, x: Any) -> None:
         a, b, g_out = self._dims(dx, x), self._dims(dw, w), self._dims(dy, y)
         groups, total = conv.settings["SetConvolutionGroupCount"][0], np.zeros(a.shape)
-        for i, j, padded, inside, at in self._taps(a, conv, b.shape[1:3], g_out.shape[1:3]):
+        for place, padded, inside, at in self._taps(a, conv, b.shape[1:-1], g_out.shape[1:-1]):
             padded[...] = 0
             for g in range(groups):
-                ins = slice(g * b.shape[3], (g + 1) * b.shape[3])
+                ins = slice(g * b.shape[-1], (g + 1) * b.shape[-1])
                 outs = slice(g * (len(b) // groups), (g + 1) * (len(b) // groups))
-                padded[at][..., ins] += g_out[..., outs].astype(np.float64) @ b[outs, i, j]
+                padded[at][..., ins] += g_out[..., outs].astype(np.float64) @ b[outs][place]
             total += inside
         a[...] = total
 
@@ -197,44 +224,44 @@ class FakeCudnn:
                                    dw: Made, w: Any) -> None:
         a, b, g_out = self._dims(dx, x), self._dims(dw, w), self._dims(dy, y)
         groups = conv.settings["SetConvolutionGroupCount"][0]
-        for i, j, padded, inside, at in self._taps(a, conv, b.shape[1:3], g_out.shape[1:3]):
+        for place, padded, inside, at in self._taps(a, conv, b.shape[1:-1], g_out.shape[1:-1]):
             inside[...] = a
             for g in range(groups):
-                ins = slice(g * b.shape[3], (g + 1) * b.shape[3])
+                ins = slice(g * b.shape[-1], (g + 1) * b.shape[-1])
                 outs = slice(g * (len(b) // groups), (g + 1) * (len(b) // groups))
-                b[outs, i, j] = np.einsum("nhwo,nhwi->oi", g_out[..., outs].astype(np.float64),
-                                          padded[at][..., ins])
+                grads, seen = g_out[..., outs].astype(np.float64), padded[at][..., ins]
+                b[outs][place] = np.tensordot(grads, seen, (range(grads.ndim - 1),) * 2)
 
     # ------------------------------------------------------------ pooling, softmax
 
     def _windows(self, pooling: Made, x: np.ndarray, out: tuple) -> np.ndarray:
         """(window, batch, height, width, channels), NaN in the padding."""
-        _, _, height, width, top, left, down, right = pooling.settings["SetPooling2dDescriptor"]
-        more = [max(0, (n - 1) * s + k - before - size) for n, s, k, before, size in zip(
-            out, (down, right), (height, width), (top, left), x.shape[1:3])]
-        padded = np.pad(x.astype(np.float64), ((0, 0), (top, more[0]), (left, more[1]), (0, 0)),
+        _, _, _, window, before, strides = pooling.settings["SetPoolingNdDescriptor"]
+        more = [max(0, (n - 1) * s + k - b - size) for n, s, k, b, size in zip(
+            out, strides, window, before, x.shape[1:-1], strict=True)]
+        padded = np.pad(x.astype(np.float64), ((0, 0), *zip(before, more), (0, 0)),
                         constant_values=np.nan)
-        return np.stack([padded[:, i : i + (out[0] - 1) * down + 1 : down,
-                                j : j + (out[1] - 1) * right + 1 : right]
-                         for i in range(height) for j in range(width)])
+        return np.stack([padded[(slice(None), *(slice(i, i + (n - 1) * s + 1, s)
+                                                for i, n, s in zip(place, out, strides)))]
+                         for place in itertools.product(*map(range, window))])
 
     def _PoolingForward(self, pooling: Made, one: Any, dx: Made, x: Any, zero: Any,
                         dy: Made, y: Any) -> None:
         a, out = self._dims(dx, x), self._dims(dy, y)
-        seen = self._windows(pooling, a, out.shape[1:3])
-        mode = pooling.settings["SetPooling2dDescriptor"][0]
+        seen = self._windows(pooling, a, out.shape[1:-1])
+        mode = pooling.settings["SetPoolingNdDescriptor"][0]
         out[...] = np.nanmax(seen, 0) if mode == 0 else np.nanmean(seen, 0)
 
     def _PoolingBackward(self, pooling: Made, one: Any, dy: Made, y: Any, ddy: Made,
                          g: Any, dx: Made, x: Any, zero: Any, ddx: Made, result: Any) -> None:
         a, out = self._dims(dx, x), self._dims(ddx, result)
         grads = self._dims(ddy, g)
-        if pooling.settings["SetPooling2dDescriptor"][0] != 0:
+        if pooling.settings["SetPoolingNdDescriptor"][0] != 0:
             out[...] = self._spread(pooling, a, grads)
             return
         places = np.arange(a.size).reshape(a.shape)
-        which = self._windows(pooling, places, grads.shape[1:3])
-        first = np.nanargmax(self._windows(pooling, a, grads.shape[1:3]), 0)
+        which = self._windows(pooling, places, grads.shape[1:-1])
+        first = np.nanargmax(self._windows(pooling, a, grads.shape[1:-1]), 0)
         at = np.take_along_axis(which, first[None], 0)[0].astype(np.int64)
         total = np.zeros(a.size)
         np.add.at(total, at.reshape(-1), grads.reshape(-1).astype(np.float64))
@@ -242,7 +269,7 @@ class FakeCudnn:
 
     def _spread(self, pooling: Made, a: np.ndarray, grads: np.ndarray) -> np.ndarray:
         """Each gradient in equal parts over what its window sees."""
-        places = self._windows(pooling, np.arange(a.size).reshape(a.shape), grads.shape[1:3])
+        places = self._windows(pooling, np.arange(a.size).reshape(a.shape), grads.shape[1:-1])
         parts = grads.astype(np.float64) / np.isfinite(places).sum(0)
         total = np.zeros(a.size)
         for one in places:

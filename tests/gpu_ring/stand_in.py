@@ -11,7 +11,10 @@ from fake_accelerator import FakeArray
 from gpu_ring import on_cpu
 from gpu_ring.cupy_rules import CupyRules, NotInCupyError, loop_of
 from gpu_ring.fake_cuda import Hardware
+from gpu_ring.fake_nccl import FakeNccl
 
+from hpcflow import config
+from hpcflow.comm import nccl
 from hpcflow.kernels.math import bessel_functions, error_functions, gamma_functions, inverse_errors
 from hpcflow.loops import cuda_code, form_numpy
 from hpcflow.loops.elements import ElementKernel
@@ -116,8 +119,15 @@ def hardware(number: int) -> StandInGpu:
     return StandInGpu(number)
 
 
+@functools.cache
+def _nccl(gpu: StandInGpu) -> nccl.Library:
+    return nccl.Library(FakeNccl(gpu), "stand-in")
+
+
 class StandIn(CupyDevice):
     """A device of type GPU on such a GPU: the library's own, with another array module."""
+
+    why_not: ClassVar[Callable[[int], str]] = staticmethod(lambda number: "")
 
     def _open(self, number: int) -> Transfers:
         self.gpu = hardware(number)
@@ -127,6 +137,10 @@ class StandIn(CupyDevice):
     syncs = property(lambda self: self.gpu.syncs)
     moved_in = property(lambda self: self.gpu.moved_in)
     moved_out = property(lambda self: self.gpu.moved_out)
+
+    def nccl_library(self) -> nccl.Library | str:
+        """NCCL as between GPUs of the stand-in."""
+        return "HPCFLOW_NCCL=0" if config.flags.nccl == "0" else _nccl(self.gpu)
 
     @functools.cached_property
     def programs(self) -> FormPrograms:

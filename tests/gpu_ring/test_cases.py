@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+from collections import defaultdict
+
 import pytest
-from gpu_ring.cases import cases_by_type, chosen, device_types, differences
+from case import Case
+from gpu_ring.cases import (
+    OnComputedScalars,
+    cases_by_type,
+    chosen,
+    device_types,
+    differences,
+    is_scalar,
+    placing,
+)
+
+from hpcflow.kernels.math import special
 
 MOST = 6  # cases of one op type
+# What the compiler bypasses or knows, leaves in host memory, or an import replaces.
+ELSEWHERE = frozenset({
+    "Identity", "PlaceholderWithDefault", "PreventGradient", "Shape", "ShapeN", "Size",
+    "StopGradient"})
 
 
 @pytest.mark.parametrize("op", device_types())
@@ -13,7 +31,40 @@ def test_device_agrees_with_cpu(op: str) -> None:
     found = cases_by_type().get(op)
     if not found:
         return  # internal, or made by others in the workloads
-    wrong = [text for case in chosen(found, MOST) for text in differences(case)]
+    wrong, here = [], False
+    for case in chosen(found, MOST):
+        with placing() as placed:
+            wrong += differences(case)
+        here |= any(type_ == op and "GPU" in device for type_, device in placed.values())
+    assert not wrong, "\n".join(wrong)
+    assert here != (op in ELSEWHERE), "on the device" if here else "not on the device"
+
+
+@functools.cache
+def with_scalars() -> dict[str, list[Case]]:
+    """Op type -> its cases that have an input of rank 0."""
+    found = {op: [c for c in cases if any(map(is_scalar, c.inputs.values()))]
+             for op, cases in cases_by_type().items()}
+    return {op: cases for op, cases in found.items() if cases}
+
+
+@pytest.mark.parametrize("op", with_scalars())
+def test_scalars_of_the_device(op: str) -> None:
+    """A scalar that is computed in the step is as good as one of the host."""
+    wrong = [text for case in chosen(with_scalars()[op], 2)
+             for text in differences(case, OnComputedScalars)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("op", [*special.NAMES, "Zeta"])
+def test_special_functions_of_every_type(op: str) -> None:
+    """CuPy's have loops for two types alone."""
+    of_types: dict[str, list[Case]] = defaultdict(list)
+    for case in cases_by_type()[op]:
+        of_types[next(iter(case.inputs.values())).dtype.name].append(case)
+    assert len(of_types) in (2, 4)
+    wrong = [text for cases in of_types.values() for case in chosen(cases, 3)
+             for text in differences(case)]
     assert not wrong, "\n".join(wrong)
 
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_ring.cases import cases_by_type, differences
+from gpu_ring.cases import cases_by_type, differences, placing
 from gpu_ring.conftest import real_gpus
 from gpu_ring.fake_cublas import FakeCublas
 
+import hpcflow as hf
 from hpcflow.kernels.cublas import library, products
+from hpcflow.resources.variables import last_move
 
 OPS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "SparseMatMul", "BlockLSTM", "Conv2D",
        "Conv2DBackpropInput", "Conv2DBackpropFilter")
@@ -96,3 +98,40 @@ def test_outputs_that_are_given(device: Any, cublas: FakeCublas | None) -> None:
         np.testing.assert_array_equal(device.to_host(whole)[:, part], a @ b)
     with pytest.raises(ValueError, match="inner dimensions"):
         product(device.to_device(a), device.to_device(a))
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_large_descent_stores_no_gradient(served: bool, request: Any,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is added to the variable where that is, in a graph too, by the library or without it."""
+    cublas = request.getfixturevalue("cublas") if served else None
+    if cublas is not None:
+        monkeypatch.setattr(products, "adding", lambda xp: products.adding_by_library(xp, cublas))
+    drawn, found = np.random.default_rng(0), []
+    images = drawn.standard_normal((8, 1100)).astype(np.float32)
+    matrices = [0.03 * drawn.standard_normal(dims).astype(np.float32)
+                for dims in ((1100, 1000), (1000, 1100))]
+    for gpus in (0, 1):
+        with hf.Graph().as_default(), hf.Session(config=hf.ConfigProto(
+                device_count={"GPU": gpus})) as session:
+            x = hf.placeholder(hf.float32, images.shape)
+            weights = [hf.Variable(m) for m in matrices]
+            y = hf.matmul(hf.nn.relu(hf.matmul(x, weights[0])), weights[1])
+            loss = hf.reduce_mean(hf.square(y - x))
+            train = hf.train.GradientDescentOptimizer(0.5).minimize(loss)
+            session.run(hf.global_variables_initializer())
+            with placing() as placed:
+                session.run(train, {x: images})
+            where = [d for type_, d in placed.values() if type_ == "ApplyGradientDescent"]
+            assert len(where) == 2 and all(("GPU" in d) == bool(gpus) for d in where)
+            moves = last_move()
+            for _ in range(5):
+                session.run(train, {x: images})
+            assert last_move() == moves
+            if gpus:
+                [gpu] = [d for d in session._engine.task.devices if d.type == "GPU"]
+                assert sum(r.launches for r in gpu.recorded) >= 3, [
+                    r.describe() for r in gpu.recorded]
+            found.append([*session.run(weights), session.run(loss, {x: images})])
+    for mine, theirs in zip(*found):
+        np.testing.assert_allclose(theirs, mine, rtol=1e-4, atol=1e-6)

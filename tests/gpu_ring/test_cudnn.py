@@ -26,14 +26,19 @@ from hpcflow.base.geometry import windows
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.kernels.cudnn import convolution, library, pooling, transposing
 
-OPS = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "MaxPool", "MaxPoolGrad", "AvgPool",
-       "AvgPoolGrad", "Softmax", "LogSoftmax", "LRN", "LRNGrad")
 COMPUTES = {"Conv2D": "ConvolutionForward", "Conv2DBackpropInput": "ConvolutionBackwardData",
-            "Conv2DBackpropFilter": "ConvolutionBackwardFilter", "MaxPool": "PoolingForward",
+            "Conv2DBackpropFilter": "ConvolutionBackwardFilter", "Conv3D": "ConvolutionForward",
+            "Conv3DBackpropInput": "ConvolutionBackwardData",
+            "Conv3DBackpropInputV2": "ConvolutionBackwardData",
+            "Conv3DBackpropFilter": "ConvolutionBackwardFilter",
+            "Conv3DBackpropFilterV2": "ConvolutionBackwardFilter", "MaxPool": "PoolingForward",
             "MaxPoolGrad": "PoolingBackward", "AvgPool": "PoolingForward",
-            "AvgPoolGrad": "PoolingBackward",
+            "AvgPoolGrad": "PoolingBackward", "MaxPool3D": "PoolingForward",
+            "MaxPool3DGrad": "PoolingBackward", "AvgPool3D": "PoolingForward",
+            "AvgPool3DGrad": "PoolingBackward",
             "Softmax": "SoftmaxForward", "LogSoftmax": "SoftmaxForward",
             "LRN": "LRNCrossChannelForward", "LRNGrad": "LRNCrossChannelBackward"}
+OPS = tuple(COMPUTES)
 
 
 @pytest.fixture
@@ -134,6 +139,56 @@ def test_ways_that_do_not_work_are_left(cudnn: FakeCudnn | None,
     assert not cudnn.ran  # the plain kernel has computed it
 
 
+# ---------------------------------------------------------------- with bias and relu
+
+JOINED = "ConvolutionBiasActivationForward"
+
+
+def layer(gpus: int, relu: bool, kind: Any = np.float32, steps: int = 1, window: int = 3) -> Any:
+    """A convolution with a bias, and a relu or none, computed so many times."""
+    drawn = np.random.default_rng(1)
+    x, w, b = (drawn.standard_normal(dims).astype(kind) for dims in (
+        (2, 9, 7, 5), (window, window, 5, 6), (6,)))
+    with hf.Graph().as_default():
+        images = hf.placeholder(kind, x.shape)
+        y = hf.nn.bias_add(hf.nn.conv2d(images, hf.Variable(w), [1, 1, 1, 1], "SAME"),
+                           hf.Variable(b))
+        y = hf.nn.relu(y) if relu else y
+        with hf.Session(config=hf.ConfigProto(device_count={"GPU": gpus})) as session:
+            session.run(hf.global_variables_initializer())
+            return [session.run(y, {images: x}) for _ in range(steps)][-1]
+
+
+def check_layer(kind: Any, relu: bool, window: int = 3) -> None:
+    """A layer on the GPU is what it is on the CPU."""
+    found = layer(1, relu, kind, steps=3, window=window)
+    wanted = layer(0, relu, kind, window=window).astype(np.float64)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=abs(wanted).max() * (
+        4e-3 if kind is np.float16 else 1e-5))
+    assert (found < 0).any() != relu
+
+
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize("way", [JOINED, "ConvolutionForward", "refused", "deterministic", "none",
+                                 "a product"])
+def test_a_layer_is_what_its_ops_compute(way: str, kind: Any, relu: bool, request: Any,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the library in one pass or by a pass behind it, or without the library."""
+    cudnn = None if way == "none" else request.getfixturevalue("cudnn")
+    monkeypatch.setattr(config.flags, "deterministic", way == "deterministic")
+    if cudnn is not None:
+        cudnn.refused |= {JOINED} if way == "refused" else set()
+        cudnn.costs[way, SIMPLE] = 10
+    window = 1 if way == "a product" else 3
+    check_layer(kind, relu, window)
+    if cudnn is not None and window > 1:
+        name = JOINED if way == JOINED else "ConvolutionForward"
+        assert {one[0] for one in cudnn.ran[-3:]} == {name}
+        assert (JOINED in {one[0] for one in cudnn.ran}) == (
+            way in (JOINED, "ConvolutionForward"))
+
+
 @pytest.mark.usefixtures("stand_in_only")
 def test_nothing_is_measured_while_a_graph_is_recorded(cudnn: FakeCudnn) -> None:
     gpu = hardware(0)
@@ -149,7 +204,7 @@ def test_nothing_is_measured_while_a_graph_is_recorded(cudnn: FakeCudnn) -> None
         assert len(cudnn.ran) > 2
 
 
-@pytest.mark.parametrize("op", ["MaxPool", "MaxPoolGrad", "AvgPool", "AvgPoolGrad"])
+@pytest.mark.parametrize("op", [op for op in OPS if "Pool" in op])
 def test_pooling_that_is_refused_is_left_to_the_plain_kernel(op: str,
                                                              cudnn: FakeCudnn | None) -> None:
     if cudnn is None:
@@ -216,25 +271,49 @@ def test_signatures_are_those_of_the_headers() -> None:
     assert len(fields[1].strip().split(";")) - 1 == len(library.AlgorithmFound._fields_)
 
 
-def test_descriptors_without_a_driver() -> None:
+@pytest.mark.parametrize("over", [
+    [(56, 3, 1, 1), (30, 3, 2, 1)], [(9, 3, 2, 0), (56, 3, 1, 1), (30, 5, 2, 2)]])
+def test_descriptors_without_a_driver(over: list[tuple[int, int, int, int]]) -> None:
+    """Of images and of volumes: what the library counts from them."""
     lib = library.opened(str(wheel_file("libcudnn.so.9")))
-    over = [(56, 3, 1, 1), (30, 3, 2, 1)]  # size, window, stride, before
-    x = library.tensor(lib, (8, 56, 30, 64), np.dtype(np.float32))
-    w = lib.create("Filter", ("SetFilter4dDescriptor", library.FLOAT, library.NHWC, 96, 32, 3, 3))
+    sizes, window, strides, before = map(library.ints, zip(*over))
+    x = library.tensor(lib, (8, *sizes, 64), np.dtype(np.float32))
+    rank, rates = len(over), library.ints([1] * len(over))
+    w = lib.create("Filter", ("SetFilterNdDescriptor", library.FLOAT, library.NHWC, rank + 2,
+                              library.ints((96, 32, *window))))
     conv = lib.create(
-        "Convolution", ("SetConvolution2dDescriptor", 1, 1, 1, 2, 1, 1, library.CROSS_CORRELATION,
-                        library.FLOAT), ("SetConvolutionGroupCount", 2),
-        ("SetConvolutionMathType", library.FMA_MATH))
-    dims = [c_int() for _ in range(4)]
-    lib.call("GetConvolution2dForwardOutputDim", conv, x, w, *map(byref, dims))
+        "Convolution", ("SetConvolutionNdDescriptor", rank, before, strides, rates,
+                        library.CROSS_CORRELATION, library.FLOAT),
+        ("SetConvolutionGroupCount", 2), ("SetConvolutionMathType", library.FMA_MATH))
+    dims = library.ints([0] * (rank + 2))
+    lib.call("GetConvolutionNdForwardOutputDim", conv, x, w, rank + 2, dims)
     expected = [(n + 2 * b - k) // s + 1 for n, k, s, b in over]
-    assert [d.value for d in dims] == [8, 96, *expected]
-    pool = lib.create("Pooling", ("SetPooling2dDescriptor", 0, 1, 3, 3, 1, 1, 1, 2))
-    lib.call("GetPooling2dForwardOutputDim", pool, x, *map(byref, dims))
-    assert [d.value for d in dims] == [8, 64, *expected]
-    with pytest.raises(library.CudnnError, match="SetPooling2dDescriptor failed"):
-        lib.create("Pooling", ("SetPooling2dDescriptor", 0, 1, 0, 3, 1, 1, 1, 2))
+    assert [*dims] == [8, 96, *expected]
+    pool = lib.create("Pooling", ("SetPoolingNdDescriptor", 0, 1, rank, window, before, strides))
+    lib.call("GetPoolingNdForwardOutputDim", pool, x, rank + 2, dims)
+    assert [*dims] == [8, 64, *expected]
+    with pytest.raises(library.CudnnError, match="SetPoolingNdDescriptor failed"):
+        lib.create("Pooling", ("SetPoolingNdDescriptor", 0, 1, rank, library.ints([0] * rank),
+                               before, strides))
+    lib.create("Activation", ("SetActivationDescriptor", library.RELU, library.NAN, 0.0))
     assert ctypes.sizeof(library.AlgorithmFound) == 48
+
+
+@pytest.mark.parametrize("layout", [library.NHWC, library.NCHW])
+def test_layouts_without_a_driver(layout: int) -> None:
+    """The strides of images and volumes, as the library has understood their order."""
+    lib = library.opened(str(wheel_file("libcudnn.so.9")))
+    get = ctypes.CDLL(lib.path).cudnnGetTensorNdDescriptor
+    for dims in ((8, 5, 6, 7), (8, 4, 5, 6, 7)):
+        rank, kind, found = len(dims), c_int(), c_int()
+        sizes, strides = library.ints([0] * rank), library.ints([0] * rank)
+        made = library.tensor(lib, dims, np.dtype(np.float16), layout)
+        assert not get(made.pointer, rank, byref(kind), byref(found), sizes, strides)
+        lying = np.empty(dims if layout == library.NHWC else (dims[0], dims[-1], *dims[1:-1]),
+                         np.uint8)
+        first = np.moveaxis(lying, -1, 1) if layout == library.NHWC else lying
+        assert (kind.value, found.value) == (library.HALF, rank)
+        assert ([*sizes], [*strides]) == ([*first.shape], [*first.strides])
 
 
 def test_a_library_that_does_not_start_is_said_and_left(monkeypatch: pytest.MonkeyPatch) -> None:

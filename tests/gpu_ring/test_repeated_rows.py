@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 from gpu_ring import nvrtc
+from gpu_ring.cases import device_types
+from gpu_ring.conftest import real_gpus
 
 import hpcflow as hf
 from hpcflow import config, raw_ops
@@ -25,6 +28,9 @@ SCATTERS = [f"Scatter{n}" for n in VARIABLE] + [f"ScatterNd{n}" for n in (
 SEGMENTS = [f"UnsortedSegment{n}" for n in ("Sum", "Prod", "Max", "Min")] + [
     f"Segment{n}" for n in ("Sum", "Mean", "Prod", "Max", "Min")]
 GATHERED = [f"SparseSegment{n}" for n in ("Sum", "Mean", "SqrtN")]
+RESOURCES = [f"Resource{op}" for op in SCATTERS if op.startswith("Scatter") and op not in (
+    "ScatterNd", "ScatterNdNonAliasingAdd")]
+SPREAD = [f"{op}{grad}" for op in GATHERED for grad in ("Grad", "GradV2")]
 
 
 def takes(op: str, attr: str) -> list[str]:
@@ -48,13 +54,21 @@ def on(gpus: int, build: Any) -> list[np.ndarray]:
         first, fetches = build()
         with hf.Session(config=hf.ConfigProto(device_count={"GPU": gpus},
                                               allow_soft_placement=True)) as session:
-            session.run(first)
-            return [np.asarray(v) for v in session.run(fetches)]
+            feeds = dict(hf.get_collection("fed"))
+            session.run(first, feeds)
+            gpu = [d for d in session._engine.task.devices if d.type == "GPU"]
+            before = [d.launches for d in gpu if not real_gpus()]
+            found = [np.asarray(v) for v in session.run(fetches, feeds)]
+            assert all(d.launches > n for d, n in zip(gpu, before)), "nothing ran on the device"
+            return found
 
 
 def fed(value: Any) -> Any:
-    """A value that is not known when the step is compiled: of constants alone the CPU computes."""
-    return hf.placeholder_with_default(value, np.shape(value))
+    """A value that is not known when the step is compiled: of constants alone, and of placeholders
+    with a default that are not fed, the CPU computes."""
+    tensor = hf.placeholder(value.dtype, np.shape(value))
+    hf.add_to_collection("fed", (tensor, value))
+    return tensor
 
 
 def check(op: str, attr: str, build: Any) -> None:
@@ -108,6 +122,60 @@ def test_segments(op: str) -> None:
         return [], [getattr(raw_ops, op)(data=rows, segment_ids=ordered)]
 
     check(op, "T", build)
+
+
+@pytest.mark.parametrize("op", RESOURCES)
+def test_scatters_into_resources(op: str) -> None:
+    def build(dtype: str) -> tuple[list, list]:
+        ref = raw_ops.VarHandleOp(shape=[ROWS, 3], dtype=hf.as_dtype(dtype), shared_name="v")
+        first = raw_ops.AssignVariableOp(resource=ref, value=fed(numbers(dtype, (ROWS, 3))))
+        column, ids = fed(IDS[:, None]), fed(IDS)
+        given = {"ref" if "Nd" in op else "resource": ref}
+        update = getattr(raw_ops, op)(**given, indices=column if "Nd" in op else ids,
+                                      updates=fed(numbers(dtype, (COUNT, 3))))
+        with hf.control_dependencies([update]):
+            return [first], [raw_ops.ReadVariableOp(resource=ref, dtype=hf.as_dtype(dtype))]
+
+    check(op, "T" if "Nd" in op else "dtype", build)
+
+
+@pytest.mark.parametrize("op", SPREAD)
+def test_gradients_of_segments(op: str) -> None:
+    def build(dtype: str) -> tuple[list, list]:
+        rows, size = fed(numbers(dtype, (ROWS, 3))), fed(np.int32(ROWS + 2))
+        made = getattr(raw_ops, op)(
+            grad=rows, indices=fed(IDS), segment_ids=fed(np.sort(IDS)),
+            **{"dense_output_dim0" if op.endswith("V2") else "output_dim0": size})
+        return [], [*made] if isinstance(made, (tuple, list)) else [made]
+
+    check(op, "T", build)
+
+
+def test_stitches() -> None:
+    """Of equal places the last one stays."""
+    def build(dtype: str) -> tuple[list, list]:
+        parts = [fed(numbers(dtype, (n, 2))) for n in (5, 9)]
+        places = [fed(np.arange(5, dtype=np.int32)), fed(np.int32([0, 6, 2, 5, 7, 2, 2, 0, 7]))]
+        return [], [raw_ops.DynamicStitch(indices=places, data=parts)]
+
+    check("DynamicStitch", "T", build)
+
+
+@pytest.mark.parametrize("op", ["Bincount", "DenseBincount"])
+def test_counts(op: str) -> None:
+    def build(dtype: str) -> tuple[list, list]:
+        size, ids, weights = fed(np.int32(ROWS)), fed(IDS), fed(numbers(dtype, (COUNT,)))
+        given = {"arr": ids} if op == "Bincount" else {"input": ids}
+        return [], [getattr(raw_ops, op)(size=size, weights=weights, **given)]
+
+    check(op, "T", build)
+
+
+def test_every_such_op_is_here() -> None:
+    """An op that gets a kernel for the device gets a test."""
+    known = {*SCATTERS, *RESOURCES, *SEGMENTS, *GATHERED, *SPREAD}
+    words = re.compile(r"(?!TensorArray|TensorList|Mpi).*(Scatter|Segment|Inplace)")
+    assert {op for op in device_types() if words.match(op)} <= known
 
 
 def test_extrema_keep_nan() -> None:

@@ -4,15 +4,16 @@ and the host waits for the device as seldom as the table says."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from gpu_ring.cases import placing
 from gpu_ring.workloads import WORKLOADS
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler.distribute.place import Placer
 
 # What the executor runs wherever it is, and what moves values.
 _NO_WORK = frozenset({"Const", "NoOp", "_Feed", "_Fetch", "_FetchOp", "_Send", "_Recv",
@@ -37,17 +38,10 @@ LIMITS = {
 
 
 @pytest.fixture
-def placed(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, str]]:
+def placed() -> Iterator[dict[str, tuple[str, str]]]:
     """Op name -> its type and device, of all that is placed."""
-    found: dict[str, tuple[str, str]] = {}
-    place = Placer.place
-
-    def noting(self: Placer, graph: Any, colocated: Any = None) -> None:
-        place(self, graph, colocated)
-        found.update({n.name: (n.type, n.device) for n in graph.nodes})
-
-    monkeypatch.setattr(Placer, "place", noting)
-    return found
+    with placing() as found:
+        yield found
 
 
 def gpu_of(session: Any) -> Any:

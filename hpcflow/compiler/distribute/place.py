@@ -343,7 +343,14 @@ class Placer:
             InvalidArgumentError,
             f"Cannot assign a device to node '{owner.name}': Could not satisfy explicit device "
             f"specification '{wanted}'{_members(nodes)}; no such device is available. "
-            f"Available devices: {have}{self._without_cluster(wanted)}", owner)
+            f"Available devices: {have}{self._without_cluster(wanted)}"
+            f"{self._without_gpu(wanted)}", owner)
+
+    def _without_gpu(self, wanted: str) -> str:
+        """Return who says why there is no GPU where one is asked for."""
+        if _parse(wanted).device_type != "GPU" or any(d.type == "GPU" for d in self.devices):
+            return ""
+        return "; 'python -m hpcflow doctor' says why no GPU is used"
 
     def _without_cluster(self, wanted: str) -> str:
         """Return what helps where a task of a cluster is asked for without one."""

@@ -13,8 +13,9 @@ from hpcflow.kernels.registry import EVERY, SYNC
 # Op types that take the handle of a variable and only read it.
 _READING = frozenset({"ReadVariableOp", "VarIsInitializedOp", "VariableShape", "ResourceGather",
                       "ResourceGatherNd", "IsVariableInitialized"})
-# Op types of random numbers that are drawn on the host, anew for each launch.
-_DRAWING = frozenset({"RandomUniform", "RandomStandardNormal", "TruncatedNormal"})
+# Op types of random numbers that are drawn, or begin, anew for each launch.
+_DRAWING = frozenset({"RandomUniform", "RandomStandardNormal", "TruncatedNormal",
+                      "RandomUniformInt", "Multinomial"})
 
 
 class Parts(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 from hpcflow.compiler.ir.frames import nodes_in_loops
 from hpcflow.compiler.ir.single_use import chain_to, readers_of
 from hpcflow.compiler.ir.step_graph import Node, Port, StepGraph, device_type
-from hpcflow.dtypes import float32, uint8
+from hpcflow.dtypes import float16, float32, uint8
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.host import blas
 from hpcflow.host.tuning import compiler as tuning
@@ -155,9 +155,12 @@ def _change_places(view: Node, last: Node, readers: list[Node]) -> None:
 
 
 def _may_fuse(first: Node, bias: Node) -> bool:
-    """True for single precision on the CPU, in one place."""
-    return (first.dtypes[0] is float32 and first.device == bias.device
-            and device_type(first.device) == "CPU" and not bias.controls)
+    """True in one place: in single precision on the CPU, for convolutions on GPUs too, and there in
+    half."""
+    on_gpu = device_type(first.device) == "GPU" and first.type == "Conv2D"
+    return ((on_gpu or device_type(first.device) == "CPU")
+            and (first.dtypes[0] is float32 or (on_gpu and first.dtypes[0] is float16))
+            and first.device == bias.device and not bias.controls)
 
 
 def _is_convolution(node: Node, bias: Node) -> bool:

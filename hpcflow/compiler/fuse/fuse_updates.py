@@ -22,18 +22,22 @@ def fuse_updates(graph: StepGraph) -> None:
     for node in graph.nodes:
         if node.type == "ApplyGradientDescent":
             chain = product_for(node, node.inputs[2], readers)
-            if chain is not None and _pays(chain[-1]):
+            if chain is not None and _pays(chain[-1], node):
                 waits |= sources_of(chain)
                 _fuse(node, chain)
     if waits:
         take_out(graph, waits)
 
 
-def _pays(product: Node) -> bool:
-    dims = product.dims[0]
-    return (device_type(product.device) == "CPU" and product.dtypes[0] is float32
+def _pays(product: Node, update: Node) -> bool:
+    """True for large ones; on a GPU, which updates all variables in one launch, for very large ones
+    whose rate the host knows."""
+    dims, kind = product.dims[0], device_type(product.device)
+    least = {"CPU": tuning.UPDATE_LARGE, "GPU": tuning.UPDATE_LARGE_GPU}.get(kind)
+    return (least is not None and product.dtypes[0] is float32
+            and (kind == "CPU" or update.inputs[1][0].is_const)
             and dims is not None and None not in dims
-            and math.prod(d or 0 for d in dims) >= tuning.UPDATE_LARGE)
+            and math.prod(d or 0 for d in dims) >= least)
 
 
 def _fuse(update: Node, chain: list[Node]) -> None:

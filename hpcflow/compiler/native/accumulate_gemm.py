@@ -207,8 +207,8 @@ class Sums:
             self._close()
 
     def rows_of(self, k: int, shape: tuple, dtype: np.dtype[Any]) -> Any:
-        """The sum over time of what term `k` adds, of this shape, for whoever adds to it; of a
-        product several matrices, which are added up in the end."""
+        """The sum over time of what term `k` adds, of this shape, for whoever adds to
+        it."""
         found = self.rows.get(k)
         if found is None or found.shape != shape:
             self._add_up(k)

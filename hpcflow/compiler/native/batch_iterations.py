@@ -5,8 +5,6 @@ What an iteration needs of the one before has to be computed step by step. Three
 loops of recurrent networks also hold need not be:
 
 * a sum over the iterations, as of the gradients of weights (``running_sums``);
-* products of the elements of a TensorArray by the same matrix, with the bias that is added to
-  them (``products_ahead``);
 * the layout of a transposed factor that is the same in every iteration: it is made before.
   Of a product with such a factor, only the columns that are read are computed.
 
@@ -19,7 +17,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -27,7 +24,6 @@ import numpy as np
 from hpcflow import config
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.native.accumulate_gemm import AddToSums, Plan, Sums, Term
-from hpcflow.compiler.native.hoist_input_gemm import Ahead, ProductAhead
 from hpcflow.compiler.regions.lines import (
     BeginLoop,
     Call,
@@ -46,9 +42,7 @@ from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC, is_own
 
 _ADDS = frozenset({"Add", "AddV2", "AddN"})
-_TWO_ADDS = frozenset({"Add", "AddV2"})
 _SPLITS = frozenset({"Split", "SplitV"})
-_READS = frozenset({"TensorArrayRead", "TensorArrayReadV2", "TensorArrayReadV3"})
 _DTYPES = frozenset({"float32", "float64"})
 
 
@@ -119,8 +113,6 @@ class _Loop:
             self._cut(line)
             if line.node.attrs.get("transpose_b"):
                 self._lay_out(line)
-            elif not line.node.attrs.get("transpose_a"):
-                self._look_ahead(line)
 
     # ------------------------------------------------------------ changes of the lines
 
@@ -265,56 +257,6 @@ class _Loop:
         widths: list[Any] = [dims[1] if dims is not None and len(dims) == 2 else None
                              for dims in line.node.dims]
         return axis in (1, -1) and None not in widths and sum(widths) == whole[1]
-
-    def _look_ahead(self, line: KernelCall) -> None:
-        """Multiply elements of a TensorArray before they are read."""
-        value, factor = line.arguments
-        read = self.maker.get(value)
-        if read is None or not self._is_invariant(factor) or not is_call(read, _READS):
-            return
-        array, index, flow = (read.arguments * 2)[:3]
-        if not (self._is_invariant(array) and self._is_invariant(flow)):
-            return
-        function = self.program.globals[line.function]
-        bias = self._take_bias(line)
-        name = self._object(partial(Ahead, function), *bias)
-        self._replace(line, ProductAhead(line.node, line.targets,
-                                         [name, value, factor, array, index],
-                                         function=self._name(Ahead.product)))
-        self._after(Call(line.node, [], [name], function=self._name(Ahead.close)))
-
-    def _replace(self, line: Line, other: Line) -> None:
-        """Put `other`, which makes the same, in the place of `line`."""
-        for lines in (self.own, self.program.lines):
-            lines[lines.index(line)] = other
-        self.maker.update(dict.fromkeys(other.targets, other))
-
-    def _take_bias(self, product: Line) -> list[str]:
-        """The bias that is added to a product, or to a sum with it, and that stays the same. The
-        line that adds it is dropped."""
-        name = product.targets[0]
-        for _ in range(2):
-            line = next((line for line in self.own if name in line.arguments), None)
-            if line is None or self.uses[name] != 1 or isinstance(line, Structure) or (
-                    line.node.dims[0] != product.node.dims[0]):
-                break
-            bias = next((a for a in line.arguments if a != name), "")
-            if self._adds_bias(line, name, bias):
-                self._drop(line, name, line.targets[0])
-                return [bias]
-            if not is_call(line, _TWO_ADDS):
-                break
-            name = line.targets[0]
-        return []
-
-    def _adds_bias(self, line: Line, name: str, bias: str) -> bool:
-        """True if `line` adds `bias`, a vector that stays the same, to the rows of `name`."""
-        if not is_call(line, _TWO_ADDS | {"BiasAdd"}) or not self._is_invariant(bias) or (
-                line.node.attrs.get("data_format", b"NHWC") not in (b"NHWC", "NHWC")):
-            return False
-        source, index = line.node.inputs[1 - line.arguments.index(name)]
-        columns = line.node.dims[0][-1]
-        return columns is not None and source.dims[index] == (columns,)
 
     def _drop(self, line: Line, name: str, target: str) -> None:
         """Drop `line`; the line that makes `name` makes `target` instead."""

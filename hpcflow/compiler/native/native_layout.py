@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.compiler.native.native_memory import (
+    FIXED,
     GIVEN,
     KEPT,
     SCRATCH,
@@ -18,55 +19,52 @@ from hpcflow.compiler.native.native_memory import (
     VARIABLE,
     Arena,
     Memory,
+    Packed,
     Plan,
     Slot,
 )
-from hpcflow.compiler.native.native_multiplications import Multiplications
-from hpcflow.compiler.native.native_programs import Fused
-from hpcflow.compiler.native.native_values import Note, Unfit, Value
+from hpcflow.compiler.native.native_programs import Calls
+from hpcflow.compiler.native.native_values import Note, Unfit, Value, Values
 from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.loops import call_list, compiling
-from hpcflow.loops.call_list import Call, Operand
+from hpcflow.loops import packed_gemm
+from hpcflow.loops.call_list import Product
+from hpcflow.loops.meanings import SELECT
 
 
 def key_of(values: list) -> tuple:
     """Return the key of a layout: the shapes, strides and dtypes of the values."""
-    arrays = [getattr(v, "bias", v) for v in values]
     return tuple([(v.shape, v.strides, v.dtype.char) if isinstance(v, (np.ndarray, np.generic))
-                  else None for v in arrays])
+                  else None for v in values])
 
 
-class Layout(Multiplications):
+class Layout(Values):
     """The calls of an iteration for values of certain shapes; raises Unfit where there are none.
 
     Attributes:
-        calls, fused: for the compiled function, and the same with programs.
-        added: the sums over time whose products the calls add up.
-        parts: the rows that each thread computes, of `count` threads, at least about `fewest`; all
-            of them where bits are to be kept.
+        calls: for the compiled function.
+        parts: the rows that each thread computes, of `count` threads.
         seconds: what the products of an iteration take, about.
     """
 
     def __init__(self, loop: Any, outside: dict[str, Any], first: dict[str, Any],
-                 count: int, fewest: int) -> None:
+                 count: int) -> None:
         super().__init__(loop, outside)
         self._first = first
-        self.added: set[str] = set()
-        self.rows = self._find_rows()
-        count = 1 if compiling.keeps_bits() else count
+        self._slots_of_panels: dict[Packed, int] = {}
+        self.rows, fewest = self._find_rows(), tuning.LAYOUT_FEWEST_ROWS
         self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // fewest)),
                                     fewest // tuning.LAYOUT_UNITS)
         self._name_variables()
         for step in loop.steps:
             self._take(step)
         self._check_variables()
-        self._keep_less()
-        self._check_products(fewest)
-        self.seconds = sum(2.0 * self.rows * call.inner * call.columns
-                           for call in self.made) / costs.costs().operations_per_second
-        self.calls = np.array([call.words() for call in self.made], np.int64)
-        self.fused = Fused(self.made, self.slots)
+        sizes = [self.rows * call.inner * call.columns for call in self.made
+                 if isinstance(call, Product)]
+        if len(self.parts) < threads.pool().size and not all(map(blas.is_small, sizes)):
+            raise Unfit  # one thread computes no larger products well
+        self.seconds = 2.0 * sum(sizes) / costs.costs().operations_per_second
+        self.calls = Calls(self.made, self.slots)
         self.arenas: list[Arena] = []
         self._plans: dict[int, Plan] = {}
         del self._outside, self._first
@@ -99,7 +97,7 @@ class Layout(Multiplications):
         """Let `made` be the value of `target`; raises Unfit if it cannot be kept where it lies."""
         loop = self.loop
         if made.strides == (0, 0) and (target in loop.kept or target in loop.following.values()):
-            made = self.call(np.positive, [made])
+            made = self.call("positive", [made])
         slot = self.slots[made.slot]
         self.values[target] = made
         if target in loop.kept or target in loop.following.values():
@@ -126,18 +124,13 @@ class Layout(Multiplications):
         elif step.kind == "draw":
             self._draw(step)
         elif step.kind == "product":
-            self._finish(step.target, self.product(step))
+            self._finish(step.target, self._product(step))
         elif step.kind == "split":
             self._split(step)
         elif step.kind == "join":
             self._finish(step.target, self._join([self.value(a) for a in step.arguments]))
         elif step.kind == "map":
-            count = len(self.made)
-            value = self._map(step)
-            if len(self.made) == count + 1:
-                products = [self.sole[a] for a in step.arguments if a in self.sole]
-                any(self.join_sum(p) for p in products)
-            self._finish(step.target, value)
+            self._finish(step.target, self._map(step))
         elif step.kind == "choose":
             self._finish(step.target, self._choose(*step.arguments))
         elif step.kind == "zeros":
@@ -162,18 +155,13 @@ class Layout(Multiplications):
 
     def _choose(self, flags: str, yes: str, no: str) -> Value:
         """The rows of one value where a flag is set, and those of another elsewhere."""
-        given, values = self.value(flags), [self.value(no), self.value(yes)]
-        one, dtype = values[0].shape, values[0].dtype
-        found = call_list.loop_of(np.positive, dtype.name)
-        if given.dtype != np.bool_ or found is None or len(one) != 2 or any(
-                (v.shape, v.dtype) != (one, dtype) for v in values):
+        given, values = self.value(flags), [self.value(yes), self.value(no)]
+        one = values[0]
+        if given.dtype != np.bool_ or given.shape != (self.rows,) or len(one.shape) != 2 or any(
+                (v.shape, v.dtype) != (one.shape, one.dtype) for v in values):
             raise Unfit
-        made, (rows, columns) = self.new_rows(one, dtype), one
-        flag = Operand(given.slot, given.strides[0], 1, given.offset)
-        for wanted, value in enumerate(values):
-            self.made.append(Call(call_list.CHOICE, *found, columns, wanted, flag,
-                                  value.over(rows, columns), made.over(rows, columns)))
-        return made
+        given = given._replace(shape=(self.rows, 1), strides=(*given.strides, 0))
+        return self.call(SELECT, [given, *values])
 
     def _zeros(self, like: Value) -> Value:
         if like.shape[:1] != (self.rows,) or len(like.shape) != 2:
@@ -189,21 +177,9 @@ class Layout(Multiplications):
             if value.shape[:1] != (self.rows,):
                 raise Unfit
             total = self.add_rows(SUM, (name, term), value.shape, value.dtype)
-            self.call(np.add, [total, value], total)
-        if self.add_products_up(name, plan, operands):
-            self.added.add(name)
-        if plan.row_terms or name in self.added:
+            self.call("add", [total, value], total)
+        if plan.row_terms:
             self.fixed.append(name)
-
-    def _keep_less(self) -> None:
-        """Do not keep the values of all iterations where they were only kept for products that are
-        added up at once."""
-        loop = self.loop
-        for name in loop.summed - loop.summed_by(
-                [s for s in loop.steps if s.kind == "sum" and s.arguments[0] not in self.added]):
-            slot = self.slots[self.values[name].slot]
-            if slot.kind == KEPT:
-                slot.kind = TWO if name in loop.following.values() else SCRATCH
 
     def _split(self, step: Any) -> None:
         """The parts are views, but for those that are kept."""
@@ -217,7 +193,7 @@ class Layout(Multiplications):
             part = value.part(start, columns)
             start += columns
             if target in self.loop.kept or target in self.loop.following.values():
-                self._finish(target, self.call(np.positive, [part]))
+                self._finish(target, self.call("positive", [part]))
             else:
                 self.values[target] = part
 
@@ -227,7 +203,7 @@ class Layout(Multiplications):
         made = self.new_rows((self.rows, sum(v.shape[1] for v in values)), values[0].dtype)
         start = 0
         for value in values:
-            self.call(np.positive, [value], made.part(start, value.shape[1]))
+            self.call("positive", [value], made.part(start, value.shape[1]))
             start += value.shape[1]
         return made
 
@@ -242,21 +218,44 @@ class Layout(Multiplications):
             raise Unfit
         return made.value
 
-    # ------------------------------------------------------------ rows
+    # ------------------------------------------------------------ products
 
-    def _check_products(self, fewest: int) -> None:
-        """Products of some rows must be no larger than one thread computes well; a BLAS wants more
-        rows. Those that keep bits must be such that the lines, too, have one thread for them."""
-        sizes = [self.rows * call.inner * call.columns for call in self.made]
-        if compiling.keeps_bits():
-            is_right = all(map(blas.has_one_thread, sizes))
-        elif len(self.parts) < threads.pool().size:
-            is_right = all(map(blas.is_small, sizes))
-        else:
-            is_right = True
-        of_blas = self.factors and len(self.parts) > 1
-        if not is_right or of_blas and fewest < tuning.LAYOUT_FEWEST_ROWS[-1]:
+    def _product(self, step: Any) -> Value:
+        """Add the product of a value in rows and a matrix from outside, by panels that are packed
+        once, in an order of summation that is fixed (``packed_gemm``)."""
+        name, matrix_name = step.arguments
+        value, factor, form = self.value(name), self._factor(step), packed_gemm.tile()
+        inner, columns = factor.shape
+        if form is None or value.dtype != packed_gemm.DTYPE:
             raise Unfit
+        made = self.new_rows((self.rows, columns), value.dtype)
+        packed = Packed(matrix_name, is_flipped(step), form.vectors_of(columns))
+        self.made.append(Product(columns, inner, packed.vectors, value.over(self.rows, inner),
+                                 self._packed(packed), made.over(self.rows, columns)))
+        return made
+
+    def _factor(self, step: Any) -> np.ndarray:
+        """Return the matrix that a value is multiplied by, as a view if its transpose is meant."""
+        name, matrix_name = step.arguments
+        value, factor = self.value(name), self.value_outside(matrix_name)
+        if factor.ndim != 2 or value.dtype != factor.dtype:
+            raise Unfit
+        factor = factor.T if is_flipped(step) else factor
+        inner, columns = factor.shape
+        size = value.dtype.itemsize
+        if (value.shape != (self.rows, inner)
+                or min(self.rows, inner, columns) < 2  # a vector is multiplied in other ways
+                or value.strides[1] != size or value.strides[0] < inner * size):
+            raise Unfit
+        return factor
+
+    def _packed(self, source: Packed) -> int:
+        """The slot of the panels of a matrix."""
+        if source not in self._slots_of_panels:
+            self.fixed.append(source.name)
+            self.slots.append(Slot(FIXED, source))
+            self._slots_of_panels[source] = len(self.slots) - 1
+        return self._slots_of_panels[source]
 
     # ------------------------------------------------------------ memory
 
@@ -286,3 +285,8 @@ class Layout(Multiplications):
             return self.arenas.pop()
         except IndexError:
             return Arena(self.slots)
+
+
+def is_flipped(step: Any) -> bool:
+    """True if the second factor of a product is to be transposed."""
+    return bool(step.line.node.attrs.get("transpose_b"))

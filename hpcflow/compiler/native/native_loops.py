@@ -3,16 +3,15 @@
 In a recurrent network the rows of a batch have nothing to do with each other: products by matrices
 that stay the same, element-wise operations, values that are read from TensorArrays or go onto
 stacks and come back. Such a loop is recognized here. How often it runs is found by its scalars
-alone, and then a compiled function makes the calls of all iterations (``native_calls``), for some
-of the rows on each core: the threads do not meet before the loop is done. What iterations keep is
+alone, and then a compiled function makes the calls of all iterations (``call_list``), for some of
+the rows on each core: the threads do not meet before the loop is done. What iterations keep is
 written in its place, one array for all of them.
 
 The lines of the loop stay, and run whenever something is not as it should be: no function yet,
 shapes that do not fit, an element that cannot be read. So each error is raised by the line it
-belongs to. Products have an order of summation of their own (``packed_gemm``), as have their sums
-over time that are made as the loop goes on (``Layout.add_products_up``), so the two ways differ in
-the last bits. Where bits are to be kept (``compiling.keeps_bits``), they are the same: the calls
-are those of the lines then, with the same shapes.
+belongs to. Products have an order of summation of their own (``packed_gemm``), and functions are
+those of programs, so the two ways differ in the last bits. Where bits are to be kept
+(``compiling.keeps_bits``), the lines run.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from hpcflow.compiler.native.native_values import Unfit
 from hpcflow.compiler.regions.lines import Attempt, BeginLoop, Call, EndAttempt
 from hpcflow.compiler.regions.lower import Translation
 from hpcflow.dtypes import DType
-from hpcflow.host import blas, costs, threads
+from hpcflow.host import costs, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, compiling, parallel_for
 
@@ -65,6 +64,7 @@ class NativeLoop:
         self.layouts: dict[tuple, Layout | None] = {}
         self.constants = loop.program.globals
         self.began = 0.0
+        self.waiting: list[compiling.Compiled] = []  # for these
         self.counted: tuple[list, Any] | None = None  # the scalars, and what they gave
 
     def reuse(self, dead: set[str]) -> None:
@@ -72,13 +72,17 @@ class NativeLoop:
 
     def ran_without(self) -> None:
         """Note the time of the lines, which have run instead."""
-        if self.runner is not None and self.runner.function is None:
-            self.runner.spent(time.perf_counter() - self.began)
+        waiting, self.waiting = self.waiting, []
+        for found in waiting:
+            found.spent(time.perf_counter() - self.began)
 
     def __call__(self, step: Any, *outside: Any) -> tuple | None:
         """See the class."""
-        if self.runner is None or self.runner.function is None:
-            self.began = time.perf_counter()
+        if self.runner is None or compiling.keeps_bits():
+            return None
+        self.began = time.perf_counter()
+        if self.runner.function is None:
+            self.waiting = [self.runner]
             return None
         try:
             counted = self._count(outside)
@@ -111,7 +115,7 @@ class NativeLoop:
     def layout(self, run: _Run) -> Layout | None:
         """Return the layout of the calls for values of these shapes; None if there is none."""
         count = threads.pool().size if threads.has_idle_cores() else 1
-        key = count, compiling.keeps_bits(), *key_of([*run.outside.values(), *run.first.values()])
+        key = count, *key_of([*run.outside.values(), *run.first.values()])
         if key not in self.layouts:
             if len(self.layouts) >= tuning.LOOP_MOST_LAYOUTS:
                 self.layouts.clear()
@@ -119,12 +123,10 @@ class NativeLoop:
         return self.layouts[key]
 
     def _make_layout(self, run: _Run, count: int) -> Layout | None:
-        for fewest in tuning.LAYOUT_FEWEST_ROWS:
-            try:
-                return Layout(self.loop, run.outside, run.first, count, fewest)
-            except Unfit:
-                continue
-        return None
+        try:
+            return Layout(self.loop, run.outside, run.first, count)
+        except Unfit:
+            return None
 
 
 class _Run:
@@ -148,6 +150,9 @@ class _Run:
             self.first = {n: values[0] for n, values in self.given.items()}
             self.layout = native.layout(self)
         if self.layout is not None and not self._is_right(self.layout):
+            self.layout = None
+        if self.layout is not None and self.layout.calls.words() is None:
+            native.waiting = self.layout.calls.loops
             self.layout = None
 
     def _is_right(self, layout: Layout) -> bool:
@@ -254,13 +259,8 @@ class _Run:
         given = {n: values[start:stop] for n, values in self.given.items()} | self._drawn(count)
         memory = layout.memory(count, {n: self.value(n) for n in layout.fixed}, given, variables)
         first, last = layout.parts[0]
-        scratch = np.empty((layout.rows, call_list.SCRATCH), np.int64)
-        calls, began = layout.fused.calls(), time.perf_counter()
-        with blas.alone():
-            parallel_for.run(self.native.runner, layout.rows, last - first, call_list.USES, [
-                layout.calls if calls is None else calls, memory.slots, scratch, count, 0, 0])
-        if calls is None:
-            layout.fused.spent(time.perf_counter() - began)
+        parallel_for.run(self.native.runner, layout.rows, last - first, call_list.USES, [
+            layout.calls.words(), memory.slots, count, 0, 0])
         for s in self.loop.steps:
             if s.kind == "push":
                 self.value(s.arguments[0]).push_rows(memory.each(s.arguments[1]))
@@ -272,7 +272,7 @@ class _Run:
                 for index, value in zip(self.indices[s.arguments[1]][start:stop],
                                         memory.each(s.arguments[2])):
                     write(int(index), value)
-            elif s.kind == "sum" and s.arguments[0] not in layout.added:
+            elif s.kind == "sum":
                 sums = self.value(s.arguments[0])
                 sums.add_rows(*[memory.each(s.arguments[1 + k]) for k in sums.plan.of_products])
         found = memory.following()

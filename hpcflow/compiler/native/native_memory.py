@@ -144,20 +144,7 @@ class Memory:
             matrix = fixed[source.name]
             return self._address(pack(matrix.T if source.is_flipped else matrix, source.vectors))
         array = source if isinstance(source, np.ndarray) else fixed[source]
-        array = np.asarray(getattr(array, "bias", array))
-        return self._factor(array) if number in self.layout.factors else self._address(array)
-
-    def _factor(self, matrix: np.ndarray) -> int:
-        """The address of a matrix that many are multiplied by, or of a copy that begins at a line
-        of cache: BLAS reads small ones over and over as they lie."""
-        address = self._address(matrix)
-        if (address % LINE == 0 or self.count < tuning.MEMORY_FEWEST_USES
-                or matrix.nbytes > tuning.MEMORY_MOST_COPIED_BYTES):
-            return address
-        in_order = matrix if matrix.flags.c_contiguous else matrix.T
-        copy = memory.empty(in_order.shape, matrix.dtype, least=0)
-        copy[...] = in_order
-        return self._address(copy)
+        return self._address(np.asarray(array))
 
     def _sum(self, slot: Slot, fixed: dict[str, Any]) -> int:
         """Where a sum over time of rows is; what adds it up has it from then on."""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from hpcflow.compiler.native.accumulate_gemm import AddToSums, Plan
 from hpcflow.compiler.native.batch_iterations import is_call
-from hpcflow.compiler.native.hoist_input_gemm import ProductAhead
 from hpcflow.compiler.native.native_values import Unfit
 from hpcflow.compiler.regions.lines import Assign, Call, Line, Next, Operator, Structure, Until
 from hpcflow.compiler.regions.lower import Translation
@@ -131,9 +130,6 @@ class LoopSteps:
         if isinstance(line, AddToSums):
             return Step("sum", "", given, line)
         target = line.targets[0] if line.targets else ""
-        if isinstance(line, ProductAhead):
-            _check(given[2] not in self.made)
-            return Step("product", target, (given[1], given[2], given[0]), line)
         b, node = line.bound, line.node
         _check(b is not None and b.kernel is not None and not b.moves)
         assert b is not None and b.kernel is not None
@@ -212,13 +208,10 @@ class LoopSteps:
         left = {s.arguments[1] for s in self.steps if s.kind == "push"}
         left |= {s.arguments[2] for s in self.steps if s.kind == "write"}
         left |= self._next_of(left)
-        self.summed = self.summed_by([s for s in self.steps if s.kind == "sum"]) - left
+        summed = {s.arguments[1 + k] for s in self.steps if s.kind == "sum"
+                  for k in plan_of(s).of_products}
+        self.summed = (summed | self._next_of(summed)) - left
         return left | self.summed
-
-    def summed_by(self, steps: list[Step]) -> set[str]:
-        """The names of values that have to be kept for the products of these sums."""
-        found = {s.arguments[1 + k] for s in steps for k in plan_of(s).of_products}
-        return found | self._next_of(found)
 
     def _next_of(self, names: set[str]) -> set[str]:
         return {self.following[v] for v in names if v in self.following}

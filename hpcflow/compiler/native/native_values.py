@@ -1,5 +1,5 @@
-"""native_values: the values of a loop that runs outside of the interpreter, and the calls of ufuncs
-that make some of others.
+"""native_values: the values of a loop that runs outside of the interpreter, and the functions that
+make some of others.
 
 A value in rows is a matrix for each iteration; see ``native_memory`` for where it lies.
 """
@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.compiler.native.native_memory import FIXED, SCRATCH, Slot
-from hpcflow.loops import call_list
-from hpcflow.loops.call_list import Call, Operand
+from hpcflow.loops import llvm_functions
+from hpcflow.loops.call_list import Operand, Product
+from hpcflow.loops.meanings import MEANINGS, SELECT, SYNONYMS
 
 _DTYPES = ("float32", "float64")
 
@@ -45,6 +46,17 @@ class Value(NamedTuple):
         return Operand(self.slot, row if rows > 1 else columns * column, column, self.offset)
 
 
+class Apply(NamedTuple):
+    """``made = function(*inputs)`` over rows of `columns` elements of `dtype`; the function is one
+    of the table of meanings."""
+
+    function: str
+    dtype: str
+    columns: int
+    inputs: tuple[Operand, ...]
+    made: Operand
+
+
 class Values:
     """The values of a loop, and the calls of an iteration that make them.
 
@@ -54,7 +66,7 @@ class Values:
         loop: its steps.
         rows: of all values in rows.
         slots: the places of values.
-        made: the calls.
+        made: what an iteration computes.
         values: of the names that are known so far.
         fixed: the names from outside whose values the calls read.
     """
@@ -64,7 +76,7 @@ class Values:
     def __init__(self, loop: Any, outside: dict[str, Any]) -> None:
         self.loop = loop
         self.slots: list[Slot] = []
-        self.made: list[Call] = []
+        self.made: list[Apply | Product] = []
         self.values: dict[str, Value] = {}
         self.fixed: list[str] = []
         self._outside = outside
@@ -109,22 +121,22 @@ class Values:
         return self.add(Slot(kind, source, shape, dtype), shape, dtype,
                          (shape[1] * dtype.itemsize, dtype.itemsize))
 
-    def call(self, ufunc: np.ufunc, inputs: Sequence[Any], made: Value | None = None) -> Value:
-        """Note a call of `ufunc` for values and constants."""
-        dtype = next(v.dtype for v in inputs if isinstance(v, Value))
+    def call(self, function: str, inputs: Sequence[Any], made: Value | None = None) -> Value:
+        """Note a call of a function of values and constants; the last value has its dtype."""
+        dtype = next(v.dtype for v in reversed(inputs) if isinstance(v, Value))
         values = [v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs]
-        found = call_list.loop_of(ufunc, dtype.name)
-        if found is None or any(v.dtype != dtype for v in values):
+        function = SYNONYMS.get(function, function)
+        if function != SELECT and not (
+                llvm_functions.supports(function, dtype.name) and not MEANINGS[function].is_test
+                and all([v.dtype == dtype for v in values])):
             raise Unfit
         shape = np.broadcast_shapes(*[v.shape for v in values])
         made = self.new_rows(shape, dtype) if made is None else made
         if made.shape != shape:
             raise Unfit
         rows, columns = shape
-        operands = [v.over(rows, columns) for v in values]
-        kind = call_list.UNARY if len(operands) == 1 else call_list.BINARY
-        self.made.append(Call(kind, *found, columns, 0, operands[0], operands[-1],
-                              made.over(rows, columns), ufunc=(ufunc.__name__, dtype.name)))
+        self.made.append(Apply(function, dtype.name, columns, tuple(
+            [v.over(rows, columns) for v in values]), made.over(rows, columns)))
         return made
 
     def constant(self, value: Any, dtype: np.dtype) -> Value:
@@ -155,4 +167,4 @@ class Note(np.lib.mixins.NDArrayOperatorsMixin):
         if method != "__call__" or options or ufunc.nout != 1:
             raise Unfit
         given = [i.value if isinstance(i, Note) else i for i in inputs]
-        return Note(self.layout, self.layout.call(ufunc, given, made))
+        return Note(self.layout, self.layout.call(ufunc.__name__, given, made))

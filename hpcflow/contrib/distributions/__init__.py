@@ -6,7 +6,6 @@ from hpcflow.contrib.distributions.counts import OneHotCategorical, Poisson
 from hpcflow.contrib.distributions.normals import (
     MultivariateNormalFullCovariance,
     MultivariateNormalTriL,
-    NormalWithSoftplusScale,
 )
 from hpcflow.contrib.distributions.relaxed import (
     ExpRelaxedOneHotCategorical,
@@ -15,5 +14,20 @@ from hpcflow.contrib.distributions.relaxed import (
 )
 from hpcflow.contrib.distributions.scalars import Deterministic, Gumbel, Logistic
 from hpcflow.distributions import *  # noqa: F403
+from hpcflow.distributions.softened import (
+    BernoulliWithSigmoidProbs,
+    BetaWithSoftplusConcentration,
+    ExponentialWithSoftplusRate,
+    GammaWithSoftplusConcentrationRate,
+    LaplaceWithSoftplusScale,
+    NormalWithSoftplusScale,
+    StudentTWithAbsDfSoftplusScale,
+)
+from hpcflow.distributions.util import (
+    fill_triangular,
+    fill_triangular_inverse,
+    reduce_weighted_logsumexp,
+    softplus_inverse,
+)
 
 __getattr__ = named_otherwise(__name__)

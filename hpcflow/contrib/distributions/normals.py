@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import hpcflow as hf
 from hpcflow.distributions.base import FULLY_REPARAMETERIZED, floats
 from hpcflow.distributions.divergence import RegisterKL
-from hpcflow.distributions.located import Normal
 from hpcflow.distributions.vectors import OverVectors
 
 if TYPE_CHECKING:
@@ -113,16 +112,4 @@ class MultivariateNormalFullCovariance(MultivariateNormalTriL):
         parameters = dict(locals())
         factor = None if covariance_matrix is None else hf.cholesky(covariance_matrix)
         super().__init__(loc, factor, validate_args, allow_nan_stats, name)
-        self._parameters = {k: v for k, v in parameters.items()
-                            if k not in ("self", "__class__")}
-
-
-class NormalWithSoftplusScale(Normal):
-    """A normal distribution whose deviation is softplus(`scale`)."""
-
-    def __init__(self, loc: TensorLike, scale: TensorLike, validate_args: bool = False,
-                 allow_nan_stats: bool = True, name: str = "NormalWithSoftplusScale") -> None:
-        parameters = dict(locals())
-        super().__init__(loc, hf.nn.softplus(scale), validate_args, allow_nan_stats, name)
-        self._parameters = {k: v for k, v in parameters.items()
-                            if k not in ("self", "__class__")}
+        self._made_with(parameters)

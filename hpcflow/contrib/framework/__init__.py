@@ -53,6 +53,11 @@ from hpcflow.optimizers.global_step import (
     get_or_create_global_step,
 )
 from hpcflow.platform.deprecation import deprecated, deprecated_arg_values, deprecated_args
+from hpcflow.train.vocabularies import (
+    load_and_remap_matrix_initializer,
+    load_embedding_initializer,
+    load_linear_multiclass_bias_initializer,
+)
 from hpcflow.train.warm_starting import init_from_checkpoint
 
 

@@ -2,7 +2,7 @@
 
 from hpcflow.contrib.rnn.attention_cell import AttentionCellWrapper
 from hpcflow.contrib.rnn.basic_cells import BasicRNNCell, GRUCell, UGRNNCell
-from hpcflow.contrib.rnn.block_cells import GRUBlockCell, LSTMBlockCell
+from hpcflow.contrib.rnn.block_cells import GRUBlockCell, GRUBlockCellV2, LSTMBlockCell
 from hpcflow.contrib.rnn.cell import RNNCell
 from hpcflow.contrib.rnn.cell import RNNCell as LayerRNNCell
 from hpcflow.contrib.rnn.convolutional_cells import (
@@ -11,15 +11,20 @@ from hpcflow.contrib.rnn.convolutional_cells import (
     Conv3DLSTMCell,
     ConvLSTMCell,
 )
+from hpcflow.contrib.rnn.coupled_cell import CoupledInputForgetGateLSTMCell
 from hpcflow.contrib.rnn.fused import (
     FusedRNNCell,
     FusedRNNCellAdaptor,
     LSTMBlockFusedCell,
     TimeReversedFusedRNN,
 )
+from hpcflow.contrib.rnn.grouped_cell import GLSTMCell
+from hpcflow.contrib.rnn.highway_cells import IntersectionRNNCell, SRUCell
+from hpcflow.contrib.rnn.independent_cells import IndRNNCell, IndyGRUCell, IndyLSTMCell
 from hpcflow.contrib.rnn.lstm import BasicLSTMCell, LSTMCell, LSTMStateTuple
 from hpcflow.contrib.rnn.nas_cell import NASCell
 from hpcflow.contrib.rnn.normalized_lstm import LayerNormBasicLSTMCell
+from hpcflow.contrib.rnn.phased_cell import PhasedLSTMCell
 from hpcflow.contrib.rnn.stacked import (
     stack_bidirectional_dynamic_rnn,
     stack_bidirectional_rnn,

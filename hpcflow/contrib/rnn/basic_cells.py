@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.contrib.rnn.cell import UnitCell, takes_later_order
+from hpcflow.contrib.rnn.cell import UnitCell, affine, takes_later_order
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike, TensorLike
@@ -48,7 +48,7 @@ class BasicRNNCell(_ActivatedCell):
     def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
         with self._step_scope(scope, "basic_rnn_cell", self._reuse):
-            output = self._activation(self._affine([inputs, state], self._num_units,
+            output = self._activation(affine([inputs, state], self._num_units,
                                              **self._initializers))
         return output, output
 
@@ -66,11 +66,11 @@ class GRUCell(_ActivatedCell):
         state = convert_to_tensor(state)
         with self._step_scope(scope, "gru_cell", self._reuse):
             with variable_scope("gates"):
-                gates = sigmoid(self._affine([inputs, state], 2 * self._num_units, bias_start=1.0,
+                gates = sigmoid(affine([inputs, state], 2 * self._num_units, bias_start=1.0,
                                        **self._initializers))
                 reset, update = raw_ops.Split(1, gates, num_split=2)
             with variable_scope("candidate"):
-                candidate = self._activation(self._affine([inputs, raw_ops.Mul(reset, state)],
+                candidate = self._activation(affine([inputs, raw_ops.Mul(reset, state)],
                                                     self._num_units, **self._initializers))
             # u state + (1 - u) c with one product less.
             output = raw_ops.Add(candidate, raw_ops.Mul(update, raw_ops.Sub(state, candidate)))
@@ -104,7 +104,7 @@ class UGRNNCell(UnitCell):
         """Run one step."""
         state = convert_to_tensor(state)
         with self._step_scope(scope, "ugrnn_cell", self._reuse, initializer=self._initializer):
-            sums = self._affine([inputs, state], 2 * self._num_units)
+            sums = affine([inputs, state], 2 * self._num_units)
             gate, new = raw_ops.Split(1, sums, num_split=2)
             gate = sigmoid(raw_ops.Add(gate, gate.dtype.base_dtype.np.type(self._forget_bias)))
             new = self._activation(new)

@@ -29,15 +29,18 @@ if TYPE_CHECKING:
     from hpcflow.ops.state.variable_scope import VariableScope
     from hpcflow.ops.state.variables import Variable
 
-WEIGHTS, BIASES = "weights", "biases"
+WEIGHTS, BIASES = "kernel", "bias"
 
 # The attributes of cells that have their variables, by the names and inner scopes of these.
-_ATTRIBUTES = {WEIGHTS: "_kernel", "kernel": "_kernel", BIASES: "_bias", "bias": "_bias"}
+_ATTRIBUTES = {WEIGHTS: "_kernel", BIASES: "_bias"}
 _INNER = {(): "", ("gates",): "_gate", ("candidate",): "_candidate"}
 
 
 class RNNCell(Layer):
     """One step of a recurrent network: ``cell(inputs, state) -> (output, new state)``.
+
+    The variables are made by the first step, in the variable scope there; all later steps of the
+    same cell use them, wherever they are made. Another cell has variables of its own.
 
     `inputs` has shape ``[batch, size]``; state and output have one row per batch entry and, after
     it, the sizes that `state_size` and `output_size` say: numbers, shapes or nests of these.
@@ -46,16 +49,12 @@ class RNNCell(Layer):
     ``Layer``; or ``__call__`` itself, which then opens its variable scope by itself.
     """
 
-    _variable_names = WEIGHTS, BIASES
-    # Whether a cell takes the next free name where another one has made its variables, as since
-    # 1.2; in 1.0 it wants the same name, and is refused.
-    _takes_free_names = False
-
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None,
                  **keywords: Any) -> None:
         super().__init__(trainable, name, dtype, **keywords)
         self._given_name = name
-        self._scopes: WeakKeyDictionary[Graph, set[str]] = WeakKeyDictionary()  # of steps made
+        # The scope of the first step in each graph.
+        self._scopes: WeakKeyDictionary[Graph, VariableScope] = WeakKeyDictionary()
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """Let the ``call`` of a class count, also where a class that it is made of has a
@@ -106,17 +105,19 @@ class RNNCell(Layer):
     @contextmanager
     def _step_scope(self, scope: str | VariableScope | None, default: str,
                     reuse: bool | None = None, **options: Any) -> Iterator[Any]:
-        """Open the variable scope of a step: `scope`, the name given to the cell, or `default`. A
-        cell that has made a step there before reuses the variables."""
-        before = self._scopes.setdefault(get_default_graph(), set())
-        name = scope or self._scope_here(self._given_name or default, before, reuse)
+        """Open the variable scope of a step: that of the cell's first one with its variables, else
+        `scope`, the name given to the cell, or `default`."""
+        graph = get_default_graph()
+        first = self._scopes.get(graph)
+        if first is not None:
+            with variable_scope(first, reuse=True) as entered:
+                yield entered
+            return
+        name = scope or _free_name(self._given_name or default, reuse)
         if not self.trainable:
             options["custom_getter"] = _untrained
         with variable_scope(name, reuse=reuse, **options) as entered:
-            if reuse is None and entered.name in before:
-                entered.reuse_variables()
-            before.add(entered.name)
-            _taken.setdefault(get_default_graph(), set()).add(entered.name)
+            _taken.setdefault(graph, set()).add(entered.name)
             existing = get_collection(GraphKeys.GLOBAL_VARIABLES)
             yield entered
             for variable in get_collection(GraphKeys.GLOBAL_VARIABLES)[len(existing):]:
@@ -124,6 +125,7 @@ class RNNCell(Layer):
                 trained = self.trainable and getattr(variable, "trainable", True)
                 self._note_variable(variable, trained)
                 self._keep(variable, entered.name)
+            self._scopes[graph] = entered
 
     def _keep(self, variable: Variable, scope: str) -> None:
         """Keep a variable of the cell's own as ``_kernel``, ``_bias``, ``_gate_kernel`` ..., by
@@ -132,21 +134,6 @@ class RNNCell(Layer):
         kind = _ATTRIBUTES.get(name)
         if kind is not None and tuple(inner) in _INNER:
             setattr(self, _INNER[tuple(inner)] + kind, variable)
-
-    def _scope_here(self, name: str, before: set[str], reuse: bool | None) -> str:
-        """Return `name`, or the next free name if other cells have made steps in that scope."""
-        outer = get_variable_scope()
-        if not self._takes_free_names or reuse or outer.reuse:
-            return name
-        others = _taken.get(get_default_graph(), set()) - before
-        inside = f"{outer.name}/" if outer.name else ""
-        names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(1)))
-        return next(free for free in names if inside + free not in others)
-
-    def _affine(self, values: Sequence[Any], output_size: int, bias: bool = True,
-                **options: Any) -> Tensor:
-        """Apply :func:`affine` with the names of this cell's variables."""
-        return affine(values, output_size, bias, names=self._variable_names, **options)
 
     def __deepcopy__(self, memo: dict) -> RNNCell:
         """A cell whose inner cells are its own, too."""
@@ -159,6 +146,17 @@ class RNNCell(Layer):
 
 
 _taken: WeakKeyDictionary[Graph, set[str]] = WeakKeyDictionary()  # scopes of all cells' steps
+
+
+def _free_name(name: str, reuse: bool | None) -> str:
+    """Return `name`, or the next free name if other cells have made steps in that scope."""
+    outer = get_variable_scope()
+    if reuse or outer.reuse:
+        return name
+    taken = _taken.get(get_default_graph(), set())
+    inside = f"{outer.name}/" if outer.name else ""
+    names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(1)))
+    return next(free for free in names if inside + free not in taken)
 
 
 def _untrained(getter: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -210,11 +208,10 @@ class UnitCell(RNNCell):
 def affine(values: Sequence[Any], output_size: int, bias: bool = True, bias_start: float = 0.0,
            kernel_initializer: InitializerLike | None = None,
            bias_initializer: InitializerLike | None = None,
-           names: tuple[str, str] = (WEIGHTS, BIASES)) -> Tensor:
-    """Return ``concat(values, 1) @ weights (+ biases)``, shape ``[batch, output_size]``.
+           kernel_partitioner: Callable | None = None) -> Tensor:
+    """Return ``concat(values, 1) @ kernel (+ bias)``, shape ``[batch, output_size]``.
 
-    Biases begin at `bias_start` where they have no initializer; `names` are those of the variables.
-    Raises ``ValueError`` for values
+    The bias begins at `bias_start` where it has no initializer. Raises ``ValueError`` for values
     that are not matrices of known size.
     """
     tensors = [convert_to_tensor(v) for v in values]
@@ -226,11 +223,12 @@ def affine(values: Sequence[Any], output_size: int, bias: bool = True, bias_star
                              f"known size, got {tensor.shape} of {tensor.name}")
         sizes.append(dims[1])
     dtype = tensors[0].dtype.base_dtype
-    weights = get_variable(names[0], [sum(sizes), output_size], dtype, kernel_initializer)
+    weights = get_variable(WEIGHTS, [sum(sizes), output_size], dtype, kernel_initializer,
+                           partitioner=kernel_partitioner)
     joined = tensors[0] if len(tensors) == 1 else raw_ops.ConcatV2(tensors, 1)
     product = raw_ops.MatMul(joined, convert_to_tensor(weights))
     if not bias:
         return product
-    biases = get_variable(names[1], [output_size], dtype,
+    biases = get_variable(BIASES, [output_size], dtype,
                           bias_initializer or Constant(bias_start, dtype))
     return raw_ops.BiasAdd(product, convert_to_tensor(biases))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hpcflow.contrib.rnn.cell import BIASES, RNNCell
+from hpcflow.contrib.rnn.cell import RNNCell
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
@@ -87,7 +87,7 @@ class ConvLSTMCell(RNNCell):
         sums = convolution(joined, convert_to_tensor(kernel), "SAME")
         if not self._use_bias:
             return sums
-        biases = get_variable(BIASES, [4 * self._channels], dtype, Constant(0.0, dtype))
+        biases = get_variable("biases", [4 * self._channels], dtype, Constant(0.0, dtype))
         return raw_ops.Add(sums, convert_to_tensor(biases))
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.contrib.rnn.block_cells import LSTM_NAMES, NO_LIMIT, input_size_of, lstm_variables
+from hpcflow.contrib.rnn.block_cells import NO_LIMIT, input_size_of, lstm_variables
+from hpcflow.contrib.rnn.cell import UnitCell
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple
 from hpcflow.contrib.rnn.static import static_rnn
 from hpcflow.dtypes import DTypeLike
@@ -21,7 +22,6 @@ from hpcflow.ops.arrays.constants import range as range_of
 from hpcflow.ops.arrays.indexing import sequence_mask
 from hpcflow.ops.arrays.joining import stack, unstack
 from hpcflow.ops.arrays.layout import reverse, reverse_sequence
-from hpcflow.ops.state.variable_scope import variable_scope
 
 if TYPE_CHECKING:
     from hpcflow.contrib.rnn.cell import RNNCell
@@ -57,11 +57,17 @@ class LSTMBlockFusedCell(FusedRNNCell):
         forget_bias: added to the forget gate, so that training begins with remembering.
         cell_clip: limit of the memory's absolute values; None or 0 for none.
         use_peephole: the gates also see the memory, each unit its own.
+        reuse: as of ``variable_scope``.
+        dtype: accepted; the inputs say theirs.
+        name: of the variable scope.
     """
 
     def __init__(self, num_units: int, forget_bias: float = 1.0, cell_clip: float | None = None,
-                 use_peephole: bool = False) -> None:
+                 use_peephole: bool = False, reuse: bool | None = None,
+                 dtype: DTypeLike | None = None, name: str = "lstm_fused_cell") -> None:
         self._num_units = num_units
+        self._owner = UnitCell(num_units, name=name)
+        self._reuse = reuse
         self._forget_bias = forget_bias
         self._cell_clip = cell_clip or NO_LIMIT
         self._use_peephole = use_peephole
@@ -79,7 +85,7 @@ class LSTMBlockFusedCell(FusedRNNCell):
         Raises: ``ValueError`` for inputs of another rank or unknown size, a state that is no pair,
         or neither state nor dtype.
         """
-        with variable_scope(scope or "lstm_block_wrapper"):
+        with self._owner._step_scope(scope, "lstm_fused_cell", self._reuse):
             x, lengths = _as_sequences(inputs), as_lengths(sequence_length)
             before = self._initial(x, initial_state, dtype)
             memories, outputs = self._run(x, before, lengths)
@@ -103,7 +109,7 @@ class LSTMBlockFusedCell(FusedRNNCell):
 
     def _run(self, x: Tensor, before: tuple, lengths: Tensor | None) -> tuple[Any, Any]:
         """Memory and output after every step."""
-        weights = lstm_variables(x, self._num_units, self._use_peephole, LSTM_NAMES)
+        weights = lstm_variables(x, self._num_units, self._use_peephole)
         steps = _steps_of(x) if lengths is None else raw_ops.Max(lengths, np.int32(0))
         found = raw_ops.BlockLSTM(
             seq_len_max=raw_ops.Cast(steps, DstT=dtypes.int64), x=x, cs_prev=before[0],

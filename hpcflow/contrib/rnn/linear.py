@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.contrib.rnn.cell import affine
+from hpcflow.contrib.rnn.cell import BIASES, WEIGHTS, affine
 from hpcflow.dtypes import DTypeLike
 from hpcflow.framework import nest
 from hpcflow.graph.convert import convert_to_tensor
@@ -23,8 +23,6 @@ from hpcflow.shapes import TensorShape, as_shape
 
 if TYPE_CHECKING:
     from hpcflow.contrib.rnn.cell import RNNCell
-
-_NAMES = ("kernel", "bias")
 
 
 def linear(args: Sequence[Any], output_size: int, bias: bool,
@@ -45,8 +43,7 @@ def linear(args: Sequence[Any], output_size: int, bias: bool,
     if args is None or (nest.is_sequence(args) and not args):
         raise ValueError("`args` must be specified")
     values = list(args) if nest.is_sequence(args) else [args]
-    return affine(values, output_size, bias, bias_start, kernel_initializer, bias_initializer,
-                  _NAMES)
+    return affine(values, output_size, bias, bias_start, kernel_initializer, bias_initializer)
 
 
 class Linear:
@@ -59,9 +56,9 @@ class Linear:
         values = [convert_to_tensor(x) for x in (args if nest.is_sequence(args) else [args])]
         sizes: Any = [x.shape[1].value for x in values]
         dtype = values[0].dtype.base_dtype
-        self._kernel = get_variable(_NAMES[0], [sum(sizes), output_size], dtype,
+        self._kernel = get_variable(WEIGHTS, [sum(sizes), output_size], dtype,
                                     kernel_initializer)
-        self._bias = get_variable(_NAMES[1], [output_size], dtype,
+        self._bias = get_variable(BIASES, [output_size], dtype,
                                   bias_initializer or Constant(0.0, dtype)) if build_bias else None
 
     def __call__(self, args: Any) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hpcflow.contrib.rnn.cell import RNNCell, takes_later_order
+from hpcflow.contrib.rnn.cell import RNNCell, affine, takes_later_order
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike, Nest
@@ -30,10 +30,6 @@ class LSTMStateTuple(NamedTuple):
         if self.c.dtype != self.h.dtype:
             raise TypeError(f"Inconsistent internal state: {self.c.dtype} vs {self.h.dtype}")
         return self.c.dtype
-
-
-def _joined(c: Tensor, h: Tensor, is_tuple: bool) -> Any:
-    return LSTMStateTuple(c, h) if is_tuple else raw_ops.ConcatV2([c, h], 1)
 
 
 class MemoryCell(RNNCell):
@@ -70,6 +66,10 @@ class MemoryCell(RNNCell):
         state = convert_to_tensor(state)
         _check_width("state", state, self._num_units + self.output_size)
         return state[:, :self._num_units], state[:, self._num_units:]
+
+    def _joined(self, c: Tensor, h: Tensor) -> Any:
+        """A state of memory and output."""
+        return LSTMStateTuple(c, h) if self._state_is_tuple else raw_ops.ConcatV2([c, h], 1)
 
 
 def _check_width(what: str, tensor: Tensor, size: int) -> None:
@@ -112,12 +112,12 @@ class BasicLSTMCell(MemoryCell):
         """Run one step."""
         with self._step_scope(scope, "basic_lstm_cell", self._reuse):
             c, h = self._state_parts(state)
-            gates = self._affine([inputs, h], 4 * self._num_units)
+            gates = affine([inputs, h], 4 * self._num_units)
             i, j, f, o = raw_ops.Split(1, gates, num_split=4)
             kept = raw_ops.Mul(c, sigmoid(_plus(f, self._forget_bias)))
             new_c = raw_ops.Add(kept, raw_ops.Mul(sigmoid(i), self._activation(j)))
             new_h = raw_ops.Mul(self._activation(new_c), sigmoid(o))
-            return new_h, _joined(new_c, new_h, self._state_is_tuple)
+            return new_h, self._joined(new_c, new_h)
 
 
 def _plus(x: Tensor, number: float) -> Tensor:
@@ -168,16 +168,16 @@ class LSTMCell(MemoryCell):
 
     def __call__(self, inputs: Any, state: Nest, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
-        with self._step_scope(scope, "lstm_cell", self._reuse, initializer=self._initializer,
-                              partitioner=_shards(self._num_unit_shards)):
+        with self._step_scope(scope, "lstm_cell", self._reuse, initializer=self._initializer):
             c, h = self._state_parts(state)
-            gates = self._affine([inputs, h], 4 * self._num_units)
+            gates = affine([inputs, h], 4 * self._num_units,
+                           kernel_partitioner=_shards(self._num_unit_shards))
             i, j, f, o = raw_ops.Split(1, gates, num_split=4)
             new_c = self._memory(c, i, j, f)
             new_h = raw_ops.Mul(sigmoid(self._peep("w_o_diag", o, new_c)),
                                 self._activation(new_c))
             new_h = self._projected(new_h)
-            return new_h, _joined(new_c, new_h, self._state_is_tuple)
+            return new_h, self._joined(new_c, new_h)
 
     def _memory(self, c: Tensor, i: Tensor, j: Tensor, f: Tensor) -> Tensor:
         """The memory after the step."""
@@ -196,8 +196,9 @@ class LSTMCell(MemoryCell):
     def _projected(self, output: Tensor) -> Tensor:
         if self._num_proj is None:
             return output
-        with variable_scope("projection", partitioner=_shards(self._num_proj_shards)):
-            output = self._affine([output], self._num_proj, bias=False)
+        with variable_scope("projection"):
+            output = affine([output], self._num_proj, bias=False,
+                            kernel_partitioner=_shards(self._num_proj_shards))
         return _clipped(output, self._proj_clip)
 
 

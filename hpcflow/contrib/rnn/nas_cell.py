@@ -21,21 +21,22 @@ class NASCell(MemoryCell):
     Args:
         num_units: size of the memory.
         num_proj: size of the output after a projection; None for no projection.
-        use_biases: whether sums have biases.
+        use_bias: whether sums have biases.
         reuse: as of ``variable_scope``.
+        keywords: as of ``Layer``: `name`, `trainable`.
     """
 
-    def __init__(self, num_units: int, num_proj: int | None = None, use_biases: bool = False,
-                 reuse: bool | None = None) -> None:
-        super().__init__(num_units, num_proj)
-        self._use_biases = use_biases
+    def __init__(self, num_units: int, num_proj: int | None = None, use_bias: bool = False,
+                 reuse: bool | None = None, **keywords: Any) -> None:
+        super().__init__(num_units, num_proj, **keywords)
+        self._use_bias = use_bias
         self._reuse = reuse
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
         c, h = (convert_to_tensor(part) for part in state)
         inputs = convert_to_tensor(inputs)
-        with self._step_scope(scope, "nas_rnn", self._reuse):
+        with self._step_scope(scope, "nas_cell", self._reuse):
             memory, output = self._combined(self._sums(inputs, h), c)
             if self._num_proj is not None:
                 output = self._product(output, "projection_weights", self._num_units,
@@ -51,7 +52,7 @@ class NASCell(MemoryCell):
         size = 8 * self._num_units
         of_output = self._product(h, f"recurrent_{WEIGHTS}", self.output_size, size)
         of_inputs = self._product(inputs, WEIGHTS, input_size_of(inputs), size)
-        if self._use_biases:
+        if self._use_bias:
             dtype = inputs.dtype.base_dtype
             biases = get_variable("bias", [size], dtype, Constant(0.0, dtype))
             of_output = raw_ops.BiasAdd(of_output, convert_to_tensor(biases))

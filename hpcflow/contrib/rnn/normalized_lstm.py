@@ -47,7 +47,7 @@ class LayerNormBasicLSTMCell(MemoryCell):
         self._forget_bias = forget_bias
         self._activation = activation or tanh
         self._layer_norm = layer_norm
-        self._starts = {"gamma": norm_gain, "beta": norm_shift}
+        self._starts = norm_gain, norm_shift
         self._keep_prob = dropout_keep_prob
         self._seed = dropout_prob_seed
         self._reuse = reuse
@@ -70,12 +70,16 @@ class LayerNormBasicLSTMCell(MemoryCell):
             return output, LSTMStateTuple(memory, output)
 
     def _normalized(self, x: Tensor, scope: str) -> Tensor:
-        if not self._layer_norm:
-            return x
-        dtype = x.dtype.base_dtype
-        with variable_scope(scope):
-            gamma, beta = (convert_to_tensor(get_variable(
-                name, [self._num_units], dtype, Constant(start, dtype)))
-                for name, start in self._starts.items())
-        mean, variance = normalization.moments(x, [1], keep_dims=True)
-        return normalization.batch_normalization(x, mean, variance, beta, gamma, 1e-12)
+        return normalized(x, scope, *self._starts) if self._layer_norm else x
+
+
+def normalized(x: Tensor, scope: str, gain: float, shift: float) -> Tensor:
+    """Return the rows of a matrix with mean 0 and variance 1, times ``gamma``, plus ``beta``: two
+    variables in `scope` that begin at `gain` and `shift`."""
+    dtype = x.dtype.base_dtype
+    with variable_scope(scope):
+        gamma, beta = (convert_to_tensor(get_variable(
+            name, [x.get_shape()[-1].value], dtype, Constant(start, dtype)))
+            for name, start in (("gamma", gain), ("beta", shift)))
+    mean, variance = normalization.moments(x, [1], keep_dims=True)
+    return normalization.batch_normalization(x, mean, variance, beta, gamma, 1e-12)

@@ -83,7 +83,7 @@ from hpcflow.contrib.layers import (
     xavier_initializer,
     xavier_initializer_conv2d,
 )
-from hpcflow.contrib.slim import evaluation, learning, model_analyzer, utils
+from hpcflow.contrib.slim import evaluation, learning, model_analyzer, nets, utils
 from hpcflow.contrib.slim.data import (
     data_decoder,
     data_provider,

@@ -9,6 +9,8 @@ ABORT_ELSEWHERE_SECONDS = 0.5
 ABORT_TURN_SECONDS = 0.25
 #: The most that one of them waits.
 ABORT_LAST_TURN_SECONDS = 3.0
+#: Between two looks whether a handler that waits may run: more rarely than any step.
+HELD_LOOK_SECONDS = 0.005
 
 # ---- comm.activity
 #: A round that receives no more sends before it posts receives: MPI takes so much in at once.

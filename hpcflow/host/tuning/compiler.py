@@ -77,6 +77,7 @@ LAYER_USUAL_ROWS = 64
 # ---- compiler.fuse.fuse_updates
 #: Elements of a gradient below which the call costs more than the memory.
 UPDATE_LARGE = 1 << 16
+UPDATE_LARGE_GPU = 1 << 20
 
 # ---- compiler.fuse.sum_products
 #: Fewer terms are not worth the copies of their factors.
@@ -130,19 +131,9 @@ ROWS_FEWEST_BLOCKS = 4
 #: A thread that the machine lets wait takes fewer parts than another.
 ROWS_PARTS_PER_THREAD = 4
 
-# ---- compiler.native.hoist_input_gemm
-#: Of a block's products, about: long beside what it costs to hand them over.
-HOIST_BLOCK_FLOPS = 2e7
-#: Iterations of a block: the products of all are kept until they are used.
-HOIST_MOST_STEPS = 64
-#: Blocks that are computed ahead: one is used, one is ready, one is in work.
-HOIST_MOST_BLOCKS = 3
-#: Times that products computed ahead were of another array, after which none are.
-HOIST_MOST_MISSES = 2
-
 # ---- compiler.native.native_layout
-#: Rows that a thread should have: by panels, no more work for few rows, and by a BLAS.
-LAYOUT_FEWEST_ROWS = (8, 16)
+#: Rows that a thread should have.
+LAYOUT_FEWEST_ROWS = 8
 #: Into which the fewest rows of a thread are cut: the part of each begins at such a piece.
 LAYOUT_UNITS = 4
 #: Counts of iterations of which the places of values are remembered.
@@ -165,19 +156,8 @@ LOOP_CHUNK_SECONDS = 0.02
 LOOP_CHUNK_STEPS = 256
 
 # ---- compiler.native.native_memory
-#: Iterations in which a factor is used that may be copied in order.
-MEMORY_FEWEST_USES = 4
-#: Of a factor that may be copied: a larger one does not stay in the cache.
-MEMORY_MOST_COPIED_BYTES = 1 << 20
 #: Of the places that are held between the runs of a loop.
 MEMORY_MOST_HELD_BYTES = 1 << 24
-
-# ---- compiler.native.native_multiplications
-#: Of sums of products that are added up in the loop: larger ones do not stay in the cache.
-ADDED_MOST_BYTES = 1 << 18
-#: Rows of a part for which they are: fewer cost more calls than copies.
-ADDED_FEWEST_TERMS = 16
-
 
 # ---- compiler.native.native_steps
 #: Lines of a loop whose steps are made one after the other: they compile quickly.

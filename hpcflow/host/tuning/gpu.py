@@ -26,6 +26,14 @@ GRAPH_MOST = 8
 #: Variables that a message about too little memory names.
 MEMORY_NAMED = 5
 
+# ---- runtime.executor.gpu.links
+#: Seconds after which GPUs that not all ranks have joined are given up.
+LINK_OPEN_SECONDS = 120.0
+
+# ---- runtime.executor.gpu.ipc
+#: Which part of a GPU's memory may be exported to other processes.
+EXPORTED_PART = 8
+
 # ---- kernels.cudnn
 #: The most memory of an algorithm's own, and which part of the free memory it and transposed
 #: operands may take.
@@ -35,6 +43,8 @@ CUDNN_PART_OF_FREE = 4
 CUDNN_MEASURED = 6
 #: A way that takes so many times the best one's time is not measured again.
 CUDNN_HOPELESS = 1.25
+#: Of ways up to so many times the best one's time that with the least memory is taken.
+CUDNN_AS_FAST = 1.02
 
 # ---- kernels.common.device_windows
 #: The most of a matrix of windows that is made at once, where cuDNN does not convolve.

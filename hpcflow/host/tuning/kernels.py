@@ -52,12 +52,6 @@ ARRAY_LOOP_LARGE = 1 << 14
 #: Elements from which on a loop is worth it.
 FUNCTION_LOOP_LEAST = 1 << 10
 
-# ---- kernels.compiled.pooling_loops
-#: Inputs from which on the loop is worth it.
-POOLING_LARGE = 1 << 14
-#: Elements of a window that are written out one after the other: more compile slowly.
-POOLING_MOST_UNROLLED = 16
-
 # ---- kernels.compiled.response_loops
 #: Of a window whose sum is written out: more compile slowly.
 RESPONSE_MOST_CHANNELS = 33

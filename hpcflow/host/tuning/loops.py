@@ -5,8 +5,8 @@
 CACHE_MOST_FILES = 4096
 
 # ---- loops.compiling
-#: Spent on a loop before it is compiled, which takes seconds; a fifth where that is quick.
-COMPILE_WORTH_SECONDS = 0.05
+#: Spent on a loop before it is compiled, which takes about as long or a few times that.
+COMPILE_WORTH_SECONDS = 0.01
 #: Programs that are remembered: more than a process has.
 COMPILE_MOST_PROGRAMS = 4096
 
@@ -31,8 +31,6 @@ PARALLEL_SUM_BLOCKS = 16
 PARALLEL_SUM_LEAST = 1 << 16
 
 # ---- loops.service
-#: After so long the compiling process ends: starting another takes a second.
-COMPILER_IDLE_SECONDS = 10.0
 #: So long the end of a process waits for what is being compiled in it: most loops take a tenth.
 COMPILER_END_SECONDS = 5.0
 
@@ -51,9 +49,3 @@ COPY_SQUARE = 64
 COPY_COMPETING_BYTES = 1 << 10
 #: Runs, or lines of a transposition, that one job copies.
 COPY_LINES = 64
-#: Rows that are joined by a loop: fewer NumPy joins as fast.
-COPY_LEAST_ROWS = 64
-#: Values of which one is made, each with a loop of its own: more make the loop slow to compile.
-COPY_MOST_VALUES = 16
-#: What NumPy takes for joining a byte, about.
-COPY_BYTE_SECONDS = 2e-10

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host.tuning import kernels as tuning
+from hpcflow.kernels.common import repeated_rows
 from hpcflow.kernels.common.indices import check_rows, stable_order
 from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.compiled import array_loops
@@ -174,7 +175,11 @@ def dynamic_stitch(node: KernelNode) -> Callable:
         out = xp.full((rows, *rest), empty, dtype)
         for n, (index, value) in enumerate(zip(indices, data)):
             check_rows(xp, index, rows, "= {} is out of range [0, {})", f"indices[{n}]")
-            out[index.reshape(-1)] = value.reshape((index.size, *rest))
+            where, values = index.reshape(-1), value.reshape((index.size, *rest))
+            if xp is np:  # the last of equal rows stays
+                out[where] = values
+            else:
+                repeated_rows.put(xp, out, where, values)
         return out
 
     return run

@@ -1,4 +1,4 @@
-"""Loops given as source text, compiled by Numba where that is installed.
+"""Loops given as source text, compiled where that is possible.
 
 They do in one pass what NumPy does in several, with the same results. A text defines
 ``loop(*given, *made, *numbers)`` over arrays in C order, and serves all their dtypes.
@@ -83,29 +83,12 @@ def words(x: np.ndarray) -> np.ndarray:
     return x.view(_UNSIGNED[x.itemsize])
 
 
-_NAMES = {"bool": "boolean"} | {n: n for n in (
-    "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))}
+_NAMES = frozenset({"bool", "float32", "float64", *(
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))})
 
 
-class _Loop(compiling.Loop):
-    """A text with the kinds of its arrays, for `jit`."""
-
-    def __init__(self, source: str, given: tuple, made: tuple, numbers: int) -> None:
-        self.source = source
-        self.given, self.made = given, made
-        self.numbers = numbers
-        self.key = f"{given} {made} {numbers}", source
-
-    def signature(self, types: Any) -> tuple:
-        """The types of the arguments, of the module `types`."""
-        arrays = [types.Array(getattr(types, _NAMES[name]), rank, "C", readonly=is_given)
-                  for kinds, is_given in ((self.given, True), (self.made, False))
-                  for rank, name in kinds]
-        return (*arrays, *[types.int64] * self.numbers)
-
-    def typed(self) -> Any:
-        """See `jit.Loop`."""
-        return compiling.typed_text(self.source, self.signature)
-
-
-_loop = functools.lru_cache(maxsize=1024)(_Loop)
+@functools.lru_cache(maxsize=1024)
+def _loop(source: str, given: tuple, made: tuple, numbers: int) -> compiling.TextLoop:
+    arrays = [(name, rank, is_written) for kinds, is_written in ((given, False), (made, True))
+              for rank, name in kinds]
+    return compiling.TextLoop(source, tuple(arrays), numbers)

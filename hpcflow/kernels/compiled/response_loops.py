@@ -1,5 +1,5 @@
-"""Local response normalization and its gradient row by row, compiled by Numba where that is
-installed.
+"""Local response normalization and its gradient row by row, compiled where that is
+possible.
 
 A row of channels, its squares and their sums stay in the first-level cache. Sums are formed in
 another order than in the NumPy forms in ``response``, so the last bits differ; the deterministic

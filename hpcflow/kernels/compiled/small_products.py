@@ -70,4 +70,16 @@ def _matrices(x: np.ndarray) -> np.ndarray:
     return strided_copy.in_order(x).reshape(x.size // size, size)
 
 
-_loop = functools.lru_cache(maxsize=1024)(compiling.SmallProducts)
+@functools.lru_cache(maxsize=1024)
+def _loop(dtype: str, m: int, k: int, n: int, flip_a: bool, flip_b: bool) -> compiling.TextLoop:
+    """The loop over products of (m, k) by (k, n) numbers, each written out row by row."""
+    lines = ["def loop(a, b, out):", "    for i in range(a.shape[0]):",
+             "        x, y, z = a[i], b[i], out[i]"]
+    for r in range(m):
+        sums = [" + ".join([f"x[{p * m + r if flip_a else r * k + p}] * "
+                            f"y[{c * k + p if flip_b else p * n + c}]" for p in range(k)])
+                for c in range(n)]
+        places = ", ".join([f"z[{r * n + c}]" for c in range(n)])
+        lines.append(f"        {places} = {', '.join(sums)}")
+    return compiling.TextLoop("\n".join(lines), (
+        (dtype, 2, False), (dtype, 2, False), (dtype, 2, True)), 0)

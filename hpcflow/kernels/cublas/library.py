@@ -6,6 +6,7 @@ Source: the C API of cuBLAS 12 and 13.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import POINTER, byref, c_double, c_float, c_int, c_longlong, c_size_t, c_void_p
 from typing import Any, NamedTuple
 
@@ -29,18 +30,22 @@ _WORKSPACE = 32 << 20  # what NVIDIA recommends for the largest, so that all alg
 
 
 class Precision(NamedTuple):
-    """How cuBLAS computes with a type: its code, and those of the computation; its factors."""
+    """How cuBLAS computes with a type: its code, and those of the computation; its factors, and
+    what makes them of a number."""
 
     code: int
     compute: int
     fast: int
+    factor: Callable[[float], Any]
     one: Any
     zero: Any
 
 
 def _precision(code: int, compute: int, fast: int, kind: Any, parts: int = 1) -> Precision:
-    numbers = kind * parts
-    return Precision(code, compute, fast, *(ctypes.pointer(numbers(x)) for x in (1, 0)))
+    def factor(number: float) -> Any:
+        return ctypes.pointer((kind * parts)(number))
+
+    return Precision(code, compute, fast, factor, factor(1), factor(0))
 
 
 _FLOAT32, _TF32, _FLOAT64 = 68, 77, 70
@@ -101,18 +106,20 @@ class Library:
         self._workspaces: list[Any] = []
 
     def multiply(self, a: Matrices, b: Matrices, c: Any, m: int, n: int, k: int,
-                 count: int = 1) -> None:
-        """``c = a @ b``: [m, k] by [k, n], `count` times one after the other.
+                 count: int = 1, scale: float | None = None) -> None:
+        """``c = a @ b``: [m, k] by [k, n], `count` times one after the other; with a `scale`, and
+        once, ``c += scale * a @ b``.
 
         The rows of `c` lie together. cuBLAS has its matrices in columns: it computes the
         transposed product of the factors in the other order.
         """
         kind = self._precisions[c.dtype]
         code, compute = kind.code, kind.fast if config.flags.tf32 else kind.compute
+        alpha, beta = (kind.one, kind.zero) if scale is None else (kind.factor(scale), kind.one)
         if count == 1:
             status = self._gemm(
-                self._handle(), b.transposed, a.transposed, n, m, k, kind.one, b.array.data.ptr,
-                code, b.apart, a.array.data.ptr, code, a.apart, kind.zero, c.data.ptr, code, n,
+                self._handle(), b.transposed, a.transposed, n, m, k, alpha, b.array.data.ptr,
+                code, b.apart, a.array.data.ptr, code, a.apart, beta, c.data.ptr, code, n,
                 compute, _DEFAULT_ALGORITHM)
         else:
             status = self._batched(

@@ -80,6 +80,44 @@ def by_library(xp: Any, lib: Any) -> Product:
     return product
 
 
+class Adding(Protocol):
+    """``add(c, a, b, scale)``: ``c += scale * a @ b`` of matrices of one type, in place."""
+
+    def __call__(self, c: Any, a: Any, b: Any, scale: float, *, flip_a: bool = False,
+                 flip_b: bool = False) -> None:
+        """Add the product; the factors fit."""
+
+
+def adding(xp: Any) -> Adding:
+    """What adds products: in one call of cuBLAS where the module is CuPy."""
+    lib = library.load() if getattr(xp, "__name__", "") == "cupy" else None
+    return adding_plainly(of(xp)) if lib is None else adding_by_library(xp, lib)
+
+
+def adding_plainly(multiply: Product) -> Adding:
+    """What adds products that are made first."""
+    def add(c: Any, a: Any, b: Any, scale: float, *, flip_a: bool = False,
+            flip_b: bool = False) -> None:
+        step = multiply(a, b, flip_a=flip_a, flip_b=flip_b)
+        step *= c.dtype.type(scale)
+        c += step
+
+    return add
+
+
+def adding_by_library(xp: Any, lib: Any) -> Adding:
+    """What adds products by cuBLAS, which takes the types of `library.precisions`."""
+    def add(c: Any, a: Any, b: Any, scale: float, *, flip_a: bool = False,
+            flip_b: bool = False) -> None:
+        m, n = c.shape
+        k = a.shape[0 if flip_a else 1]
+        if c.size and k:
+            lib.multiply(_factor(xp, a, flip_a, ()), _factor(xp, b, flip_b, ()), c, m, n, k,
+                         scale=scale)
+
+    return add
+
+
 @functools.lru_cache(maxsize=1024)
 def _batch(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """The dimensions before the last two, those of one factor broadcast along the other's."""

@@ -1,6 +1,6 @@
-"""Convolutions of two dimensions and their gradients by cuDNN, grouped ones as well.
+"""Convolutions of two and three dimensions and their gradients by cuDNN, grouped ones as well.
 
-Images are (batch, height, width, channels). The library computes on them as they are, or channels
+Images are (batch, *space, channels). The library computes on them as they are, or channels
 first, whichever is faster: `choosing`. Where a window is one element wide the convolution
 is a product of matrices, which needs no transposing. What the library has no way for is left to the
 plain kernels.
@@ -35,7 +35,7 @@ def math_type(dtype: np.dtype) -> int:
     return c.DEFAULT_MATH if config.flags.tf32 else c.FMA_MATH
 
 
-class _Plan:
+class Plan:
     """The descriptors of one convolution, and what computes it and its gradients.
 
     `x_dims` are of the images as the library sees them, with the zeros around them that its own
@@ -44,10 +44,10 @@ class _Plan:
 
     def __init__(self, lib: Any, dtype: np.dtype, math: int, x_dims: tuple, w_dims: tuple,
                  over: Sequence[Span], deterministic: bool) -> None:
-        self._lib, self._dtype, self._math, self._deterministic = lib, dtype, math, deterministic
+        self._lib, self._dtype, self._math, self.deterministic = lib, dtype, math, deterministic
         self.over = over
         self.outside = None if _symmetric(over) else x_dims
-        self._before = [s.before for s in over] if self.outside is None else [0, 0]
+        self._before = [s.before for s in over] if self.outside is None else [0] * len(over)
         if self.outside is not None:
             space = [(s.out - 1) * s.stride + extent(s.window, s.rate) for s in over]
             x_dims = (x_dims[0], *space, x_dims[-1])
@@ -78,8 +78,30 @@ class _Plan:
         return {layout: Order(self._lib, self._dtype, layout, self.x_dims, self.w_dims, self.y_dims)
                 for layout in (c.NHWC, c.NCHW)}
 
+    def forward_ways(self) -> list[Way]:
+        """The ways of `forward`; NoWayError if there is none."""
+        return self._all_ways("ConvolutionForward", "xwy", is_gradient=False)
+
+    def joined(self, way: Way, relu: bool) -> Way | None:
+        """A way of `forward` that also adds a bias, its third array, and does the relu; None if the
+        library does not do that in this way: without a relu it does in one alone."""
+        if not relu and way.found.algo != c.PRECOMPUTED:
+            return None
+        order = self._orders[way.layout]
+        bias = c.tensor(self._lib, (*[1] * (len(self.y_dims) - 1), self.y_dims[-1]), self._dtype,
+                        way.layout)
+        act = self._lib.create("Activation", (
+            "SetActivationDescriptor", c.RELU if relu else c.IDENTITY, c.NAN, 0.0))
+        math = self._math_of(way.found)
+        return Way(self._lib, "ConvolutionBiasActivationForward", self._dtype,
+                   [order.x, order.w, order.y], self._convolution(math), way.found, way.layout,
+                   bias, act)
+
     def _choice(self, name: str, roles: str, is_gradient: bool = True) -> Choice:
-        """By the ways in both orders. The rule: channels last first, except for gradients where
+        return Choice(self._all_ways(name, roles, is_gradient), not self.deterministic)
+
+    def _all_ways(self, name: str, roles: str, is_gradient: bool) -> list[Way]:
+        """The ways in both orders. The rule: channels last first, except for gradients where
         the library has few ways for these, in float32 and float64."""
         rule = [c.NHWC, c.NCHW]
         if is_gradient and self._math == c.FMA_MATH:
@@ -87,7 +109,7 @@ class _Plan:
         ways = [way for layout in rule for way in self._ways(name, roles, layout)]
         if not ways:
             raise c.NoWayError(f"cuDNN knows no way for {name}")
-        return Choice(ways, is_measured=not self._deterministic)
+        return ways
 
     def _ways(self, name: str, roles: str, layout: int) -> list[Way]:
         order = self._orders[layout]
@@ -95,7 +117,7 @@ class _Plan:
         first, second, result = (o.descriptor for o in operands)
         try:
             found = self._lib.ways(name, first, second, self._convolution(self._math), result,
-                                   deterministic=self._deterministic)
+                                   deterministic=self.deterministic)
         except c.NoWayError:
             return []
         each: dict[tuple[int, int], c.AlgorithmFound] = {}
@@ -111,14 +133,14 @@ class _Plan:
     def _convolution(self, math: int) -> Any:
         compute = c.DOUBLE if self._dtype == np.float64 else c.FLOAT
         return self._lib.create(
-            "Convolution", ("SetConvolution2dDescriptor", *self._before,
-                            *(s.stride for s in self.over), *(s.rate for s in self.over),
+            "Convolution", ("SetConvolutionNdDescriptor", len(self.over), c.ints(self._before),
+                            c.ints(s.stride for s in self.over), c.ints(s.rate for s in self.over),
                             c.CROSS_CORRELATION, compute),
-            ("SetConvolutionGroupCount", self.x_dims[-1] // self.w_dims[2]),
+            ("SetConvolutionGroupCount", self.x_dims[-1] // self.w_dims[-2]),
             ("SetConvolutionMathType", math))
 
 
-_plan = functools.lru_cache(maxsize=1024)(_Plan)
+_plan = functools.lru_cache(maxsize=1024)(Plan)
 
 
 def _symmetric(over: Sequence[Span]) -> bool:
@@ -132,7 +154,7 @@ def is_product(over: Sequence[Span]) -> bool:
     return all(s.window == s.stride == 1 and s.out == s.size and not s.before for s in over)
 
 
-class _Convolution:
+class Convolution:
     """A convolution of certain shapes in all three directions."""
 
     def __init__(self, lib: Any, xp: Any, dtype: np.dtype, x_dims: tuple, w_dims: tuple,
@@ -184,22 +206,23 @@ class _Product:
 
 def _inside(xp: Any, dx: Any, x_dims: tuple, over: Sequence[Span]) -> Any:
     """The gradient without that of the padding; zero where no window reaches."""
-    kept = [min(s.size, n - s.before) for s, n in zip(over, dx.shape[1:3])]
-    (top, left), (height, width) = [s.before for s in over], kept
-    inner = dx[:, top : top + height, left : left + width]
+    kept = [min(s.size, n - s.before) for s, n in zip(over, dx.shape[1:-1])]
+    seen = (slice(None), *[slice(s.before, s.before + n) for s, n in zip(over, kept)])
+    inner = dx[seen]
     if inner.shape == x_dims:
         return xp.ascontiguousarray(inner)
     out = xp.zeros(x_dims, dx.dtype)
-    out[:, :height, :width] = inner
+    reached = (slice(None), *map(slice, kept))
+    out[reached] = inner
     return out
 
 
-class _Shapes:
+class Shapes:
     """The convolutions of one op, by the shapes that it has seen."""
 
     def __init__(self, node: KernelNode, lib: Any) -> None:
         self.node, self.lib, self.window = node, lib, window_of(node)
-        self.first = self.window.channels_first
+        self.first, self.rank = self.window.channels_first, len(self.window.strides) + 2
         self._found: dict[tuple, Any] = {}
 
     def of(self, x_dims: tuple, w_dims: tuple, dy_dims: tuple | None = None) -> Any:
@@ -215,15 +238,15 @@ class _Shapes:
             return made
 
     def _made(self, x_dims: tuple, w_dims: tuple, dy_dims: tuple | None) -> Any:
-        if len(w_dims) != 4:
-            check_rank("filter", np.empty(w_dims, bool), 4)
+        if len(w_dims) != self.rank:
+            check_rank("filter", np.empty(w_dims, bool), self.rank)
         over = plain.checked_spans(self.window, x_dims, w_dims, dy_dims)
         if 0 in (*x_dims, *w_dims, *(s.out for s in over)):
             return None
         xp, dtype = self.node.xp, self.node.np_dtype()
         if is_product(over) and x_dims[-1] == w_dims[-2]:
             return _Product(xp, x_dims, w_dims)
-        return _Convolution(self.lib, xp, dtype, x_dims, w_dims, over)
+        return Convolution(self.lib, xp, dtype, x_dims, w_dims, over)
 
     def forget(self, found: Any) -> None:
         """Leave these shapes to the plain kernel from now on."""
@@ -231,7 +254,7 @@ class _Shapes:
             self._found[key] = None
 
 
-def _attempted(shapes: _Shapes, found: Any, compute: Callable[[Any], Any],
+def attempted(shapes: Shapes, found: Any, compute: Callable[[Any], Any],
                simple: Callable[[], Any]) -> Any:
     """What the library computes; by the plain kernel where the library has no way."""
     if found is None:
@@ -243,57 +266,85 @@ def _attempted(shapes: _Shapes, found: Any, compute: Callable[[Any], Any],
         return simple()
 
 
-@kernel("Conv2D", device="GPU", types=_TYPES, fresh=True)
+@kernel("Conv2D", "Conv3D", device="GPU", types=_TYPES, fresh=True)
 def forward(node: KernelNode) -> Callable:
     """The convolution of input and filter."""
     simple, lib = plain.forward(node), c.serving(node.xp)
     if lib is None:
         return simple
-    shapes = _Shapes(node, lib)
+    shapes = Shapes(node, lib)
 
     def run(x: Any, w: Any) -> Any:
-        check_rank("input", x, 4)
+        check_rank("input", x, shapes.rank)
         images = last(x, shapes.first)
         found = shapes.of(images.shape, w.shape)
-        return _attempted(shapes, found, lambda by: restored(by.forward(images, w), shapes.first),
+        return attempted(shapes, found, lambda by: restored(by.forward(images, w), shapes.first),
                           lambda: simple(x, w))
 
     return run
 
 
-@kernel("Conv2DBackpropInput", device="GPU", types=_TYPES, fresh=True, host_inputs=(0,))
-def backprop_input(node: KernelNode) -> Callable:
-    """The gradient by the input, whose shape is the first input's value."""
-    simple, lib = plain.backprop_input(node), c.serving(node.xp)
+def _by_input(node: KernelNode, simple: Callable, dims_of: Callable) -> Callable:
+    lib = c.serving(node.xp)
     if lib is None:
         return simple
-    shapes = _Shapes(node, lib)
+    shapes = Shapes(node, lib)
 
     def run(sizes: Any, w: Any, dy: Any) -> Any:
-        check_rank("out_backprop", dy, 4)
-        x_dims = plain.channels_last(plain.described(sizes, "input_sizes", 4), shapes.first)
+        check_rank("out_backprop", dy, shapes.rank)
+        x_dims = plain.channels_last(
+            plain.described(dims_of(sizes), "input_sizes", shapes.rank), shapes.first)
         grads = last(dy, shapes.first)
         found = shapes.of(x_dims, w.shape, grads.shape)
-        return _attempted(shapes, found, lambda by: restored(by.by_input(w, grads), shapes.first),
+        return attempted(shapes, found, lambda by: restored(by.by_input(w, grads), shapes.first),
                           lambda: simple(sizes, w, dy))
 
     return run
 
 
-@kernel("Conv2DBackpropFilter", device="GPU", types=_TYPES, fresh=True, host_inputs=(1,))
-def backprop_filter(node: KernelNode) -> Callable:
-    """The gradient by the filter, whose shape is the second input's value."""
-    simple, lib = plain.backprop_filter(node), c.serving(node.xp)
+def _by_filter(node: KernelNode, simple: Callable, dims_of: Callable) -> Callable:
+    lib = c.serving(node.xp)
     if lib is None:
         return simple
-    shapes = _Shapes(node, lib)
+    shapes = Shapes(node, lib)
 
     def run(x: Any, sizes: Any, dy: Any) -> Any:
-        check_rank("input", x, 4)
-        check_rank("out_backprop", dy, 4)
+        check_rank("input", x, shapes.rank)
+        check_rank("out_backprop", dy, shapes.rank)
         images, grads = last(x, shapes.first), last(dy, shapes.first)
-        found = shapes.of(images.shape, plain.described(sizes, "filter_sizes", 4), grads.shape)
-        return _attempted(shapes, found, lambda by: by.by_filter(images, grads),
+        w_dims = plain.described(dims_of(sizes), "filter_sizes", shapes.rank)
+        found = shapes.of(images.shape, w_dims, grads.shape)
+        return attempted(shapes, found, lambda by: by.by_filter(images, grads),
                           lambda: simple(x, sizes, dy))
 
     return run
+
+
+def _value(sizes: Any) -> Any:
+    return sizes
+
+
+@kernel("Conv2DBackpropInput", "Conv3DBackpropInputV2", device="GPU", types=_TYPES, fresh=True,
+        host_inputs=(0,))
+def backprop_input(node: KernelNode) -> Callable:
+    """The gradient by the input, whose shape is the first input's value."""
+    return _by_input(node, plain.backprop_input(node), _value)
+
+
+@kernel("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", device="GPU", types=_TYPES, fresh=True,
+        host_inputs=(1,))
+def backprop_filter(node: KernelNode) -> Callable:
+    """The gradient by the filter, whose shape is the second input's value."""
+    return _by_filter(node, plain.backprop_filter(node), _value)
+
+
+@kernel("Conv3DBackpropInput", device="GPU", types=_TYPES, fresh=True)
+def backprop_input_v1(node: KernelNode) -> Callable:
+    """The gradient by the input, which the first input has the shape of."""
+    return _by_input(node, plain.backprop_input_v1(node), np.shape)
+
+
+@kernel("Conv3DBackpropFilter", device="GPU", types=_TYPES, fresh=True)
+def backprop_filter_v1(node: KernelNode) -> Callable:
+    """The gradient by the filter, which the second input has the shape of."""
+    return _by_filter(node, plain.backprop_filter_v1(node), np.shape)

@@ -12,7 +12,7 @@ import importlib.metadata
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from ctypes import POINTER, byref, c_double, c_float, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
@@ -44,26 +44,30 @@ SIGNATURES: dict[str, list] = {
     "SetStream": [_P, _P],
     "CreateTensorDescriptor": [_OUT],
     "DestroyTensorDescriptor": [_P],
-    "SetTensor4dDescriptor": [_P, *[c_int] * 6],
+    "SetTensorNdDescriptorEx": [_P, c_int, c_int, c_int, _INTS],
     "CreateFilterDescriptor": [_OUT],
     "DestroyFilterDescriptor": [_P],
-    "SetFilter4dDescriptor": [_P, *[c_int] * 6],
+    "SetFilterNdDescriptor": [_P, c_int, c_int, c_int, _INTS],
     "CreateConvolutionDescriptor": [_OUT],
     "DestroyConvolutionDescriptor": [_P],
-    "SetConvolution2dDescriptor": [_P, *[c_int] * 8],
+    "SetConvolutionNdDescriptor": [_P, c_int, _INTS, _INTS, _INTS, c_int, c_int],
     "SetConvolutionGroupCount": [_P, c_int],
     "SetConvolutionMathType": [_P, c_int],
-    "GetConvolution2dForwardOutputDim": [_P, _P, _P, *[_INTS] * 4],
+    "GetConvolutionNdForwardOutputDim": [_P, _P, _P, c_int, _INTS],
     "GetConvolutionForwardAlgorithm_v7": [*[_P] * 5, *_FOUND],
     "GetConvolutionBackwardDataAlgorithm_v7": [*[_P] * 5, *_FOUND],
     "GetConvolutionBackwardFilterAlgorithm_v7": [*[_P] * 5, *_FOUND],
     "ConvolutionForward": [*[_P] * 7, c_int, _P, c_size_t, _P, _P, _P],
+    "ConvolutionBiasActivationForward": [*[_P] * 7, c_int, _P, c_size_t, *[_P] * 8],
     "ConvolutionBackwardData": [*[_P] * 7, c_int, _P, c_size_t, _P, _P, _P],
     "ConvolutionBackwardFilter": [*[_P] * 7, c_int, _P, c_size_t, _P, _P, _P],
+    "CreateActivationDescriptor": [_OUT],
+    "DestroyActivationDescriptor": [_P],
+    "SetActivationDescriptor": [_P, c_int, c_int, c_double],
     "CreatePoolingDescriptor": [_OUT],
     "DestroyPoolingDescriptor": [_P],
-    "SetPooling2dDescriptor": [_P, *[c_int] * 8],
-    "GetPooling2dForwardOutputDim": [_P, _P, *[_INTS] * 4],
+    "SetPoolingNdDescriptor": [_P, c_int, c_int, c_int, _INTS, _INTS, _INTS],
+    "GetPoolingNdForwardOutputDim": [_P, _P, c_int, _INTS],
     "PoolingForward": [_P] * 8,
     "PoolingBackward": [_P] * 12,
     "SoftmaxForward": [_P, c_int, c_int, *[_P] * 6],
@@ -77,7 +81,8 @@ SIGNATURES: dict[str, list] = {
 FLOAT, DOUBLE, HALF = 0, 1, 2
 TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.float64): DOUBLE, np.dtype(np.float16): HALF}
 NCHW, NHWC = 0, 1
-CROSS_CORRELATION = 1
+CROSS_CORRELATION, PRECOMPUTED = 1, 1  # of convolutions the one kind, and an algorithm
+IDENTITY, RELU, NAN = 5, 1, 1  # activations; that of what is not a number is that
 DEFAULT_MATH, TENSOR_MATH, FMA_MATH = 0, 1, 3  # the default takes TF32 for float32
 _NO_WAY = 2, 3  # thousands of the status: it does not take the arguments, or not support them
 
@@ -201,11 +206,17 @@ def scales(dtype: np.dtype) -> tuple[Any, Any]:
     return byref(kind(1)), byref(kind(0))
 
 
-def tensor(lib: Any, dims: tuple[int, ...], dtype: np.dtype, layout: int = NHWC) -> Descriptor:
-    """The descriptor of images (batch, height, width, channels), which lie in memory so or
+def ints(values: Iterable[int]) -> Any:
+    """Integers as C takes them: an array of ``int``."""
+    found = tuple(values)
+    return (c_int * len(found))(*found)
+
+
+def tensor(lib: Any, dims: Sequence[int], dtype: np.dtype, layout: int = NHWC) -> Descriptor:
+    """The descriptor of images or volumes (batch, *space, channels), which lie in memory so or
     channels first."""
-    n, h, w, c = dims
-    return lib.create("Tensor", ("SetTensor4dDescriptor", layout, TYPES[dtype], n, c, h, w))
+    return lib.create("Tensor", ("SetTensorNdDescriptorEx", layout, TYPES[dtype], len(dims),
+                                 ints((dims[0], dims[-1], *dims[1:-1]))))
 
 
 def candidates() -> Iterator[str]:
@@ -225,13 +236,19 @@ def candidates() -> Iterator[str]:
     yield _NAME
 
 
+def _dotted(version: int) -> str:
+    """As people write it; until cuDNN 8 the major version had three digits behind it."""
+    unit = 10000 if version >= 10000 else 1000
+    return f"{version // unit}.{version % unit // 100}.{version % 100}"
+
+
 def opened(path: str) -> Library:
     """The library at `path`; OSError if there is none, CudnnError for another major version."""
     handle = ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
     handle.cudnnGetVersion.restype = c_size_t
     version = handle.cudnnGetVersion()
     if version // 10000 != MAJOR:
-        raise CudnnError(f"{path} is cuDNN {version}, expected version {MAJOR}")
+        raise CudnnError(f"{path} is cuDNN {_dotted(version)}, expected version {MAJOR}")
     return Library(handle, path)
 
 

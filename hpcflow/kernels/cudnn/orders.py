@@ -15,13 +15,13 @@ from hpcflow.kernels.cudnn import library as c
 
 
 class Images:
-    """Images of `dims`, (batch, height, width, channels), in the order `layout`."""
+    """Images of `dims`, (batch, *space, channels), in the order `layout`."""
 
     def __init__(self, lib: Any, dims: tuple, dtype: np.dtype, layout: int) -> None:
         self._lib, self._dims, self._dtype = lib, dims, dtype
         self._is_first = layout == c.NCHW
-        self._size = (dims[1] * dims[2], dims[3])
-        self._blank = (dims[0], dims[3], *dims[1:3]) if self._is_first else dims
+        self._size = (math.prod(dims[1:-1]), dims[-1])
+        self._blank = (dims[0], dims[-1], *dims[1:-1]) if self._is_first else dims
         self.descriptor = c.tensor(lib, dims, dtype, layout)
         #: Bytes of what is held besides the images themselves.
         self.extra = math.prod(dims) * dtype.itemsize if self._is_first else 0
@@ -30,7 +30,7 @@ class Images:
         """The images in the library's order."""
         if not self._is_first:
             return xp.ascontiguousarray(images)
-        turned = images.transpose(0, 3, 1, 2)
+        turned = images.transpose(0, images.ndim - 1, *range(1, images.ndim - 1))
         if turned.flags.c_contiguous:
             return turned
         made = xp.empty(self._blank, self._dtype)
@@ -51,23 +51,23 @@ class Images:
 
 
 class Filters:
-    """Filters of `dims`, (height, width, inputs, outputs), in the order `layout`."""
+    """Filters of `dims`, (*window, inputs, outputs), in the order `layout`."""
 
     extra = 0
 
     def __init__(self, lib: Any, dims: tuple, dtype: np.dtype, layout: int) -> None:
-        height, width, inner, outer = dims
+        *window, inner, outer = dims
         self._lib, self._dims, self._dtype = lib, dims, dtype
         self._is_first = layout == c.NCHW
-        self._window = height * width
-        self._blank = (outer, inner, height, width) if self._is_first else (
-            outer, height, width, inner)
+        self._window = math.prod(window)
+        self._blank = (outer, inner, *window) if self._is_first else (outer, *window, inner)
         self.descriptor = lib.create("Filter", (
-            "SetFilter4dDescriptor", c.TYPES[dtype], layout, outer, inner, height, width))
+            "SetFilterNdDescriptor", c.TYPES[dtype], layout, len(dims),
+            c.ints((outer, inner, *window))))
 
     def entered(self, xp: Any, filters: Any) -> Any:
         """The filters in the library's order."""
-        outer, inner = self._dims[3], self._dims[2]
+        inner, outer = self._dims[-2:]
         if self._is_first:
             parts = filters.reshape(self._window, inner, outer)
             return xp.ascontiguousarray(parts.transpose(2, 1, 0)).reshape(self._blank)
@@ -80,8 +80,8 @@ class Filters:
         return xp.empty(self._blank, self._dtype)
 
     def left(self, xp: Any, filters: Any) -> Any:
-        """What the library has computed, (height, width, inputs, outputs)."""
-        outer, inner = self._dims[3], self._dims[2]
+        """What the library has computed, (*window, inputs, outputs)."""
+        inner, outer = self._dims[-2:]
         if self._is_first:
             parts = filters.reshape(outer, inner, self._window)
             return xp.ascontiguousarray(parts.transpose(2, 1, 0)).reshape(self._dims)

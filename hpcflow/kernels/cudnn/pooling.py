@@ -1,4 +1,5 @@
-"""Pooling of images by cuDNN, and its gradients: where windows move over height and width alone."""
+"""Pooling of images and volumes by cuDNN, and its gradients: where no window moves over the
+channels."""
 
 from __future__ import annotations
 
@@ -29,12 +30,12 @@ class _Plan:
     def __init__(self, lib: Any, mode: int, dtype: np.dtype, x_dims: tuple,
                  over: Sequence[Span]) -> None:
         self.lib = lib
-        height, width = over[:2]
-        self.x_dims, self.y_dims = x_dims, (x_dims[0], height.out, width.out, x_dims[-1])
+        space = over[:-1]
+        self.x_dims, self.y_dims = x_dims, (x_dims[0], *(s.out for s in space), x_dims[-1])
         self.x, self.y = c.tensor(lib, x_dims, dtype), c.tensor(lib, self.y_dims, dtype)
         self.pooling = lib.create("Pooling", (
-            "SetPooling2dDescriptor", mode, _NAN, height.window, width.window, height.before,
-            width.before, height.stride, width.stride))
+            "SetPoolingNdDescriptor", mode, _NAN, len(space), c.ints(s.window for s in space),
+            c.ints(s.before for s in space), c.ints(s.stride for s in space)))
         self.one, self.zero = c.scales(dtype)
 
     @functools.cached_property
@@ -55,9 +56,9 @@ _plan = functools.lru_cache(maxsize=1024)(_Plan)
 
 def _serves(dims: Sequence[int], over: Sequence[Span]) -> bool:
     """True if cuDNN computes the same: every window sees something."""
-    return (len(over) == 3 and not moves(over[2]) and 0 not in dims
+    return (not moves(over[-1]) and 0 not in dims
             and all(s.rate == 1 and 0 <= s.before < s.window and s.out > 0
-                    and (s.out - 1) * s.stride - s.before < s.size for s in over[:2]))
+                    and (s.out - 1) * s.stride - s.before < s.size for s in over[:-1]))
 
 
 class _Shapes:
@@ -65,7 +66,7 @@ class _Shapes:
 
     def __init__(self, node: KernelNode, lib: Any, mode: int) -> None:
         self._lib, self._mode, self._dtype = lib, mode, node.np_dtype()
-        self._geometry = plain._geometry(node)
+        self._geometry, self.rank = plain._geometry(node), len(node.attr("ksize"))
         self._found: dict[tuple, _Plan | None] = {}
 
     def of(self, dims: tuple) -> _Plan | None:
@@ -77,7 +78,7 @@ class _Shapes:
             return made
 
     def _made(self, dims: tuple) -> _Plan | None:
-        if len(dims) != 4:
+        if len(dims) != self.rank:
             return None  # the plain kernel says so
         over = self._geometry.of(dims)  # type: ignore[attr-defined]
         if not _serves(dims, over):
@@ -120,13 +121,15 @@ def _forward(mode: int, simple_of: Callable) -> Callable:
     return factory
 
 
-kernel("MaxPool", device="GPU", types=_TYPES, fresh=True, priority=1)(
+kernel("MaxPool", "MaxPool3D", device="GPU", types=_TYPES, fresh=True, priority=1)(
     _forward(_MAX, written.max_pool))
-kernel("AvgPool", device="GPU", types=_TYPES, fresh=True, priority=1)(
+kernel("AvgPool", "AvgPool3D", device="GPU", types=_TYPES, fresh=True, priority=1)(
     _forward(_MEAN_INSIDE, written.avg_pool))
 
 
 @kernel("MaxPoolGrad", device="GPU", types=_TYPES, fresh=True, priority=1)
+@kernel("MaxPool3DGrad", device="GPU", types={**_TYPES, "TInput": _TYPES["T"]}, fresh=True,
+        priority=1)
 def max_pool_grad(node: KernelNode) -> Callable:
     """Each output's gradient at one of its window's largest elements."""
     simple, lib, xp = written.max_pool_grad(node), c.serving(node.xp), node.xp
@@ -147,7 +150,8 @@ def max_pool_grad(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("AvgPoolGrad", device="GPU", types=_TYPES, fresh=True, priority=1, host_inputs=(0,))
+@kernel("AvgPoolGrad", "AvgPool3DGrad", device="GPU", types=_TYPES, fresh=True, priority=1,
+        host_inputs=(0,))
 def avg_pool_grad(node: KernelNode) -> Callable:
     """Each output's gradient in equal parts over its window."""
     simple, lib, xp = written.avg_pool_grad(node), c.serving(node.xp), node.xp
@@ -164,7 +168,7 @@ def avg_pool_grad(node: KernelNode) -> Callable:
             plan.backward(grads, grads, dx, dx)  # the values do not matter for means
             return dx
 
-        return shapes.attempted(described(sizes, "orig_input_shape", 4), compute,
+        return shapes.attempted(described(sizes, "orig_input_shape", shapes.rank), compute,
                                 lambda: simple(sizes, dy))
 
     return run

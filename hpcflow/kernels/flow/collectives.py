@@ -22,11 +22,12 @@ def _collective(node: KernelNode) -> Callable:
 @kernel("MpiAllgather", mode=ASYNC, host_outputs=(1,))
 @kernel(*[t for t in _TYPES if t != "MpiAllgather"], mode=ASYNC)
 def _staged(node: KernelNode) -> Callable:
-    """As on the CPU, with values that go to the host and come back while the step goes on; those of
-    a group of one stay where they are."""
+    """As on the CPU, between the GPUs of all ranks, or with values that go to the host and come
+    back while the step goes on; those of a group of one stay where they are."""
     operation, device = node.context.collective(node), node.device
     if operation.is_alone:
         return operation.start
+    operation.device = device
     chosen = find_kernel(node.op_type, device.type, node.attrs)
     start, on_host = operation.start, chosen.host_outputs if chosen is not None else ()
 
@@ -40,16 +41,7 @@ def _staged(node: KernelNode) -> Callable:
                     outcome = e
             done(outcome)
 
-        def ready(host: list | BaseException) -> None:
-            if isinstance(host, BaseException):
-                done(host)
-                return
-            try:
-                start(step, arrived, *host)
-            except BaseException as e:  # noqa: BLE001  (the same as done(error))
-                done(e)
-
-        device.when_on_host(values, ready)
+        start(step, arrived, *values)
 
     return run
 

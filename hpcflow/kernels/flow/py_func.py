@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from hpcflow import errors
-from hpcflow.base import callbacks
+from hpcflow.base import callbacks, held_signals
 from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, OpError
 from hpcflow.host.fp_mode import call_outside
 from hpcflow.kernels.common.background import in_own_thread
 from hpcflow.kernels.registry import ASYNC, KernelNode, invalid, kernel
+
+held_signals.open_in(__name__)
 
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 _CLASSES: tuple[tuple[Any, type[OpError]], ...] = (

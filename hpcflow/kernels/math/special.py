@@ -24,8 +24,8 @@ def _in_double(function: Callable) -> Callable:
 
     def factory(node: KernelNode) -> Callable:
         dtype, same_shapes = node.np_dtype(), node.op_type == "Betainc"
-        if node.xp is not np and node.op_type in _NAMES:  # it is traced
-            return _on_gpu(_NAMES[node.op_type])(node)
+        if node.xp is not np and node.op_type in NAMES:  # it is traced
+            return _on_gpu(NAMES[node.op_type])(node)
 
         def run(*inputs: Any, out: Any = None) -> Any:
             try:
@@ -75,12 +75,12 @@ def _on_gpu(name: str) -> Callable[[KernelNode], Any]:
     return factory
 
 
-# Op type -> the name of the function in SciPy, and in CuPy.
-_NAMES = {"Erf": "erf", "Erfc": "erfc", "Lgamma": "gammaln", "Digamma": "digamma",
+#: Op type -> the name of the function in SciPy, and in CuPy.
+NAMES = {"Erf": "erf", "Erfc": "erfc", "Lgamma": "gammaln", "Digamma": "digamma",
           "Igamma": "gammainc", "Igammac": "gammaincc", "Betainc": "betainc", "BesselI0": "i0",
           "BesselI0e": "i0e", "BesselI1": "i1", "BesselI1e": "i1e", "Erfinv": "erfinv",
           "Ndtri": "ndtri"}
-for _op_type, _name in _NAMES.items():
+for _op_type, _name in NAMES.items():
     kernel(_op_type, device="GPU", fresh=True)(_on_gpu(_name))
 
 

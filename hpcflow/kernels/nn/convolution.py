@@ -205,10 +205,12 @@ def backprop_filter(node: KernelNode) -> Callable:
 
 
 @kernel("Conv3DBackpropInput", types=_TYPES, fresh=True)
-def _backprop_input_v1(node: KernelNode) -> Callable:
+def backprop_input_v1(node: KernelNode) -> Callable:
+    """The gradient by the input, which the first input has the shape of."""
     return _by_input(node, np.shape)
 
 
 @kernel("Conv3DBackpropFilter", types=_TYPES, fresh=True)
-def _backprop_filter_v1(node: KernelNode) -> Callable:
+def backprop_filter_v1(node: KernelNode) -> Callable:
+    """The gradient by the filter, which the second input has the shape of."""
     return _by_filter(node, np.shape)

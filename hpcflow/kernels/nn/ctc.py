@@ -29,10 +29,11 @@ def _wrong_number(inputs: Any, lengths: Any) -> str:
             f"{inputs.shape[1]} examples")
 
 
-def _log_softmax(inputs: Any) -> Any:
+def log_softmax(xp: Any, inputs: Any) -> Any:
+    """The logarithms of probabilities, in double precision."""
     x = inputs.astype(np.float64)
     x -= x.max(axis=2, keepdims=True)
-    x -= np.log(np.exp(x).sum(axis=2, keepdims=True))
+    x -= xp.log(xp.exp(x).sum(axis=2, keepdims=True))
     return x
 
 
@@ -56,23 +57,30 @@ def _check_batch(inputs: Any) -> None:
 @kernel("CTCLoss", device="CPU", fresh=True)
 def _loss(node: KernelNode) -> Callable:
     """The last class is the blank; every example has labels."""
-    return _loss_of(node, False)
+    return loss_of(node, False, _Paths)
 
 
 @kernel("CTCLossV2", device="CPU", fresh=True)
 def _loss_v2(node: KernelNode) -> Callable:
     """The first class is the blank; examples may have no labels, or more than there is time for."""
-    compute = _loss_of(node, True)
+    return loss_v2_of(node, _Paths)
+
+
+def loss_v2_of(node: KernelNode, paths: Callable[..., Any]) -> Callable:
+    """The loss whose blank is the first class, by `paths` like `_Paths`."""
+    compute, xp = loss_of(node, True, paths), node.xp
 
     def run(inputs: Any, indices: Any, values: Any, lengths: Any) -> tuple:
         _check_inputs(inputs)
-        loss, grad = compute(np.roll(inputs, -1, 2), indices, values - 1, lengths)
-        return loss, np.roll(grad, 1, 2)
+        loss, grad = compute(xp.roll(inputs, -1, 2), indices, values - 1, lengths)
+        return loss, xp.roll(grad, 1, 2)
 
     return run
 
 
-def _loss_of(node: KernelNode, any_length: bool) -> Callable:
+def loss_of(node: KernelNode, any_length: bool, paths: Callable[..., Any]) -> Callable:
+    """The loss whose blank is the last class, by `paths` like `_Paths`."""
+    xp = node.xp
     collapse, merge = node.attr("preprocess_collapse_repeated"), node.attr("ctc_merge_repeated")
     ignore_long = node.attr("ignore_longer_outputs_than_inputs")
 
@@ -88,9 +96,9 @@ def _loss_of(node: KernelNode, any_length: bool) -> Callable:
         labels, counts = _labels(indices, values, len(lengths), classes, collapse)
         if not any_length:
             _check_room(counts, lengths, ignore_long)
-        loss, grad = _Paths(inputs, labels, counts, lengths, merge).loss_and_gradient()
+        loss, grad = paths(inputs, labels, counts, lengths, merge).loss_and_gradient()
         if ignore_long:
-            loss, grad = _without(counts > lengths, loss, grad)
+            loss, grad = _without(xp, counts > lengths, loss, grad)
         return loss.astype(np.float32), grad.astype(np.float32)
 
     return run
@@ -126,9 +134,10 @@ def _labels(indices: Any, values: Any, batch: int, classes: int, collapse: bool)
     return table, counts
 
 
-def _without(left_out: Any, loss: Any, grad: Any) -> tuple:
+def _without(xp: Any, left_out: Any, loss: Any, grad: Any) -> tuple:
     """The results with nothing for the examples that are left out."""
-    return np.where(left_out, 0.0, loss), np.where(left_out[None, :, None], 0.0, grad)
+    left_out = xp.asarray(left_out)
+    return xp.where(left_out, 0.0, loss), xp.where(left_out[None, :, None], 0.0, grad)
 
 
 def _check_room(counts: Any, lengths: Any, ignore_long: bool) -> None:
@@ -141,15 +150,28 @@ def _check_room(counts: Any, lengths: Any, ignore_long: bool) -> None:
                       f"{int(counts[wrong])}, available: {int(lengths[wrong])}), batch: {wrong}")
 
 
-class _Paths:
+class Labels:
+    """The labels of a batch of examples with blanks around each.
+
+    Attributes:
+        symbols: [batch, symbols], those behind an example's last are blanks.
+        ends: the place of each example's last symbol.
+    """
+
+    def __init__(self, labels: Any, counts: Any, classes: int) -> None:
+        self.ends = 2 * counts
+        self.symbols = np.full((len(counts), 2 * labels.shape[1] + 1), classes - 1)
+        self.symbols[:, 1::2] = labels
+
+
+class _Paths(Labels):
     """All ways in which the labels can be spread over time, for a batch of examples."""
 
     def __init__(self, inputs: Any, labels: Any, counts: Any, lengths: Any, merge: bool) -> None:
         batch, classes = inputs.shape[1:]
-        self.lengths, self.ends = lengths, 2 * counts
-        self.log_y = _log_softmax(inputs)
-        self.symbols = np.full((batch, 2 * labels.shape[1] + 1), classes - 1)
-        self.symbols[:, 1::2] = labels
+        super().__init__(labels, counts, classes)
+        self.lengths = lengths
+        self.log_y = log_softmax(np, inputs)
         # log y of every symbol: [steps, batch, symbols]
         self.emitted = self.log_y[:, np.arange(batch)[:, None], self.symbols]
         blank = self.symbols == classes - 1
@@ -259,7 +281,8 @@ def _beam_search(node: KernelNode) -> Callable:
         if paths > width:
             raise invalid(f"requested more paths than the beam width: {paths} of {width}")
         beams = _Beams(len(lengths), width)
-        for log_y, active in zip(_log_softmax(inputs), np.arange(len(inputs))[:, None] < lengths):
+        going_on = np.arange(len(inputs))[:, None] < lengths
+        for log_y, active in zip(log_softmax(np, inputs), going_on):
             beams.advance(log_y, active)
         found, scores = beams.best(paths, merge)
         return (*(f[0] for f in found), *(f[1] for f in found), *(f[2] for f in found),

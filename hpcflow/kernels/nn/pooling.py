@@ -17,7 +17,6 @@ from hpcflow.base.geometry.windows import Span, moves, spans, taps
 from hpcflow.kernels.common import repeated_rows
 from hpcflow.kernels.common.indices import check_rows
 from hpcflow.kernels.common.windows import check_rank
-from hpcflow.kernels.compiled.pooling_loops import max_gradient
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _REAL = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",
@@ -118,7 +117,7 @@ def max_pool_grad(node: KernelNode) -> Callable:
         dims = _out_shape(x.shape, over)
         _check_shape("orig_output", y, dims)
         _check_shape("grad", dy, dims)
-        return max_gradient(x, dy, over, functools.partial(_by_elements, xp, x, y, dy, over))
+        return _by_elements(xp, x, y, dy, over)
 
     return run
 

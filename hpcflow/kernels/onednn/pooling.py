@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.base.geometry.windows import Span, whole
+from hpcflow.base.geometry.windows import Span
 from hpcflow.host import memory
 from hpcflow.host.memory import address_of
 from hpcflow.kernels.common.windows import Window, in_float32, window_of
-from hpcflow.kernels.compiled.pooling_loops import max_gradient
 from hpcflow.kernels.nn import fused
 from hpcflow.kernels.nn.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
@@ -160,15 +159,9 @@ def _max_gradient(node: KernelNode) -> Callable:
         expected = _out_shape(dims, over, first)
         if pooling is None or y.shape != expected or dy.shape != expected:
             return fallback(x, y, dy)
-        x, dy = np.ascontiguousarray(x), np.ascontiguousarray(dy)
-
-        def compute() -> Any:
-            dx = memory.empty(x.shape, np.float32)
-            pooling.max_gradient(x, dy, dx)
-            return dx
-
-        # The loop needs channels that lie side by side.
-        return compute() if first else max_gradient(x, dy, (*over, whole(dims[-1])), compute)
+        dx = memory.empty(x.shape, np.float32)
+        pooling.max_gradient(np.ascontiguousarray(x), np.ascontiguousarray(dy), dx)
+        return dx
 
     return in_float32(node, run)
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.random import numbers
+from hpcflow.kernels.random import numbers, philox
+from hpcflow.kernels.random.philox import signed
 from hpcflow.loops.cuda import Programs
 from hpcflow.loops.elements import ElementKernel
 
-_KINDS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
-          "TruncatedNormal": "truncated"}
+#: What is drawn of the words of a sequence.
+KINDS = ("uniform", "normal", "truncated", "integers")
 # narrow types -> the bits of their fractions
 _NARROW = {"float16": 10, "bfloat16": 7}
 
@@ -74,10 +75,34 @@ _TRUNCATED = """
 """
 
 
-def kernel_of(op_type: str, dtype: str) -> ElementKernel:
-    """The kernel (start, to, size) that fills an array of `dtype` (a floating type): each thread
-    draws as many numbers as a block of the sequence gives."""
-    kind, is_wide = _KINDS[op_type], dtype == "float64"
+_INTEGERS = """    const Block x = block_at(start, (wide)i);
+    const WHOLE found[EACH] = FOUND;
+    for (int j = 0; j < EACH && i * EACH + j < size; j++) {
+      const WHOLE v = range ? found[j] % (WHOLE)range : found[j];
+      to[i * EACH + j] = v + (WHOLE)low;
+    }"""
+
+
+def _integers(dtype: str) -> ElementKernel:
+    """(start, to, size, low, range): whole numbers in [low, low + range); all if that is 0."""
+    is_wide = dtype.endswith("64")
+    text, found = _INTEGERS, ("{(wide)x.b << 32 | x.a, (wide)x.d << 32 | x.c}" if is_wide else
+                              "{x.a, x.b, x.c, x.d}")
+    whole = "wide" if is_wide else "word"
+    for name, word in (("WHOLE", whole), ("EACH", "2" if is_wide else "4"), ("FOUND", found)):
+        text = text.replace(name, word)
+    type_ = "unsigned long long" if is_wide else "unsigned int"
+    return ElementKernel(("const unsigned long long* start", f"{type_}* to", "position size",
+                          "long long low", "long long range"), text, _PRELUDE)
+
+
+def kernel_of(kind: str, dtype: str) -> ElementKernel:
+    """The kernel (start, to, size) that fills an array of `dtype` with what `kind`, one of `KINDS`,
+    says: each thread draws as many numbers as a block of the sequence gives. That of integers is
+    also given the lowest number, and how many there are."""
+    if kind == "integers":
+        return _integers(dtype)
+    is_wide = dtype == "float64"
     number, each = ("double", 2) if is_wide else ("float", 4)
     stored, store = number, ""
     if dtype in _NARROW:
@@ -108,17 +133,47 @@ def _narrow_uniform(mantissa: int) -> str:
                        for i, w in enumerate("abcd"))
 
 
-def filler(programs: Programs | None, xp: Any, op_type: str, dtype: np.dtype,
-           ) -> Callable[[Any, tuple[int, ...]], Any] | None:
-    """``fill(start, dims)``: a new array of the device, from the `start` (uint64: key, counter);
-    None if the device runs no kernels that are written out."""
+def filler(programs: Programs | None, xp: Any, kind: str, dtype: np.dtype,
+           ) -> Callable[..., Any] | None:
+    """``fill(start, dims, *more)``: a new array of the device, from the `start` (uint64: key,
+    counter); None if the device runs no kernels that are written out."""
     if programs is None:
         return None
-    each, fill = numbers.per_block(dtype), programs.elements(kernel_of(op_type, dtype.name))
+    each, fill = numbers.per_block(dtype), programs.elements(kernel_of(kind, dtype.name))
 
-    def run(start: Any, dims: tuple[int, ...]) -> Any:
+    def run(start: Any, dims: tuple[int, ...], *more: int) -> Any:
         made = xp.empty(dims, dtype)
-        fill(-(-made.size // each), start, made, made.size)
+        fill(-(-made.size // each), start, made, made.size, *more)
         return made
 
     return run
+
+
+def limits(low: Any, high: Any) -> tuple[int, int]:
+    """What a filler of integers in [low, high) is given besides."""
+    return signed(int(low) & philox.MASK64), signed((int(high) - int(low)) & philox.MASK64)
+
+
+_CLASS_PRELUDE = _PRELUDE + """
+static __device__ position place_of(const double* edges, position classes, double point) {
+  position low = 0, high = classes;
+  while (low < high) {
+    const position middle = (low + high) / 2;
+    if (edges[middle] > point) high = middle; else low = middle + 1;
+  }
+  return low < classes ? low : classes - 1;
+}
+"""
+_CLASS = """    const Block x = block_at(start, (wide)(i / 2));
+    const double u = i % 2 ? unit(x.c, x.d) : unit(x.a, x.b);
+    const double* row = edges + i / samples * classes;
+    to[i] = place_of(row, classes, u * row[classes - 1]);"""
+
+
+def class_kernel(dtype: str) -> ElementKernel:
+    """(start, edges, to, samples, classes): so many samples of each row of `edges`, the cumulative
+    weights of its classes."""
+    type_ = "long long" if dtype == "int64" else "int"
+    given = ("const unsigned long long* start", "const double* edges", f"{type_}* to",
+             "position samples", "position classes")
+    return ElementKernel(given, _CLASS, _CLASS_PRELUDE)

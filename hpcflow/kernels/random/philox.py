@@ -23,7 +23,7 @@ _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _LOW, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
-_MASK32, _MASK64, _MASK128 = ((1 << bits) - 1 for bits in (32, 64, 128))
+_MASK32, MASK64, _MASK128 = ((1 << bits) - 1 for bits in (32, 64, 128))
 # The key that makes a key and a counter of two seeds.
 _SCRAMBLING_KEY = 0x3EC8F720 | 0x02461E29 << 32
 # Blocks at once without the compiled loop: what they are made of stays in the second-level cache.
@@ -40,7 +40,7 @@ class Start(NamedTuple):
     @classmethod
     def of_seeds(cls, seeds: np.ndarray) -> Start:
         """The start for two seeds, mixed so that no two bits of them matter more than others."""
-        low, high = (int(s) & _MASK64 for s in seeds)
+        low, high = (int(s) & MASK64 for s in seeds)
         mixed = Start(_SCRAMBLING_KEY, low | high << 64).blocks(np.zeros(1, np.uint64))[0]
         first, second, third, fourth = (int(word) for word in mixed)
         return cls(first | second << 32, third << 64 | fourth << 96)
@@ -53,7 +53,7 @@ class Start(NamedTuple):
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """The key and the counter as 64-bit numbers."""
         return np.array([self.key], np.uint64), np.array(
-            [self.counter & _MASK64, self.counter >> 64], np.uint64)
+            [self.counter & MASK64, self.counter >> 64], np.uint64)
 
     def words64(self) -> np.ndarray:
         """The key and the counter's lower and upper half, as a device takes them."""
@@ -63,8 +63,8 @@ class Start(NamedTuple):
         """The blocks at `places` (uint64, counted from the start): ``[n, 4]`` of uint32."""
         words, loop = np.empty((places.size, 4), np.uint32), _loop()
         if loop.function is not None:
-            loop.function(places, words, _signed(self.key), _signed(self.counter & _MASK64),
-                          _signed(self.counter >> 64))
+            loop.function(places, words, signed(self.key), signed(self.counter & MASK64),
+                          signed(self.counter >> 64))
         else:
             array_loops.timed(loop, lambda: self._fill(places, words))
         return words
@@ -92,7 +92,7 @@ class Start(NamedTuple):
 
     def _words(self, places: np.ndarray) -> list[np.ndarray]:
         """The four words of each block, as 64-bit numbers."""
-        low = np.uint64(self.counter & _MASK64) + places
+        low = np.uint64(self.counter & MASK64) + places
         high = np.uint64(self.counter >> 64) + (low < places).astype(np.uint64)
         words = [low & _LOW, low >> _WORD, high & _LOW, high >> _WORD]
         key = [self.key & 0xFFFFFFFF, self.key >> 32]
@@ -115,7 +115,7 @@ def _loop() -> compiling.Compiled:
     return compiling.compiled(compiling.PhiloxBlocks())
 
 
-def _signed(number: int) -> int:
+def signed(number: int) -> int:
     """The signed number of the same 64 bits."""
     return number - (1 << 64) if number >> 63 else number
 
@@ -133,8 +133,8 @@ class Sequence:
                 seed2 = zlib.crc32(name.encode()) + 1
             else:
                 seed, seed2 = (int.from_bytes(os.urandom(8), "little") for _ in range(2))
-        self._key = seed & _MASK64
-        self._counter = (seed2 & _MASK64) << 64
+        self._key = seed & MASK64
+        self._counter = (seed2 & MASK64) << 64
         self._lock = threading.Lock()
 
     def take(self, blocks: int) -> Start:

@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from hpcflow import config
+from hpcflow.kernels.common.device_windows import programs_of
 from hpcflow.kernels.common.sizes import check_count
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.random import device_numbers, numbers
@@ -61,6 +62,10 @@ def _to_dims(shape: Any) -> tuple[int, ...]:
     return dims
 
 
+_KINDS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
+          "TruncatedNormal": "truncated"}
+
+
 def _register_draw(op_type: str, fill: Callable[[Start, np.ndarray], np.ndarray]) -> None:
     """Register an op whose only input is the shape."""
 
@@ -85,8 +90,7 @@ def _on_device(node: KernelNode, op_type: str, sequence: Sequence, draw: Callabl
                dims: tuple[int, ...] | None) -> Callable:
     """Drawn on the device where there is a kernel for that, else on the host."""
     drawn, dtype = node.device.drawn, node.np_dtype()
-    fill = device_numbers.filler(getattr(node.device, "programs", None), node.xp, op_type,
-                                 dtype)
+    fill = device_numbers.filler(programs_of(node.device), node.xp, _KINDS[op_type], dtype)
     if fill is None:
         return lambda shape: drawn(functools.partial(
             draw, _to_dims(shape) if dims is None else dims))
@@ -114,16 +118,19 @@ _NARROW = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
 # ---------------------------------------------------------------- with parameters
 
 
+def _sent(node: KernelNode, function: Callable) -> Callable:
+    """`function` of values of the host, whose result goes to the device."""
+    send = node.device.to_device
+    return lambda *inputs: send(function(*inputs))
+
+
 def _register_host(*op_types: str) -> Callable:
     """Register factories of functions on host values; the result goes to the device."""
 
     def register(factory: Callable[[KernelNode], Callable]) -> Callable:
         def on_device(node: KernelNode) -> Callable:
             function = factory(node)
-            if node.xp is np:
-                return function
-            send = node.device.to_device
-            return lambda *inputs: send(function(*inputs))
+            return function if node.xp is np else _sent(node, function)
 
         kernel(*op_types, fresh=True, host_inputs=tuple(range(5)))(on_device)
         return factory
@@ -145,6 +152,25 @@ def _uniform_integers(node: KernelNode) -> Callable:
         return numbers.integers(start, dims, low, high, dtype)[()]
 
     return draw
+
+
+@kernel("RandomUniformInt", device="GPU", fresh=True, host_inputs=(0, 1, 2))
+def _uniform_integers_there(node: KernelNode) -> Callable:
+    """Drawn on the device."""
+    sequence, dtype, drawn = _sequence(node), node.np_dtype(), node.device.drawn
+    fill = device_numbers.filler(programs_of(node.device), node.xp, "integers", dtype)
+    if fill is None:
+        return _sent(node, _uniform_integers(node))
+
+    def run(shape: Any, low: Any, high: Any) -> Any:
+        dims = _to_dims(shape)
+        if 0 not in dims and low >= high:
+            raise invalid(f"Need minval < maxval, got {low} >= {high}")
+        blocks = _SPARE_BLOCKS * math.prod(dims)
+        return fill(drawn(lambda: sequence.take(blocks).words64()), dims,
+                    *device_numbers.limits(low, high))
+
+    return run
 
 
 @_register_host("RandomGamma")
@@ -189,18 +215,59 @@ def _multinomial(node: KernelNode) -> Callable:
     sequence, dtype = _sequence(node), node.np_dtype()
 
     def draw(logits: Any, num_samples: Any) -> np.ndarray:
-        count = int(num_samples)
-        if logits.ndim != 2:
-            raise invalid(f"logits should be a matrix, got shape {shown(logits)}")
-        if count < 0:
-            raise invalid(f"num_samples must not be negative, got {count}")
-        if not logits.shape[1] and logits.shape[0] and count:
-            raise invalid(f"num_classes should be positive, got logits {shown(logits)}")
-        start = sequence.take(_SPARE_BLOCKS * 2 * len(logits) * (-(-count // 4) * 4))
+        count = _samples(logits, num_samples)
+        start = sequence.take(_blocks_of_samples(logits, count))
         points = numbers.Stream(start).random(len(logits) * count).reshape(len(logits), count)
         return _classes(points, np.asarray(logits, np.float64)).astype(dtype, copy=False)
 
     return draw
+
+
+def _samples(logits: Any, num_samples: Any) -> int:
+    """How many samples of each row; InvalidArgumentError if there can be none."""
+    count = int(num_samples)
+    if logits.ndim != 2:
+        raise invalid(f"logits should be a matrix, got shape {shown(logits)}")
+    if count < 0:
+        raise invalid(f"num_samples must not be negative, got {count}")
+    if not logits.shape[1] and logits.shape[0] and count:
+        raise invalid(f"num_classes should be positive, got logits {shown(logits)}")
+    return count
+
+
+def _blocks_of_samples(logits: Any, count: int) -> int:
+    return _SPARE_BLOCKS * 2 * len(logits) * (-(-count // 4) * 4)
+
+
+@kernel("Multinomial", device="GPU", fresh=True, host_inputs=(1,))
+def _multinomial_there(node: KernelNode) -> Callable:
+    """Drawn on the device: the classes of the CPU, unless a point is at the very edge of two."""
+    sequence, dtype, xp = _sequence(node), node.np_dtype(), node.xp
+    programs, drawn = programs_of(node.device), node.device.drawn
+    if programs is None:
+        there, bring = _sent(node, _multinomial(node)), node.device.to_host
+        return lambda logits, count: there(bring(logits), count)
+    fill = programs.elements(device_numbers.class_kernel(dtype.name))
+
+    def run(logits: Any, num_samples: Any) -> Any:
+        count = _samples(logits, num_samples)
+        rows, classes = logits.shape
+        blocks = _blocks_of_samples(logits, count)
+        start = drawn(lambda: sequence.take(blocks).words64())
+        made = xp.empty((rows, count), dtype)
+        if made.size:
+            edges = xp.cumsum(_weights(xp, logits.astype(np.float64)), axis=1)
+            fill(made.size, start, xp.ascontiguousarray(edges), made, count, classes)
+        return made
+
+    return run
+
+
+def _weights(xp: Any, logits: Any) -> Any:
+    """The weight of each class; infinite or undefined logits have none, as in the reference."""
+    finite = xp.isfinite(logits)
+    top = xp.where(finite, logits, -np.inf).max(axis=1, keepdims=True)
+    return xp.where(finite, xp.exp(xp.where(finite, logits - top, -np.inf)), 0.0)
 
 
 def _classes(points: np.ndarray, logits: np.ndarray) -> np.ndarray:
@@ -208,11 +275,7 @@ def _classes(points: np.ndarray, logits: np.ndarray) -> np.ndarray:
     samples = np.zeros(points.shape, np.int64)
     if not samples.size:
         return samples
-    # Infinite or undefined logits have no probability, as in the reference.
-    finite = np.isfinite(logits)
-    top = np.where(finite, logits, -np.inf).max(axis=1, keepdims=True)
-    weights = np.where(finite, np.exp(np.where(finite, logits - top, -np.inf)), 0.0)
-    cumulative = np.cumsum(weights, axis=1)
+    cumulative = np.cumsum(_weights(np, logits), axis=1)
     points = points * cumulative[:, -1:]
     for row, (edges, values) in enumerate(zip(cumulative, points)):
         samples[row] = np.searchsorted(edges, values, side="right")

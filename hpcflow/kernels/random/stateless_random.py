@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.random import numbers
+from hpcflow.kernels.common.device_windows import programs_of
+from hpcflow.kernels.random import device_numbers, numbers
 from hpcflow.kernels.random.philox import Start
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
@@ -19,12 +20,24 @@ def _filled(fill: Callable[[Start, np.ndarray], np.ndarray]) -> Callable:
 
 
 def _integers(start: Start, dims: tuple[int, ...], dtype: Any, low: Any, high: Any) -> np.ndarray:
+    _check_bounds(low, high)
+    return numbers.integers(start, dims, low, high, dtype)
+
+
+def _limits(kind: str, *bounds: Any) -> tuple[int, ...]:
+    """What a kernel of the `kind` is given besides."""
+    if bounds:
+        _check_bounds(*bounds)
+        return device_numbers.limits(*bounds)
+    return (0, 0) if kind == "integers" else ()
+
+
+def _check_bounds(low: Any, high: Any) -> None:
     if np.ndim(low) or np.ndim(high):
         raise invalid(f"minval and maxval must be scalars, got {shown(np.shape(low))} and "
                       f"{shown(np.shape(high))}")
     if not low < high:
         raise invalid(f"Need minval < maxval, got {low} >= {high}")
-    return numbers.integers(start, dims, low, high, dtype)
 
 
 # ---------------------------------------------------------------- op types
@@ -51,27 +64,45 @@ def _start_of_key(key: Any, counter: Any, algorithm: Any) -> Start:
     return Start.of_arrays(key, counter)
 
 
-def _register(name: str, draw: Callable) -> None:
-    """Register both forms of an op type; ``draw(start, dims, dtype, ...)`` gives an array."""
+def _register(name: str, draw: Callable, kind: str) -> None:
+    """Register both forms of an op type; ``draw(start, dims, dtype, ...)`` gives an array, a kernel
+    of the `kind` one on a device."""
+
+    def maker(node: KernelNode, count: int) -> Callable:
+        """``make(start, dims, *bounds)`` where the op runs; the start follows from `count` of its
+        inputs, after the shape."""
+        dtype = node.np_dtype()
+        if node.xp is np:
+            return lambda start, dims, *bounds: draw(start, dims, dtype, *bounds)[()]
+        fill = device_numbers.filler(programs_of(node.device), node.xp, kind, dtype)
+        send = node.device.to_device
+        if fill is None:
+            return lambda start, dims, *bounds: send(draw(start, dims, dtype, *bounds)[()])
+        known = all(node.constant(i) is not None for i in range(1, 1 + count))
+
+        def make(start: Start, dims: tuple[int, ...], *bounds: Any) -> Any:
+            more = _limits(kind, *bounds)
+            # A recorded region draws again what does not change.
+            words = node.device.drawn(start.words64) if known else send(start.words64())
+            return fill(words, dims, *more)
+
+        return make
 
     def seeded(node: KernelNode) -> Callable:
-        dtype, send = node.np_dtype(), node.device.to_device
+        make = maker(node, 1)
 
         def run(shape: Any, seeds: Any, *bounds: Any) -> Any:
             dims = _to_dims(shape)
-            values = draw(_start_of_seeds(seeds), dims, dtype, *bounds)[()]
-            return values if node.xp is np else send(values)
+            return make(_start_of_seeds(seeds), dims, *bounds)
 
         return run
 
     def keyed(node: KernelNode) -> Callable:
-        dtype, send = node.np_dtype(), node.device.to_device
+        make = maker(node, 3)
 
         def run(shape: Any, key: Any, counter: Any, algorithm: Any, *bounds: Any) -> Any:
             dims = _to_dims(shape)
-            start = _start_of_key(key, counter, algorithm)
-            values = draw(start, dims, dtype, *bounds)[()]
-            return values if node.xp is np else send(values)
+            return make(_start_of_key(key, counter, algorithm), dims, *bounds)
 
         return run
 
@@ -80,11 +111,13 @@ def _register(name: str, draw: Callable) -> None:
     kernel(f"Stateless{name}V2", fresh=True, host_inputs=hosts)(keyed)
 
 
-for _name, _draw in (
-        ("RandomUniform", _filled(numbers.uniform)), ("RandomNormal", _filled(numbers.normal)),
-        ("TruncatedNormal", _filled(numbers.truncated_normal)),
-        ("RandomUniformFullInt", _filled(numbers.bits)), ("RandomUniformInt", _integers)):
-    _register(_name, _draw)
+for _name, _draw, _kind in (
+        ("RandomUniform", _filled(numbers.uniform), "uniform"),
+        ("RandomNormal", _filled(numbers.normal), "normal"),
+        ("TruncatedNormal", _filled(numbers.truncated_normal), "truncated"),
+        ("RandomUniformFullInt", _filled(numbers.bits), "integers"),
+        ("RandomUniformInt", _integers, "integers")):
+    _register(_name, _draw, _kind)
 
 
 @kernel("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", device="CPU", fresh=True)

@@ -101,11 +101,11 @@ def _row_decoder(node: KernelNode) -> Callable[[Any], list[tuple]]:
         try:
             array = text if isinstance(text, np.ndarray) else parsed(text)
         except (DecodeError, TypeError, ValueError) as e:
-            raise invalid(f"serialized_sparse[{row}]: the {what} are no serialized tensor: {e}"
+            raise invalid(f"Could not parse serialized proto of the {what} in row {row}: {e}"
                           ) from None
         if array.dtype != dtype:
-            raise invalid(f"serialized_sparse[{row}]: the {what} are {array.dtype}, requested was "
-                          f"{np.dtype(dtype)}")
+            raise invalid(f"Requested SparseTensor of type {np.dtype(dtype)} but SparseTensor"
+                          f"[{row}].{what}.dtype() == {array.dtype}")
         return array
 
     def rows_of(table: Any) -> list[tuple]:

@@ -1,7 +1,7 @@
 """Execution of the update rules of training: block by block, on all cores, or compiled.
 
 A rule is a sequence of ufuncs over whole arrays. Block by block its passes run in cache; where
-Numba is installed the sequence becomes one loop (`loops.compiling`), also for small arrays, whose
+there is a compiler the sequence becomes one loop (`loops.compiling`), also for small arrays, whose
 ufuncs take less time than their calls. What that loop computes is found by running the rule once on
 arrays, and if it can on scalars, that only take down what is done with them. A gradient that is
 ``Deferred`` is computed block by block too, or becomes the first steps of the loop.

@@ -106,10 +106,14 @@ def add_check_numerics_ops() -> Operation:
     """Return an operation that checks every floating point tensor of the graph so far.
 
     They are checked in the order in which they were made, so that the error names the first op
-    whose output is not finite. Raises (when run) ``InvalidArgumentError``.
+    whose output is not finite. Raises (when run) ``InvalidArgumentError``; ``ValueError`` where
+    ops are in a conditional or a loop, since those run not once in a step.
     """
     checks: list[Tensor] = []
     for op in get_default_graph().get_operations():
+        if op._get_control_flow_context() is not None:
+            raise ValueError(f"add_check_numerics_ops() checks what runs once in a step, but "
+                             f"{op.name!r} is in a cond() or while_loop()")
         for output in op.outputs:
             if output.dtype.base_dtype in (dtypes.float16, dtypes.float32, dtypes.float64):
                 with control_dependencies(checks[-1:]):

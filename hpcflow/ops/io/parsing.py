@@ -139,12 +139,16 @@ not_differentiable("DecodeRaw", "DecodeCSV", "DecodeJSONExample", "ParseTensor",
 
 @also_called(input_bytes="bytes")
 def decode_raw(bytes: TensorLike, out_type: DTypeLike, little_endian: bool | None = None,
-               name: str | None = None) -> Tensor:
+               name: str | None = None, *, fixed_length: TensorLike | None = None) -> Tensor:
     """Return the numbers whose memory the strings `bytes` hold, in a last dimension of their own.
 
-    All strings have one length. Raises (when run) ``InvalidArgumentError`` otherwise, or if the
+    All strings have one length, or `fixed_length` is given: then shorter ones are followed by
+    zeros, and longer ones are cut. Raises (when run) ``InvalidArgumentError`` otherwise, or if the
     length is no multiple of the size of `out_type`.
     """
+    if fixed_length is not None:
+        return raw_ops.DecodePaddedRaw(bytes, fixed_length, out_type=out_type,
+                                       little_endian=little_endian, name=name)
     return raw_ops.DecodeRaw(bytes, out_type=out_type, little_endian=little_endian, name=name)
 
 

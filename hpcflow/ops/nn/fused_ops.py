@@ -10,8 +10,9 @@ _POOL = f"ksize: list(int); strides: list(int); {PADDING}; {FORMAT_2D}"
 
 # relu(BiasAdd(Conv2D(input, filter), bias)), or without the relu.
 register_op("_ConvBias", "input: T; filter: T; bias: T", "output: T",
-            f"T: {{float}}; relu: bool; strides: list(int); {PADDING_OR_EXPLICIT}; {FORMAT_2D}; "
-            "explicit_paddings: list(int) = []; dilations: list(int) = []", shape=unknown)
+            f"T: {{half, float}}; relu: bool; strides: list(int); {PADDING_OR_EXPLICIT}; "
+            f"{FORMAT_2D}; explicit_paddings: list(int) = []; dilations: list(int) = []",
+            shape=unknown)
 # relu(BiasAdd(MatMul(a, b), bias)), or without the relu.
 register_op("_MatMulBias", "a: T; b: T; bias: T", "output: T",
             "T: {float}; relu: bool; transpose_a: bool; transpose_b: bool", shape=unknown)

@@ -198,6 +198,21 @@ def truncated_normal(shape: TensorLike, mean: Any = 0.0, stddev: Any = 1.0,
     return _normal("TruncatedNormal", "truncated_normal", shape, mean, stddev, dtype, seed, name)
 
 
+def parameterized_truncated_normal(
+        shape: TensorLike, means: TensorLike = 0.0, stddevs: TensorLike = 1.0,
+        minvals: TensorLike = -2.0, maxvals: TensorLike = 2.0, dtype: DTypeLike = dtypes.float32,
+        seed: int | None = None, name: str | None = None) -> Tensor:
+    """Return normal numbers between `minvals` and `maxvals`, each parameter a scalar or a vector
+    of one element for each batch: the first dimension of `shape`."""
+    with name_scope(name, "parameterized_truncated_normal",
+                    [shape, means, stddevs, minvals, maxvals]):
+        parameters = [convert_to_tensor(value, dtype, name=part) for part, value in (
+            ("means", means), ("stddevs", stddevs), ("minvals", minvals), ("maxvals", maxvals))]
+        seed1, seed2 = get_seed(seed)
+        return raw_ops.ParameterizedTruncatedNormal(_shape_tensor(shape), *parameters,
+                                                    seed=seed1, seed2=seed2)
+
+
 def _normal(op_type: str, default_name: str, shape: TensorLike, mean: TensorLike,
             stddev: TensorLike, dtype: DTypeLike, seed: int | None, name: str | None) -> Tensor:
     with name_scope(name, default_name, [shape, mean, stddev]) as scope:

@@ -172,6 +172,15 @@ for _op_type in ("SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwise
                 shape=_cwise_shape)
 
 
+def sparse_dense_cwise_add(sp_t: SparseTensorLike, dense_t: TensorLike) -> SparseTensor:
+    """Return the sparse tensor with what a dense one, broadcast to its shape, has at its places
+    added to its elements."""
+    sparse = to_sparse(sp_t)
+    values = raw_ops.SparseDenseCwiseAdd(sparse.indices, sparse.values, sparse.dense_shape,
+                                         dense_t)
+    return SparseTensor(sparse.indices, values, sparse.dense_shape)
+
+
 def _places_in_dense(op: Operation) -> Tensor:
     """For each element the place in the dense operand that it meets after broadcasting."""
     indices, _, shape, dense = op.inputs

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hpcflow import dtypes
 from hpcflow.dtypes import DTypeLike
+from hpcflow.graph.graph import colocate_with
 from hpcflow.graph.likes import SparseTensorLike, TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
@@ -107,6 +110,60 @@ def serialize_many_sparse(sp_input: SparseTensorLike, name: str | None = None,
                                        out_type=out_type, name=name)
 
 
+def deserialize_sparse(serialized_sparse: TensorLike, dtype: DTypeLike, rank: int | None = None,
+                       name: str | None = None) -> SparseTensor:
+    """Return the sparse tensors whose three strings are the last dimension as one; see
+    :func:`deserialize_many_sparse`. Each dimension before it becomes one of the result; for three
+    strings alone the result is the tensor itself."""
+    found = raw_ops.DeserializeSparse(serialized_sparse, dtype=dtypes.as_dtype(dtype), name=name)
+    dims = found[0].op.input_dims(0)
+    return _of_rank(found, None if rank is None or dims is None else rank + len(dims) - 1)
+
+
+def add_sparse_to_tensors_map(sp_input: SparseTensorLike, container: str | None = None,
+                              shared_name: str | None = None, name: str | None = None) -> Tensor:
+    """Store a sparse tensor where its step runs; returns an int64 handle to it."""
+    sparse = to_sparse(sp_input)
+    return raw_ops.AddSparseToTensorsMap(sparse.indices, sparse.values, sparse.dense_shape,
+                                         container=container, shared_name=shared_name, name=name)
+
+
+def add_many_sparse_to_tensors_map(sp_input: SparseTensorLike, container: str | None = None,
+                                   shared_name: str | None = None,
+                                   name: str | None = None) -> Tensor:
+    """Store the rows of a sparse tensor of rank at least 2; returns an int64 handle to each."""
+    sparse = to_sparse(sp_input)
+    return raw_ops.AddManySparseToTensorsMap(
+        sparse.indices, sparse.values, sparse.dense_shape, container=container,
+        shared_name=shared_name, name=name)
+
+
+def take_many_sparse_from_tensors_map(sparse_map_op: Operation, sparse_handles: TensorLike,
+                                      rank: int | None = None,
+                                      name: str | None = None) -> SparseTensor:
+    """Return what was stored by `sparse_map_op`, under its shared name, as one sparse tensor with
+    a row for each handle; what is taken is stored no longer.
+
+    Raises ``TypeError`` for an op that stores nothing.
+    """
+    if sparse_map_op.type not in ("AddSparseToTensorsMap", "AddManySparseToTensorsMap"):
+        raise TypeError("sparse_map_op must be an op that stores sparse tensors, got "
+                        f"{sparse_map_op.type} {sparse_map_op.name!r}")
+    with colocate_with(sparse_map_op):
+        shared = sparse_map_op.get_attr("shared_name") or sparse_map_op.name.encode()
+        found = raw_ops.TakeManySparseFromTensorsMap(
+            sparse_handles, dtype=sparse_map_op.get_attr("T"), shared_name=shared,
+            container=sparse_map_op.get_attr("container"), name=name)
+    return _of_rank(found, None if rank is None else rank + 1)
+
+
+def _of_rank(found: Any, rank: int | None) -> SparseTensor:
+    indices, values, shape = found
+    indices.set_shape([None, rank])
+    shape.set_shape([rank])
+    return SparseTensor(indices, values, shape)
+
+
 def deserialize_many_sparse(serialized_sparse: TensorLike, dtype: DTypeLike,
                             rank: int | None = None, name: str | None = None) -> SparseTensor:
     """Return the sparse tensors of the rows of a ``[rows, 3]`` matrix of strings as one.
@@ -121,9 +178,6 @@ def deserialize_many_sparse(serialized_sparse: TensorLike, dtype: DTypeLike,
     The dense shape has the rows first, then the largest size of each dimension. Raises
     ``InvalidArgumentError`` when run for other strings.
     """
-    indices, values, shape = raw_ops.DeserializeManySparse(
-        serialized_sparse, dtype=dtypes.as_dtype(dtype), name=name)
-    known = None if rank is None else rank + 1
-    indices.set_shape([None, known])
-    shape.set_shape([known])
-    return SparseTensor(indices, values, shape)
+    found = raw_ops.DeserializeManySparse(serialized_sparse, dtype=dtypes.as_dtype(dtype),
+                                          name=name)
+    return _of_rank(found, None if rank is None else rank + 1)

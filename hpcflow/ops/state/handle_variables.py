@@ -280,6 +280,11 @@ class UnreadVariable(ResourceVariable):
         raise TypeError(f"'{self.name}' is a change of a variable and has no VariableDef")
 
 
+def is_resource_variable(var: TensorLike) -> bool:
+    """True for a variable that operations know by a handle."""
+    return isinstance(var, ResourceVariable)
+
+
 def updated(op_type: str, states: list, *args: Any, **attrs: Any) -> Operation:
     """Return the training update of `op_type`, by references or by handles as `states` are;
     `states` are the variables that it changes, all of one kind."""

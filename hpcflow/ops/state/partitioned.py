@@ -71,6 +71,10 @@ class PartitionedVariable:
         _check_slices(name, variable_list, partitions)
         self._name = name
         self._shape = as_shape(shape)
+        whole = variable_list[0]._get_save_slice_info().full_shape
+        if self._shape.as_list() != list(whole):
+            raise ValueError(f"All variables' full shapes must match shape: {list(whole)} and "
+                             f"{self._shape.as_list()}")
         self._dtype = as_dtype(dtype)
         self._variable_list = sorted(
             variable_list, key=lambda v: v._get_save_slice_info().var_offset)
@@ -185,8 +189,9 @@ class PartitionedVariable:
             return list(value)
         axis = self._partition_axes()[0]
         sizes = [v.get_shape().as_list()[axis] for v in self._variable_list]
-        return raw_ops.SplitV(convert_to_tensor(value, self._dtype), np.array(sizes, np.int32),
-                              np.int32(axis), num_split=len(sizes))
+        whole = convert_to_tensor(value, self._dtype.base_dtype)
+        return raw_ops.SplitV(whole, np.array(sizes, np.int32), np.int32(axis),
+                              num_split=len(sizes))
 
 
 def _check_slices(name: str, variables: Sequence[Variable], partitions: Sequence[int]) -> None:

@@ -187,6 +187,11 @@ class Variable(RowsOfVariable, metaclass=Created):
         return self._variable.name
 
     @property
+    def _shared_name(self) -> str:
+        """The name without its output: slots are named after it."""
+        return self.name.rpartition(":")[0]
+
+    @property
     def op(self) -> Operation:
         """The operation that holds the variable."""
         return self._variable.op

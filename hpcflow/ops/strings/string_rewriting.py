@@ -25,6 +25,27 @@ not_differentiable("StringLength", "StringStrip", "StringLower", "StringUpper",
                    "StaticRegexReplace", "RegexReplace", "RegexFullMatch")
 
 
+def regex_replace(input: TensorLike, pattern: TensorLike, rewrite: TensorLike,
+                  replace_global: bool = True, name: str | None = None) -> Tensor:
+    r"""Return the strings with what matches `pattern` replaced by `rewrite`, where ``\1`` to ``\9``
+    stand for groups; only the first match of each without `replace_global`.
+
+    A pattern and a rewrite that are known are parts of the op; else both are string scalars.
+    """
+    if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
+        return raw_ops.StaticRegexReplace(input, pattern=pattern, rewrite=rewrite,
+                                          replace_global=replace_global, name=name)
+    return raw_ops.RegexReplace(input, pattern, rewrite, replace_global=replace_global, name=name)
+
+
+def regex_full_match(input: TensorLike, pattern: TensorLike, name: str | None = None) -> Tensor:
+    """Return for each string whether it matches `pattern` as a whole, which is a part of the op
+    where it is known."""
+    if isinstance(pattern, (str, bytes)):
+        return raw_ops.StaticRegexFullMatch(input, pattern=pattern, name=name)
+    return raw_ops.RegexFullMatch(input, pattern, name=name)
+
+
 def string_length(input: TensorLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """Return the length of each string: int32, in bytes or (`unit` ``"UTF8_CHAR"``) characters.
 

@@ -38,6 +38,7 @@ from hpcflow.runtime.cluster.preemption import watch
 from hpcflow.runtime.collective.collectives import Collectives
 from hpcflow.runtime.executor.event_loop import EventLoop, event_loop
 from hpcflow.runtime.executor.executor import Step
+from hpcflow.runtime.executor.gpu.ipc import exports
 from hpcflow.runtime.executor.offload import Masters, Pace
 from hpcflow.runtime.executor.tagged import LaneAddress, inline_bytes, read_value
 from hpcflow.runtime.steps.compiled import report_stall
@@ -94,7 +95,7 @@ class Endpoint:
             wire.LOOP_VALUE: self._on_loop_value, wire.LOOP_DONE: self._on_loop_progress,
             wire.LOOP_GRANT: self._on_loop_progress,
             wire.COLLECTIVE: self.collectives.on_message, wire.HEALTH: self.health.on_message,
-            wire.PREEMPT: partial(watch.on_message, self),
+            wire.PREEMPT: partial(watch.on_message, self), wire.CLOSED: _on_closed,
         }
         self._answers = {"describe": self._describe, "register": self._register,
                          "lane": self._lane, "reset": self._reset, "resolve": self._resolve}
@@ -481,6 +482,7 @@ class Endpoint:
                 if master == rank and step is not None and not step.finished:
                     step.cancel(error)
         self.collectives.rank_lost(rank, error)
+        exports.rank_lost(rank)
 
     # ------------------------------------------------------------ directory
 
@@ -513,6 +515,11 @@ class Endpoint:
             self.loop.stop_ticking(self.collectives.tick)
             self.loop.stop_ticking(self._look_after)
             self.transport.close()
+
+
+def _on_closed(source: int, payload: bytes) -> None:
+    """Another rank has closed memory of this one's GPU."""
+    exports.done(wire.parts_of(payload)[0])
 
 
 def _gone(source: int, plan: int) -> CancelledError:

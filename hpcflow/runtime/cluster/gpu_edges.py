@@ -1,4 +1,8 @@
-"""Edges between ranks whose values live on a GPU: they go through pinned memory of the host.
+"""Edges between ranks whose values live on a GPU: from GPU to GPU within a node, or through pinned
+memory of the host.
+
+A receiver exports memory of its GPU to senders of its node, which copy there and send two bytes as
+a sign; where one cannot open it, it sends the value.
 
 A value begins its way to the host behind the kernels that compute it, and is sent when it is there:
 nobody waits meanwhile. What is received lies in pinned memory, from which the GPU copies it by
@@ -8,6 +12,7 @@ the other reads from it.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,9 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcflow import config
 from hpcflow.compiler.emit.items import Edge
 from hpcflow.host.tuning import gpu as tuning
+from hpcflow.runtime.executor.gpu import ipc
 from hpcflow.runtime.executor.gpu.completions import completions
+from hpcflow.runtime.wire import wire
 
 if TYPE_CHECKING:
     from hpcflow.runtime.cluster.lane import Lane
@@ -25,8 +33,12 @@ if TYPE_CHECKING:
     from hpcflow.runtime.executor.executor import Step
 
 #: How many values have left GPUs for other ranks: *staged* in pinned memory and sent from there,
-#: or *shared*, copied by the GPU to memory that the receiver reads.
+#: *shared*, copied by the GPU to memory that the receiver reads, or *ipc*, to the receiver's GPU.
 ROUTES: Counter[str] = Counter()
+#: What begins the address of memory of a GPU.
+IPC = "ipc"
+#: What tells a receiver that a value lies in memory of its GPU.
+_SIGN = b"\x01\x01"
 
 
 class GpuEdges:
@@ -39,6 +51,56 @@ class GpuEdges:
         self._pinned: set[int] = set()  # edges that are received into pinned memory
         self._shared: dict[int, np.ndarray] = {}  # and sent through such
         self._registered: list[Callable[[], None]] = []  # what takes each registration back
+        self._exported: dict[int, tuple[ipc.Exported, int]] = {}  # by edge, with the place there
+        self._opened: dict[tuple[int, int], ipc.Opened | None] = {}  # by rank and number
+        self._there: dict[int, int] = {}  # addresses on the receivers' GPUs, by edge
+
+    # ------------------------------------------------------------ memory of GPUs
+
+    def export(self, edges: Sequence[Edge], ranks: Sequence[int]) -> None:
+        """Let the GPUs of other ranks of the node write to this one's, where edges come from such.
+        """
+        places: dict[tuple[Any, int], list[Edge]] = {}
+        for edge, rank in zip(edges, ranks, strict=True):
+            if config.flags.cuda_ipc and self.takes(edge) and _from_gpu(edge) and (
+                    self._lane.transport.is_near(rank)):
+                places.setdefault((self._receivers[edge.index], rank), []).append(edge)
+        for (device, rank), some in places.items():
+            made = device.export(rank, sum(ipc.aligned(e.nbytes) for e in some))
+            offset = 0
+            for edge in some if made is not None else ():
+                self._exported[edge.index] = made, offset
+                offset += ipc.aligned(edge.nbytes)
+
+    @property
+    def exported(self) -> frozenset[int]:
+        """The edges whose senders may write to this rank's GPU."""
+        return frozenset(self._exported)
+
+    def address(self, index: int) -> list[Any]:
+        """Where a sender finds the memory of an edge; empty if it has none."""
+        found = self._exported.get(index)
+        return [] if found is None else [IPC, found[0].handle.hex(), found[0].number, found[1]]
+
+    def open(self, index: int, rank: int, address: list[Any]) -> None:
+        """Values of edge `index` can go to an `address` of rank `rank`'s GPU."""
+        _, handle, number, offset = address
+        if (rank, number) not in self._opened:
+            self._opened[rank, number] = self._senders[index].open_exported(
+                rank, bytes.fromhex(handle))
+        opened = self._opened[rank, number]
+        if opened is not None:
+            self._there[index] = opened.address + offset
+
+    def _close_exported(self) -> None:
+        for (rank, number), opened in self._opened.items():
+            if opened is not None:
+                opened.close()
+            with contextlib.suppress(Exception):  # the rank, or this one's MPI, may be gone
+                self._lane.transport.send_message(rank, wire.pack(wire.CLOSED, body=number))
+        for number in {exported.number for exported, _ in self._exported.values()}:
+            ipc.exports.done(number)
+        self._opened, self._there, self._exported = {}, {}, {}
 
     # ------------------------------------------------------------ memory
 
@@ -50,7 +112,7 @@ class GpuEdges:
 
     def buffer(self, edge: Edge) -> np.ndarray | None:
         """Pinned memory for what is received over `edge`; None if there is none, or no need."""
-        if not self.takes(edge):
+        if not self.takes(edge) or edge.index in self._exported:
             return None
         found = self._receivers[edge.index].pinned(edge.dims, edge.dtype.np)
         if found is not None:
@@ -84,14 +146,20 @@ class GpuEdges:
             self._registered.pop()()
         self._pinned.clear()
         self._shared.clear()
+        self._close_exported()
 
     # ------------------------------------------------------------ sending
 
     def send(self, step: Step, index: int, edge: Edge, value: Any) -> None:
         """Begin to bring `value` to the host; it is sent when it is there."""
         device, memory = self._senders[index], self._shared.get(index)
-        ROUTES["staged" if memory is None else "shared"] += 1
-        if memory is None:
+        there = self._there.get(index)
+        ROUTES["ipc" if there is not None else "staged" if memory is None else "shared"] += 1
+        if there is not None:
+            kept, event = device.copy_out(value, there)
+            over, send = lambda: device.streams.is_over(event), partial(
+                self._sign, step, index, edge, kept, event)
+        elif memory is None:
             coming = device.fetch(value)
             over, send = lambda: coming.over, partial(self._send, step, index, edge, coming)
         else:
@@ -119,9 +187,30 @@ class GpuEdges:
             raise
         finally:
             step.let_go()
-        self._lane.send_sign(step, index, edge)
+        if index in self._there:
+            self._lane.send_short(step, index, _SIGN)
+        else:
+            self._lane.send_sign(step, index, edge)
 
     # ------------------------------------------------------------ receiving
+
+    def is_sign(self, index: int, nbytes: int) -> bool:
+        """True if a message of so many bytes says that the value is in exported memory; any other
+        says that its sender cannot write there."""
+        if index not in self._exported or not nbytes:
+            return False
+        if nbytes != len(_SIGN):
+            ipc.exports.refuse(self._exported[index][0].rank, "it cannot open this GPU's memory")
+        return nbytes == len(_SIGN)
+
+    def take(self, step: Step, index: int) -> Any:
+        """The value of edge `index` that lies in exported memory, as an array of its own."""
+        exported, offset = self._exported[index]
+        device, edge = self._receivers[index], self._lane.executable.recvs[index]
+        found, event = device.copy_in(exported.address + offset, edge.dims, edge.dtype.np)
+        step.post(step.hold)
+        completions().when(lambda: device.streams.is_over(event), partial(_let_go, step, exported))
+        return found
 
     def deliver(self, step: Step, index: int, value: Any) -> Any:
         """`value`, which was received over edge `index`, on its device.
@@ -137,6 +226,11 @@ class GpuEdges:
         return found
 
 
-def _let_go(step: Step, value: np.ndarray) -> None:
+def _from_gpu(edge: Edge) -> bool:
+    """True if what is received over `edge` comes from a GPU."""
+    return "/device:GPU" in edge.node.attrs["send_device"].decode()
+
+
+def _let_go(step: Step, value: object) -> None:
     """`step` need not wait for the copy of `value` any more, which has lived until now."""
     step.post(step.let_go)

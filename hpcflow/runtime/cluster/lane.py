@@ -22,7 +22,7 @@ from hpcflow.compiler.emit.items import Edge, Item, Part
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.errors import InvalidArgumentError, OpError, ResourceExhaustedError, op_error
 from hpcflow.host.tuning import runtime as tuning
-from hpcflow.runtime.cluster.gpu_edges import GpuEdges
+from hpcflow.runtime.cluster.gpu_edges import IPC, GpuEdges
 from hpcflow.runtime.executor.executor import Step
 from hpcflow.runtime.executor.iterations import DEAD
 from hpcflow.runtime.executor.offload import Pace
@@ -124,8 +124,10 @@ class Lane:
         self._send_devices = [_own_memory(devices, e.node.device) for e in executable.sends]
         self._recv_devices = [_own_memory(devices, e.node.device) for e in executable.recvs]
         self._gpu = GpuEdges(self, self._send_devices, self._recv_devices)
-        large = frozenset(e.index for e in executable.recvs if self._gpu.takes(e))
-        late = executable.late_edges
+        self._gpu.export(executable.recvs, self._recv_ranks)
+        exported = self._gpu.exported
+        large = frozenset(e.index for e in executable.recvs if self._gpu.takes(e)) - exported
+        late = executable.late_edges | exported
         self._inbox = make_inbox(transport, executable.recvs, self._recv_ranks, late, large)
         if self._inbox is not None:
             self._gpu.share_received([e for e in executable.recvs if self._inbox.address(e.index)],
@@ -147,7 +149,7 @@ class Lane:
 
     def _is_late(self, index: int) -> bool:
         """True if the memory for edge `index` is taken when its value is needed."""
-        return index in self.executable.late_edges and not (
+        return index in self.executable.late_edges and index not in self._gpu.exported and not (
             self._inbox is not None and self._inbox.address(index))
 
     def open_recvs(self) -> dict[str, Any]:
@@ -158,6 +160,8 @@ class Lane:
         if self._inbox is not None:
             for edge in self.executable.recvs:
                 found[edge.key.decode()] += self._inbox.address(edge.index)
+        for index in self._gpu.exported:
+            found[self.executable.recvs[index].key.decode()] += self._gpu.address(index)
         if self.tagged is not None:
             found.update(self.tagged.open_recvs(self._tags))
         return found
@@ -167,7 +171,9 @@ class Lane:
         outbox = SharedOutbox()
         for i, edge in enumerate(self.executable.sends):
             self._send_tags[i], *address = tags[edge.key.decode()]
-            if address:
+            if address and address[0] == IPC:
+                self._gpu.open(i, self._send_ranks[i], address)
+            elif address:
                 self._open_shared(i, edge, outbox.find(address, edge))
                 self._gpu.share_sent(i, outbox.room(address), self._shared[i])
         if self.tagged is not None:
@@ -393,6 +399,8 @@ class Lane:
         self._recv_logs[index]((clock(), self._recv_names[index], whole))
         if not nbytes:
             self._deliver(index, item, DEAD)
+        elif self._gpu.is_sign(index, nbytes):
+            self.step.received(item, self._gpu.take(self.step, index))
         elif index in self._wide:
             put_upper_halves(self._recv_buffers[index].reshape(-1), self._wide[index])
             self._deliver(index, item, self._wide[index])
@@ -518,6 +526,10 @@ class Lane:
             self._post(step, index, np.ascontiguousarray(value))
             return
         self._send_logs[index]((clock(), self._send_names[index], edge.nbytes))
+
+    def send_short(self, step: Step, index: int, sign: bytes) -> None:
+        """Tell the receiver that the value is on its GPU."""
+        self._post(step, index, sign)
 
     def send_sign(self, step: Step, index: int, edge: Edge) -> None:
         """Tell the receiver that the value is in its memory."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from hpcflow.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     OpError,
+    UnavailableError,
 )
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Tensor
@@ -39,7 +39,9 @@ from hpcflow.runtime.steps.compiled import (
     StepOptions,
     add_left,
     compiled_form,
+    drain,
     drain_seconds,
+    interruption,
     library_of,
     make_parts,
     report_stall,
@@ -65,6 +67,7 @@ class ClusterEngine:
         self._context = KernelContext(self.task, session_id, lambda: endpoint.collectives)
         self._plans: dict[int, set[int]] = {}  # rank -> plans registered there
         self._steps: list[DistributedStep] = []
+        self._chief: str | None = None  # the task that is followed
         self.running = Runs()
 
     @property
@@ -135,6 +138,18 @@ class ClusterEngine:
     def registered(self, rank: int, plan: int) -> None:
         """Remember that `rank` holds a plan of this session."""
         self._plans.setdefault(rank, set()).add(plan)
+
+    def follow_chief(self) -> None:
+        """Let steps fail once the chief of the cluster is lost: the session is of another worker,
+        which would go on without anybody who saves."""
+        chiefs = [f"/job:{job}/replica:0/task:0" for job in ("chief", "master", "worker")]
+        found = next((name for name in chiefs if name in self.peers.peers), None)
+        if found != self.task.name:
+            self._chief = found
+
+    def follows(self, rank: int) -> bool:
+        """True if `rank` is that of the chief, which is followed."""
+        return self._chief is not None and self.peers.rank_of(self._chief) == rank
 
     def reset(self, containers: list[str] | None) -> None:
         """Clear resource containers on every task of the cluster."""
@@ -383,7 +398,8 @@ class Execution:
             self.failed and time.monotonic() > self._failed_at + tuning.STEP_DRAIN_SECONDS)
 
     def rank_lost(self, rank: int, error: OpError) -> None:
-        """Fail if `rank` has a part that is not done. The lane can then never be drained.
+        """Fail if `rank` has a part that is not done, or is the chief that the session follows. The
+        lane can then never be drained.
 
         Where no message gets through any more, what a part has sent may be missing though it is
         done."""
@@ -395,10 +411,15 @@ class Execution:
             if self.step.waiting:
                 waits += f"\n{self.step.describe_waiting()}"
             error = with_waits(error, waits)
-            self.fail(error, rank)
-            if self.step.error is None:
-                self.step.error = error
-            self._failed_at = -tuning.STEP_DRAIN_SECONDS  # nothing to wait for
+        elif owner.engine.follows(rank):
+            error = UnavailableError(None, None, f"{error.message}. It was the chief, and nobody "
+                                     "else saves what this worker learns")
+        else:
+            return
+        self.fail(error, rank)
+        if self.step.error is None:
+            self.step.error = error
+        self._failed_at = -tuning.STEP_DRAIN_SECONDS  # nothing to wait for
 
     def wait(self, until: Callable[[], Any], timeout: float | None) -> None:
         """Drive until ``until()`` is true; every part is stopped and drained if that fails."""
@@ -417,8 +438,7 @@ class Execution:
             add_left(late, [*self.step.left, *self._others_left])
             raise late from None
         except BaseException as e:
-            self.cancel(e if isinstance(e, OpError) else AbortedError(
-                None, None, f"The step was interrupted ({type(e).__name__})"), drain_seconds(e))
+            self.cancel(interruption(e), drain_seconds(e))
             raise
         finally:
             if keeps:
@@ -426,14 +446,12 @@ class Execution:
 
     def cancel(self, error: BaseException, seconds: float | None = None) -> None:
         """Stop every part, and wait a while, or for so long at most, for what they had started."""
-        running, run_until = self.owner.engine.running, self.owner.endpoint.loop.run_until
-        with contextlib.suppress(DeadlineExceededError):
-            until = time.monotonic() + (
-                tuning.STEP_DRAIN_SECONDS if seconds is None else seconds)
-            if not self.begun:
-                run_until(lambda: self.begun or self not in running, until)
+        running, loop = self.owner.engine.running, self.owner.endpoint.loop
+        if not self.begun:
+            drain(loop, lambda: self.begun or self not in running, seconds)
+        if self.begun or self not in running:
             self.fail(error, None)
-            run_until(self.finished, until)
+            drain(loop, self.finished, seconds)
 
     def end(self) -> None:
         """Give the lane back, unless it could not be drained: then nothing may use it again."""

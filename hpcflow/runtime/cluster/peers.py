@@ -73,6 +73,11 @@ class Peers:
         """Task name -> rank, of the tasks that have answered."""
         return {p.name: p.rank for p in self.peers.values() if p.rank is not None and p.devices}
 
+    def rank_of(self, name: str) -> int | None:
+        """The rank of a task; None while it is not known."""
+        peer = self.peers[name]
+        return self._resolve(peer.address) if peer.rank is None else peer.rank
+
     def connect(self, needed: Callable[[str], bool]) -> None:
         """Wait until every task for which ``needed(name)`` holds has answered.
 

@@ -262,6 +262,8 @@ class MpiNetwork:
         here = world.world()
         survivors.check()
         self._use(survivors.first_comms(comm))
+        if not self.comms.met:
+            self.transport.give_up()
         if self.oversubscribed:
             blas.share_cores()
         self.suffix = f"#{len(_mpi_networks)}" if _mpi_networks else ""

@@ -47,6 +47,7 @@ class ReduceScatter:
         self.layout = layout
         self.dtype = dtype
         self.dims = dims
+        self.reduction = reduction
         self.reducer = Reducer(reduction, dtype, layout.size)
         self.text = f"{reduction} {dtype.name}{show_all([dims])}"
 

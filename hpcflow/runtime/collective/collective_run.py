@@ -17,10 +17,12 @@ from hpcflow.errors import (
     InvalidArgumentError,
 )
 from hpcflow.host.tuning import runtime as tuning
+from hpcflow.runtime.collective.collective_device import DeviceJob
 from hpcflow.runtime.collective.collective_parts import Withdrawn
 
 if TYPE_CHECKING:
-    from hpcflow.runtime.collective.collectives import Agreement, Group
+    from hpcflow.runtime.collective.collective_agreement import Agreement
+    from hpcflow.runtime.collective.collectives import Group
 
 
 class Schedule:
@@ -71,6 +73,7 @@ class Operation:
         self.op_type = op_type
         self.key = key
         self.work = work
+        self.device: Any = None  # with memory of its own, where the values are
         schedule.operations.append(self)
 
     @property
@@ -80,7 +83,13 @@ class Operation:
 
     def start(self, step: Any, done: Callable[[Any], None], *values: Any) -> None:
         """Enter the operation with `values`."""
-        self.schedule.runs[step].enter(self, done, self.work.open(values))
+        self.schedule.runs[step].enter(self, done, self.open(values))
+
+    def open(self, values: Any) -> Any:
+        """Open a run with `values`; with None it only lets the others go on."""
+        if self.device is None:
+            return self.work.open(values)
+        return DeviceJob(self.work, self.device, values, self.name)
 
     def place(self, index: int) -> Any:
         """An array in shared memory where input `index` can be made; None if there is none, or
@@ -94,12 +103,19 @@ class SoloOperation:
 
     def __init__(self, work: Any) -> None:
         self._work = work
+        self.device: Any = None
         #: The values are the outputs, so it does not matter where they are.
         self.is_alone = not getattr(work, "slices", 0)
 
     def start(self, step: object, done: Callable[[Any], None], *values: Any) -> None:
-        """Complete at once: there are no other members."""
-        done(self._work.alone(values))
+        """Complete, once the values are in host memory: there are no other members."""
+        def ready(host: Any) -> None:
+            done(host if isinstance(host, BaseException) else self._work.alone(host))
+
+        if self.device is None:
+            ready(values)
+        else:
+            self.device.when_on_host(values, ready)
 
 
 class OperationRun:
@@ -112,13 +128,27 @@ class OperationRun:
         self.done = done
         self.job = job
         self.activities: list[Activity] = []
-        self.left = len(job.lanes)
+        self.left = 0
         self.complete = False
 
-    def launch(self, route: Route, shared: Any) -> None:
+    def launch(self, route: Route, shared: Any, link: Any) -> None:
         """Post the first messages; a run that has failed only lets the others go on. `shared` are
-        arrays that local members share, if there are any."""
-        self.job.shared = shared
+        arrays that local members share, `link` joins the members' GPUs, if there are any."""
+        def go(job: Any, error: BaseException | None) -> None:
+            if error is not None:
+                self.run.fail(error, tell=True)
+            with self.run.group.lock:
+                self.job = job
+                job.shared = shared
+                self._post(route)
+
+        if self.operation.device is None:
+            go(self.job, None)
+        else:
+            self.job.prepare(link, go)
+
+    def _post(self, route: Route) -> None:
+        self.left = len(self.job.lanes)
         failed = self.run.error is not None
         self.activities = [
             Activity(route.shifted(lane), pattern, self._lane_over, self._lane_failed,
@@ -263,7 +293,7 @@ class Run:
         """Let the messages of a failed step go on, also of operations that were not entered."""
         for operation in self.schedule.operations:
             if operation.index not in self.entered:
-                run = OperationRun(self, operation, None, operation.work.open(None))
+                run = OperationRun(self, operation, None, operation.open(None))
                 self.entered[operation.index] = run
                 self.group.enqueue(run)
 

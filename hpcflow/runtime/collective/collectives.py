@@ -18,7 +18,6 @@ A step that fails says so to the members, and lets its messages go on empty (see
 
 from __future__ import annotations
 
-import bisect
 import threading
 import time
 from collections import deque
@@ -26,7 +25,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpcflow.comm.activity import Route
-from hpcflow.comm.shared_memory import Room, enter_room, make_room
 from hpcflow.errors import (
     AbortedError,
     FailedPreconditionError,
@@ -37,7 +35,9 @@ from hpcflow.errors import (
     from_wire,
 )
 from hpcflow.host.tuning import runtime as tuning
+from hpcflow.runtime.collective.collective_agreement import Agreement, Joining
 from hpcflow.runtime.collective.collective_disputes import Disputes
+from hpcflow.runtime.collective.collective_links import Links, claims
 from hpcflow.runtime.collective.collective_parts import Layout
 from hpcflow.runtime.collective.collective_run import OperationRun, Run, Schedule
 from hpcflow.runtime.collective.collective_skips import Skips
@@ -93,67 +93,6 @@ class Collectives:
             group.tick()
 
 
-class Agreement:
-    """A schedule that the members of a group have compared (or are comparing)."""
-
-    def __init__(self, schedule: Schedule, first_tag: int) -> None:
-        self.first_tag = first_tag
-        self.proposed: int | None = None  # the step for which it was, until all have agreed
-        self.offsets = schedule.offsets
-        self.routes: list[Route] | None = None  # per operation, once all have agreed
-        self.rooms: list[Any] = []  # per operation the arrays that local members share, or None
-        self.schedule = schedule
-        # Per operation the runs that use its tags, in order; the first is under way.
-        self.queues: list[deque[OperationRun]] = [deque() for _ in schedule.operations]
-        # The room of this member, and the memory of all local ones, if it could be had.
-        self.room: Room | None = None
-        self.entered: list[Any] | None = None
-
-    def launch(self, index: int) -> None:
-        """Start the first run of operation `index` that waits, if the members have agreed."""
-        queue = self.queues[index]
-        if self.routes is not None and queue:
-            shares = self.routes[index].transport.shares_memory
-            queue[0].launch(self.routes[index], self.rooms[index] if shares else None)
-
-    def make_room(self, me: int) -> tuple[list[Any] | None, int]:
-        """Memory for the operations that can use it: its address, and how many it is enough for."""
-        edges = self.schedule.room_edges[me]
-        self.room = self.room or make_room(edges[-1])
-        if self.room is None:
-            return None, 0
-        return self.room.address, bisect.bisect_right(edges, self.room.nbytes) - 1
-
-    def enter(self, addresses: dict[int, list[Any]], me: int) -> bool:
-        """Map the rooms of the local members; True if that was possible."""
-        mine = self.room.memory  # type: ignore[union-attr]
-        found = [mine if k == me else enter_room(a) for k, a in addresses.items()]
-        self.entered = found if all(m is not None for m in found) else None
-        return self.entered is not None
-
-    def share(self, count: int) -> None:
-        """Give the first `count` operations their parts of the rooms."""
-        self.rooms = [None] * len(self.queues)
-        for i, operation in enumerate(self.schedule.operations[:count]):
-            if operation.work.room_sizes:
-                self.rooms[i] = operation.work.share([
-                    memory[edges[i] : edges[i + 1]]
-                    for memory, edges in zip(self.entered or (), self.schedule.room_edges)])
-        if self.room is not None:
-            self.room.shut(used=any(r is not None for r in self.rooms))
-        self.room = self.entered = None
-
-
-class Joining:
-    """The state of the first member of a group while the others map the shared memory of a
-    schedule."""
-
-    def __init__(self, tags: list[int], sharing: int) -> None:
-        self.tags = tags
-        self.sharing = sharing  # how many operations may share memory
-        self.come: set[int] = set()
-
-
 class Group:
     """Ranks whose steps meet in collective operations; ``me`` is this rank's index."""
 
@@ -173,6 +112,7 @@ class Group:
         self._broken: BaseException | None = None
         self.disputes = Disputes(self)
         self.skips = Skips(self)
+        self.links = Links(self)
 
     # ------------------------------------------------------------ steps
 
@@ -266,7 +206,7 @@ class Group:
             room, sharing = agreement.make_room(list(self.layout.local).index(self.me))
         self.send(0, "propose", hash=schedule.hash, number=number, texts=schedule.texts,
                    names=[o.name for o in schedule.operations], tag=agreement.first_tag,
-                   room=room, sharing=sharing)
+                   room=room, sharing=sharing, gpus=claims(schedule))
 
     def missing_agreement(self, hash: str) -> list[int]:
         """Who has not proposed a schedule yet: known to the leader, the others ask the leader."""
@@ -291,32 +231,47 @@ class Group:
             self._propose_rooms(body["hash"], [proposals[k] for k in range(len(self.ranks))])
 
     def _propose_rooms(self, hash: str, proposals: list[Any]) -> None:
-        """Let the members of each node map each other's rooms, if all have made one."""
+        """Let the members of each node map each other's rooms, if all have made one, and all
+        members join their GPUs, if these can be."""
         rooms = [p["room"] for p in proposals]
         sharing = min(p["sharing"] for p in proposals)
-        self._joinings[hash] = Joining([p["tag"] for p in proposals], sharing)
-        if not sharing:
+        places, new = self.links.decide([p["gpus"] for p in proposals],
+                                        self._agreements[hash].schedule)
+        self._joinings[hash] = Joining([p["tag"] for p in proposals], sharing, places)
+        if not (sharing or new):
             self._agree(hash)
             return
         for k in range(len(self.ranks)):
-            self.send(k, "enter", hash=hash, rooms=rooms)
+            self.send(k, "enter", hash=hash, rooms=rooms if sharing else None, places=places,
+                      links=new)
 
     def _on_enter(self, body: Any) -> None:
-        local = {k: body["rooms"][k] for k in self.layout.local}
-        entered = self._agreements[body["hash"]].enter(local, self.me)
-        self.send(0, "entered", hash=body["hash"], entered=entered)
+        agreement, entered = self._agreements[body["hash"]], False
+        if body["rooms"] is not None:
+            local = {k: body["rooms"][k] for k in self.layout.local}
+            entered = agreement.enter(local, self.me)
+        self.links.open(agreement.schedule, body["places"], body["links"], lambda failed: self.send(
+            0, "entered", hash=body["hash"], entered=entered, failed=failed))
 
     def _on_entered(self, member: int, body: Any) -> None:
         joining = self._joinings[body["hash"]]
         joining.come.add(member)
         joining.sharing *= body["entered"]
+        if body["failed"] and not joining.failed:  # the others need not wait for this member
+            joining.failed = body["failed"]
+            for k in range(len(self.ranks)):
+                self.send(k, "unlinked", failed=[int(n) for n in joining.failed])
         if len(joining.come) == len(self.ranks):
             self._agree(body["hash"])
 
     def _agree(self, hash: str) -> None:
         joining = self._joinings.pop(hash)
+        failed = [int(n) for n in joining.failed]
+        if failed:
+            self.links.not_open(failed, next(iter(joining.failed.values())))
         for k in range(len(self.ranks)):
-            self.send(k, "agreed", hash=hash, tags=joining.tags, sharing=joining.sharing)
+            self.send(k, "agreed", hash=hash, tags=joining.tags, sharing=joining.sharing,
+                      places=joining.places, failed=failed)
 
     def _refuse(self, one: int, theirs: Any, other: int, body: Any) -> None:
         error = difference(
@@ -330,6 +285,7 @@ class Group:
                 return
             transport, tags = self.owner.transport, body["tags"]
             everything = Route(transport, self.ranks, tags, self.me, self.owner.endpoint.transfers)
+            agreement.links = self.links.settle(body["places"], body["failed"])
             agreement.share(body["sharing"])
             agreement.routes = [everything.shifted(o) for o in agreement.offsets[:-1]]
             for index in range(len(agreement.queues)):
@@ -361,16 +317,26 @@ class Group:
     def _on_failed(self, body: Any, error: BaseException) -> None:
         self._fail_step(body["number"], error)
 
-    def _on_broken(self, body: Any, error: BaseException) -> None:
+    def _on_broken(self, body: Any, error: OpError) -> None:
         with self.lock:
             self._broken = self._broken or error
+            run = self._active
+        self.links.abort(error)
         self._fail_step(body["number"], error)
+        if run is not None:  # it has begun meanwhile
+            run.fail(error, tell=False)
+
+    def link_failed(self, error: OpError) -> None:
+        """What joins this rank's GPU to the others' has failed: it has for all."""
+        run = self._active
+        self._break_all(self._started - 1 if run is None else run.number, error)
 
     def give_up(self, error: OpError) -> None:
         """A member is lost: the step under way fails, and so does every later one."""
         with self.lock:
             self._broken = self._broken or error
             run = self._active
+        self.links.abort(error)
         if run is not None:
             run.fail(with_waits(error, run.describe() or "nothing yet"), tell=False)
 
@@ -462,6 +428,8 @@ class Group:
             self._on_enter(body)
         elif what == "entered":
             self._on_entered(member, body)
+        elif what == "unlinked":
+            self.links.end(body["failed"])
         elif what == "agreed":
             self._on_agreed(body)
         elif what == "dispute":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from hpcflow.base.held_signals import held, run_held
 from hpcflow.errors import DeadlineExceededError
 
 
@@ -24,6 +25,8 @@ class DirectRun:
         """As ``Step.check``."""
         if self.reason is not None:
             raise self.reason
+        if held:
+            run_held()
         if self.deadline is not None:
             check_deadline(self.deadline)
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hpcflow import config
+from hpcflow.comm import nccl
 from hpcflow.compiler.emit.recordable import Parts
+from hpcflow.errors import OpError
 from hpcflow.kernels import late_errors
 from hpcflow.loops import elements
 from hpcflow.loops.cuda import CudaPrograms, Programs
 from hpcflow.resources.manager import ResourceManager
 from hpcflow.runtime.executor import gpus
-from hpcflow.runtime.executor.gpu import memory, pinned
+from hpcflow.runtime.executor.gpu import ipc, memory, pinned
 from hpcflow.runtime.executor.gpu.completions import completions
 from hpcflow.runtime.executor.gpu.graphs import RecordedRegion
+from hpcflow.runtime.executor.gpu.links import Link
 from hpcflow.runtime.executor.gpu.times import GpuClock
 from hpcflow.runtime.executor.gpu.transfers import Download, Transfers, transfers_of
 
@@ -96,6 +100,11 @@ class Device:
         there: now, or in the thread that polls."""
         ready([self.to_host(v) for v in values])
 
+    def link_claim(self) -> tuple[str, str]:
+        """What tells this device from all others, and why it cannot be joined to those of other
+        ranks; empty if it can."""
+        return "", f"devices of type {self.type} cannot be joined"
+
     def region(self, function: Callable[..., Any], parts: Parts) -> Callable[..., Any]:
         """Return `function`, which is a whole region on this device, as the device runs it."""
         return self.entered(function)
@@ -131,6 +140,8 @@ class CupyDevice(Device):
     """
 
     type = "GPU"
+    #: Why a GPU cannot be used, by its number; empty if it can.
+    why_not: ClassVar[Callable[[int], str]] = staticmethod(gpus.why_not)
     has_own_memory = True
     fetches_later = True
     priority = 100
@@ -152,6 +163,11 @@ class CupyDevice(Device):
         self.upload_pinned = entered(self.transfers.upload_pinned)
         self.download_into = entered(self.transfers.download_into)
         self._drawn = entered(self.transfers.upload_drawn)
+        self.export = entered(partial(ipc.exports.make, self.streams))
+        self.open_exported = entered(partial(ipc.open_of, self.streams))
+        watched = self.transfers.watched
+        self.copy_out = entered(partial(ipc.copy_to, self.streams, watched))
+        self.copy_in = entered(partial(ipc.copy_from, self.streams, watched))
         if options is not None:
             entered(memory.limit)(self.streams, options, self)
 
@@ -165,7 +181,7 @@ class CupyDevice(Device):
     def make(cls, prefix: str, resources: ResourceManager, wanted: int | None, available: int,
              options: gpus.GpuOptions) -> list[Device]:
         """The GPUs of this rank."""
-        numbers = gpus.chosen_here(available, wanted, options)
+        numbers = gpus.usable(gpus.chosen_here(available, wanted, options), cls.why_not)
         return [cls(f"{prefix}/device:{cls.type}:{i}", i, resources, number, options)
                 for i, number in enumerate(numbers)]
 
@@ -239,6 +255,32 @@ class CupyDevice(Device):
         import cupyx.scipy.special
 
         return getattr(cupyx.scipy.special, name)
+
+    def nccl_library(self) -> nccl.Library | str:
+        """NCCL, or why there is none."""
+        return nccl.load()
+
+    def link_claim(self) -> tuple[str, str]:
+        """The GPU, and why NCCL cannot use it."""
+        found = self.nccl_library()
+        return memory.identity(self.xp, self.streams.number), found if isinstance(found, str) else (
+            "")
+
+    def link_name(self) -> bytes:
+        """The name of a link that is to be opened."""
+        return self._library().unique_id()
+
+    def open_link(self, name: bytes, ranks: int, rank: int,
+                  failed: Callable[[OpError], None]) -> Link:
+        """Begin to join this GPU to those of other ranks; ``failed(error)`` is called if that
+        breaks later."""
+        return Link(self.transfers, self._library(), name, ranks, rank, failed)
+
+    def _library(self) -> nccl.Library:
+        found = self.nccl_library()
+        if isinstance(found, str):
+            raise nccl.NcclError(found)
+        return found
 
     @functools.cached_property
     def programs(self) -> Programs | None:

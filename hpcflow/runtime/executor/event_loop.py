@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
 from hpcflow import config
+from hpcflow.base.held_signals import are_due, held, raises_in, run_held
 from hpcflow.comm.waiting import Backoff
 from hpcflow.errors import DeadlineExceededError
 from hpcflow.host.fp_mode import restore, silence, silence_for_good
@@ -117,6 +118,8 @@ class EventLoop:
         entered = silence()  # once for all pieces of steps that run here
         try:
             while not done():
+                if held:
+                    run_held()
                 if self._driving.acquire(False):
                     try:
                         self._drive(done, deadline, what)
@@ -124,6 +127,8 @@ class EventLoop:
                         self._driving.release()
                 else:
                     self._wait_beside(done, deadline, what)
+            if held:
+                run_held()
         finally:
             restore(entered)
 
@@ -134,6 +139,8 @@ class EventLoop:
         self._driver = get_ident()
         try:
             while not done():
+                if held and are_due():
+                    return
                 came = False
                 for transport in self._endpoints:
                     if transport.poll():
@@ -269,6 +276,8 @@ class EventLoop:
         return time.monotonic() - self._last_drive < 1.0 or any(
             t.pending() for t in self._endpoints)
 
+
+raises_in(EventLoop._wait_until)
 
 _loop: EventLoop | None = None
 _loop_lock = threading.Lock()

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.base.held_signals import held, run_in_step
 from hpcflow.compiler.emit.executable import MISSING, Executable
 from hpcflow.compiler.emit.items import Item
 from hpcflow.compiler.ir.withdrawable import ATTR
@@ -329,6 +330,8 @@ class Step(Running):
         """Raise why the step has to stop, if it has: called by loops that never wait."""
         if self._reason is not None:
             raise self._reason
+        if held and run_in_step():
+            raise CancelledError(None, None, "The step was interrupted by the handler of a signal")
         if self.deadline is not None:
             check_deadline(self.deadline)
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hpcflow import config, kernels
+from hpcflow.base.held_signals import held, run_held
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.errors import AbortedError, OpError
 from hpcflow.graph.defaults import default_session
@@ -171,6 +172,8 @@ class BaseSession:
             values = runner.step([c(v) for c, v in zip(runner.converters, fed, strict=True)])
         else:
             values = runner.step(())
+        if held:
+            run_held()
         return values[0] if runner.is_single else runner.rebuild(values)
 
     def _run_slowly(self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None,
@@ -193,7 +196,10 @@ class BaseSession:
             return runner.rebuild(runner.step(values, options, run_metadata, with_costs))
         if not self._costs.every:  # where runs are counted, all come here
             self._remember(fetches, feed_dict, feeds, runner)
-        return runner.rebuild(run_with_options(runner.step, values, options))
+        results = run_with_options(runner.step, values, options)
+        if held:
+            run_held()
+        return runner.rebuild(results)
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -296,6 +302,10 @@ class BaseSession:
         if not (self._closed or self._aborted):
             self._partings.run(is_closed=False)
 
+    def _follow_chief(self) -> None:
+        """Let steps fail once the chief of the cluster, which is another task, is lost."""
+        self._engine.follow_chief()
+
     def _abort(self) -> None:
         """Let each run be an ``AbortedError`` from now on, since the session's variables are
         gone."""
@@ -373,6 +383,9 @@ class LocalEngine:
         return self.task.device_infos()
 
     def connect(self) -> None:
+        """There is no other task."""
+
+    def follow_chief(self) -> None:
         """There is no other task."""
 
     def compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],

@@ -6,10 +6,12 @@ import contextlib
 import itertools
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
+from hpcflow.base.held_signals import holding
 from hpcflow.compiler.distribute.compress import Rule
 from hpcflow.compiler.distribute.place import DeviceInfo, Placer
 from hpcflow.compiler.distribute.placement_file import Placement
@@ -18,7 +20,7 @@ from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.ir.step_graph import EQUAL_BITS, Node
 from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.regions.bind import instantiate
-from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
+from hpcflow.errors import AbortedError, DeadlineExceededError, OpError
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.host import fp_mode, threads
@@ -28,7 +30,7 @@ from hpcflow.host.tuning import runtime as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor.deadline import DirectRun, check_end, deadline_after
-from hpcflow.runtime.executor.event_loop import event_loop
+from hpcflow.runtime.executor.event_loop import EventLoop, event_loop
 from hpcflow.runtime.executor.executor import Step, check_results
 from hpcflow.runtime.executor.gpus import GpuOptions
 from hpcflow.runtime.steps.runs import Runs
@@ -237,9 +239,10 @@ class LocalRun:
             add_left(late, self.step.left)
             raise late from None
         except BaseException as e:
-            self.cancel(e if isinstance(e, OpError) else None, drain_seconds(e))
+            why = interruption(e)
+            self.cancel(why, drain_seconds(e))
             if self.step.finished:
-                self.step.withdraw(CancelledError(None, None, "interrupted"))
+                self.step.withdraw(why)
             raise
         finally:
             self._running.discard(self)
@@ -247,9 +250,7 @@ class LocalRun:
     def cancel(self, error: BaseException | None, seconds: float | None = None) -> None:
         """Stop the step, and wait a while, or for so long at most, for what it had started."""
         self.step.cancel(error)
-        with contextlib.suppress(DeadlineExceededError):
-            self._loop.run_until(self.finished, time.monotonic() + (
-                tuning.STEP_DRAIN_SECONDS if seconds is None else seconds))
+        drain(self._loop, self.finished, seconds)
 
     def end(self) -> None:
         """Do nothing: no resources are kept between runs."""
@@ -259,11 +260,29 @@ class LocalRun:
         return [step_stats(self.step)]
 
 
+def interruption(error: BaseException) -> OpError:
+    """Return what those learn that take part in a step whose client `error` has interrupted."""
+    if isinstance(error, OpError):
+        return error
+    said = traceback.format_exception_only(type(error), error)[-1].strip()
+    return AbortedError(None, None, f"The step was interrupted: {said}")
+
+
 def drain_seconds(error: BaseException) -> float:
     """Return for how long a step that `error` interrupts may drain. The end of the program waits
     for little: its exception may have come in the midst of what the step waits for."""
     ends = isinstance(error, _SystemExit)
     return tuning.STEP_EXIT_SECONDS if ends else tuning.STEP_DRAIN_SECONDS
+
+
+def drain(loop: EventLoop, finished: Callable[[], Any], seconds: float | None) -> None:
+    """Wait a while, or for so long at most, for what a step has started that is to stop. At first
+    nothing interrupts that, as nearly all steps stop at once."""
+    end = time.monotonic() + (tuning.STEP_DRAIN_SECONDS if seconds is None else seconds)
+    with contextlib.suppress(DeadlineExceededError):
+        with contextlib.suppress(DeadlineExceededError), holding():
+            loop.run_until(finished, min(end, time.monotonic() + tuning.STEP_EXIT_SECONDS))
+        loop.run_until(finished, end)
 
 
 def compiled_form() -> bool:

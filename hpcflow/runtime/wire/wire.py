@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Kinds of messages.
 (START, DONE, FAILED, ABORT, REQUEST, REPLY, LANE_OPEN, DEREGISTER, FINISHED, ALL_FINISHED,
  ANNOUNCE, REPORT, LOOP_VALUE, LOOP_DONE, COLLECTIVE, HEALTH,
- LOOP_GRANT, PREEMPT) = range(1, 19)
+ LOOP_GRANT, PREEMPT, CLOSED) = range(1, 20)
 
 # Kind, flags, plan, lane, length of the JSON part (inside loops: the rank of the master), step.
 HEADER = struct.Struct("<BxHIIIQ")

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
+import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import hpcflow
+from hpcflow.host.tuning import files as tuning
+from hpcflow.storage.records import checksum
 from hpcflow.tools.bench import beside_saves, child
 from hpcflow.tools.bench.contestants import Local, Peer
 from hpcflow.tools.bench.programs import checkpoints as program
 from hpcflow.tools.bench.registry import Options
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, rows_of, with_busy
+from hpcflow.tools.bench.sampling import OURS, Plan, alternate, rows_of, with_busy, with_least
 from hpcflow.tools.table import Row
 
 SIZE, QUICK_SIZE = 400, 2  # megabytes
 WRITE, READ = "write of the bytes", "read of the bytes"
-READ_NEW, READ_NEW_TWO = "read into new memory", "the same in two threads"
+READ_TWO, READ_CHECKED = "read in two threads", "read and checksums"
+READ_NEW = "read into new memory"
 
 
 def run(options: Options) -> list[Row]:
@@ -35,7 +38,8 @@ def run(options: Options) -> list[Row]:
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-checkpoints-"))
             contestants = list(_contestants(case, size, folder, options, stack))
-            found = rows_of(f"{size} MB: {case}", alternate(contestants, plan))
+            rounds = alternate(contestants, plan)
+            found = with_least(rows_of(f"{size} MB: {case}", rounds), rounds)
             rows += with_busy(found, contestants) if case == program.RESTORE else found
     with tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder:
         return rows + beside_saves.rows(size, folder, plan)
@@ -72,18 +76,20 @@ class _Waiting(Local):
 def _bare(case: str, size: int, path: Path) -> Iterator[Local]:
     """What a program could not do without: one write that lasts, or one read into memory.
 
-    Memory that is new to the process is cleared by the system while it is read into, as that of
-    restored variables is; memory in use is there already.
+    Reads are of a file that the system has in memory. "The bytes" are read by one thread into
+    memory that the process has in use, as the variables' is from the second restore on. New memory
+    is cleared by the system while it is read into, as at the first restore of a process.
     """
     data = os.urandom(1000) * (1000 * size)
     if case == program.DURABLE:
         yield Local(WRITE, partial(_write, path, data))
     elif case == program.RESTORE:
         _write(path, data)
-        used = [memoryview(bytearray(len(data)))]
+        used = _pieces(bytearray(len(data)))
         yield Local(READ, lambda: _read(path, used))
+        yield Local(READ_TWO, lambda: _read_by_two(path, used))
+        yield Local(READ_CHECKED, lambda: _read(path, used, check=checksum))
         yield Local(READ_NEW, lambda: _read(path, _new_memory(len(data))))
-        yield Local(READ_NEW_TWO, lambda: _read_by_two(path, _new_memory(len(data))))
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -91,19 +97,32 @@ def _write(path: Path, data: bytes) -> None:
     program.synchronize(path)
 
 
+def _pieces(memory: bytearray | mmap.mmap) -> list[memoryview]:
+    """Memory in as many pieces as there are variables."""
+    view, part = memoryview(memory), len(memory) // program.PARTS
+    return [view[at : at + part] for at in range(0, part * program.PARTS, part)]
+
+
 def _new_memory(size: int) -> list[memoryview]:
-    """Memory that the process has not used yet, in as many pieces as there are variables."""
-    part = size // program.PARTS
-    return [np.empty(part, np.uint8).data for _ in range(program.PARTS)]
+    """Memory that the process has not used yet, in huge pages where there are any, as NumPy's."""
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return _pieces(memory)
 
 
-def _read(path: Path, pieces: list[memoryview], start: int = 0) -> None:
-    """Fill pieces of memory one after the other from a place in a file."""
+def _read(path: Path, pieces: list[memoryview], start: int = 0,
+          check: Callable[[memoryview, int], int] | None = None) -> None:
+    """Fill pieces of memory one after the other from a place in a file; with `check`, by parts that
+    are checked while they are in the cache."""
+    most = tuning.READ_CHECKED_BYTES if check else sys.maxsize
     with path.open("rb", buffering=0) as file:
         file.seek(start)
         for piece in pieces:
-            done = 0
-            while done < len(piece) and (count := file.readinto(piece[done:])):
+            done = value = 0
+            while done < len(piece) and (count := file.readinto(piece[done : done + most])):
+                if check:
+                    value = check(piece[done : done + count], value)
                 done += count
 
 

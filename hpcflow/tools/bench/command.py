@@ -28,6 +28,7 @@ from hpcflow.tools.table import Row
 NOTES = {
     "hpcflow/it": "hpcflow/it: hpcflow's time over this program's, the median over rounds in which "
     "they alternate.",
+    "least us": "least us: the least of all samples; least/it: hpcflow's over this program's.",
     "busy us": "busy us: the least time of processors that a step takes in all threads, waiting in "
     "a loop included; busy/it: hpcflow's over this program's.",
     "worker_MB": "worker_MB: the most memory that the session and its steps hold in the worker: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,7 @@ def until_compiled(ours: Contestant, plan: Plan) -> None:
     """Run steps until the loops that they are worth are compiled, also those that only come with
     steps for certain shapes. A plan that only shows that it runs does not wait."""
     for _ in range(2 if compiling.enabled() and plan.min_samples > 1 else 0):
-        end = time.perf_counter() + 2 * tuning.COMPILE_WORTH_SECONDS
+        end = time.perf_counter() + 10 * tuning.COMPILE_WORTH_SECONDS
         while time.perf_counter() < end:
             ours.block(1, 1)
         compiling.wait()
@@ -95,9 +95,20 @@ def rows_of(case: str, rounds: Rounds) -> list[Row]:
 def with_busy(rows: list[Row], programs: Sequence[Peer | Local]) -> list[Row]:
     """`rows` with the processors' time of a step, which other programs on the machine disturb less:
     the least of all blocks, and the ratio of hpcflow's to it."""
-    least = {p.name: 1e6 * min(p.busy) for p in programs}
-    return [row | {"busy us": least[name], "busy/it": None if name == OURS else least[OURS] / max(
-        least[name], 1e-3)} for row in rows if (name := str(row["program"]))]
+    return _with_least(rows, {p.name: 1e6 * min(p.busy) for p in programs}, "busy")
+
+
+def with_least(rows: list[Row], rounds: Rounds) -> list[Row]:
+    """`rows` with the least time of a step, and the ratio of hpcflow's to it."""
+    return _with_least(rows, {name: 1e6 * min(map(min, found)) for name, found in rounds.items()},
+                       "least")
+
+
+def _with_least(rows: list[Row], least: Mapping[str, float], what: str) -> list[Row]:
+    ours = least[OURS]
+    return [row | {f"{what} us": least[name],
+                   f"{what}/it": None if name == OURS else ours / max(least[name], 1e-3)}
+            for row in rows if (name := str(row["program"]))]
 
 
 def _summary(rounds: Rounds, name: str) -> Row:

@@ -7,6 +7,7 @@ what failed there, into a file of its own. ``OUTPUT/rates.json`` has the rates o
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from hpcflow.runtime.executor import gpus
 from hpcflow.tools.cli import CommandError, CommandParser, command_parser, whole
 from hpcflow.tools.gpu_check import rates
 from hpcflow.tools.gpu_check.rehearsal import stand_in
-from hpcflow.tools.gpu_check.results import Results, failures, summary
+from hpcflow.tools.gpu_check.results import Results, counts, failures, summary
 from hpcflow.tools.gpu_check.stages import SHARED, STAGES, Asked
 
 
@@ -37,6 +38,8 @@ def parser() -> CommandParser:
                       help="processes that compare cases")
     made.add_argument("--stand-in", action="store_true",
                       help="on the stand-in of the tests: a rehearsal without a GPU")
+    made.add_argument("--json", action="store_true",
+                      help="print one JSON object: counts, seconds and failures of stages")
     made.add_argument("--inside", default="", help=argparse.SUPPRESS)
     return made
 
@@ -64,20 +67,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         wanted = {stage: failed[stage] for stage in STAGES if stage in failed}
         results = Results(options.output / "results-again.jsonl")
     results.path.unlink(missing_ok=True)
-    for stage, names in wanted.items():
-        _run_stage(options, results, stage, names)
-    rows = results.rows()
-    print(summary(rows))
-    measured = rates.rates_of(rows)
+    seconds = {stage: _run_stage(options, results, stage, names)
+               for stage, names in wanted.items()}
+    return _told(options, results, seconds)
+
+
+def _told(options: argparse.Namespace, results: Results, seconds: dict[str, float]) -> int:
+    """Say what came out, and keep the rates; 1 if something failed."""
+    rows, path = results.rows(), options.output / "rates.json"
+    measured, failed = rates.rates_of(rows), [r for r in rows if r.get("failed")]
     if measured is not None:
-        rates.save(measured, options.output / "rates.json")
-        print(f"wrote {options.output / 'rates.json'}: the rates of this GPU, for 'simulate'")
-    return int(bool(failures(rows)))
+        rates.save(measured, path)
+    if options.json:
+        stages = counts(rows)
+        print(json.dumps({
+            "stages": {s: {**stages.get(s, {"results": 0, "failed": 0}), "seconds": round(t, 1)}
+                       for s, t in seconds.items()},
+            "failures": failed, "results": str(results.path),
+            "rates": None if measured is None else str(path)}, indent=2))
+        return int(bool(failed))
+    print(summary(rows))
+    if measured is not None:
+        print(f"wrote {path}: the rates of this GPU, for 'simulate'")
+    return int(bool(failed))
 
 
 def _run_stage(options: argparse.Namespace, results: Results, stage: str,
-               names: list[str]) -> None:
-    """Start the stage's processes, and end those that take too long."""
+               names: list[str]) -> float:
+    """Start the stage's processes, and end those that take too long; the seconds it took."""
     workers = options.workers if stage in SHARED else 1
     began, limit = time.monotonic(), STAGES[stage][1]
     command = [sys.executable, "-m", "hpcflow", "gpu-check", "--output", str(results.path),
@@ -94,7 +111,9 @@ def _run_stage(options: argparse.Namespace, results: Results, stage: str,
             process.kill()
             process.wait()
             results.put(stage, failed=f"took longer than its {limit:.0f} s")
-    print(f"{stage}: {time.monotonic() - began:.1f} s", flush=True)
+    taken = time.monotonic() - began
+    print(f"{stage}: {taken:.1f} s", flush=True, file=sys.stderr if options.json else sys.stdout)
+    return taken
 
 
 def _run_inside(options: argparse.Namespace) -> int:

@@ -1,9 +1,10 @@
 """Ranks that exchange values of their GPUs: ``mpirun -n 2 python exchange.py N [FOLDER]``.
 
 An edge: N floats that are computed on the GPU of rank 1 go to the GPU of rank 0. A reduction: N
-floats of the GPUs of all ranks are summed. Each rank prints one JSON line for each, with the times,
-the route that the values took, and `failed` if they are wrong; the status is 1 then. FOLDER is the
-project's, for the stand-in of the tests in the place of the GPU.
+floats of the GPUs of all ranks are summed. Each rank prints one JSON line for each, with the times
+and `failed` if values are wrong, and one with the routes of what it has sent and the ways of what
+it has reduced; the status is 1 if anything failed. FOLDER is the project's, for the stand-in of the
+tests in the place of the GPU, and a number after it says how many of these there are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 import hpcflow as hf
 from hpcflow.runtime.cluster.gpu_edges import ROUTES
+from hpcflow.runtime.collective.collective_device import WAYS
 
 _TIMES = 12
 
@@ -30,7 +32,7 @@ def main(arguments: list[str]) -> int:
     if folder:
         from hpcflow.tools.gpu_check.rehearsal import stand_in
 
-        stand_in(Path(folder[0]))
+        stand_in(Path(folder[0]), int((folder[1:] or ["1"])[0]))
     task = hf.mpi.task()
     server = hf.train.Server(task.cluster, task.job, task.index)
     failed = 0
@@ -43,7 +45,7 @@ def main(arguments: list[str]) -> int:
         print(json.dumps({"name": name, "rank": task.index, "MB": 4e-6 * int(size), **row}),
               flush=True)
     server.join()
-    print(json.dumps({"rank": task.index, "sent": dict(ROUTES)}), flush=True)
+    print(json.dumps({"rank": task.index, "sent": dict(ROUTES), "reduced": dict(WAYS)}), flush=True)
     return int(failed)
 
 

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 
-def stand_in(repo: Path) -> None:
-    """Put the tests' stand-in in the place of the GPU."""
+def stand_in(repo: Path, gpus: int = 1) -> None:
+    """Put the tests' stand-in in the place of the GPU, or of several."""
     sys.path.insert(0, str(repo / "tests"))
     from gpu_ring.stand_in import StandIn
 
     from hpcflow.runtime.executor import device
 
     device.unregister_device_type("GPU")
-    device.register_device_type(StandIn, lambda: 1)
+    device.register_device_type(StandIn, lambda: gpus)

@@ -40,12 +40,17 @@ def failures(rows: Iterable[Row]) -> dict[str, list[str]]:
     return found
 
 
+def counts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
+    """Stage -> how many ``results`` it has, and how many of them ``failed``."""
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        count = found.setdefault(row["stage"], {"results": 0, "failed": 0})
+        count["results"] += 1
+        count["failed"] += bool(row.get("failed"))
+    return found
+
+
 def summary(rows: Iterable[Row]) -> str:
     """One line per stage: how many results, and how many of them failed."""
-    counts: dict[str, list[int]] = {}
-    for row in rows:
-        count = counts.setdefault(row["stage"], [0, 0])
-        count[0] += 1
-        count[1] += bool(row.get("failed"))
-    return "\n".join(f"{stage:8} {n:5} results, {wrong} failed"
-                     for stage, (n, wrong) in counts.items())
+    return "\n".join(f"{stage:8} {count['results']:5} results, {count['failed']} failed"
+                     for stage, count in counts(rows).items())

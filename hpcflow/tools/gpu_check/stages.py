@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.tools import facts as doctor
-from hpcflow.tools.gpu_check import convolutions, exchange
+from hpcflow.tools.gpu_check import convolutions, exchange, links
 from hpcflow.tools.gpu_check import written as written_kernels
 from hpcflow.tools.gpu_check.programs import programs
 from hpcflow.tools.gpu_check.results import Results
@@ -163,16 +163,25 @@ def cudnn(asked: Asked) -> None:
         return
     _test_paths(asked.repo)
     from gpu_ring.cases import cases_by_type, differences
-    from gpu_ring.test_cudnn import OPS
+    from gpu_ring.test_cudnn import OPS, check_layer
 
     for op in filter(asked.wants, OPS):
         asked.attempt("cudnn", op, functools.partial(_compared, differences, cases_by_type()[op]))
+    for name in filter(asked.wants, ("layer of float16", "layer of float32")):
+        asked.attempt("cudnn", name, functools.partial(_agreed, check_layer, name.split()[-1]))
     if not asked.stand_in:
         import cupy
 
         for name, check in convolutions.ways(cupy):
             if asked.wants(name):
                 asked.attempt("cudnn", name, check)
+
+
+def _agreed(check: Callable[[Any, bool], None], dtype: str) -> dict[str, Any]:
+    """Nothing if layers of `dtype`, with a relu and without, agree with the CPU."""
+    for relu in (True, False):
+        check(np.dtype(dtype).type, relu)
+    return {}
 
 
 def written(asked: Asked) -> None:
@@ -213,6 +222,8 @@ def mpi(asked: Asked) -> None:
             if asked.wants(name):
                 asked.attempt("mpi", name, functools.partial(
                     _ranks, mpirun, asked.repo / "examples", program, environment))
+    if asked.wants("nccl"):
+        asked.attempt("mpi", "nccl", functools.partial(links.alone, asked))
     for name, shared in (("exchange", ""), ("exchange by messages", "0")):
         if asked.wants(name):
             asked.attempt("mpi", name, functools.partial(
@@ -241,13 +252,12 @@ def _exchanged(mpirun: str, asked: Asked, env: dict[str, str]) -> dict[str, Any]
     return {"rows": rows, "failed": said if done.returncode or not rows else None}
 
 
-# In this order, with limits in seconds, together within ten minutes: what is cheap and decisive
-# comes first.
+# In this order, with limits in seconds, together at most 560: what is cheap and decisive, or has
+# run on no GPU yet, comes first.
 STAGES: dict[str, tuple[Callable[[Asked], None], float]] = {
-    "facts": (facts, 30), "smoke": (smoke, 40), "streams": (streams, 60), "micro": (micro, 30),
-    "programs": (programs, 50), "written": (written, 30), "cases": (cases, 70),
-    "cudnn": (cudnn, 30), "bench": (bench, 180),
-    "mpi": (mpi, 60),
+    "facts": (facts, 20), "written": (written, 40), "smoke": (smoke, 40), "streams": (streams, 50),
+    "micro": (micro, 30), "programs": (programs, 40), "cases": (cases, 70), "cudnn": (cudnn, 40),
+    "bench": (bench, 170), "mpi": (mpi, 60),
 }
 #: Stages whose checks several workers share.
 SHARED = ("written", "cases")

@@ -18,6 +18,12 @@ def checks() -> Checks:
     _without_cudnn()
     yield from _windows()
     yield from _rows()
+    yield from _numbers()
+    from gpu_ring import test_ctc
+
+    for version in (1, 2):
+        yield f"CTC version {version}", functools.partial(
+            _passing, functools.partial(test_ctc.test_it_is_that_of_the_cpu, attrs={}), version)
 
 
 def times() -> Checks:
@@ -68,7 +74,24 @@ def _rows() -> Checks:
         yield op, functools.partial(_passing, t.test_segments, op)
 
 
-def _passing(test: Callable[[str], None], op: str) -> dict[str, Any]:
+def _numbers() -> Checks:
+    from gpu_ring import test_random as t
+
+    for op in t.OPS:
+        for dtype in t.DTYPES:
+            yield f"{op} of {dtype}", functools.partial(
+                _passing, functools.partial(t.test_numbers_are_those_of_the_cpu, op), dtype)
+    for dtype in ("int32", "int64"):
+        yield f"whole numbers of {dtype}", functools.partial(
+            _passing, functools.partial(t.test_whole_numbers, shape=(33, 101)), dtype)
+        yield f"classes of {dtype}", functools.partial(_passing, t.test_classes, dtype)
+    for dtype in ("float32", "float64", "int32", "uint64"):
+        for known in (False, True):
+            yield f"{dtype} of {'known' if known else 'fed'} seeds", functools.partial(
+                _passing, functools.partial(t.test_numbers_of_given_seeds, known=known), dtype)
+
+
+def _passing(test: Callable[[Any], None], op: Any) -> dict[str, Any]:
     test(op)
     return {}
 

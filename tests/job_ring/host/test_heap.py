@@ -28,6 +28,24 @@ with hf.Session() as session:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
+# Prints the same of arrays that are made in threads, of which two are held at a time.
+_THREADS = """
+import resource
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+from hpcflow import kernels
+
+kernels.load()
+held = None
+def make(_):
+    global held
+    held = np.ones(5 << 20)
+with ThreadPoolExecutor(1) as pool:
+    list(pool.map(make, range(3)))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    list(pool.map(make, range(4)))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
 
 # Settings of the C library, which the tests make themselves.
 _BASE = {name: value for name, value in os.environ.items()
@@ -51,6 +69,13 @@ def pages(**environment):
 def test_steps_reuse_what_steps_freed():
     plain = pages(HPCFLOW_KEEP_BYTES="0")
     kept = pages()
+    assert kept * 4 < plain or plain < 100
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc")
+def test_threads_reuse_what_they_freed():
+    plain, kept = (int(output_of(_THREADS, NUMPY_MADVISE_HUGEPAGE="0", **more))
+                   for more in ({"HPCFLOW_KEEP_BYTES": "0"}, {}))
     assert kept * 4 < plain or plain < 100
 
 

@@ -292,3 +292,43 @@ def test_processes():
     assert not is_running(process)
     child.communicate()
     assert not is_running(process)
+
+
+def test_a_rank_is_lost_in_what_the_program_does_at_its_end(tmp_path, job, monkeypatch):
+    """The functions that it has registered before the ranks met, too."""
+    monkeypatch.setitem(globals(), "PREAMBLE", f"""
+    import atexit
+    import hpcflow as hf
+    atexit.register(lambda: task.rank == 1 and vanish())
+    {PREAMBLE}""")
+    ended = job("""
+    session = hf.Session()
+    session.run(hf.mpi.allreduce(hf.ones([10])))
+    """)
+    assert ended.status != 0 and "Rank 1 is lost: its process" in ended.output, ended.output
+
+
+@pytest.mark.parametrize("form", ["Supervisor", "MonitoredTrainingSession"])
+def test_a_worker_does_not_go_on_without_its_chief(job, form):
+    """Nobody would save what it learns, although the servers are still there."""
+    ended = job(f"""
+    form, folder = {form!r}, "model"
+    """ + """
+    if who == "ps":
+        lost(server.join)
+        sys.exit(1)
+    with hf.device(hf.train.replica_device_setter(cluster=task.cluster)):
+        step = hf.train.get_or_create_global_step()
+        train = hf.assign_add(step, 1)
+    if form == "Supervisor":
+        made = hf.train.Supervisor(is_chief=task.index == 0, recovery_wait_secs=1)
+        made = made.managed_session(server.target)
+    else:
+        made = hf.train.MonitoredTrainingSession(server.target, task.index == 0)
+    with made as session:
+        while session.run(train) < 50 or task.index:
+            pass
+        vanish()
+    """)
+    assert ended.status != 0, ended.output
+    assert "nobody else saves what this worker learns" in ended.output, ended.output

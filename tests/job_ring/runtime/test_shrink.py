@@ -10,19 +10,15 @@ from pathlib import Path
 
 import jobs
 import pytest
-from counted_job import AVERAGED, BATCH, INTERVAL, check_nothing_lost, check_total
+from counted_job import INTERVAL, averaged, check_nothing_lost, check_total
 from faults import shrink as stress
 
 from hpcflow.tools import run
 
 SHRINK = {"HPCFLOW_FAULT_TOLERANCE": "shrink"}
 SOON = {"HPCFLOW_HEALTH_SECONDS": "0.25", "HPCFLOW_HEALTH_TIMEOUT": "4"}
-#: As AVERAGED, but each rank takes its part among those that are there.
-FOLLOWING = AVERAGED.replace(
-    f"mine = batch[rank * {BATCH} // size:(rank + 1) * {BATCH} // size]",
-    f"part, parts = hf.mpi.rank_and_size()\n"
-    f"mine = batch[part * {BATCH} // parts:(part + 1) * {BATCH} // parts]")
-assert FOLLOWING != AVERAGED
+#: Each rank takes its part among those that are there.
+FOLLOWING = averaged(follows=True)
 SERVED = """
 import os, signal, sys, threading, time
 import hpcflow as hf
@@ -42,12 +38,7 @@ if task.job == "ps":
     server.join()
     print("ended", flush=True)
     sys.exit()
-with hf.device(hf.train.replica_device_setter(
-        cluster=task.cluster, worker_device=f"/job:worker/task:{task.index}")):
-    step = hf.train.get_or_create_global_step()
-    parts = [hf.Variable(0.0, name=f"w{i}") for i in range(3)]
-    with hf.control_dependencies([w.assign_add(1.0, use_locking=True) for w in parts]):
-        train = hf.assign_add(step, 1, use_locking=True)
+""" + stress.SERVED_MODEL + """
 size = hf.mpi.size()
 hook = hf.train.StopAtStepHook(last_step=10 ** 6)  # somebody is there to see the loss
 with hf.train.MonitoredTrainingSession(server.target, task.index == 0, "model",
@@ -190,9 +181,12 @@ def test_a_loop_of_ones_own_loses_two_of_three_ranks(start):
     stress.Case("averaged", 4, 0, {0: "0:SIGSTOP:4:0.3", 3: "3:SIGKILL:4:0.2"}),
     stress.Case("servers", 4, 1, {3: "3:SIGSTOP:77:0.0", 1: "1:SIGKILL:77:0.1"}),
     stress.Case("servers", 5, 2, {1: "1:SIGKILL:30:0.1", 2: "2:SIGKILL:80:0.0"}),
+    stress.Case("averaged", 3, 0, {0: f"0:SIGKILL:{stress.BEFORE}:0"}),
+    stress.Case("servers", 5, 2, {0: f"0:SIGKILL:{stress.BEFORE}:0", 2: "2:SIGKILL:80:0.0"}),
 ], ids=str)
-def test_two_ranks_are_lost(tmp_path, tolerant, case):
-    """Also one that is frozen while the others come together after the loss of the other."""
+def test_ranks_are_lost(tmp_path, tolerant, case):
+    """Also one that is frozen while the others come together after the loss of the other, or before
+    all have met."""
     result = stress.run_case(case, tmp_path)
     assert not result.wrong, f"{result.wrong}\n{result.output}"
 

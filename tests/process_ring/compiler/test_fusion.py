@@ -15,7 +15,7 @@ from hpcflow.host import threads, tuning
 from hpcflow.kernels.training import block_rules, ftrl_rules, moment_rules, update_rules
 from hpcflow.loops import compiling
 
-NUMBA = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
+COMPILER = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 DTYPES = {"f": hf.float32, "d": hf.float64, "i": hf.int32, "l": hf.int64}
 
 
@@ -100,7 +100,7 @@ def test_every_way_gives_the_same(monkeypatch, eager, pool, kind, seed):
             np.testing.assert_array_equal(a, b, err_msg=f"{way}, seed {seed}")
 
 
-@NUMBA
+@COMPILER
 def test_a_first_run_compiles_nothing(graph, monkeypatch):
     monkeypatch.setattr(config.flags, "compile", True)
     monkeypatch.setattr(config.flags, "loop_cache", "0")
@@ -272,7 +272,7 @@ def test_rules_of_small_arrays_compiled(eager, name, dtype):
 def test_a_rule_is_traced_once(monkeypatch, eager, pool, name):
     """The loop of a large array is known in later steps, with whatever numbers."""
     if not compiling.enabled():
-        pytest.skip("Numba is not installed")
+        pytest.skip("there is no compiler")
     set_threshold(monkeypatch, "RULE_WORKING_SET_BYTES", 8192)
     count, scalar_count, scratch = RULES[name]
     rule, calls = _rule(name), []

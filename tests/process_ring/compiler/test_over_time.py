@@ -10,9 +10,8 @@ from thresholds import lower, set_threshold
 import hpcflow as hf
 from hpcflow import config, errors
 from hpcflow.compiler.emit import codegen
-from hpcflow.compiler.native import accumulate_gemm, batch_iterations, hoist_input_gemm
+from hpcflow.compiler.native import accumulate_gemm, batch_iterations
 from hpcflow.compiler.native.accumulate_gemm import Sums
-from hpcflow.compiler.native.hoist_input_gemm import Ahead
 from hpcflow.host import blas, threads, tuning
 
 ROWS, SIZE = 2, 4
@@ -23,36 +22,22 @@ class Used:
 
     def __init__(self):
         self.sums = 0
-        self.blocks = 0
-        self.begun = 0
 
 
 @pytest.fixture(params=[True, False], ids=["helper", "one thread"])
 def used(request, monkeypatch):
     """Every product is large enough, a block has two or three iterations."""
-    found, total, take, begin = Used(), Sums.total, hoist_input_gemm._Block.take, Ahead._begin
+    found, total = Used(), Sums.total
 
     def note_total(self, *initial):
         found.sums += len(initial)
         return total(self, *initial)
 
-    def note_take(self, index, value):
-        result = take(self, index, value)
-        found.blocks += result is not None
-        return result
-
-    def note_begin(self, *arguments):
-        found.begun += 1
-        return begin(self, *arguments)
-
     pool = threads.Pool(2)
     lower(monkeypatch, "ITERATIONS_LARGE", "ITERATIONS_FEWEST_COLUMNS")
     monkeypatch.setattr(codegen, "call_loops", lambda program: None)
     set_threshold(monkeypatch, "ACCUMULATE_BLOCK_FLOPS", 300.0)
-    set_threshold(monkeypatch, "HOIST_BLOCK_FLOPS", 200.0)
     monkeypatch.setattr(Sums, "total", note_total)
-    monkeypatch.setattr(hoist_input_gemm._Block, "take", note_take)
-    monkeypatch.setattr(Ahead, "_begin", note_begin)
     monkeypatch.setattr(threads, "has_idle_cores", lambda: request.param)
     monkeypatch.setattr(threads, "pool", lambda: pool)
     monkeypatch.setattr(config.flags, "compile", True)
@@ -117,7 +102,6 @@ def test_gradients_of_a_recurrent_network(used, monkeypatch, steps):
     network = Network()
     both([network.last, *network.gradients], network.feeds(steps), monkeypatch)
     assert used.sums == 3
-    assert used.blocks == (steps if used.helps and steps > 1 else 0)
 
 
 def test_products_have_one_thread_beside_sums(used, monkeypatch):
@@ -154,49 +138,11 @@ def test_the_batch_size_may_be_unknown_and_change_between_steps(used, monkeypatc
 def test_elements_may_be_read_in_any_order(used, monkeypatch, read):
     network = Network(read=read)
     both([network.last, *network.gradients], network.feeds(6), monkeypatch)
-    assert used.begun <= tuning.compiler.HOIST_MOST_MISSES + 1
 
 
 def test_a_loop_may_end_early(used, monkeypatch):
     network = Network(until=lambda h: hf.reduce_max(hf.abs(h)) < 2)
     both([network.last, *network.gradients], network.feeds(9), monkeypatch)
-
-
-SUMS_WITH_A_BIAS = {
-    "last": lambda h, x, b: h + x + b,
-    "first": lambda h, x, b: h + (x + b),
-    "from the left": lambda h, x, b: b + (x + h),
-    "bias_add": lambda h, x, b: hf.nn.bias_add(h + x, b),
-}
-OTHER_SUMS = {
-    "of one element": lambda h, x, b: h + x + b[:1],
-    "read twice": lambda h, x, b: (h + x) * 0.0 + (h + x) + b,
-    "of the state": lambda h, x, b: h + x + (b + h[0] * 0.0),
-}
-
-
-@pytest.mark.parametrize("form", [*SUMS_WITH_A_BIAS, *OTHER_SUMS])
-def test_a_bias_is_added_to_the_products_of_elements(used, monkeypatch, form):
-    taken = []
-    begin = Ahead.__init__
-
-    def note(self, function, *bias):
-        taken.extend(bias)
-        begin(self, function, *bias)
-
-    monkeypatch.setattr(Ahead, "__init__", note)
-    inputs, bias = hf.placeholder(hf.float32, [6, ROWS, SIZE]), hf.placeholder(hf.float32, [SIZE])
-    array = hf.TensorArray(hf.float32, 6).unstack(inputs)
-    w, u = hf.constant(whole(1, SIZE, SIZE)), hf.constant(whole(2, SIZE, SIZE))
-    add = (SUMS_WITH_A_BIAS | OTHER_SUMS)[form]
-
-    def body(t, h):
-        following = add(hf.matmul(h, w), hf.matmul(array.read(t), u), bias)
-        return t + 1, hf.clip_by_value(following, -2.0, 2.0)
-
-    _, last = hf.while_loop(lambda t, h: t < 6, body, [0, hf.zeros([ROWS, SIZE])])
-    both([last], {inputs: whole(3, 6, ROWS, SIZE), bias: whole(4, SIZE)}, monkeypatch)
-    assert len(taken) == (form in SUMS_WITH_A_BIAS)
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2, "both"])

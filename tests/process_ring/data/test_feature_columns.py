@@ -165,9 +165,9 @@ def test_features_of_examples_are_parsed_as_columns_need(session):
     columns = [fc.numeric_column("age", default_value=7.0), fc.indicator_column(names),
                fc.bucketized_column(fc.numeric_column("v", shape=2), [0])]
     spec = fc.make_parse_example_spec(columns)
-    assert spec == {"age": hf.FixedLenFeature([1], hf.float32, (7.0,)),
+    assert spec == {"age": hf.FixedLenFeature((1,), hf.float32, (7.0,)),
                     "city": hf.VarLenFeature(hf.string),
-                    "v": hf.FixedLenFeature([2], hf.float32, None)}
+                    "v": hf.FixedLenFeature((2,), hf.float32, None)}
     example = hf.train.Example()
     example.features.feature["city"].bytes_list.value.extend([b"b", b"b"])
     example.features.feature["v"].float_list.value.extend([1, -1])

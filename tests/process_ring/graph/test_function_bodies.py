@@ -48,7 +48,7 @@ def test_templates_share_their_variables_with_bodies(session):
     np.testing.assert_array_equal(*session.run([y, z]))
 
 
-def test_variables_have_the_names_of_the_scope_around_the_first_call():
+def test_variables_have_the_names_of_the_scope_around_the_first_call(graph):
     @function.Defun(hf.float32)
     def scaled(x):
         with hf.variable_scope("inner"):

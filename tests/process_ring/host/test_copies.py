@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from thresholds import forget_loops, lower
+from thresholds import lower
 
 from hpcflow import config
 from hpcflow.loops import compiling, strided_copy
@@ -83,9 +83,8 @@ def test_concatenate(small, axis):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_that_are_joined(small, monkeypatch, dtype):
-    """Inner dimensions of other sizes, more rows than threads, with `out` and without; also what a
-    loop over rows does not take."""
-    lower(monkeypatch, "COPY_LEAST_ROWS", "PARALLEL_LARGE_BYTES")
+    """Inner dimensions of other sizes, more rows than threads, with `out` and without."""
+    lower(monkeypatch, "PARALLEL_LARGE_BYTES")
     rng = np.random.default_rng(0)
 
     def drawn(*dims):
@@ -102,18 +101,6 @@ def test_rows_that_are_joined(small, monkeypatch, dtype):
             assert strided_copy.concatenate(values, axis, out) is out
             np.testing.assert_array_equal(out, wanted)
             compiling.wait()
-
-
-def test_rows_are_joined_by_a_loop(small, monkeypatch):
-    if not compiling.enabled():
-        pytest.skip("Numba is not installed, or not to be used")
-    forget_loops(monkeypatch)
-    values = [np.ones((80, n), np.float32) for n in (16, 40)]
-    for _ in range(2):
-        strided_copy.concatenate(values, 1)
-        compiling.wait()
-    (found,) = compiling._programs.values()
-    assert found.function is not None
 
 
 def test_concatenate_refuses_other_shapes(small):

@@ -14,7 +14,7 @@ from hpcflow.host import openmp, threads
 from hpcflow.loops import compiling, parallel_for
 
 pytestmark = [
-    pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed"),
+    pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler"),
     pytest.mark.skipif(openmp.team() is None, reason="there is no OpenMP"),
 ]
 
@@ -23,28 +23,19 @@ USES = (parallel_for.ROWS + parallel_for.WHOLE + parallel_for.ROWS + parallel_fo
         + parallel_for.STOP + parallel_for.WHOLE * 2)
 SOURCE = """
 def loop(x, table, y, start, stop, factor, shift):
-    assert y.shape[0] == x.shape[0] == stop - start
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
-            y[i, j] = x[i, j] * factor + table[j] + (start + i) + shift
+            y[i, j] = x[i, j] * np.float32(factor) + table[j] + (start + i) + shift
 """
 
 
-class Loop(compiling.Loop):
-    key = "spread", SOURCE
-
-    def signature(self, types):
-        matrix, given = (types.Array(types.float32, 2, "C", readonly=r) for r in (False, True))
-        return (given, types.Array(types.uint8, 1, "C"), matrix, types.int64, types.int64,
-                types.float32, types.int32)
-
-    def typed(self):
-        return compiling.typed_text(SOURCE, self.signature)
+LOOP = compiling.TextLoop(
+    SOURCE, (("float32", 2, False), ("uint8", 1, False), ("float32", 2, True)), 4)
 
 
 @pytest.fixture(scope="module")
 def found():
-    made = compiling.Compiled(Loop())
+    made = compiling.Compiled(LOOP)
     made.spent(1)
     made.spent(0)
     compiling.wait()
@@ -64,7 +55,7 @@ def pool(monkeypatch):
 def check(found, step=64):
     x = np.random.default_rng(0).random((ROWS, WIDTH), np.float32)
     table, y = np.array([250, 2, 3], np.uint8), np.zeros_like(x)
-    parallel_for.run(found, ROWS, step, USES, [x, table, y, 0, 0, np.float32(2), np.int32(-7)])
+    parallel_for.run(found, ROWS, step, USES, [x, table, y, 0, 0, 2, np.int32(-7)])
     expected = x * np.float32(2) + table + np.arange(ROWS)[:, np.newaxis] - 7
     np.testing.assert_allclose(y, expected, 1e-6)
 

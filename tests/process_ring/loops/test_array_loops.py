@@ -10,7 +10,7 @@ import hpcflow as hf
 from hpcflow import raw_ops
 from hpcflow.loops import compiling
 
-pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 
 RNG = np.random.default_rng(5)
 

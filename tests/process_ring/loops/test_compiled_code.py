@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import shutil
-import subprocess
-import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -19,35 +15,16 @@ from hpcflow.host import openmp, tuning
 from hpcflow.kernels.common import indices
 from hpcflow.loops import compiling, form
 
-pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 if compiling.enabled():
-    from hpcflow.kernels.compiled import score_loops
-    from hpcflow.loops import cache, call_list, child, import_closure, objects, service
+    from hpcflow.loops import cache, objects, service
 
 HALF = "def loop(x, y, n):\n    for i in range(x.shape[0]):\n        y[i, 0] = x[i, 0] / 2 + n\n"
-SPANS = "def loop(x, spans):\n    x[0] = spans[0][1] + 10 * spans[1][0]\n    return x[0] > 20\n"
 
 
-class Text(compiling.Loop):
-    """A loop of a text, for one of the signatures below."""
-
-    def __init__(self, source: str, kind: str) -> None:
-        self.source = source
-        self.kind = kind
-        self.key = kind, source
-
-    def typed(self):
-        return compiling.typed_text(self.source, SIGNATURES[self.kind])
-
-
-SIGNATURES = {
-    "matrices": lambda types: (types.Array(types.float64, 2, "C", readonly=True),
-                               types.Array(types.float64, 2, "C"), types.int32),
-    "spans": lambda types: (types.Array(types.int64, 1, "C"),
-                            types.UniTuple(types.UniTuple(types.int64, 2), 2)),
-    "any order": lambda types: (types.Array(types.float64, 2, "A"),) * 2 + (types.int32,),
-    "none": None,
-}
+def text(source=HALF):
+    """A loop of a text, over two matrices and a number."""
+    return compiling.TextLoop(source, (("float64", 2, False), ("float64", 2, True)), 1)
 
 
 def adding(dtype):
@@ -66,36 +43,31 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def served(folder):
-    made = service.Service()
-    yield made
-    made._end_child()
+    return service.Service()
 
 
 def asked_for(served, loop):
     """What the service makes of a loop."""
     found = compiling.Compiled(loop)
-    found.is_wanted = True
+    found.is_sought = found.is_wanted = True
     served.ask(found)
     served.wait()
     return found
 
 
-def test_a_process_compiles_and_the_next_one_loads_the_file(served, folder):
-    found = asked_for(served, Text(HALF, "matrices"))
-    assert served._child is not None
+def test_one_process_compiles_and_the_next_one_loads_the_file(served, folder, monkeypatch):
+    found = asked_for(served, text())
     x, y = np.arange(6.0).reshape(6, 1), np.zeros((6, 1))
     assert found.function(x, y, 3) is None
     np.testing.assert_array_equal(y, x / 2 + 3)
     (written,) = [p for p in folder.iterdir() if p.name != "lock"]
     assert written.name == cache.name_of(found.program)
-    later = service.Service()
-    assert asked_for(later, Text(HALF, "matrices")).function is not None
-    assert later._child is None
+    monkeypatch.setattr(compiling.TextLoop, "code", None)
+    assert asked_for(service.Service(), text()).function is not None
 
 
-def test_programs_need_no_process(served):
+def test_a_program_has_its_dtypes_bits(served):
     found = asked_for(served, adding("int32"))
-    assert served._child is None
     x, y = np.arange(100, dtype=np.int32), np.zeros(100, np.int32)
     found.function(x, y, -7, 0, 100, 1, 0)
     np.testing.assert_array_equal(y, x - 7)
@@ -104,7 +76,6 @@ def test_programs_need_no_process(served):
 class Slow(compiling.Loop):
     """A loop that is compiled in this process, and when the test lets it."""
 
-    is_quick = True
     began, may_end = threading.Event(), threading.Event()
 
     def __init__(self) -> None:
@@ -130,27 +101,19 @@ def test_a_process_ends_when_nothing_is_being_compiled_in_it():
     assert served._at_work.locked(), "LLVM begins nothing any more"
 
 
-def test_tuples_and_results(served):
-    found = asked_for(served, Text(SPANS, "spans"))
-    assert found.entry is None
-    x = np.zeros(1, np.int64)
-    assert found.function(x, ((1, 2), (3, 4))) == 1 and x == 32
-    assert found.function(x, ((1, 2), (1, 4))) == 0 and x == 12
-    for wrong in ((1, 2), ((1, 2),), ((1, 2), (3, 4, 5)), [[1, 2], [3, 4]]):
-        with pytest.raises((TypeError, SystemError)):
-            found.function(x, wrong)
-
-
-@pytest.mark.parametrize("loop", [Text(HALF, "any order"), Text("def loop(:", "matrices"),
-                                  Text(HALF, "none")])
-def test_what_cannot_be_compiled_is_left(served, loop):
-    assert asked_for(served, loop).function is None
-    assert asked_for(served, Text(HALF, "matrices")).function is not None
-
-
-def test_what_allocates_is_left(served):
-    source = "def loop(x, y, n):\n    z = np.empty(n)\n    y[0, 0] = z.size\n"
-    assert asked_for(served, Text(source, "matrices")).function is None
+@pytest.mark.parametrize("source", [
+    "def loop(:", "x = 1\n", "def loop(x):\n    x[0, 0] = 1\n",
+    "def loop(x, y, n):\n    z = np.empty(n)\n", "def loop(x, y, n):\n    z = [n]\n",
+    "def loop(x, y, n):\n    y[0, 0] = m\n", "def loop(x, y, n):\n    if n:\n        n = 1\n",
+])
+def test_what_cannot_be_compiled_is_left_and_logged_once(served, caplog, source):
+    found = asked_for(served, text(source))
+    assert found.function is None
+    for _ in range(3):
+        found.spent(1.0)
+    (record,) = caplog.records
+    assert "cannot be compiled" in record.message and source in record.message
+    assert asked_for(served, text()).function is not None
 
 
 @pytest.mark.parametrize("wrong", [
@@ -166,7 +129,7 @@ def test_what_allocates_is_left(served):
     lambda x, y: (x, np.broadcast_to(1.0, (6, 1)), 3),
 ])
 def test_other_arguments_are_refused(served, wrong):
-    found = asked_for(served, Text(HALF, "matrices"))
+    found = asked_for(served, text())
     x, y = np.zeros((6, 1)), np.zeros((6, 1))
     with pytest.raises(TypeError):
         found.function(*wrong(x, y))
@@ -174,7 +137,7 @@ def test_other_arguments_are_refused(served, wrong):
 
 
 def test_classes_of_arrays_are_arrays(served):
-    found = asked_for(served, Text(HALF, "matrices"))
+    found = asked_for(served, text())
     y = np.zeros((2, 1)).view(type("Own", (np.ndarray,), {}))
     found.function(np.ones((2, 1)), y, np.int32(1))
     assert (np.asarray(y) == 1.5).all()
@@ -182,18 +145,9 @@ def test_classes_of_arrays_are_arrays(served):
 
 @pytest.mark.skipif(openmp.team() is None, reason="there is no OpenMP")
 def test_errors_of_arguments_before_a_team_begins(served):
-    found = asked_for(served, Text(HALF, "matrices"))
+    found = asked_for(served, text())
     with pytest.raises(TypeError):
         found.entry(openmp.team().address, 2, 2, 6, 2, 3, 0, np.zeros((6, 1)), None, 1)
-
-
-def test_a_loop_that_fails_says_so(served):
-    source = "def loop(x, y, n):\n    assert n < 3\n"
-    found = asked_for(served, Text(source, "matrices"))
-    x = np.zeros((1, 1))
-    found.function(x, x, 1)
-    with pytest.raises(RuntimeError, match="a compiled loop failed"):
-        found.function(x, x, 4)
 
 
 def test_damaged_files_are_compiled_again(served, folder):
@@ -216,61 +170,21 @@ def test_a_directory_that_others_may_write_to_is_not_used(folder, served):
 
 
 def test_names_tell_loops_apart(folder):
-    names = {cache.name_of(adding(dtype))
-             for dtype in ("float32", "float64")}
-    names |= {cache.name_of(Text(HALF, kind)) for kind in SIGNATURES}
-    assert len(names) == 2 + len(SIGNATURES)
+    loops = [adding("float32"), adding("float64"), text(), text(HALF + "    return 1\n"),
+             compiling.TextLoop(HALF, (("float32", 2, False), ("float64", 2, True)), 1)]
+    assert len({cache.name_of(loop) for loop in loops}) == len(loops)
 
 
-def test_names_tell_the_integers_of_a_blas_apart():
-    narrow, wide = map(call_list._Runner, (False, True))
-    assert narrow.key != wide.key and cache.name_of(narrow) != cache.name_of(wide)
-    assert wide.arguments == (True,), "the process that compiles gets them, too"
-
-
-@pytest.fixture
-def copied(tmp_path, monkeypatch):
-    """A copy of the package, whose texts are those that names depend on."""
-    root = tmp_path / import_closure.ROOT.name
-    shutil.copytree(import_closure.ROOT, root, ignore=lambda folder, names: [
-        n for n in names if "." in n and not n.endswith(".py") or n == "__pycache__"])
-    monkeypatch.setattr(import_closure, "ROOT", root)
-    cache._texts.cache_clear()
-    yield root
-    cache._texts.cache_clear()
-
-
-@pytest.mark.parametrize("path, expected", [
-    ("loops/packed_gemm.py", {"calls"}),  # which others do not import
-    ("loops/llvm_code.py", {"calls", "program", "scores"}),  # that a function imports
-    ("loops/llvm_functions.py", {"calls", "program", "scores"}),
-    ("kernels/common/parallel.py", set()),
-    ("loops/lazy_array.py", set()),
-    ("loops/__init__.py", set()),
-])
-def test_names_follow_from_the_modules_that_are_imported(copied, path, expected):
-    loops = {"calls": call_list._Runner(True), "program": adding("float32"),
-             "scores": score_loops._loop(
-                 score_loops.DENSE, np.dtype("f"), np.dtype("f"), 9)._loop}
-    before = {name: cache.name_of(loop) for name, loop in loops.items()}
-    with (copied / path).open("a") as file:
+def test_names_follow_from_the_text_of_the_room(folder, tmp_path, monkeypatch):
+    copied, before = tmp_path / "room", cache.name_of(text())
+    shutil.copytree(cache.ROOM, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(cache, "ROOM", copied)
+    assert cache.name_of(text()) == before
+    with (copied / "text_code.py").open("a") as file:
         file.write("# changed\n")
     cache._texts.cache_clear()
-    assert {n for n, loop in loops.items() if cache.name_of(loop) != before[n]} == expected
-
-
-def test_all_statements_that_import_are_found():
-    for name, path in import_closure.closure("hpcflow.runtime.session.session").items():
-        expected = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                expected |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                modules = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-                expected |= {m if import_closure._file_of(m) else node.module
-                             for m in modules.values() if node.module}
-        expected = {m for m in expected if m.split(".")[0] == "hpcflow"}
-        assert expected <= set(import_closure._imports(path)), name
+    assert cache.name_of(text()) != before
+    cache._texts.cache_clear()
 
 
 def test_old_files_are_removed(folder, monkeypatch):
@@ -283,56 +197,10 @@ def test_old_files_are_removed(folder, monkeypatch):
     assert sorted(p.name for p in folder.iterdir()) == ["file4", "file5"]
 
 
-def test_without_a_process_the_thread_compiles(served, monkeypatch):
-    def no_process(*_, **__):
-        raise OSError("no processes")
-
-    monkeypatch.setattr(child.subprocess, "Popen", no_process)
-    assert asked_for(served, Text(HALF, "matrices")).function is not None
-
-
-def test_a_process_that_was_killed(served):
-    asked_for(served, Text(HALF, "matrices"))
-    served._child._process.kill()
-    served._child._process.wait()
-    assert asked_for(served, Text(SPANS, "spans")).function is not None
-
-
-def test_a_process_without_work_ends(served, monkeypatch):
-    ended, close = [], child.Child.close
-
-    def noted(self):
-        close(self)
-        ended.append(self._process.poll())
-
-    monkeypatch.setattr(child.Child, "close", noted)
-    monkeypatch.setattr(tuning.loops, "COMPILER_IDLE_SECONDS", 0.05)
-    asked_for(served, Text(HALF, "matrices"))
-    deadline = time.monotonic() + 60
-    while not ended and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert ended and ended[0] is not None
-    assert served._child is None
-
-
-def test_a_process_ends_with_the_one_that_asked(folder):
-    code = ("import sys; from test_compiled_code import *\n"
-            "found = asked_for(service.Service(), Text(HALF, 'matrices'))\n"
-            "made = service.Service(); made._child = child.Child()\n"
-            "print(made._child._process.pid, flush=True); os._exit(0)")
-    paths = os.pathsep.join([os.path.dirname(__file__), *[p for p in sys.path if p]])
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90,
-                         env={**os.environ, "PYTHONPATH": paths}, check=True)
-    pid, deadline = int(run.stdout), time.monotonic() + 60
-    while os.path.exists(f"/proc/{pid}/exe") and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not os.path.exists(f"/proc/{pid}/exe")
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_copy_of_the_process_has_a_service_of_its_own(folder, monkeypatch):
-    monkeypatch.setattr(compiling, "_services", {})
-    compiling._service(True)
+    monkeypatch.setattr(compiling, "_services", [])
+    compiling._service()
     with compiling._lock:  # as if another thread looked for a service
         pid = os.fork()
         if pid == 0:
@@ -358,7 +226,6 @@ def test_copies_of_rows(row_dtype, width):
         functions.call(target[:count], source, rows)
         assert np.array_equal(target[:count], source[rows])
         assert not target[count:].any()
-    assert code.is_spread
 
 
 @pairs(

@@ -12,7 +12,7 @@ from hpcflow.kernels import load
 from hpcflow.kernels.registry import KernelNode, find_kernel
 from hpcflow.loops import compiling
 
-pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 
 # Units in the last place of the result by which loops may differ from NumPy's forms.
 ULPS = {"Sigmoid": 4, "Elu": 4, "Selu": 4, "Softplus": 4, "SoftplusGrad": 4, "Xlogy": 5,

@@ -10,7 +10,7 @@ import pytest
 from hpcflow.kernels.math import error_functions
 from hpcflow.loops import compiling
 
-pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 if compiling.enabled():
     from llvmlite import binding, ir
 
@@ -98,7 +98,7 @@ def test_functions_of_one_number(function, dtype):
         check(function, dtype, [given], exact)
 
 
-@pytest.mark.skipif(not CASES, reason="Numba is not installed")
+@pytest.mark.skipif(not CASES, reason="there is no compiler")
 def test_powers_of_single_precision():
     seed = 21
     print(f"seed {seed}")

@@ -16,7 +16,7 @@ from hpcflow.loops.form import DENSE, ONE, PER_COLUMN, PER_ROW, Builder, Map
 from hpcflow.loops.form_loop import FormLoop
 from hpcflow.loops.meanings import FLOATS
 
-pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 COUNT = iter(range(1 << 30))
 
 

@@ -72,7 +72,7 @@ def test_slices_of_channels(eager):
 
 def test_a_loop_that_is_used(eager):
     if not compiling.enabled():
-        pytest.skip("Numba is not installed")
+        pytest.skip("there is no compiler")
     check(*arrays(9, 64))
     compiling.wait()
     (program,) = compiling._programs.values()

@@ -12,7 +12,7 @@ from hpcflow import config
 from hpcflow.host import threads, tuning
 from hpcflow.loops import compiling, form_loop
 
-pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 ROWS, COLUMNS = 37, 24
 PROGRAMS: dict = {}  # other tests do not find these loops
 

@@ -13,7 +13,7 @@ from hpcflow.kernels.common import indices
 from hpcflow.kernels.training import row_rules
 from hpcflow.loops import compiling
 
-pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 RNG = np.random.default_rng(0)
 # Op type: (states, scalars); the scalars come in the order of the op.
 UPDATES = {

@@ -12,7 +12,7 @@ from hpcflow import config
 from hpcflow.kernels.compiled import small_products
 from hpcflow.loops import compiling
 
-pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 RNG = np.random.default_rng(0)
 SIZES = [(16, 8, 1), (1, 8, 16), (16, 1, 8), (8, 8, 8), (4, 4, 4), (7, 5, 3), (1, 9, 1), (5, 1, 1),
          (3, 30, 2), (1, 1, 1)]

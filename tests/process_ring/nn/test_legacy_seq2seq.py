@@ -44,7 +44,7 @@ def test_basic_and_tied(session):
     seq2seq.tied_rnn_seq2seq(vectors(3), vectors(2), rnn.BasicRNNCell(3))
     assert set(names()) - before == {
         f"combined_tied_rnn_seq2seq/tied_rnn_seq2seq/basic_rnn_cell/{n}"
-        for n in ("weights", "biases")}
+        for n in ("kernel", "bias")}
     start(session)
     assert session.run(outputs)[1].shape == (4, 3)
 
@@ -81,14 +81,14 @@ def test_attention_against_numpy(session):
     value = dict(zip((n.removeprefix("attention_decoder/") for n in names()),
                      session.run(hf.global_variables()), strict=True))
     assert set(value) == {
-        "AttnW_0", "AttnV_0", "weights", "biases", "basic_rnn_cell/weights",
-        "basic_rnn_cell/biases", "Attention_0/weights", "Attention_0/biases",
-        "AttnOutputProjection/weights", "AttnOutputProjection/biases"}
+        "AttnW_0", "AttnV_0", "kernel", "bias", "basic_rnn_cell/kernel",
+        "basic_rnn_cell/bias", "Attention_0/kernel", "Attention_0/bias",
+        "AttnOutputProjection/kernel", "AttnOutputProjection/bias"}
     hidden = session.run(states)
     features = hidden @ value["AttnW_0"][0, 0]
 
     def affine(parts, scope):
-        return np.concatenate(parts, 1) @ value[scope + "weights"] + value[scope + "biases"]
+        return np.concatenate(parts, 1) @ value[scope + "kernel"] + value[scope + "bias"]
 
     h, mean = np.zeros((4, 3), np.float32), np.zeros((4, 2), np.float32)
     for given, found in zip(session.run(x), session.run(outputs), strict=True):

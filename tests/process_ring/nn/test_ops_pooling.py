@@ -221,3 +221,14 @@ def test_volumes_in_short(build):
     np.testing.assert_array_equal(evaluate(lambda t: build(t, 2, [1, 1, 2], "SAME"), x),
                                   evaluate(lambda t: build(t, [1, 2, 2, 2, 1], [1, 1, 1, 2, 1],
                                                            "SAME"), x))
+
+
+def test_gradients_that_are_no_numbers_stay_in_their_place(graph):
+    x = np.arange(16.0).reshape(1, 4, 4, 1)
+    dy = np.array([np.inf, np.nan, 1.0, 2.0]).reshape(1, 2, 2, 1)
+    options = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+    dx = raw_ops.MaxPoolGrad(orig_input=x, orig_output=x[:, 1::2, 1::2], grad=dy, **options)
+    expected = np.zeros_like(x)
+    expected[:, 1::2, 1::2] = dy
+    with hf.Session() as session:
+        np.testing.assert_array_equal(session.run(dx), expected)

@@ -63,9 +63,9 @@ def test_the_variables_of_an_lstm():
         rnn.LSTMBlockCell(UNITS, use_peephole=True)(
             hf.zeros([ROWS, SIZE]), (hf.zeros([ROWS, UNITS]), hf.zeros([ROWS, UNITS])))
         names = {v.name: v.shape.as_list() for v in hf.global_variables()}
-    assert names == {"lstm_block_cell/W:0": [SIZE + UNITS, 4 * UNITS],
-                     "lstm_block_cell/b:0": [4 * UNITS],
-                     **{f"lstm_block_cell/{w}:0": [UNITS] for w in ("wci", "wcf", "wco")}}
+    assert names == {"lstm_cell/kernel:0": [SIZE + UNITS, 4 * UNITS],
+                     "lstm_cell/bias:0": [4 * UNITS],
+                     **{f"lstm_cell/w_{w}_diag:0": [UNITS] for w in "ifo"}}
 
 
 @pairs(

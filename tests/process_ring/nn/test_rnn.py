@@ -58,10 +58,10 @@ def test_gru(session):
     x, h = INPUTS[:, 0], RNG.normal(size=(BATCH, UNITS)).astype(np.float32)
     output, state = rnn.GRUCell(UNITS)(hf.constant(x), hf.constant(h))
     w = weights_of(session)
-    gates = np.concatenate([x, h], 1) @ w["gru_cell/gates/weights"] + w["gru_cell/gates/biases"]
+    gates = np.concatenate([x, h], 1) @ w["gru_cell/gates/kernel"] + w["gru_cell/gates/bias"]
     r, u = np.split(sigmoid(gates), 2, 1)
     joined = np.concatenate([x, r * h], 1)
-    c = np.tanh(joined @ w["gru_cell/candidate/weights"] + w["gru_cell/candidate/biases"])
+    c = np.tanh(joined @ w["gru_cell/candidate/kernel"] + w["gru_cell/candidate/bias"])
     assert output is state
     np.testing.assert_allclose(session.run(output), u * h + (1 - u) * c, atol=1e-5)
 
@@ -75,7 +75,7 @@ def test_basic_lstm(session, is_tuple):
         np.concatenate([c, h], 1))
     output, state = cell(hf.constant(x), given)
     w = weights_of(session)
-    c, h = lstm_step(x, c, h, w["basic_lstm_cell/weights"], w["basic_lstm_cell/biases"], 0.5)
+    c, h = lstm_step(x, c, h, w["basic_lstm_cell/kernel"], w["basic_lstm_cell/bias"], 0.5)
     np.testing.assert_allclose(session.run(output), h, atol=1e-5)
     found = session.run(state)
     if is_tuple:
@@ -101,13 +101,13 @@ def test_lstm_with_everything(session, shards):
                  if k == f"lstm_cell/{name}" or k.startswith(f"lstm_cell/{name}/part_")]
         return np.concatenate(found)
 
-    gates = np.concatenate([x, m], 1) @ whole("weights") + whole("biases")
+    gates = np.concatenate([x, m], 1) @ whole("kernel") + whole("bias")
     i, j, f, o = np.split(gates, 4, 1)
     new_c = sigmoid(f + 1 + whole("w_f_diag") * c) * c
     new_c += sigmoid(i + whole("w_i_diag") * c) * np.tanh(j)
     new_c = np.clip(new_c, -0.7, 0.7)
     h = sigmoid(o + whole("w_o_diag") * new_c) * np.tanh(new_c)
-    h = np.clip(h @ whole("projection/weights"), -0.5, 0.5)
+    h = np.clip(h @ whole("projection/kernel"), -0.5, 0.5)
     np.testing.assert_allclose(session.run(state.c), new_c, atol=1e-5)
     np.testing.assert_allclose(session.run(output), h, atol=1e-5)
 
@@ -137,8 +137,8 @@ def test_networks(session, form, lengths):
         if form == "static":
             assert outputs.shape.as_list() == [BATCH, TIME, UNITS]
     w = weights_of(session)
-    assert sorted(w) == ["rnn/basic_rnn_cell/biases", "rnn/basic_rnn_cell/weights"]
-    expected = unrolled(w["rnn/basic_rnn_cell/weights"], w["rnn/basic_rnn_cell/biases"], INPUTS,
+    assert sorted(w) == ["rnn/basic_rnn_cell/bias", "rnn/basic_rnn_cell/kernel"]
+    expected = unrolled(w["rnn/basic_rnn_cell/kernel"], w["rnn/basic_rnn_cell/bias"], INPUTS,
                         lengths)
     for found, wanted in zip(session.run([outputs, state], feeds), expected):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
@@ -186,7 +186,7 @@ def test_bidirectional(session, lengths):
     expected, ends = [], []
     for way, x in (("fw", INPUTS), ("bw", turned)):
         scope = f"bidirectional_rnn/{way}/basic_rnn_cell"
-        y, end = unrolled(w[f"{scope}/weights"], w[f"{scope}/biases"], x, lengths)
+        y, end = unrolled(w[f"{scope}/kernel"], w[f"{scope}/bias"], x, lengths)
         expected.append(y if way == "fw" else np.stack([r[o] for r, o in zip(y, order)]))
         ends.append(end)
     for found, wanted in zip(session.run(outputs), expected):
@@ -213,7 +213,7 @@ def test_raw_rnn_does_what_dynamic_rnn_does(session):
     emitted, state, count = hf.nn.raw_rnn(cell, loop)
     outputs = hf.transpose(emitted.stack(), [1, 0, 2])
     w = weights_of(session)
-    expected = unrolled(w["rnn/basic_rnn_cell/weights"], w["rnn/basic_rnn_cell/biases"], INPUTS,
+    expected = unrolled(w["rnn/basic_rnn_cell/kernel"], w["rnn/basic_rnn_cell/bias"], INPUTS,
                         LENGTHS)
     for found, wanted in zip(session.run([outputs, state]), expected):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
@@ -239,8 +239,8 @@ def test_state_saving(session):
     session.run(saver.kept.assign(np.zeros((BATCH, UNITS), np.float32)))
     h = np.zeros((BATCH, UNITS), np.float32)
     for _ in range(3):
-        h = basic_step(INPUTS[:, 0], h, w["rnn/basic_rnn_cell/weights"],
-                       w["rnn/basic_rnn_cell/biases"])
+        h = basic_step(INPUTS[:, 0], h, w["rnn/basic_rnn_cell/kernel"],
+                       w["rnn/basic_rnn_cell/bias"])
         np.testing.assert_allclose(session.run(outputs[-1]), h, atol=1e-5)
 
 
@@ -254,7 +254,7 @@ def test_stack_of_cells(session):
             cell = rnn.MultiRNNCell(cells, state_is_tuple=is_tuple)
             outputs, state = hf.nn.dynamic_rnn(cell, hf.constant(INPUTS), dtype=hf.float32)
         names = {v.name for v in hf.global_variables()}
-        assert f"tuple_{is_tuple}/rnn/multi_rnn_cell/cell_1/basic_lstm_cell/weights:0" in names
+        assert f"tuple_{is_tuple}/rnn/multi_rnn_cell/cell_1/basic_lstm_cell/kernel:0" in names
         session.run(hf.global_variables_initializer())
         top = state[1].h if is_tuple else state[:, 3 * UNITS:]
         found, last = session.run([outputs, top])
@@ -268,18 +268,19 @@ def test_stack_of_cells(session):
 def test_projections_embeddings_residuals_and_devices(session):
     x, state = hf.constant(INPUTS[:, 0]), hf.zeros([BATCH, UNITS])
     inner = rnn.BasicRNNCell(UNITS)
-    found, _ = rnn.OutputProjectionWrapper(inner, 2)(x, state)
+    found, _ = rnn.OutputProjectionWrapper(rnn.BasicRNNCell(UNITS), 2)(x, state)
     assert found.shape.as_list() == [BATCH, 2]
-    found, _ = rnn.InputProjectionWrapper(inner, 3)(x, state)
+    found, _ = rnn.InputProjectionWrapper(rnn.BasicRNNCell(UNITS), 3)(x, state)
     assert found.shape.as_list() == [BATCH, UNITS]
-    found, _ = rnn.EmbeddingWrapper(inner, 7, 2)(hf.constant([[1], [2], [3]]), state)
+    embedded = rnn.EmbeddingWrapper(rnn.BasicRNNCell(UNITS), 7, 2)
+    found, _ = embedded(hf.constant([[1], [2], [3]]), state)
     placed, _ = rnn.DeviceWrapper(inner, "/cpu:0")(x, state, scope="placed")
     assert "CPU" in placed.op.device.upper()
     wide = hf.ones([BATCH, UNITS])
-    added, plain = rnn.ResidualWrapper(inner)(wide, state, scope="residual")
+    added, plain = rnn.ResidualWrapper(rnn.BasicRNNCell(UNITS))(wide, state, scope="residual")
     names = {v.name for v in hf.global_variables()}
-    assert {"embedding_wrapper/embedding:0", "output_projection_wrapper/weights:0",
-            "input_projection_wrapper/basic_rnn_cell/weights:0"} <= names
+    assert {"embedding_wrapper/embedding:0", "output_projection_wrapper/kernel:0",
+            "input_projection_wrapper/basic_rnn_cell/kernel:0"} <= names
     session.run(hf.global_variables_initializer())
     assert session.run(found).shape == (BATCH, UNITS)
     np.testing.assert_allclose(*session.run([added, plain + wide]))
@@ -387,7 +388,7 @@ def test_a_cell_without_a_step():
     (lambda: rnn.LSTMCell(3, name="other"), [(5, 12), (12,)]),
     (lambda: rnn.BasicLSTMCell(3), [(5, 12), (12,)]),
     (lambda: rnn.LSTMBlockCell(3), [(5, 12), (12,)]),
-    (lambda: rnn.GRUBlockCell(3), [(5, 6), (5, 3), (6,), (3,)]),
+    (lambda: rnn.GRUBlockCell(3), [(5, 6), (6,), (5, 3), (3,)]),
     (lambda: rnn.MultiRNNCell([rnn.BasicRNNCell(3)]), [(5, 3), (3,)]),
 ])  # fmt: skip
 def test_cells_say_their_variables(cell, sizes):
@@ -396,7 +397,7 @@ def test_cells_say_their_variables(cell, sizes):
     state = made.get_initial_state(x)
     made(x, state)
     assert [tuple(v.shape.as_list()) for v in made.trainable_variables] == sizes
-    assert made.name != "other" or made.variables[0].op.name == "other/weights"
+    assert made.name != "other" or made.variables[0].op.name == "other/kernel"
 
 
 def test_initial_states():
@@ -464,10 +465,11 @@ def test_a_cell_shares_its_variables_with_itself(session, make):
     assert hf.global_variables() == made
     session.run(hf.global_variables_initializer())
     np.testing.assert_array_equal(*session.run([first, second]))
-    with pytest.raises(ValueError, match="already exists"):
-        copy.deepcopy(cell)(x, state)
     with hf.variable_scope("elsewhere"):
         cell(x, state)
+    hf.nn.dynamic_rnn(cell, hf.ones([2, 5, 4]), dtype=hf.float32, scope="further")
+    assert hf.global_variables() == made
+    copy.deepcopy(cell)(x, state)
     assert len(hf.global_variables()) == 2 * len(made)
     with hf.Graph().as_default():
         cell(hf.constant(np.ones((2, 4), np.float32)), cell.zero_state(2, hf.float32))

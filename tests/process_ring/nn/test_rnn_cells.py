@@ -46,7 +46,7 @@ def test_layer_norm_lstm(session, norm):
         x = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
         return x * v[f"{scope}/gamma"] + v[f"{scope}/beta"]
 
-    sums = np.concatenate([X, H], 1) @ v["weights"] + (0 if norm else v["biases"])
+    sums = np.concatenate([X, H], 1) @ v["kernel"] + (0 if norm else v["bias"])
     i, j, f, o = (normalized(x, s) for x, s in zip(
         np.split(sums, 4, 1), ("input", "transform", "forget", "output"), strict=True))
     c = normalized(C * sigmoid(f + 0.5) + sigmoid(i) * np.tanh(j), "state")
@@ -65,7 +65,7 @@ def test_dropout_of_what_is_new(session):
 def test_update_gate(session):
     out, state = rnn.UGRNNCell(5, forget_bias=0.5)(hf.constant(X), hf.constant(H))
     v = loaded(session)
-    g, c = np.split(np.concatenate([X, H], 1) @ v["ugrnn_cell/weights"] + v["ugrnn_cell/biases"],
+    g, c = np.split(np.concatenate([X, H], 1) @ v["ugrnn_cell/kernel"] + v["ugrnn_cell/bias"],
                     2, 1)
     g = sigmoid(g + 0.5)
     close(session.run(out), g * H + (1 - g) * np.tanh(c))
@@ -78,9 +78,9 @@ def test_searched_cell(session, proj, biases):
     m = H[:, :proj]
     out, state = rnn.NASCell(5, proj, biases)(
         hf.constant(X), rnn.LSTMStateTuple(hf.constant(C), hf.constant(m)))
-    v = {k.removeprefix("nas_rnn/"): x for k, x in loaded(session).items()}
-    a = np.split(X @ v["weights"], 8, 1)
-    b = np.split(m @ v["recurrent_weights"] + v.get("bias", 0), 8, 1)
+    v = {k.removeprefix("nas_cell/"): x for k, x in loaded(session).items()}
+    a = np.split(X @ v["kernel"], 8, 1)
+    b = np.split(m @ v["recurrent_kernel"] + v.get("bias", 0), 8, 1)
     left = np.tanh(sigmoid(a[0] + b[0]) * np.maximum(a[1] + b[1], 0)) + C
     c = np.tanh(left) * np.tanh(sigmoid(a[2] + b[2]) + np.maximum(a[3] * b[3], 0))
     right = np.tanh(np.tanh(a[4] + b[4]) * sigmoid(a[5] + b[5]))
@@ -100,8 +100,8 @@ def test_highway(session, coupled):
     assert starts["carry_b"].tolist() == [0.5] * 4
     assert coupled or starts["transform_b"].tolist() == [-0.5] * 4
     v = loaded(session)
-    inner = np.tanh(np.concatenate([X, state], 1) @ v["basic_rnn_cell/weights"]
-                    + v["basic_rnn_cell/biases"])
+    inner = np.tanh(np.concatenate([X, state], 1) @ v["basic_rnn_cell/kernel"]
+                    + v["basic_rnn_cell/bias"])
     carry = sigmoid(X @ v["carry_w"] + v["carry_b"])
     transform = 1 - carry if coupled else sigmoid(X @ v["transform_w"] + v["transform_b"])
     close(session.run(out), X * carry + inner * transform)
@@ -162,7 +162,7 @@ def layer(x, lengths, v, scope, units):
     """Outputs of both directions joined, and their last states, of ``BasicRNNCell``."""
     outs, lasts = [], []
     for way in ("fw", "bw"):
-        w, b = (v[f"{scope}/{way}/basic_rnn_cell/{n}"] for n in ("weights", "biases"))
+        w, b = (v[f"{scope}/{way}/basic_rnn_cell/{n}"] for n in ("kernel", "bias"))
         out, last = np.zeros((*x.shape[:2], units)), np.zeros((len(x), units))
         for row, length in enumerate(lengths):
             times = range(length) if way == "fw" else reversed(range(length))
@@ -342,8 +342,8 @@ def test_cells_keep_their_variables_by_the_names_of_programs(graph):
     for each in (cell, gru):
         each(hf.zeros([2, 4]), each.zero_state(2, hf.float32))
     assert cell._kernel.op.name == "basic_lstm_cell/kernel" and cell._bias.shape == [12]
-    assert gru._gate_kernel.op.name == "gru_cell/gates/weights"
-    assert gru._candidate_bias.op.name == "gru_cell/candidate/biases"
+    assert gru._gate_kernel.op.name == "gru_cell/gates/kernel"
+    assert gru._candidate_bias.op.name == "gru_cell/candidate/bias"
     wrapper = hf.nn.rnn_cell.DropoutWrapper(cell, 0.5)
     assert wrapper.wrapped_cell is cell
 

@@ -104,6 +104,19 @@ def test_convert_there_and_back(command, path, tmp_path):
         assert session.run(step) == 7
 
 
+def test_convert_makes_folders_and_replaces_other_forms(command, path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bundle, other = Path("new/folder/m"), "other"
+    assert command("convert", path, bundle)[0] == 0
+    save(tmp_path / other, {"step": np.array(9)})
+    assert command("convert", "--force", "--to", "hdf5", bundle, other)[0] == 0
+    assert command("diff", path, other)[0] == 0 and os.path.exists(other + ".h5")
+    assert command("convert", "--force", bundle, "--to", "bundle", other)[0] == 0
+    assert command("diff", path, other)[0] == 0
+    assert not os.path.exists(other + ".h5")
+    assert command("convert", other, other)[0] == 0 and os.path.exists(other + ".index")
+
+
 def test_prune(command, tmp_path):
     with hf.Graph().as_default(), hf.Session() as session:
         hf.Variable(1.0)
@@ -126,7 +139,9 @@ def test_prune(command, tmp_path):
 
 def test_errors_take_one_line(command, path, tmp_path):
     for arguments in (("ls", tmp_path / "none"), ("diff", path, tmp_path / "none"),
-                      ("convert", path, tmp_path / "missing/x"), ("prune", tmp_path / "missing"),
+                      ("convert", tmp_path / "none", tmp_path / "missing/x"),
+                      ("convert", path, f"{path}.h5/x"), ("prune", tmp_path / "missing"),
                       ("verify", tmp_path / "m-1.meta")):
         status, out, error = command(*arguments)
         assert (status, out, error.count("\n")) == (2, "", 1), arguments
+    assert os.listdir(tmp_path) == ["m-1.h5"]

@@ -42,7 +42,7 @@ def test_records_without_google_crc32c_have_the_same_checksums(monkeypatch):
     assert [without.masked_crc32c(record) for record in records] == usual
 
 
-@pytest.mark.parametrize("name", ["numba", "pillow", "isal", "google-crc32c"])
+@pytest.mark.parametrize("name", ["llvmlite", "pillow", "isal", "google-crc32c"])
 def test_the_doctor_names_the_command(name):
     (text,) = doctor.warn_about_packages({"versions": {name: None}})
     assert text.endswith(f"pip install {name}.")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import struct
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -69,6 +73,33 @@ def test_processes_take_turns(session, tmp_path):
     holder.wait()
     thread.join(30)
     assert hf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "m")
+
+
+def somebody_waits(directory):
+    """True if there is a lock on a byte of the directory."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        asked = struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 0, 0)
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
+        return struct.unpack("hhqqi", found)[0] != fcntl.F_UNLCK
+    finally:
+        os.close(descriptor)
+
+
+def test_nobody_goes_ahead_of_another_process_that_waits(tmp_path):
+    lock, again = storage.DirectoryLock(str(tmp_path)), []
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    while not somebody_waits(tmp_path):
+        time.sleep(0.01)
+    lock.release()
+    thread = threading.Thread(target=lambda: again.append(storage.DirectoryLock(str(tmp_path))))
+    thread.start()
+    assert holder.stdout.readline() == "held\n" and not again
+    holder.communicate("\n")
+    thread.join(30)
+    again[0].release()
+    assert not somebody_waits(tmp_path)
 
 
 def test_the_lock_leaves_nothing_and_is_patient_for_a_while_only(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -47,6 +48,13 @@ def description(xp: Any, number: int) -> str:
                 f"compute capability: {found['major']}.{found['minor']}")
     except Exception:  # noqa: BLE001  (every part of CUDA has errors of its own)
         return ""
+
+
+def identity(xp: Any, number: int) -> str:
+    """What tells GPU `number` from all others of the cluster."""
+    found = xp.cuda.runtime.getDeviceProperties(number)
+    uuid = found.get("uuid")
+    return bytes(uuid).hex() if uuid else f"{socket.gethostname()} {description(xp, number)}"
 
 
 class HasGraphs(Protocol):

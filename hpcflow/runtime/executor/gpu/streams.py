@@ -93,7 +93,8 @@ class HostValues:
 class Streams:
     """The three streams of GPU `number`, of the array module `xp`."""
 
-    __slots__ = ("xp", "number", "device", "compute", "up", "down", "recording", "recorded_by",
+    __slots__ = ("xp", "number", "device", "compute", "up", "down", "collective", "recording",
+                 "recorded_by",
                  "memory", "recorder", "host_values", "_current", "_is_only")  # fmt: skip
 
     def __init__(self, xp: Any, number: int) -> None:
@@ -107,6 +108,8 @@ class Streams:
             self.compute = cuda.Stream()
             self.up = cuda.Stream()
             self.down = cuda.Stream()
+            # Its kernels wait for other GPUs, for which nothing of a program may wait by itself.
+            self.collective = cuda.Stream(non_blocking=True)
             # What is launched here is recorded in a graph, by one thread at a time; other threads
             # go on with the compute stream, and programs with CUDA's default stream.
             self.recording = cuda.Stream(non_blocking=True)

@@ -53,7 +53,9 @@ class GpuClock:
     def _copied(self, text: str, stream: Any) -> Callable[[], None]:
         """A copy begins on `stream`; the function that is returned says that it is complete."""
         streams = self._device.streams
-        name = {id(streams.up): "up", id(streams.down): "down"}.get(id(stream), "compute")
+        names = {id(streams.up): "up", id(streams.down): "down",
+                 id(streams.collective): "collectives"}
+        name = names.get(id(stream), "compute")
         start = self._event(stream)
         return lambda: self._marks.append((text, name, start, self._event(stream)))
 

@@ -41,7 +41,8 @@ class Transfers:
         """Call ``watcher(text, stream)`` when a copy begins, and what it returns behind it."""
         self._watcher = watcher
 
-    def _watched(self, text: str, nbytes: int, stream: Any) -> Callable[[], None]:
+    def watched(self, text: str, nbytes: int, stream: Any) -> Callable[[], None]:
+        """Note what begins on `stream`, if a step is traced; to be called behind it."""
         watcher = self._watcher
         return _nothing if watcher is None else watcher(f"{text} {nbytes} bytes", stream)
 
@@ -75,7 +76,7 @@ class Transfers:
         block = self._up.take(array.nbytes)
         np.copyto(block.typed(array.dtype, array.shape), array)
         stream = self.streams.compute
-        noted = self._watched("to the GPU", array.nbytes, stream)
+        noted = self.watched("to the GPU", array.nbytes, stream)
         self._copy(made.data.ptr, block.address, array.nbytes, self._to_device, stream.ptr)
         noted()
         block.event.record(stream)
@@ -86,7 +87,7 @@ class Transfers:
         up, compute = self.streams.up, self.streams.compute
         made, free = self._feeds.take(array.shape, array.dtype)
         up.wait_event(free)
-        noted = self._watched("to the GPU", array.nbytes, up)
+        noted = self.watched("to the GPU", array.nbytes, up)
         source = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         for start in range(0, source.size, tuning.STAGING_BYTES):
             part = source[start : start + tuning.STAGING_BYTES]
@@ -106,7 +107,7 @@ class Transfers:
         up, compute = self.streams.up, self.streams.compute
         made, free = self._feeds.take(array.shape, array.dtype)
         up.wait_event(free)
-        noted = self._watched("to the GPU", array.nbytes, up)
+        noted = self.watched("to the GPU", array.nbytes, up)
         self._copy(made.data.ptr, address_of(array), array.nbytes, self._to_device, up.ptr)
         noted()
         event = self.streams.event(up)
@@ -123,7 +124,7 @@ class Transfers:
             value = self.xp.ascontiguousarray(value)
         streams = self.streams
         streams.down.wait_event(streams.event(streams.compute))
-        noted = self._watched("to the host", value.nbytes, streams.down)
+        noted = self.watched("to the host", value.nbytes, streams.down)
         self._copy(address_of(array), value.data.ptr, value.nbytes, self._to_host,
                    streams.down.ptr)
         noted()
@@ -142,7 +143,7 @@ class Transfers:
             stream = streams.down
             stream.wait_event(streams.event(streams.compute))
         if nbytes:
-            noted = self._watched("to the host", nbytes, stream)
+            noted = self.watched("to the host", nbytes, stream)
             self._copy(block.address, value.data.ptr, nbytes, self._to_host, stream.ptr)
             noted()
         block.event.record(stream)

@@ -48,7 +48,7 @@ def _use(hf, options):
 
 def _cupy():
     """CuPy on a GPU; None on the stand-in."""
-    return importlib.import_module("cupy") if gpus.count() else None
+    return importlib.import_module("cupy") if not gpus.why_none() else None
 
 
 def _wait():

@@ -15,7 +15,7 @@ class PyHpcflow(PythonPackage):
     version("0.1.0", branch="main")
 
     variant("mpi", default=True, description="Programs of several ranks")
-    variant("jit", default=True, description="Compiled loops by Numba")
+    variant("jit", default=True, description="Compiled loops by LLVM")
 
     with default_args(type=("build", "run")):
         depends_on("python@3.10:")
@@ -27,7 +27,7 @@ class PyHpcflow(PythonPackage):
         depends_on("py-ml-dtypes@0.4:")
         depends_on("py-tensorboard@2.16:2")
         depends_on("py-mpi4py@4.1:", when="+mpi")
-        depends_on("py-numba@0.61:", when="+jit")
+        depends_on("py-llvmlite@0.44:", when="+jit")
 
     depends_on("py-setuptools@77:", type="build")
 

@@ -1,0 +1,459 @@
+"""Machine code of loops that are given as text: see `programs.TextLoop`.
+
+The text is Python, of which there are numbers, vectors and matrices, ``range``, ``while``, ``if``,
+and a result that is a whole number or none. Whole numbers have 64 bits, and are unsigned where one
+of two is; of a float32 and a whole number that is not a literal the result is a float64. Nothing
+counts from the end of an array, and nobody looks whether a place is inside of it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hpcflow.loops import llvm_math
+from hpcflow.loops.address_loops import AddressLoop, written
+from hpcflow.loops.direct_code import code_from
+from hpcflow.loops.entries import Array, Code, Integer
+
+if TYPE_CHECKING:
+    from llvmlite.ir import Module
+
+_COMPARES = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==",
+             ast.NotEq: "!="}
+_INTEGERS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and_",
+             ast.BitOr: "or_", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "lshr"}
+_REALS = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
+_WHOLE = ("int64", "uint64")
+_KINDS = (*_WHOLE, "float32", "float64")
+
+
+def code_of(name: str, source: str, arrays: tuple, numbers: int) -> Code:
+    """The code of a `programs.TextLoop`; for `name` see `direct_code.code_from`. Raises ValueError
+    or SyntaxError for a text that says something else."""
+    (function,) = ast.parse(source).body
+    if not isinstance(function, ast.FunctionDef):
+        raise ValueError("the text is not one function")
+    return code_from(name, lambda module: written(
+        _Text(module, function, [Array(*kind) for kind in arrays], numbers)))
+
+
+class _Number(NamedTuple):
+    """A number of one of `_KINDS`, or a truth value; `literal` if it is written in the text."""
+
+    kind: str
+    value: Any
+    literal: int | None = None
+
+
+class _Elements(NamedTuple):
+    """An array in C order: its element type, the first one's place, and its dims."""
+
+    dtype: str
+    start: Any
+    dims: tuple
+
+
+class _Text(AddressLoop):
+    """The loop: it takes an address and the dims for each array, and then the numbers."""
+
+    def __init__(self, module: Module, text: ast.FunctionDef, arrays: list[Array],
+                 numbers: int) -> None:
+        returns = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(text))
+        super().__init__(module, [*arrays, *[Integer("int64")] * numbers],
+                         sum([1 + a.rank for a in arrays]) + numbers, returns=returns)
+        self.text = text
+        self.names: dict[str, _Elements | tuple[str, Any]] = {}
+        self.loops: list[tuple[Any, Any]] = []  # where ``continue`` and ``break`` lead
+        given = iter(self.function.args)
+        names = [a.arg for a in text.args.args]
+        if len(names) != len(self.kinds):
+            raise ValueError(f"the loop takes {len(names)} arguments, not {len(self.kinds)}")
+        for name, kind in zip(names, self.kinds):
+            if isinstance(kind, Array):
+                self.names[name] = _Elements(kind.dtype, self._typed(next(given), kind.dtype),
+                                             tuple([next(given) for _ in range(kind.rank)]))
+            else:
+                self._assign(name, _Number("int64", next(given)))
+
+    def arguments(self, values: Sequence) -> list:
+        """See `AddressLoop`."""
+        return [word for v in values for word in (
+            [v[0], *v[1]] if isinstance(v, tuple) else [v])]
+
+    def write(self) -> None:
+        """Write the loop."""
+        self._all(self.text.body)
+        if not self.builder.block.is_terminated:
+            self._return(_Number("int64", self.word(0)))
+
+    def _return(self, found: _Number) -> None:
+        if self.returns:
+            self.builder.ret(self._as(found, "int64"))
+        else:
+            self.builder.ret_void()
+
+    # ------------------------------------------------------------ statements
+
+    def _all(self, statements: Sequence[ast.stmt]) -> None:
+        for statement in statements:
+            getattr(self, f"_do_{type(statement).__name__.lower()}", self._refused)(statement)
+            if self.builder.block.is_terminated:
+                break
+
+    def _refused(self, node: ast.AST) -> Any:
+        raise ValueError(f"a loop has no {type(node).__name__}")
+
+    def _do_expr(self, s: ast.Expr) -> None:
+        self._call(s.value) if isinstance(s.value, ast.Call) else self._refused(s)
+
+    def _do_pass(self, _: ast.Pass) -> None:
+        pass
+
+    def _do_return(self, s: ast.Return) -> None:
+        self._return(self._number(s.value) if s.value else _Number("int64", self.word(0)))
+
+    def _do_continue(self, _: ast.Continue) -> None:
+        self.builder.branch(self.loops[-1][0])
+
+    def _do_break(self, _: ast.Break) -> None:
+        self.builder.branch(self.loops[-1][1])
+
+    def _do_assign(self, s: ast.Assign) -> None:
+        (target,) = s.targets
+        if isinstance(target, ast.Tuple) and isinstance(s.value, ast.Tuple):
+            found = [self._of(v) for v in s.value.elts]
+            for one, value in zip(target.elts, found, strict=True):
+                self._put(one, value)
+        else:
+            self._put(target, self._of(s.value))
+
+    def _do_augassign(self, s: ast.AugAssign) -> None:
+        read = ast.parse(ast.unparse(s.target), mode="eval").body
+        self._put(s.target, self._binary(s.op, self._number(read), self._number(s.value)))
+
+    def _put(self, target: ast.expr, value: _Number | _Elements) -> None:
+        if isinstance(target, ast.Name) and isinstance(value, _Elements):
+            self.names[target.id] = value
+        elif isinstance(target, ast.Name) and isinstance(value, _Number):
+            self._assign(target.id, value)
+        elif isinstance(target, ast.Subscript) and isinstance(value, _Number):
+            array = self._of(target.value)
+            assert isinstance(array, _Elements)
+            kind = _kind_of(array.dtype)
+            made = self._as(value, kind)
+            if kind in _WHOLE:
+                made = self.builder.trunc(made, array.start.type.pointee) if (
+                    made.type != array.start.type.pointee) else made
+            elif kind == "bool":
+                made = self.builder.zext(made, array.start.type.pointee)
+            self.builder.store(made, self._place_in(array, target.slice))
+        else:
+            self._refused(target)
+
+    def _assign(self, name: str, value: _Number) -> None:
+        known = self.names.get(name)
+        if not isinstance(known, tuple) or isinstance(known, _Elements):
+            with self.builder.goto_entry_block():
+                known = self.names[name] = value.kind, self.builder.alloca(value.value.type)
+        kind, place = known
+        self.builder.store(self._as(value, kind), place)
+
+    def _blocks(self, count: int) -> list:
+        return [self.function.append_basic_block() for _ in range(count)]
+
+    def _body(self, statements: Sequence[ast.stmt], following: Any) -> None:
+        self._all(statements)
+        if not self.builder.block.is_terminated:
+            self.builder.branch(following)
+
+    def _do_if(self, s: ast.If) -> None:
+        yes, no, end = self._blocks(3)
+        self.builder.cbranch(self._truth(s.test), yes, no)
+        for block, statements in ((yes, s.body), (no, s.orelse)):
+            self.builder.position_at_end(block)
+            self._body(statements, end)
+        self.builder.position_at_end(end)
+
+    def _do_while(self, s: ast.While) -> None:
+        test, body, end = self._blocks(3)
+        self.builder.branch(test)
+        self.builder.position_at_end(test)
+        self.builder.cbranch(self._truth(s.test), body, end)
+        self.builder.position_at_end(body)
+        self.loops.append((test, end))
+        self._body(s.body, test)
+        self.loops.pop()
+        self.builder.position_at_end(end)
+
+    def _do_for(self, s: ast.For) -> None:
+        b, spans = self.builder, s.iter
+        if not isinstance(spans, ast.Call) or not isinstance(s.target, ast.Name) or (
+                ast.unparse(spans.func) != "range"):
+            self._refused(s)
+        given = [self._number(a) for a in spans.args]  # type: ignore[attr-defined]
+        kind = "uint64" if any(g.kind == "uint64" for g in given) else "int64"
+        words = [self._as(g, kind) for g in given]
+        start, stop, step = ([self.word(0), *words, self.word(1)] if len(words) == 1 else
+                             [*words, self.word(1)])[:3]
+        test, body, following, end = self._blocks(4)
+        before = b.block
+        b.branch(test)
+        b.position_at_end(test)
+        index = b.phi(self.word)
+        index.add_incoming(start, before)
+        compare = b.icmp_unsigned if kind == "uint64" else b.icmp_signed
+        b.cbranch(compare("<", index, stop), body, end)
+        b.position_at_end(body)
+        self._assign(s.target.id, _Number(kind, index))  # type: ignore[attr-defined]
+        self.loops.append((following, end))
+        self._body(s.body, following)
+        self.loops.pop()
+        b.position_at_end(following)
+        index.add_incoming(b.add(index, step, flags=("nsw",)), following)
+        b.branch(test)
+        b.position_at_end(end)
+
+    # ------------------------------------------------------------ values
+
+    def _of(self, node: ast.expr) -> _Number | _Elements:
+        made = getattr(self, f"_{type(node).__name__.lower()}", self._refused)(node)
+        assert isinstance(made, (_Number, _Elements))
+        return made
+
+    def _number(self, node: ast.expr) -> _Number:
+        found = self._of(node)
+        return found if isinstance(found, _Number) else self._refused(node)
+
+    def _truth(self, node: ast.expr) -> Any:
+        found = self._number(node)
+        return found.value if found.kind == "bool" else self._refused(node)
+
+    def _constant(self, node: ast.Constant) -> _Number:
+        value = node.value
+        if isinstance(value, bool):
+            return _Number("bool", self.ir.IntType(1)(int(value)))
+        if isinstance(value, int):
+            return _Number("int64" if value < 1 << 63 else "uint64", self.word(value), value)
+        return _Number("float64", self.ir.DoubleType()(float(value)))  # type: ignore[arg-type]
+
+    def _name(self, node: ast.Name) -> _Number | _Elements:
+        found = self.names[node.id]
+        return found if isinstance(found, _Elements) else _Number(
+            found[0], self.builder.load(found[1]))
+
+    def _attribute(self, node: ast.Attribute) -> _Number:
+        """``x.size``, or ``x.ctypes.data``."""
+        inner = node.value.value if node.attr == "data" else node.value  # type: ignore[attr-defined]
+        array = self._of(inner)
+        assert isinstance(array, _Elements)
+        if node.attr == "data":
+            return _Number("int64", self.builder.ptrtoint(array.start, self.word))
+        return _Number("int64", self._size(array)) if node.attr == "size" else self._refused(node)
+
+    def _size(self, array: _Elements) -> Any:
+        size = array.dims[0]
+        for dim in array.dims[1:]:
+            size = self.builder.mul(size, dim)
+        return size
+
+    def _subscript(self, node: ast.Subscript) -> _Number | _Elements:
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            array, axis = self._of(node.value.value), self._number(node.slice).literal
+            assert isinstance(array, _Elements) and axis is not None
+            return _Number("int64", array.dims[axis])
+        array = self._of(node.value)
+        assert isinstance(array, _Elements)
+        if isinstance(node.slice, ast.Slice):
+            low, high = [self._as(self._number(n), "int64")  # type: ignore[arg-type]
+                         for n in (node.slice.lower, node.slice.upper)]
+            start = self.builder.gep(array.start, [low], inbounds=True)
+            return _Elements(array.dtype, start, (self.builder.sub(high, low),))
+        place = self._place_in(array, node.slice)
+        if len(array.dims) > 1 and not isinstance(node.slice, ast.Tuple):
+            return _Elements(array.dtype, place, array.dims[1:])
+        return self._loaded(array.dtype, self.builder.load(place))
+
+    def _loaded(self, dtype: str, value: Any) -> _Number:
+        kind = _kind_of(dtype)
+        if kind == "bool":
+            return _Number(kind, self.builder.icmp_unsigned("!=", value, value.type(0)))
+        if kind in _WHOLE and value.type != self.word:
+            widen = self.builder.sext if kind == "int64" else self.builder.zext
+            value = widen(value, self.word)
+        return _Number(kind, value)
+
+    def _place_in(self, array: _Elements, index: ast.expr) -> Any:
+        b, numbers = self.builder, index.elts if isinstance(index, ast.Tuple) else [index]
+        words = [self._as(self._number(n), "int64") for n in numbers]
+        place = words[0]
+        for dim, word in zip(array.dims[1:], [*words[1:], *[self.word(0)] * len(array.dims)]):
+            place = b.add(b.mul(place, dim), word)
+        return b.gep(array.start, [place], inbounds=True)
+
+    def _typed(self, address: Any, dtype: str) -> Any:
+        return self.builder.inttoptr(address, llvm_math.memory_type(dtype).as_pointer())
+
+    # ------------------------------------------------------------ arithmetic
+
+    def _as(self, x: _Number, kind: str) -> Any:
+        """The value as one of another kind."""
+        b, value = self.builder, x.value
+        if x.kind == kind or {x.kind, kind} <= {*_WHOLE}:
+            return value
+        if kind == "bool":
+            return self._refused(ast.Constant(kind))
+        if kind in _WHOLE:
+            if x.kind == "bool":
+                return b.zext(value, self.word)
+            return (b.fptosi if kind == "int64" else b.fptoui)(value, self.word)
+        real = llvm_math.value_type(kind)
+        if x.kind in ("float32", "float64"):
+            return (b.fpext if kind == "float64" else b.fptrunc)(value, real)
+        return (b.sitofp if x.kind == "int64" else b.uitofp)(value, real)
+
+    def _alike(self, x: _Number, y: _Number) -> tuple[str, Any, Any]:
+        """Two numbers as those of the kind that both become."""
+        kinds = {x.kind, y.kind} - {"bool"} or {"int64"}
+        for one, other in ((x, y), (y, x)):
+            if one.literal is not None and other.kind in _KINDS:
+                kinds = {other.kind}
+        kind = ("float64" if "float64" in kinds or "float32" in kinds and len(kinds) > 1
+                else max(kinds, key=_KINDS.index))
+        return kind, self._as(x, kind), self._as(y, kind)
+
+    def _binop(self, node: ast.BinOp) -> _Number:
+        return self._binary(node.op, self._number(node.left), self._number(node.right))
+
+    def _binary(self, op: ast.operator, x: _Number, y: _Number) -> _Number:
+        b = self.builder
+        kind, left, right = self._alike(x, y)
+        if kind in _WHOLE and isinstance(op, ast.Div):
+            kind, left, right = "float64", self._as(x, "float64"), self._as(y, "float64")
+        if kind not in _WHOLE:
+            return _Number(kind, getattr(b, _REALS[type(op)])(left, right))
+        if isinstance(op, (ast.FloorDiv, ast.Mod)):
+            return _Number(kind, self._quotient(kind, left, right, isinstance(op, ast.Mod)))
+        name = "ashr" if isinstance(op, ast.RShift) and kind == "int64" else _INTEGERS[type(op)]
+        return _Number(kind, getattr(b, name)(left, right))
+
+    def _quotient(self, kind: str, x: Any, y: Any, wants_rest: bool) -> Any:
+        """Rounded down, or the rest, which has the sign of the divisor."""
+        b = self.builder
+        if kind == "uint64":
+            return (b.urem if wants_rest else b.udiv)(x, y)
+        rest, zero = b.srem(x, y), self.word(0)
+        differs = b.and_(b.icmp_signed("!=", rest, zero), b.icmp_signed("<", b.xor(rest, y), zero))
+        if wants_rest:
+            return b.add(rest, b.select(differs, y, zero))
+        return b.sub(b.sdiv(x, y), b.zext(differs, self.word))
+
+    def _unaryop(self, node: ast.UnaryOp) -> _Number:
+        x = self._number(node.operand)
+        if isinstance(node.op, ast.Not) and x.kind == "bool":
+            return _Number("bool", self.builder.not_(x.value))
+        if not isinstance(node.op, ast.USub) or x.kind == "bool":
+            self._refused(node)
+        if x.literal is not None:
+            return _Number("int64", self.word(-x.literal), -x.literal)
+        return _Number(x.kind, (self.builder.neg if x.kind in _WHOLE else self.builder.fneg)(
+            x.value))
+
+    def _compared(self, sign: str, x: _Number, y: _Number) -> Any:
+        kind, left, right = self._alike(x, y)
+        if kind == "uint64":
+            return self.builder.icmp_unsigned(sign, left, right)
+        if kind == "int64":
+            return self.builder.icmp_signed(sign, left, right)
+        compare = self.builder.fcmp_unordered if sign == "!=" else self.builder.fcmp_ordered
+        return compare(sign, left, right)
+
+    def _compare(self, node: ast.Compare) -> _Number:
+        left, found = self._number(node.left), None
+        for op, other in zip(node.ops, node.comparators):
+            right = self._number(other)
+            holds = self._compared(_COMPARES[type(op)], left, right)
+            left, found = right, holds if found is None else self.builder.and_(found, holds)
+        return _Number("bool", found)
+
+    def _boolop(self, node: ast.BoolOp) -> _Number:
+        """What follows is only looked at where it matters."""
+        b, is_and = self.builder, isinstance(node.op, ast.And)
+        (end,), ways = self._blocks(1), []
+        for k, part in enumerate(node.values):
+            value = self._truth(part)
+            ways.append((value, b.block))
+            if k == len(node.values) - 1:
+                b.branch(end)
+                break
+            (following,) = self._blocks(1)
+            b.cbranch(value, *((following, end) if is_and else (end, following)))
+            b.position_at_end(following)
+        b.position_at_end(end)
+        found = b.phi(self.ir.IntType(1))
+        for value, block in ways:
+            found.add_incoming(value, block)
+        return _Number("bool", found)
+
+    def _ifexp(self, node: ast.IfExp) -> _Number:
+        test = self._truth(node.test)
+        kind, yes, no = self._alike(self._number(node.body), self._number(node.orelse))
+        return _Number(kind, self.builder.select(test, yes, no))
+
+    # ------------------------------------------------------------ functions
+
+    def _call(self, node: ast.Call) -> _Number | _Elements:
+        name = ast.unparse(node.func).removeprefix("np.")
+        given = [self._of(a) for a in node.args]
+        if name == "flat" and isinstance(given[0], _Elements):
+            return _Elements(given[0].dtype, given[0].start, (self._size(given[0]),))
+        numbers = [g for g in given if isinstance(g, _Number)]
+        if len(numbers) < len(given):
+            self._refused(node)
+        if name in _KINDS:
+            return _Number(name, self._as(numbers[0], name))
+        if name == "sqrt":
+            return _Number(numbers[0].kind, self.builder.call(self.builder.module.declare_intrinsic(
+                "llvm.sqrt", [numbers[0].value.type]), [numbers[0].value]))
+        if name in ("min", "max"):
+            return self._extreme("<" if name == "min" else ">", numbers)
+        if name == "turned":
+            item, side = [n.literal or 0 for n in numbers[4:]]
+            self._turned([n.value for n in numbers[:4]], item, side)
+            return numbers[0]
+        return self._refused(node)
+
+    def _extreme(self, sign: str, given: Sequence[_Number]) -> _Number:
+        found = given[0]
+        for other in given[1:]:
+            kind, x, y = self._alike(found, other)
+            is_better = self._compared(sign, _Number(kind, y), _Number(kind, x))
+            found = _Number(kind, self.builder.select(is_better, y, x))
+        return found
+
+    def _turned(self, words: list, item: int, side: int) -> None:
+        """``turned(to, to_step, of, of_step, item, side)`` copies a square of `side` words of
+        `item` bytes and transposes it, given the addresses of its corners and the bytes between its
+        rows: the upper half of the rows is zipped with the lower one, log2(side) times."""
+        b, ir, half = self.builder, self.ir, side // 2
+        to, to_step, of, of_step = words
+        kind = ir.VectorType(ir.IntType(8 * item), side)
+        places = ir.VectorType(ir.IntType(32), side)
+        zipped = [places([p for k in range(first, first + half) for p in (k, k + side)])
+                  for first in (0, half)]
+        place: Callable = lambda corner, step, i: self.place(  # noqa: E731
+            corner, b.mul(step, self.word(i)), kind)
+        rows = [b.load(place(of, of_step, i), align=item) for i in range(side)]
+        for _ in range(side.bit_length() - 1):
+            rows = [b.shuffle_vector(rows[i], rows[i + half], z) for i in range(half)
+                    for z in zipped]
+        for i, value in enumerate(rows):
+            b.store(value, place(to, to_step, i), align=item)
+
+
+def _kind_of(dtype: str) -> str:
+    """The kind that an element becomes."""
+    if dtype in ("bool", "float32", "float64"):
+        return dtype
+    return "uint64" if dtype.startswith("uint") else "int64"

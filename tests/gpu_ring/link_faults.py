@@ -1,0 +1,143 @@
+"""What goes wrong between linked GPUs: ``mpirun -n 2 python link_faults.py CASE``.
+
+Every rank prints what it has seen as the line ``rank K: ...``.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+from gpu_ring.rank_program import stand_in
+
+import hpcflow as hf
+from hpcflow import errors
+from hpcflow.runtime.collective.collective_device import WAYS
+
+
+def _library() -> object:
+    """The stand-in for NCCL of this rank's GPU."""
+    from gpu_ring.stand_in import _nccl, hardware
+
+    return _nccl(hardware(hf.mpi.rank()))._functions["AllReduce"]._function.__self__
+
+
+def _say(*words: object) -> None:
+    print(f"rank {hf.mpi.rank()}:", *words, flush=True)
+
+
+def _tried(run: Callable[[], object]) -> str:
+    try:
+        return str(run())
+    except errors.OpError as e:
+        return f"{type(e).__name__} {e.message}".splitlines()[0]
+
+
+def refused() -> None:
+    """One rank cannot open the link: all go through hosts."""
+    if hf.mpi.rank():
+        _library().refuses = 3  # type: ignore[attr-defined]
+    total = hf.mpi.allreduce(hf.constant([1.0, 2.0]) * float(hf.mpi.rank() + 1))
+    with hf.Session() as session:
+        _say(session.run(total).tolist(), session.run(total).tolist(), dict(WAYS))
+
+
+def shared() -> None:
+    """Two ranks use one GPU."""
+    refused()
+
+
+def failed_step() -> None:
+    """A step that fails on one rank, before its operation, fails on all; the next ones go on."""
+    rank, bad = hf.mpi.rank(), hf.placeholder(hf.bool, [])
+
+    def check(value: object) -> object:
+        if value and rank:
+            raise ValueError("a bad batch")
+        return np.float32(1)
+
+    number = hf.py_func(check, [bad], hf.float32)
+    number.set_shape([])
+    total = hf.mpi.allreduce(hf.fill([3], 2.0) * number)
+    found: list[str] = []
+    with hf.Session() as session:
+        for is_bad in (False, True, False, True, False):
+            found.append(_tried(lambda b=is_bad: session.run(total, {bad: b}).tolist()))
+        _say(found, dict(WAYS))
+
+
+def out_of_order() -> None:
+    """Ranks come to their operations in different orders."""
+    rank = hf.mpi.rank()
+
+    def slow(value: object) -> object:
+        time.sleep(0.2)
+        return value
+
+    values = [hf.fill([4], float(i + 1)) for i in range(4)]
+    for i in range(4):
+        if i % 2 == rank:
+            values[i] = hf.py_func(slow, [values[i]], hf.float32)
+            values[i].set_shape([4])
+    totals = [hf.mpi.allreduce(v) for v in values]
+    with hf.Session() as session:
+        for _ in range(3):
+            found = session.run(totals)
+        _say([v.tolist()[0] for v in found], dict(WAYS))
+
+
+def left_out() -> None:
+    """An operation in a branch is left out in some steps, by all ranks."""
+    taken = hf.placeholder(hf.bool, [])
+    inside = hf.cond(taken, lambda: hf.mpi.allreduce(hf.fill([2], 3.0)), lambda: hf.zeros([2]))
+    always = hf.mpi.allreduce(hf.fill([2], 1.0))
+    with hf.Session() as session:
+        _say([[v.tolist()[0] for v in session.run([inside, always], {taken: t})]
+              for t in (True, False, False, True)], dict(WAYS))
+
+
+def hangs() -> None:
+    """A GPU does not take part in what it was to launch."""
+    total = hf.mpi.allreduce(hf.constant([1.0, 2.0]))
+    with hf.Session() as session:
+        session.run(total)
+        if hf.mpi.rank():
+            _library()._launch = lambda comm, calls: 0  # type: ignore[attr-defined]
+        for _ in range(2):
+            _say(_tried(lambda: session.run(total)))
+
+
+def breaks() -> None:
+    """NCCL reports a failure of the network on one rank."""
+    total = hf.mpi.allreduce(hf.constant([1.0, 2.0]))
+    with hf.Session() as session:
+        session.run(total)
+        if hf.mpi.rank():
+            library = _library()
+            for comm in library._comms.values():  # type: ignore[attr-defined]
+                comm.ask = lambda: 6
+        for _ in range(2):
+            _say(_tried(lambda: session.run(total)))
+
+
+def steps() -> None:
+    """What goes wrong in steps, and what only looks so."""
+    for case in (failed_step, out_of_order, left_out):
+        WAYS.clear()
+        with hf.Graph().as_default():
+            case()
+
+
+def main(case: str) -> None:
+    """Run one case, on a GPU of each rank's own."""
+    logging.basicConfig(format="log: %(message)s", level=logging.INFO, stream=sys.stdout)
+    stand_in(1 if case == "shared" else 2)
+    globals()[case]()
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

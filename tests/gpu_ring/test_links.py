@@ -1,0 +1,162 @@
+"""Collective operations between GPUs of several ranks: by NCCL, or by hosts where it must be."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from gpu_ring.conftest import real_gpus
+from gpu_ring.rank_program import run
+
+from hpcflow.comm import nccl
+
+
+@pytest.fixture(autouse=True)
+def _stand_in() -> None:
+    if real_gpus():
+        pytest.skip("how many GPUs there are is up to the stand-in; `gpu-check` runs on real ones")
+
+
+@pytest.mark.parametrize(("ranks", "gpus", "way"), [(2, 2, "nccl"), (3, 3, "nccl"),
+                                                    (2, 1, "staged")])
+def test_values(ranks: int, gpus: int, way: str) -> None:
+    """Every operation, type and kind of shape, by either way."""
+    done = run("linked.py", ranks, str(gpus), way)
+    assert not done.returncode, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def _said(case: str, **variables: str) -> tuple[dict[int, list[str]], str]:
+    """What each rank says in a case of `link_faults`, and all output."""
+    done = run("link_faults.py", 2, case, **variables)
+    lines = re.findall(r"^rank (\d): (.*)$", done.stdout, re.M)
+    return {k: [text for rank, text in lines if int(rank) == k] for k in (0, 1)}, (
+        done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(("case", "why"), [("refused", "rank 1: ncclCommInitRankConfig failed"),
+                                           ("shared", "ranks 0 and 1 use one GPU")])
+def test_hosts_instead(case: str, why: str) -> None:
+    """Where GPUs cannot be linked all ranks use hosts, and the first says why, once."""
+    said, output = _said(case)
+    for lines in said.values():
+        assert lines == ["[3.0, 6.0] [3.0, 6.0] {'staged': 2}"], output
+    assert output.count("go through host memory") == 1 and why in output
+
+
+def test_steps() -> None:
+    """Operations of a failed step are not launched; ranks may come in any order, and leave
+    operations out."""
+    said, output = _said("steps")
+    first, second = said[0], said[1]
+    assert len(first) == len(second) == 3, output
+    assert first[0].count("[4.0, 4.0, 4.0]") == 3 and first[0].count("a bad batch") == 2
+    assert first[1] == second[1] == "[2.0, 4.0, 6.0, 8.0] {'nccl': 12}"
+    assert first[2] == second[2] == (
+        "[[6.0, 2.0], [0.0, 2.0], [0.0, 2.0], [6.0, 2.0]] {'nccl': 6}")
+
+
+def test_a_hang_ends() -> None:
+    """What another GPU does not take part in ends after the time that operations may take."""
+    said, output = _said("hangs", HPCFLOW_COLLECTIVE_TIMEOUT="3")
+    assert "DeadlineExceededError" in said[0][0] and "has run on the GPUs for 3 s" in said[0][0], (
+        output)
+    assert "DeadlineExceededError" in said[1][1] or "FailedPrecondition" in said[1][1], output
+
+
+def test_a_failure_ends_all() -> None:
+    """A failure of NCCL on one rank is an error on all, also in later steps."""
+    said, output = _said("breaks")
+    assert all(len(lines) == 2 for lines in said.values()), output
+    assert all("Error" in text and "NCCL failed" in text for lines in said.values()
+               for text in lines), output
+
+
+# ---------------------------------------------------------------- the stand-in itself
+
+
+class _Pair:
+    """Two ranks of a link in this process, on GPUs of their own."""
+
+    def __init__(self) -> None:
+        from gpu_ring.fake_nccl import FakeNccl
+        from gpu_ring.stand_in import StandInGpu
+
+        self.gpus = [StandInGpu(i) for i in (0, 1)]
+        self.fakes = [FakeNccl(gpu) for gpu in self.gpus]
+        self.libraries = [nccl.Library(fake, "stand-in") for fake in self.fakes]
+        name = self.libraries[0].unique_id()
+        self.comms = [library.open(name, 2, k) for k, library in enumerate(self.libraries)]
+        self.streams = [gpu.xp.cuda.Stream() for gpu in self.gpus]
+
+    def array(self, rank: int, content: list[float]) -> Any:
+        """An array on a GPU, and its address."""
+        with self.streams[rank]:
+            return self.gpus[rank].xp.asarray(content, "f")
+
+    def reduce(self, rank: int, array: Any, count: int, stream: Any = None) -> Any:
+        """Launch, and let the library take it; the event behind it."""
+        stream = stream or self.streams[rank]
+        self.comms[rank].all_reduce(array.data.ptr, array.data.ptr, count, 7, nccl.SUM, stream.ptr)
+        while not self.comms[rank].is_ready():
+            pass
+        event = self.gpus[rank].xp.cuda.Event()
+        event.record(stream)
+        return event
+
+
+@pytest.fixture
+def pair() -> Iterator[_Pair]:
+    """Two ranks, joined."""
+    made = _Pair()
+    assert all(comm.is_ready() for comm in made.comms)
+    yield made
+
+
+def test_results_come_when_all_have_launched(pair: _Pair) -> None:
+    """Not before."""
+    first, second = pair.array(0, [1, 2]), pair.array(1, [10, 20])
+    event = pair.reduce(0, first, 2)
+    assert not any(event.done for _ in range(5))
+    pair.reduce(1, second, 2)
+    assert any(event.done for _ in range(5))
+    assert first._data.tolist() == [11, 22]
+
+
+def test_different_counts_are_found(pair: _Pair) -> None:
+    """GPUs would hang, or write beside the array."""
+    event = pair.reduce(0, pair.array(0, [1, 2]), 2)
+    pair.reduce(1, pair.array(1, [1, 2]), 1)
+    with pytest.raises(RuntimeError, match="ranks launch different things"):
+        _ = event.done
+
+
+def test_misuse_is_found(pair: _Pair) -> None:
+    """A stream of another GPU; a launch before the last one is taken; use after the end."""
+    array = pair.array(0, [1, 2])
+    with pytest.raises(RuntimeError, match="not of the communicator's GPU"):
+        pair.reduce(0, array, 2, pair.streams[1])
+    arguments = (array.data.ptr, array.data.ptr, 2, 7, nccl.SUM, pair.streams[0].ptr)
+    pair.comms[0].all_reduce(*arguments)
+    with pytest.raises(RuntimeError, match="not ready"):
+        pair.comms[0].all_reduce(*arguments)
+    handle = ctypes.c_void_p(pair.comms[0]._handle.value)
+    pair.comms[0].abort()
+    with pytest.raises(nccl.NcclError, match="aborted"):
+        pair.comms[0].is_ready()
+    with pytest.raises(RuntimeError, match="after its end"):
+        pair.libraries[0].call("CommAbort", handle)
+
+
+def test_one_gpu_twice_is_refused() -> None:
+    """As NCCL does."""
+    from gpu_ring.fake_nccl import FakeNccl
+    from gpu_ring.stand_in import StandInGpu
+
+    libraries = [nccl.Library(FakeNccl(StandInGpu(0)), "stand-in") for _ in range(2)]
+    name = libraries[0].unique_id()
+    comms = [library.open(name, 2, k) for k, library in enumerate(libraries)]
+    with pytest.raises(nccl.NcclError):
+        comms[0].is_ready()

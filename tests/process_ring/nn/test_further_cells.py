@@ -1,0 +1,107 @@
+"""Cells by numbers that TensorFlow 1.15 gives for the same variables, and the names of these."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.contrib import rnn
+
+GATES = {"gates/kernel_w", "gates/kernel_u", "gates/bias"}
+CELLS = {
+    "coupled_input_forget_gate_lstm_cell": (
+        lambda: rnn.CoupledInputForgetGateLSTMCell(6), {"W_0", "B"}, 6.8655, (5.515, 2.663)),
+    "intersection_rnn_cell": (
+        lambda: rnn.IntersectionRNNCell(6, num_in_proj=4),
+        {"in_projection/kernel", "in_projection/bias", "kernel", "bias"}, 23.7541, (5.25,)),
+    "phased_lstm_cell": (
+        lambda: rnn.PhasedLSTMCell(6),
+        {*(f"{gate}/{name}" for gate in ("mask_gates", "new_input", "output_gate")
+           for name in ("kernel", "bias")), "period", "phase", "ratio_on"},
+        2.2054, (1.944, 0.91)),
+    "glstm_cell": (
+        lambda: rnn.GLSTMCell(6, num_proj=6, number_of_groups=2),
+        {"group0/kernel", "group1/kernel", *(f"bias_{gate}" for gate in "ijfo"),
+         "projection/kernel"}, 9.0092, (13.877, 3.894)),
+    "sru_cell": (lambda: rnn.SRUCell(6), {"kernel", "bias"}, 11.7029, (2.733,)),
+    "ind_rnn_cell": (lambda: rnn.IndRNNCell(6), {"kernel_w", "kernel_u", "bias"}, 23.4432,
+                     (9.353,)),
+    "indy_gru_cell": (
+        lambda: rnn.IndyGRUCell(6),
+        {*GATES, "candidate/kernel", "candidate/kernel_u", "candidate/bias"}, 15.6107, (5.789,)),
+    "indy_lstm_cell": (lambda: rnn.IndyLSTMCell(6), {"kernel_w", "kernel_u", "bias"}, 11.3318,
+                       (10.266, 5.607)),
+    "gru_cell": (lambda: rnn.GRUBlockCellV2(6),
+                 {"gates/kernel", "gates/bias", "candidate/kernel", "candidate/bias"}, 15.613,
+                 (5.795,)),
+    "nas_cell": (lambda: rnn.NASCell(6, num_proj=3, use_bias=True),
+                 {"recurrent_kernel", "kernel", "bias", "projection_weights"}, 0.6696,
+                 (1.823, 0.284)),
+}  # fmt: skip
+
+
+def fill(session):
+    """Give all variables values that follow from their names."""
+    for variable in hf.global_variables():
+        shape = variable.shape.as_list()
+        count = np.arange(np.prod(shape))
+        variable.load((np.sin(count * 0.7 + len(variable.op.name)) * 0.5 + 0.1).reshape(shape)
+                      .astype(np.float32), session)
+
+
+@pytest.mark.parametrize("scope", CELLS)
+def test_numbers_and_names(scope, session):
+    make, names, total, of_state = CELLS[scope]
+    shape = (4, 3, 6 if scope == "glstm_cell" else 5)
+    x = hf.constant(np.cos(np.arange(np.prod(shape))).reshape(shape).astype(np.float32))
+    inputs = (hf.reduce_sum(x, 2, keepdims=True), x) if scope == "phased_lstm_cell" else x
+    with hf.variable_scope("s"):
+        cell = make()
+        outputs, state = hf.nn.dynamic_rnn(cell, inputs, dtype=hf.float32)
+        step = (inputs[0][:, 0], x[:, 0]) if scope == "phased_lstm_cell" else x[:, 0]
+        cell(step, state)
+    assert {v.op.name for v in hf.global_variables()} == {f"s/rnn/{scope}/{n}" for n in names}
+    fill(session)
+    found, parts = session.run([outputs, state])
+    np.testing.assert_allclose(np.abs(found).sum(), total, rtol=1e-4)
+    parts = parts if isinstance(parts, tuple) else (parts,)
+    np.testing.assert_allclose([np.abs(part).sum() for part in parts], of_state, atol=2e-3)
+
+
+def test_all_cells_learn(session):
+    x = hf.constant(np.cos(np.arange(60)).reshape(4, 3, 5).astype(np.float32))
+    for scope, (make, *_) in CELLS.items():
+        if scope not in ("glstm_cell", "phased_lstm_cell"):
+            outputs, _ = hf.nn.dynamic_rnn(make(), x, dtype=hf.float32, scope=scope)
+            mine = hf.trainable_variables(f"{scope}/")
+            assert all(g is not None for g in hf.gradients(hf.reduce_sum(outputs), mine))
+
+
+def test_the_fused_network_and_cells_of_one_s_own_share_variables_over_scopes():
+    class Own(rnn.RNNCell):
+        state_size = output_size = 3
+
+        def call(self, inputs, state):
+            new = hf.layers.dense(hf.concat([inputs, state], 1), 3)
+            return new, new
+
+    x = hf.ones([3, 4, 5])
+    fused, own = rnn.LSTMBlockFusedCell(6, use_peephole=True), Own()
+    for scope in ("a", "b"):
+        with hf.variable_scope(scope):
+            fused(x, dtype=hf.float32)
+            hf.nn.dynamic_rnn(own, x, dtype=hf.float32)
+    names = {v.op.name for v in hf.global_variables()}
+    assert {f"a/lstm_fused_cell/{n}" for n in ("kernel", "bias", "w_i_diag")} <= names
+    assert not any(name.startswith("b/") for name in names)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="divisible by number_of_groups"):
+        rnn.GLSTMCell(5, number_of_groups=2)
+    with pytest.raises(ValueError, match="input size == output size"):
+        rnn.IntersectionRNNCell(6)(hf.ones([2, 5]), hf.zeros([2, 6]))
+    with pytest.raises(ValueError, match="Too many shards"):
+        cell = rnn.CoupledInputForgetGateLSTMCell(2, num_unit_shards=20)
+        cell(hf.ones([2, 5]), cell.zero_state(2, hf.float32))

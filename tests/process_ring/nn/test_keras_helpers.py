@@ -1,0 +1,91 @@
+"""Bars of progress, batches made ahead, and files of programs with models."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+import hpcflow as tf
+
+utils = tf.keras.utils
+
+
+def test_a_bar_shows_averages_over_its_steps(capsys):
+    bar = utils.Progbar(4, width=8, interval=0, stateful_metrics=["rate"])
+    bar.update(1, [("loss", 1.0), ("rate", 5.0)])
+    bar.add(3, [("loss", 2.0), ("rate", 7.0)])
+    first, last = capsys.readouterr().out.strip().split("\n")
+    assert first.startswith("1/4 [=>......] - ETA: ") and "loss: 1.0000 - rate: 5.0000" in first
+    assert last.startswith("4/4 [========] - ") and "/step" in last
+    assert last.endswith(" - loss: 1.7500 - rate: 7.0000")
+    bar = utils.Progbar(2, verbose=2)
+    bar.update(1, [("loss", 1e-5)])
+    assert capsys.readouterr().out == ""
+    bar.update(2, [("loss", 1e-5)])
+    assert capsys.readouterr().out == "2/2 - loss: 1.0000e-05\n"
+    utils.Progbar(None).update(3)
+    assert "3/Unknown" in capsys.readouterr().out
+
+
+class Squares(utils.Sequence):
+    epochs = 0
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return np.full(2, index * index)
+
+    def on_epoch_end(self):
+        self.epochs += 1
+
+
+def test_sequences_and_generators_are_read_ahead_in_order():
+    batches = Squares()
+    ahead = utils.OrderedEnqueuer(batches)
+    ahead.start(workers=3, max_queue_size=2)
+    found = ahead.get()
+    assert [int(next(found)[0]) for _ in range(6)] == [0, 1, 4, 9, 0, 1]
+    ahead.stop()
+    assert not ahead.is_running() and batches.epochs >= 1
+
+    ahead = utils.GeneratorEnqueuer(iter(range(5)))
+    ahead.start()
+    assert list(ahead.get()) == [0, 1, 2, 3, 4]
+    ahead.stop()
+
+    ahead = utils.GeneratorEnqueuer(1 // n for n in (1, 0))
+    ahead.start()
+    found = ahead.get()
+    assert next(found) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(found)
+    ahead.stop()
+
+
+def test_files_and_objects(tmp_path):
+    (tmp_path / "datasets").mkdir()
+    path = tmp_path / "datasets" / "a.bin"
+    path.write_bytes(b"numbers")
+    md5 = hashlib.md5(b"numbers").hexdigest()
+    assert utils.get_file("a.bin", "http://x/a.bin", cache_dir=str(tmp_path), md5_hash=md5) == str(
+        path)
+    with pytest.raises(ValueError, match="md5"):
+        utils.get_file("a.bin", cache_dir=str(tmp_path), md5_hash="0" * 32)
+    with pytest.raises(FileNotFoundError, match="nothing is downloaded"):
+        utils.get_file("b.bin", "http://x/b.bin", cache_dir=str(tmp_path))
+    named = utils.serialize_keras_object(tf.keras.layers.Dense(3))
+    assert named["class_name"] == "Dense"
+    layer = utils.deserialize_keras_object(named, {"Dense": tf.keras.layers.Dense})
+    assert layer.units == 3
+    with pytest.raises(ValueError, match="Unknown thing: Other"):
+        utils.deserialize_keras_object("Other", {}, printable_module_name="thing")
+    with pytest.raises(NotImplementedError, match="TensorBoard"):
+        utils.plot_model(None)
+
+
+def test_paths_of_programs():
+    from hpcflow.python.keras.utils import generic_utils
+    assert generic_utils.Progbar is utils.Progbar
