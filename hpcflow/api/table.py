@@ -33,8 +33,11 @@ _DEVICE_SPEC = {"DeviceSpecV1": "hpcflow:DeviceSpec"}
 _FRAMEWORK = {
     "common_shapes": Entry((_GRAPH + "shape_inference",), {
         "broadcast_shape": "hpcflow:broadcast_static_shape",
+        "call_cpp_shape_fn": _GRAPH + "shape_inference:unknown",
+        "scalar_shape": _GRAPH + "shape_inference:scalar",
+        "unknown_shape": _GRAPH + "shape_inference:unknown",
         **_from("hpcflow.shapes", "is_broadcast_compatible")}),
-    "constant_op": Entry((_API,)),
+    "constant_op": Entry((_API,), {"constant_v1": "hpcflow:constant"}),
     "device": Entry(("hpcflow.device_spec",), _DEVICE_SPEC),
     "device_spec": Entry(("hpcflow.device_spec",), _DEVICE_SPEC),
     "dtypes": Entry(("hpcflow.dtypes",)),
@@ -93,7 +96,7 @@ _OP_MODULES = {
     "image_grad": (), "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",),
     "init_ops": ("hpcflow.ops.state.initializers", "hpcflow.ops.state.convolutional_initializers"),
     "io_ops": (), "linalg_grad": (), "linalg_impl": (),
-    "linalg_ops": (), "logging_ops": (), "lookup_ops": ("hpcflow.contrib.lookup",),
+    "linalg_ops": (), "logging_ops": (),
     "math_grad": (), "metrics": ("hpcflow.metrics",),
     "nn": (_NN,), "nn_grad": (_NN,), "nn_impl": (_NN,), "nn_ops": (_NN,),
     "numerics": (), "parsing_ops": (), "partitioned_variables": (), "random_grad": (),
@@ -109,10 +112,11 @@ _OP_MODULES = {
     "custom_gradient": ("hpcflow.autodiff.custom",), "resources": ("hpcflow.ops.state.resources",),
     "weights_broadcast_ops": ("hpcflow.nn.weighting",),
     "batch_ops": (), "bitwise_ops": ("hpcflow:bitwise",), "collective_ops": (),
-    "control_flow_state": (), "critical_section_ops": (), "gradients_util": (),
+    "control_flow_state": (), "gradients_util": (),
+    "critical_section_ops": ("hpcflow.ops.state.critical_section",),
     "init_ops_v2": ("hpcflow.ops.state.initializers",),
     "initializers_ns": ("hpcflow:initializers",), "inplace_ops": (), "linalg_ops_impl": (),
-    "list_ops": (), "manip_grad": (), "manip_ops": ("hpcflow:manip",), "map_fn": (),
+    "manip_grad": (), "manip_ops": ("hpcflow:manip",), "map_fn": (),
     "rnn_grad": (), "sdca_ops": (), "sort_ops": (), "stateless_random_ops": (),
     "unconnected_gradients": (),
 }  # fmt: skip
@@ -156,7 +160,10 @@ _OPS = {
                                 "WEIGHTS_VARIABLE_NAME", "BIAS_VARIABLE_NAME")}}),
     "state_ops": Entry(("hpcflow.ops.state.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state.state:variable_op"}),
-    "math_ops": Entry((_API, "hpcflow:math", RAW)),
+    "logging_ops": Entry((_API, RAW), {"print_v2": "hpcflow:print"}),
+    "lookup_ops": Entry(("hpcflow.contrib.lookup", _API, RAW), {
+        "DenseHashTable": "hpcflow.contrib.lookup:MutableDenseHashTable"}),
+    "math_ops": Entry((_API, "hpcflow:math", RAW), {"matvec": "hpcflow:linalg.matvec"}),
     "parsing_ops": Entry((_API, RAW), {"decode_raw_v1": "hpcflow:decode_raw"}),
     "random_ops": Entry((_API, RAW), _from("hpcflow.ops.random.random_ops",
                                            "parameterized_truncated_normal")),
@@ -179,7 +186,8 @@ _OPS = {
                                              "shape_internal", "size_internal")}),
     "confusion_matrix": Entry((_API, RAW), _from("hpcflow.nn.weighting",
                                                  "remove_squeezable_dimensions")),
-    **{name: Entry((f"hpcflow.test_util.{name}",)) for name in (
+    **{name: Entry((f"hpcflow.test_util.{name}",), {
+        "_to_numpy": "hpcflow.test_util.gradient_checker_v2:_to_numpy"}) for name in (
         "gradient_checker", "gradient_checker_v2")},
     **{name: Entry((_API, RAW), {
         "_hessian_vector_product": "hpcflow.autodiff.gradients:hessian_vector_product"})
@@ -197,16 +205,22 @@ _OPS = {
             **{f"_{name}": f"hpcflow.ops.flow.routing:{function}" for name, function in (
                 ("Identity", "identity"), ("Enter", "enter"),
                 ("NextIteration", "next_iteration"))}}),
+    "list_ops": Entry(("hpcflow.ops.flow.list_functions", _API, RAW), {
+        "_build_element_shape": "hpcflow.ops.flow.list_functions:_sizes"}),
     **_DISTRIBUTIONS,
     **{f"linalg.linear_operator{kind}": Entry(("hpcflow.linear_operators",)) for kind in (
         "", "_adjoint", "_block_diag", "_circulant", "_composition", "_diag", "_full_matrix",
         "_identity", "_inversion", "_kronecker", "_low_rank_update", "_lower_triangular",
         "_zeros")},
-    "linalg.linear_operator_util": Entry(("hpcflow.linear_operators.broadcasting",), {
+    "linalg.linear_operator_util": Entry(("hpcflow.linear_operators.broadcasting",
+                                          "hpcflow.linear_operators.checks"), {
         "matmul_with_broadcast": "hpcflow.linear_operators.broadcasting:product"}),
     "linalg.linalg": Entry(("hpcflow:linalg", "hpcflow.linear_operators", _API), {
         "linalg": "hpcflow:linalg"}),
-    "linalg.linalg_impl": Entry(("hpcflow:linalg", _API)),
+    "linalg.linalg_impl": Entry(("hpcflow:linalg", _API), {
+        "matrix_exponential": "hpcflow:linalg.expm"}),
+    "nn_ops": Entry((_NN, _API, RAW), _from("hpcflow.nn.pooling", "fractional_avg_pool_v2",
+                                            "fractional_max_pool_v2")),
     "template": Entry(("hpcflow.ops.state.templates", _API, RAW)),
     "variable_scope": Entry(
         ("hpcflow.ops.state.variable_scope", "hpcflow.ops.state.variable_store", _API, RAW),
@@ -307,7 +321,7 @@ _UTIL = {
     "decorator_utils": Entry(("hpcflow.platform.deprecation",)),
     "deprecation": Entry(("hpcflow.platform.deprecation",)),
     "function_utils": Entry(("hpcflow.platform.inspecting",)),
-    "nest": Entry(("hpcflow.framework.nest",)),
+    "nest": Entry(("hpcflow.framework.nest", "hpcflow.framework.nest_paths")),
     "tf_contextlib": Entry(("contextlib",)),
     "tf_decorator": Entry(("hpcflow.platform.inspecting",)),
     "tf_export": Entry((), dict.fromkeys(("estimator_export", "keras_export", "tf_export"),

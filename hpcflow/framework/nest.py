@@ -9,7 +9,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hpcflow.graph import nest
+from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import TensorLike
+from hpcflow.graph.sparse_tensor import is_sparse
+
+# What the errors of structures of different forms say.
+_STRUCTURES_HAVE_MISMATCHING_LENGTHS = (
+    "The two structures don't have the same sequence length. Input structure has length "
+    "{input_length}, while shallow structure has length {shallow_length}.")
+_STRUCTURES_HAVE_MISMATCHING_TYPES = (
+    "The two structures don't have the same sequence type. Input structure has type {input_type}, "
+    "while shallow structure has type {shallow_type}.")
+_SHALLOW_TREE_HAS_INVALID_KEYS = (
+    "The shallow structure's keys are not a subset of the input structure's keys: the input does "
+    "not have {}.")
+_IF_SHALLOW_IS_SEQ_INPUT_MUST_BE_SEQ = (
+    "If shallow structure is a sequence, input must also be a sequence. Input has type: {}.")
 
 
 def is_sequence(seq: Any) -> bool:
@@ -17,22 +32,49 @@ def is_sequence(seq: Any) -> bool:
     return nest.is_nested(seq)
 
 
-def flatten(nest_: TensorLike) -> list:
-    """Return the single values of a structure from left to right."""
-    return nest.flatten(nest_)
+is_nested = is_sequence
 
 
-def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
+def expanded(leaf: Any) -> list:
+    """Return the tensors of a sparse tensor or of IndexedSlices; else a list of `leaf` alone."""
+    is_several = is_sparse(leaf) or isinstance(leaf, IndexedSlices)
+    return nest.expand(leaf) if is_several else [leaf]
+
+
+def flatten(nest_: TensorLike, expand_composites: bool = False) -> list:
+    """Return the single values of a structure from left to right.
+
+    With `expand_composites` the tensors that sparse tensors and IndexedSlices consist of stand in
+    their places; so it is in the other functions.
+    """
+    leaves = nest.flatten(nest_)
+    return [t for leaf in leaves for t in expanded(leaf)] if expand_composites else leaves
+
+
+def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any],
+                     expand_composites: bool = False) -> Any:
     """Return the values of `flat_sequence` in the form of `structure`.
 
     Raises ``TypeError`` if `flat_sequence` is no sequence, ``ValueError`` for a wrong number.
     """
     if not is_sequence(flat_sequence):
         raise TypeError("flat_sequence must be a sequence")
-    return nest.pack_as(structure, list(flat_sequence))
+    given, count = list(flat_sequence), len(flatten(structure, expand_composites))
+    if not is_sequence(structure) and len(given) > count:
+        raise ValueError(f"Structure is a scalar but there are {len(given)} values for it, more "
+                         f"than {count}")
+    if len(given) != count:
+        raise ValueError(f"Structure had {count} elements, but flat_sequence had {len(given)} "
+                         f"elements. Structure: {nest.describe(structure)}")
+    if expand_composites:
+        rest = iter(given)
+        parts = [(leaf, [next(rest) for _ in expanded(leaf)]) for leaf in nest.flatten(structure)]
+        given = [t[0] if expanded(leaf)[0] is leaf else nest.rebuild(leaf, t) for leaf, t in parts]
+    return nest.pack_as(structure, given)
 
 
-def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
+def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True,
+                          expand_composites: bool = False) -> None:
     """Raise unless both structures have the same form.
 
     Raises ``ValueError`` for other numbers or nesting, and with `check_types` ``TypeError`` for
@@ -44,7 +86,8 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
         nest.check_same(_as_lists(nest1), _as_lists(nest2))
 
 
-def map_structure(func: Callable, *structure: Any, check_types: bool = True) -> Any:
+def map_structure(func: Callable, *structure: Any, check_types: bool = True,
+                  expand_composites: bool = False) -> Any:
     """Return a structure of the results of `func` for the single values of the structures.
 
     Raises as :func:`assert_same_structure`; ``TypeError`` if `func` cannot be called.
@@ -55,8 +98,9 @@ def map_structure(func: Callable, *structure: Any, check_types: bool = True) -> 
         raise ValueError("Must provide at least one structure")
     for other in structure[1:]:
         assert_same_structure(structure[0], other, check_types)
-    values = [func(*entries) for entries in zip(*map(flatten, structure), strict=True)]
-    return nest.pack_as(structure[0], values)
+    leaves = [flatten(s, expand_composites) for s in structure]
+    values = [func(*entries) for entries in zip(*leaves, strict=True)]
+    return pack_sequence_as(structure[0], values, expand_composites)
 
 
 def flatten_dict_items(dictionary: Mapping) -> dict:
@@ -70,8 +114,8 @@ def flatten_dict_items(dictionary: Mapping) -> dict:
     for key, value in dictionary.items():
         keys, values = flatten(key), flatten(value) if is_sequence(key) else [value]
         if len(keys) != len(values):
-            raise ValueError(f"Could not flatten dictionary: the key had {len(keys)} elements, "
-                             f"but the value had {len(values)}: {key}")
+            raise ValueError(f"Could not flatten dictionary. Key had {len(keys)} elements, but "
+                             f"value had {len(values)} elements. Key: {key}")
         for k, v in zip(keys, values, strict=True):
             if k in result:
                 raise ValueError(f"Could not flatten dictionary: key {k} is not unique.")
@@ -107,16 +151,16 @@ def _pairs_up_to(shallow: Any, deep: Any, check_types: bool) -> Iterator[Any]:
         yield deep
         return
     if not is_sequence(deep):
-        raise TypeError("If shallow structure is a sequence, input must also be a sequence. "
-                        f"Input has type: {type(deep)}.")
-    if check_types and type(shallow) is not type(deep):
-        raise TypeError("The two structures don't have the same sequence type. Input structure "
-                        f"has type {type(deep)}, while shallow structure has type "
-                        f"{type(shallow)}.")
+        raise TypeError(_IF_SHALLOW_IS_SEQ_INPUT_MUST_BE_SEQ.format(type(deep)))
+    are_mappings = isinstance(shallow, Mapping) and isinstance(deep, Mapping)
+    if check_types and type(shallow) is not type(deep) and not are_mappings:
+        raise TypeError(_STRUCTURES_HAVE_MISMATCHING_TYPES.format(
+            input_type=type(deep), shallow_type=type(shallow)))
     if len(shallow) != len(deep):
-        raise ValueError("The two structures don't have the same sequence length. Input structure "
-                         f"has length {len(deep)}, while shallow structure has length "
-                         f"{len(shallow)}.")
+        raise ValueError(_STRUCTURES_HAVE_MISMATCHING_LENGTHS.format(
+            input_length=len(deep), shallow_length=len(shallow)))
+    if are_mappings and set(shallow) - set(deep):
+        raise ValueError(_SHALLOW_TREE_HAS_INVALID_KEYS.format(sorted(set(shallow) - set(deep))))
     for upper, lower in zip(nest.children(shallow), nest.children(deep), strict=True):
         yield from _pairs_up_to(upper, lower, check_types)
 

@@ -6,7 +6,16 @@ sorted keys. A *composite* is a leaf that stands for several tensors, such as In
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
+from collections import defaultdict
+from collections.abc import (
+    Callable,
+    Iterator,
+    Mapping,
+    MappingView,
+    Sequence,
+    Set,
+    ValuesView,
+)
 from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
@@ -15,7 +24,7 @@ from hpcflow.graph.likes import TensorLike
 
 def is_nested(value: Any) -> bool:
     """True for the containers that structures are made of."""
-    return isinstance(value, (list, tuple, dict, ValuesView))
+    return isinstance(value, (list, tuple, dict, Mapping, MappingView))
 
 
 def as_list(values: TensorLike) -> list:
@@ -62,15 +71,16 @@ def describe(structure: Any) -> str:
     """The nesting alone, a dot for each leaf: ``[., (., .)]``."""
     if not is_nested(structure):
         return "."
-    if isinstance(structure, dict):
-        return "{" + ", ".join(f"{k!r}: {describe(v)}" for k, v in _sorted(structure)) + "}"
+    if isinstance(structure, Mapping):
+        return "{" + ", ".join(f"{k!r}: {describe(v)}" for k, v in sorted_items(structure)) + "}"
     inner = ", ".join(describe(v) for v in structure)
     if isinstance(structure, list):
         return f"[{inner}]"
     return f"({inner}{',' if len(structure) == 1 else ''})"
 
 
-def _sorted(mapping: Mapping) -> list[tuple]:
+def sorted_items(mapping: Mapping) -> list[tuple]:
+    """The pairs of a dict in the order of its keys. Raises ``TypeError`` if they have none."""
     try:
         return [(k, mapping[k]) for k in sorted(mapping)]
     except TypeError:
@@ -80,21 +90,29 @@ def _sorted(mapping: Mapping) -> list[tuple]:
 
 def children(structure: Any) -> list:
     """The entries of a container, those of a dict in the order of its keys."""
-    if isinstance(structure, dict):
-        return [v for _, v in _sorted(structure)]
+    if isinstance(structure, Mapping):
+        return [v for _, v in sorted_items(structure)]
     return list(structure)
 
 
 def _pack(structure: Any, leaves: Any) -> Any:
     if not is_nested(structure):
         return next(leaves)
-    items = [_pack(item, leaves) for item in children(structure)]
-    if isinstance(structure, dict):
-        values = dict(zip([k for k, _ in _sorted(structure)], items, strict=True))
-        return type(structure)((k, values[k]) for k in structure)
+    return same_container(structure, [_pack(item, leaves) for item in children(structure)])
+
+
+def same_container(structure: Any, items: list) -> Any:
+    """A container of the kind of `structure` with other entries, as many as :func:`children`."""
+    kind: Any = type(structure)
+    if isinstance(structure, Mapping):
+        values = dict(zip([k for k, _ in sorted_items(structure)], items, strict=True))
+        pairs = [(k, values[k]) for k in structure]
+        if isinstance(structure, defaultdict):
+            return kind(structure.default_factory, pairs)
+        return kind(pairs)
     if hasattr(structure, "_fields"):
-        return type(structure)(*items)
-    return items if isinstance(structure, ValuesView) else type(structure)(items)
+        return kind(*items)
+    return items if isinstance(structure, MappingView) else kind(items)
 
 
 def _difference(first: Any, second: Any) -> tuple[type[Exception], str] | None:
@@ -104,7 +122,7 @@ def _difference(first: Any, second: Any) -> tuple[type[Exception], str] | None:
         return ValueError, f"{_kind(first)} against {_kind(second)}"
     if not _same_container(first, second):
         return TypeError, f"{type(first).__name__} against {type(second).__name__}"
-    if isinstance(first, dict) and set(first) != set(second):
+    if isinstance(first, Mapping) and set(first) != set(second):
         return ValueError, f"the keys {sorted(map(str, first))} and {sorted(map(str, second))}"
     if len(first) != len(second):
         return ValueError, f"{len(first)} entries against {len(second)}"
@@ -113,8 +131,8 @@ def _difference(first: Any, second: Any) -> tuple[type[Exception], str] | None:
 
 
 def _same_container(first: Any, second: Any) -> bool:
-    if isinstance(first, dict) or isinstance(second, dict):
-        return isinstance(first, dict) and isinstance(second, dict)
+    if isinstance(first, Mapping) or isinstance(second, Mapping):
+        return isinstance(first, Mapping) and isinstance(second, Mapping)
     return type(first) is type(second)
 
 

@@ -23,6 +23,7 @@ from hpcflow.nn.windowing import (
     positive_list,
     with_holes,
 )
+from hpcflow.ops.random.random_ops import get_seed
 
 __all__ = ["avg_pool", "avg_pool1d", "avg_pool3d", "fractional_avg_pool", "fractional_max_pool",
            "max_pool", "max_pool1d", "max_pool3d", "max_pool_with_argmax", "pool"]  # fmt: skip
@@ -162,6 +163,36 @@ def _fractional(op_type: str, value: TensorLike, pooling_ratio: Sequence[float],
         pseudo_random=bool(pseudo_random), overlapping=bool(overlapping),
         deterministic=bool(deterministic), seed=seed or 0, seed2=seed2 or 0, name=name)
     return y, rows, columns
+
+
+def fractional_max_pool_v2(value: TensorLike, pooling_ratio: float | Sequence[float],
+                           pseudo_random: bool = False, overlapping: bool = False, seed: int = 0,
+                           name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """As :func:`fractional_max_pool`; `seed` other than 0 makes the sizes the same in all steps.
+
+    `pooling_ratio` may be one number for both dimensions of space, or two.
+    """
+    return _fractional_v2("FractionalMaxPool", value, pooling_ratio, pseudo_random, overlapping,
+                          seed, name)
+
+
+def fractional_avg_pool_v2(value: TensorLike, pooling_ratio: float | Sequence[float],
+                           pseudo_random: bool = False, overlapping: bool = False, seed: int = 0,
+                           name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the mean of each window of random sizes; see :func:`fractional_max_pool_v2`."""
+    return _fractional_v2("FractionalAvgPool", value, pooling_ratio, pseudo_random, overlapping,
+                          seed, name)
+
+
+def _fractional_v2(op_type: str, value: TensorLike, ratio: float | Sequence[float],
+                   pseudo_random: bool, overlapping: bool, seed: int,
+                   name: str | None) -> tuple[Tensor, Tensor, Tensor]:
+    ratios = list(ratio) if isinstance(ratio, Sequence) else [ratio, ratio]
+    if len(ratios) == 2:
+        ratios = [1.0, *ratios, 1.0]
+    first, second = get_seed(seed) if seed else (0, 0)
+    return _fractional(op_type, value, ratios, pseudo_random, overlapping, bool(seed), first,
+                       second, name)
 
 
 @also_called(dilations="dilation_rate")

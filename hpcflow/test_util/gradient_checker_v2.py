@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
 from hpcflow.ops.arrays.constants import placeholder
 from hpcflow.test_util import gradient_checker
 
@@ -25,7 +27,7 @@ def compute_gradient(f: Callable, x: Sequence, delta: float = 1e-3) -> tuple[lis
     """
     if not isinstance(x, (list, tuple)):
         raise ValueError(f"`x` must be a list of Tensors (arguments to `f`), not a {type(x)}")
-    values = [np.asarray(gradient_checker.evaluated(v)) for v in x]
+    values = [_to_numpy(v) for v in x]
     inputs = [placeholder(convert_to_tensor(v).dtype, v.shape) for v in values]
     y = convert_to_tensor(f(*inputs))
     feeds = dict(zip(inputs, values, strict=True))
@@ -33,6 +35,13 @@ def compute_gradient(f: Callable, x: Sequence, delta: float = 1e-3) -> tuple[lis
     pairs = gradient_checker.compute_gradient(inputs, [v.shape for v in values], y, size, values,
                                               delta)
     return [a.T for a, _ in pairs], [b.T for _, b in pairs]
+
+
+def _to_numpy(value: TensorLike) -> np.ndarray:
+    """The value of a tensor or of IndexedSlices in the default session, or an array itself."""
+    if isinstance(value, IndexedSlices):
+        value = convert_to_tensor(value)
+    return np.asarray(gradient_checker.evaluated(value))
 
 
 def max_error(grad1: Sequence[np.ndarray], grad2: Sequence[np.ndarray]) -> float:

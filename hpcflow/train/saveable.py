@@ -165,6 +165,7 @@ def _by_name(items: TensorLike) -> dict[str, Any]:
         raise TypeError(f"Variables to save should be passed in a dict or a list: {items!r}")
     named: dict[str, Any] = {}
     for item in listed:
+        item = getattr(item, "_saveable", item)  # a table's content
         parts = _parts(item)
         if parts is not None:
             name, item = _name_of_parts(item, parts), parts

@@ -14,6 +14,8 @@ from hpcflow.contrib.lookup.hashing import (
     FastHashSpec,
     HasherSpec,
     IdTableWithHashBuckets,
+    StaticVocabularyTable,
+    StaticVocabularyTableV1,
     StrongHashSpec,
 )
 from hpcflow.contrib.lookup.interface import LookupInterface

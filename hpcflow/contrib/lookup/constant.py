@@ -11,7 +11,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, colocate_with, get_default_graph, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import TensorLike
-from hpcflow.graph.operation import Operation
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 
 
@@ -34,6 +34,12 @@ class HashTable(LookupInterface):
                 container=get_default_graph()._container)
             super().__init__(initializer.key_dtype, initializer.value_dtype, default_value, handle)
             self._init = initializer.initialize(self)
+
+    def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
+        """Return all keys, and their values in the same order."""
+        keys, values = self._op("LookupTableExport", name or f"{self._name}_Export",
+                                Tkeys=self._key_dtype, Tvalues=self._value_dtype)
+        return keys, values
 
     @property
     def init(self) -> Operation:
@@ -97,7 +103,7 @@ class TextFileInitializer(KeyValueTypes):
         delimiter: what separates columns.
         name: name scope of the op.
 
-    Raises ``ValueError`` for an index and a dtype that do not go together.
+    Raises ``ValueError`` for an index and a dtype that do not go together, and without a file.
     """
 
     def __init__(self, filename: TensorLike, key_dtype: DTypeLike, key_index: int,
@@ -107,6 +113,8 @@ class TextFileInitializer(KeyValueTypes):
         for what, dtype, index in (("key", self._key_dtype, key_index),
                                    ("value", self._value_dtype, value_index)):
             _check_column(what, dtype, index)
+        if not isinstance(filename, Tensor) and not filename:
+            raise ValueError("filename: expected the name of a file, got nothing")
         if vocab_size is not None and vocab_size <= 0:
             raise ValueError(f"Invalid vocab_size {vocab_size}.")
         self._filename = filename
@@ -114,6 +122,13 @@ class TextFileInitializer(KeyValueTypes):
         self._vocab_size = -1 if vocab_size is None else vocab_size
         self._delimiter = delimiter
         self._name = name
+
+    @property
+    def _shared_name(self) -> str:
+        """A name that says what the table is filled with."""
+        file = self._filename if isinstance(self._filename, str) else repr(self._filename)
+        size = "" if self._vocab_size == -1 else f"_{self._vocab_size}"
+        return f"hash_table_{file}{size}_{self._columns[0]}_{self._columns[1]}"
 
     def initialize(self, table: LookupInterface) -> Operation:
         """Return the op that fills `table`, added to the graph's table initializers."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow import dtypes as dtypes_lib
+from hpcflow.contrib.lookup.constant import HashTable
 from hpcflow.contrib.lookup.interface import KeyValueTypes, LookupInterface
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
@@ -77,6 +78,11 @@ class IdTableWithHashBuckets(KeyValueTypes):
         return self._name
 
     @property
+    def resource_handle(self) -> Tensor | None:
+        """The handle of the table; None without one."""
+        return None if self._table is None else self._table.table_ref
+
+    @property
     def init(self) -> Operation:
         """The op that fills the table."""
         table: Any = self._table
@@ -122,3 +128,26 @@ class IdTableWithHashBuckets(KeyValueTypes):
             raise ValueError(f"Unknown hasher {self._hasher.hasher!r}")
         return raw_ops.StringToHashBucketStrong(text, num_buckets=self._buckets,
                                                 key=list(self._hasher.key or ()))
+
+
+class StaticVocabularyTable(IdTableWithHashBuckets):
+    """A table from words to ids, which `initializer` fills once, with buckets for other words.
+
+    Args:
+        initializer: fills the table, with int64 values; None: all words are hashed.
+        num_oov_buckets: the number of ids for words that the table does not have.
+        lookup_key_dtype: type of the words; that of the initializer's keys if None.
+        name: begins the names of the ops.
+
+    Raises ``ValueError`` without buckets, ``TypeError`` for keys or values of other types.
+    """
+
+    def __init__(self, initializer: Any, num_oov_buckets: int,
+                 lookup_key_dtype: DTypeLike | None = None, name: str | None = None) -> None:
+        if num_oov_buckets <= 0:
+            raise ValueError(f"num_oov_buckets must be greater than 0, got {num_oov_buckets}.")
+        table = None if initializer is None else HashTable(initializer, -1)
+        super().__init__(table, num_oov_buckets, name=name, key_dtype=lookup_key_dtype)
+
+
+StaticVocabularyTableV1 = StaticVocabularyTable

@@ -49,6 +49,8 @@ class LookupInterface(KeyValueTypes):
         """The handle of the table."""
         return self._table_ref
 
+    resource_handle = table_ref
+
     @property
     def name(self) -> str:
         """The last part of the name of the table's op."""

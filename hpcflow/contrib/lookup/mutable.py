@@ -22,13 +22,14 @@ class _MutableTable(LookupInterface):
     def __init__(self, key_dtype: DType, value_dtype: DTypeLike, default_value: TensorLike,
                  table_ref: Tensor, value_shape: Any, checkpoint: bool) -> None:
         super().__init__(key_dtype, value_dtype, default_value, table_ref, value_shape)
+        self._saveable = _TableSaveable(self)
         if checkpoint:
-            add_to_collection(GraphKeys.SAVEABLE_OBJECTS, _TableSaveable(self))
+            add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self._saveable)
 
     def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Operation:
         """Return an op that adds keys, or gives those that exist new values."""
-        keys = self._checked(keys, self._key_dtype, "keys")
-        values = self._checked(values, self._value_dtype, "values")
+        keys = convert_to_tensor(keys, self._key_dtype)
+        values = convert_to_tensor(values, self._value_dtype)
         return self._op("LookupTableInsert", name or f"{self._name}_Insert", keys=keys,
                         values=values)
 

@@ -46,7 +46,7 @@ def index_table_from_tensor(mapping: TensorLike | None, num_oov_buckets: int = 0
     negative number of buckets, ``TypeError`` for elements that are neither strings nor integers.
     """
     if mapping is None:
-        raise ValueError("mapping must be specified.")
+        raise ValueError("vocabulary_list must be specified: mapping is None.")
     _check_buckets(num_oov_buckets)
     with name_scope(name, "string_to_index") as scope:
         keys = _elements(mapping, dtypes_lib.as_dtype(dtype))
@@ -75,7 +75,7 @@ def index_to_string_table_from_tensor(mapping: TensorLike, default_value: str = 
                                       name: str | None = None) -> HashTable:
     """Return a table from positions, int64, to the strings of the vector `mapping`."""
     if mapping is None:
-        raise ValueError("mapping must be specified.")
+        raise ValueError("vocabulary_list must be specified: mapping is None.")
     values = convert_to_tensor(mapping, dtypes_lib.string)
     return HashTable(KeyValueTensorInitializer(_positions(values), values), default_value,
                      name=name)
@@ -106,10 +106,15 @@ def _positions(vector: Tensor) -> Tensor:
 def index_table_from_file(vocabulary_file: Any = None, num_oov_buckets: int = 0,
                           vocab_size: int | None = None, default_value: int = -1,
                           hasher_spec: HasherSpec = FastHashSpec,
-                          key_dtype: DTypeLike = dtypes_lib.string, name: str | None = None) -> Any:
+                          key_dtype: DTypeLike = dtypes_lib.string, name: str | None = None,
+                          key_column_index: int = TextFileIndex.WHOLE_LINE,
+                          value_column_index: int = TextFileIndex.LINE_NUMBER,
+                          delimiter: str = "\t") -> Any:
     """Return a table from the lines of a file to their numbers, int64.
 
-    With `num_oov_buckets` other keys have as many more ids, by a hash; else the default. Raises
+    The columns, which `delimiter` separates, may be others: `key_column_index` tells that of the
+    keys, `value_column_index` that of the values; see :class:`TextFileIndex`. With
+    `num_oov_buckets` other keys have as many more ids, by a hash; else the default. Raises
     ``ValueError`` without a file, for a negative number of buckets or an empty vocabulary,
     ``TypeError`` for keys that are neither strings nor integers.
     """
@@ -120,11 +125,11 @@ def index_table_from_file(vocabulary_file: Any = None, num_oov_buckets: int = 0,
         raise TypeError("Only integer and string keys are supported.")
     with name_scope(name, "string_to_index") as scope:
         stored = key_dtype if key_dtype is dtypes_lib.string else dtypes_lib.int64
-        column = TextFileIndex.WHOLE_LINE if stored is dtypes_lib.string else 0
+        if key_column_index == TextFileIndex.WHOLE_LINE and stored is not dtypes_lib.string:
+            key_column_index = 0
         table = HashTable(
-            TextFileIdTableInitializer(vocabulary_file, vocab_size=vocab_size,
-                                       key_column_index=column, key_dtype=stored),
-            default_value)
+            TextFileIdTableInitializer(vocabulary_file, key_column_index, value_column_index,
+                                       vocab_size, delimiter, key_dtype=stored), default_value)
         return _with_buckets(table, num_oov_buckets, hasher_spec, key_dtype, scope)
 
 
@@ -132,14 +137,19 @@ def _check_file(vocabulary_file: TensorLike, vocab_size: int | None) -> None:
     if vocabulary_file is None or (isinstance(vocabulary_file, str) and not vocabulary_file):
         raise ValueError("vocabulary_file must be specified and must not be empty.")
     if vocab_size is not None and vocab_size < 1:
-        raise ValueError(f"vocab_size must be greater than 0, got {vocab_size}.")
+        raise ValueError(f"vocab_size must be greater than 0, got {vocab_size}. vocabulary_file: "
+                         f"{vocabulary_file!r}")
 
 
 def index_to_string_table_from_file(vocabulary_file: str, vocab_size: int | None = None,
-                                    default_value: str = "UNK",
-                                    name: str | None = None) -> HashTable:
-    """Return a table from line numbers, int64, to the lines of a file. Raises ``ValueError``
-    without a file, or for an empty vocabulary."""
+                                    default_value: str = "UNK", name: str | None = None,
+                                    key_column_index: int = TextFileIndex.LINE_NUMBER,
+                                    value_column_index: int = TextFileIndex.WHOLE_LINE,
+                                    delimiter: str = "\t") -> HashTable:
+    """Return a table from line numbers, int64, to the lines of a file, or between other columns as
+    :func:`index_table_from_file`. Raises ``ValueError`` without a file, or for an empty
+    vocabulary."""
     _check_file(vocabulary_file, vocab_size)
-    return HashTable(TextFileStringTableInitializer(vocabulary_file, vocab_size=vocab_size),
-                     default_value, name=name)
+    return HashTable(TextFileStringTableInitializer(
+        vocabulary_file, key_column_index, value_column_index, vocab_size, delimiter),
+        default_value, name=name)

@@ -136,6 +136,8 @@ def _initialize(node: KernelNode) -> Callable:
 
     def run(table: LookupTable, keys: Any, values: Any) -> None:
         _check_types(table, key, value)
+        if not np.size(keys):
+            raise invalid(f"Table '{table.name}': keys and values cannot be empty tensors.")
         _static_table(table).initialize(keys, values)
 
     return run

@@ -9,6 +9,7 @@ runs exactly when the branch is taken, or once in every iteration.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -180,10 +181,12 @@ def check_frames(reader: Operation, source: Operation,
         return
     where = loop_of(context)
     here = "outside of it" if where is None else f"in the loop '{where.name}'"
-    raise ValueError(
-        f"Cannot use '{source.name}' as input to '{reader.name}': '{source.name}' is inside the "
-        f"loop '{loop.name}' and '{reader.name}' is {here}; only what the loop returns can be "
-        "used outside of it")
+    reason = "they are in different while loops" if where else f"'{source.name}' is in a while loop"
+    details = (f"'{source.name}' is inside the loop '{loop.name}' and '{reader.name}' is {here}; "
+               "only what the loop returns can be used outside of it")
+    logging.getLogger("hpcflow").info("%s was made in %s", details, source._stack)
+    raise ValueError(f"Cannot use '{source.name}' as input to '{reader.name}' because {reason}. "
+                     f"See info log for more details. {details}")
 
 
 # ---------------------------------------------------------------- changing the current context

@@ -15,9 +15,10 @@ from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import show
 from hpcflow.graph.sparse_tensor import is_sparse
+from hpcflow.graph.tensor_spec import TensorSpec
 from hpcflow.ops.flow.control_flow_context import current
 from hpcflow.ops.flow.while_context import WhileContext
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 __all__ = ["while_loop"]
 
@@ -117,7 +118,7 @@ def _invariant_dims(loop_vars: Any, leaves: list, initial: list[Tensor],
     nest.check_same(list(loop_vars), given, "while_loop: loop_vars and shape_invariants")
     dims: list[Dims] = []
     for leaf, shape in zip(leaves, nest.flatten(given), strict=True):
-        dims.extend(_leaf_dims(leaf, as_shape(shape)._dims))
+        dims.extend(_leaf_dims(leaf, _shape_of(shape)._dims))
     for tensor, wanted in zip(initial, dims, strict=True):
         if not _is_at_least(tensor._dims, wanted):
             raise ValueError(
@@ -125,6 +126,10 @@ def _invariant_dims(loop_vars: Any, leaves: list, initial: list[Tensor],
                 "not compatible with the initial shape of the loop variable, "
                 f"{show(tensor._dims)}")
     return dims
+
+
+def _shape_of(invariant: ShapeLike | TensorSpec) -> TensorShape:
+    return invariant.shape if isinstance(invariant, TensorSpec) else as_shape(invariant)
 
 
 def _leaf_dims(leaf: Tensor, dims: Dims) -> list[Dims]:
@@ -205,7 +210,8 @@ class _Loop:
         returned, result = result, _as_sequence(result, structure)
         if len(result) != len(structure):
             raise ValueError(f"while_loop: there are {len(structure)} loop variables, but the body "
-                             f"returned {len(result)} values, not the same number of elements")
+                             f"returned {len(result)} values, not the same number of elements: "
+                             "The two structures don't have the same nested structure.")
         nest.check_same(structure, result, "while_loop: the loop variables and the body's result")
         # As the body returned them: a tuple, mostly, where the variables were given as a list.
         self.returned = returned if _is_one_of_each(returned, structure) else result
@@ -261,10 +267,11 @@ def _check_invariant(enter: Tensor, dims: Dims, following: Tensor) -> None:
     if not _is_at_least(following._dims, dims):
         source = enter.op.inputs[0].name
         raise ValueError(
-            f"while_loop: The shape for {source} is not an invariant for the loop. It enters the "
-            f"loop with shape {TensorShape(dims)}, but has shape {TensorShape(following._dims)} "
-            "after one iteration. A shape that changes is allowed by the argument "
-            "shape_invariants, or tell the shape in the body by set_shape()")
+            f"while_loop: The shape for {source} is not an invariant for the loop. Input tensor "
+            f"'{source}' enters the loop with shape {TensorShape(dims)}, but has shape "
+            f"{TensorShape(following._dims)} after one iteration. To allow the shape to vary "
+            "across iterations, use the `shape_invariants` argument of tf.while_loop to specify a "
+            "less-specific shape, or tell the shape in the body by set_shape()")
 
 
 # ---------------------------------------------------------------- a limit

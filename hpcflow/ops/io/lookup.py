@@ -52,6 +52,11 @@ def _export_shapes(op: Operation) -> list[Dims]:
     return [None if key is None else (None, *key), None if value is None else (None, *value)]
 
 
+def _file_shape(op: Operation) -> list[Dims]:
+    with_rank(op.input_dims(1), 0, "filename")
+    return []
+
+
 def _initialize_shape(op: Operation) -> list[Dims]:
     keys = with_rank(op.input_dims(1), 1, "The shape of the keys")
     values = with_rank(op.input_dims(2), 1, "The shape of the values")
@@ -70,7 +75,7 @@ for _version, _handle in (("", _HANDLE), ("V2", "table_handle: resource")):
                 "Tkey: type; Tval: type", shape=_initialize_shape, stateful=bool(_version))
     register_op(f"InitializeTableFromTextFile{_version}", f"{_handle}; filename: string", "",
                 "key_index: int >= -2; value_index: int >= -2; vocab_size: int >= -1 = -1; "
-                "delimiter: string = '\t'", stateful=bool(_version))
+                "delimiter: string = '\t'", shape=_file_shape, stateful=bool(_version))
     register_op(f"LookupTableFind{_version}", f"{_handle}; keys: Tin; default_value: Tout",
                 "values: Tout", "Tin: type; Tout: type", shape=_find_shape,
                 stateful=bool(_version))

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from hpcflow.graph import nest
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import add_to_collection, name_scope
 from hpcflow.graph.operation import Operation
 from hpcflow.ops.state.mutexes import Mutex
 
 __all__ = ["CriticalSection"]
+
+
+CRITICAL_SECTIONS = "critical_sections"
+_threads = threading.local()
+
+
+def _opened() -> list:
+    """The sections whose functions this thread is calling, by the name that they share if any."""
+    if not hasattr(_threads, "opened"):
+        _threads.opened = []
+    return _threads.opened
 
 
 class CriticalSection:
@@ -24,7 +37,8 @@ class CriticalSection:
     def __init__(self, name: str | None = None, shared_name: str | None = None,
                  critical_section_def: object = None, import_scope: str | None = None) -> None:
         self._mutex = Mutex(shared_name or name, name or "critical_section")
-        self._is_open = False
+        self._key = shared_name or name or self
+        add_to_collection(CRITICAL_SECTIONS, self)
 
     @property
     def name(self) -> str:
@@ -38,22 +52,27 @@ class CriticalSection:
         `exclusive_resource_access` is accepted. Raises ``ValueError`` inside of another `execute`
         of the same section, which would wait for itself.
         """
-        if self._is_open:
-            raise ValueError(f"Attempting to lock a CriticalSection (signature={self.name}) in "
-                             "which we are; this would deadlock")
+        opened = _opened()
+        if self._key in opened:
+            raise ValueError(
+                f"CriticalSection '{self.name}': the function attempts to directly access the "
+                "CriticalSection in which it would be running; this would deadlock")
         structure: list[Any] = []
 
         def build() -> list:
             result = fn()
             structure.append(result)
-            return [result] if isinstance(result, Operation) else nest.flatten(result)
+            if isinstance(result, Operation):
+                return [result]
+            return [v if v is None or isinstance(v, Operation) else convert_to_tensor(v)
+                    for v in nest.flatten(result)]
 
-        self._is_open = True
+        opened.append(self._key)
         try:
             with name_scope(name, "critical_section_execute"):
                 values = self._mutex.execute(build)
         finally:
-            self._is_open = False
+            opened.remove(self._key)
         result = structure[0]
         if isinstance(result, Operation):
             return values[0]

@@ -221,7 +221,7 @@ def test_ids_of_integers():
 
 
 @pytest.mark.parametrize("make, error, message", [
-    (lambda: lookup.index_table_from_tensor(None), ValueError, "mapping must be specified"),
+    (lambda: lookup.index_table_from_tensor(None), ValueError, "mapping is None"),
     (lambda: lookup.index_table_from_tensor([1.0]), TypeError, "Expected strings or integers"),
     (lambda: lookup.index_table_from_tensor(["a"], num_oov_buckets=-1), ValueError,
      "num_oov_buckets must be greater or equal than 0, got -1"),
