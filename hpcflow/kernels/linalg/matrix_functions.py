@@ -14,6 +14,8 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel
 _STEPS = 100
 # How near the unit matrix a root must be, and how many points its logarithm takes then.
 _NEAR, _POINTS = 0.25, 12
+# The condition number from which on eigenvectors are no basis to compute in.
+_PARALLEL = 1e6
 
 
 @kernel("Lu", fresh=True, device="CPU")
@@ -45,10 +47,49 @@ def _lu(node: KernelNode) -> Callable:
 def _square_root(node: KernelNode) -> Callable:
     def run(x: Any) -> Any:
         check_square(x)
-        wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
-        return _root(wide).astype(x.dtype) if wide.size else x.copy()
+        if not x.size:
+            return x.copy()
+        if x.dtype.kind == "c":
+            return _by_eigenvalues(x, np.sqrt, _root)
+        return _root(x.astype(np.float64)).astype(x.dtype)
 
     return run
+
+
+@kernel("MatrixLogarithm", fresh=True, device="CPU")
+def _logarithm(node: KernelNode) -> Callable:
+    def run(x: Any) -> Any:
+        check_square(x)
+        return _by_eigenvalues(x, _log, _logarithm_by_roots) if x.size else x.copy()
+
+    return run
+
+
+def _log(values: Any) -> Any:
+    if (values == 0).any():
+        raise _not_invertible()
+    return np.log(values)
+
+
+def _by_eigenvalues(x: Any, function: Callable, otherwise: Callable) -> Any:
+    """Apply a `function` of numbers to matrices; to those of which eigenvectors are nearly
+    parallel, `otherwise`, which is of matrices.
+
+    Eigenvalues may lie anywhere, also next to the negative axis, where square roots jump, so that
+    iterations between them do not end.
+    """
+    wide = x.reshape(-1, *x.shape[-2:]).astype(np.complex128)
+    found = np.full_like(wide, np.nan)
+    finite = np.flatnonzero(np.isfinite(wide).all((1, 2)))
+    values, vectors = np.linalg.eig(wide[finite])
+    clear = np.linalg.cond(vectors) < _PARALLEL  # which not-a-number is not
+    for one in finite[~clear]:
+        found[one] = otherwise(wide[one])
+    values, vectors = values[clear], vectors[clear]
+    product = vectors * function(values)[:, None, :]
+    found[finite[clear]] = np.linalg.solve(
+        vectors.swapaxes(1, 2), product.swapaxes(1, 2)).swapaxes(1, 2)
+    return found.reshape(x.shape).astype(x.dtype)
 
 
 def _root(wide: Any) -> Any:
@@ -62,27 +103,22 @@ def _root(wide: Any) -> Any:
             if change <= 1e-15 * np.abs(root).max():
                 break
     except np.linalg.LinAlgError:
-        raise invalid("Input matrix is not invertible.") from None
+        raise _not_invertible() from None
     return root
 
 
-@kernel("MatrixLogarithm", fresh=True, device="CPU")
-def _logarithm(node: KernelNode) -> Callable:
+def _logarithm_by_roots(wide: Any) -> Any:
     """Of roots that are near the unit matrix, log A = 2ᵏ log A^(1/2ᵏ), by an integral:
     log(I + X) = ∫ X (I + tX)⁻¹ dt over [0, 1] (Dieci, Morini and Papini, 1996)."""
     places, weights = np.polynomial.legendre.leggauss(_POINTS)
+    unit, roots = np.eye(len(wide)), 0
+    while np.abs(wide - unit).sum(-2).max() > _NEAR and roots < _STEPS:
+        wide, roots = _root(wide), roots + 1
+    rest = wide - unit
+    found = sum(w / 2 * np.linalg.solve(unit + (t + 1) / 2 * rest, rest)
+                for t, w in zip(places, weights))
+    return found * 2.0 ** roots
 
-    def run(x: Any) -> Any:
-        check_square(x)
-        if not x.size:
-            return x.copy()
-        unit, wide = np.eye(x.shape[-1]), x.astype(np.complex128)
-        roots = 0
-        while np.abs(wide - unit).sum(-2).max() > _NEAR and roots < _STEPS:
-            wide, roots = _root(wide), roots + 1
-        rest = wide - unit
-        found: Any = sum(w / 2 * np.linalg.solve(unit + (t + 1) / 2 * rest, rest)
-                    for t, w in zip(places, weights))
-        return (found * 2.0 ** roots).astype(x.dtype)
 
-    return run
+def _not_invertible() -> Exception:
+    return invalid("Input matrix is not invertible.")

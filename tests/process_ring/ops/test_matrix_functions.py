@@ -50,3 +50,18 @@ def test_square_roots():
     a = a @ a.swapaxes(-1, -2) + np.eye(4)
     root = run(hf.linalg.sqrtm(a))
     np.testing.assert_allclose(root @ root, a, rtol=1e-9, atol=1e-11)
+
+
+def test_roots_and_logarithms_of_matrices_with_negative_eigenvalues():
+    a = RNG.uniform(-1, 1, (2, 31, 31)).astype(np.complex128)
+    root, logarithm = run([hf.linalg.sqrtm(a), hf.linalg.logm(a)])
+    np.testing.assert_allclose(root @ root, a, atol=1e-11)
+    np.testing.assert_allclose(run(hf.linalg.expm(logarithm)), a, atol=1e-11)
+
+
+def test_logarithms_without_a_basis_of_eigenvectors():
+    block = np.array([[2, 1, 0], [0, 2, 1], [0, 0, 2]], np.complex128)
+    np.testing.assert_allclose(run(hf.linalg.expm(hf.linalg.logm(block))), block, atol=1e-12)
+    assert np.isnan(run(hf.linalg.logm(block * np.nan))).all()
+    with pytest.raises(hf.errors.InvalidArgumentError, match="not invertible"):
+        run(hf.linalg.logm(np.zeros((2, 2), np.complex128)))
