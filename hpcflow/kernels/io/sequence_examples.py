@@ -1,4 +1,4 @@
-"""The kernel that parses one SequenceExample: features of the context, and lists of steps."""
+"""The kernels that parse SequenceExamples: features of the context, and lists of steps."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from hpcflow.kernels.io.examples import keys_of, outputs, transposed
 from hpcflow.kernels.io.feature_columns import Column, parse_message
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.shapes import format_shape
+
+_CONTEXT = "Context feature"
 
 
 @kernel("ParseSingleSequenceExample", device="CPU", fresh=True)
@@ -32,7 +34,7 @@ def _parse_sequence_example(node: KernelNode) -> Callable:
             if np.size(default) and np.shape(default) != shape:
                 raise invalid(f"a default has shape {format_shape(np.shape(default))}, the feature "
                               f"{format_shape(shape)}")
-        example = _Example(serialized, named, may_miss)
+        example = _Example(serialized, named, set(keys_of(flat(may_miss))))
         names = iter(keys_of(keys))
         # The four kinds in the order of their keys; the keys of one are taken before the next.
         sparse = [example.context(key, dtype).sparse()
@@ -64,6 +66,69 @@ def _check_ranks(serialized: Any, may_miss: Any, keys: tuple, named: Any) -> Non
         raise invalid(f"debug_name must be a scalar, got shape {format_shape(np.shape(named))}")
 
 
+@kernel("ParseSequenceExample", device="CPU", fresh=True)
+def _parse_sequence_examples(node: KernelNode) -> Callable:
+    context_sparse, context_dense, list_sparse, list_dense = [
+        list(zip(keys_of(node.attr(f"{kind}_keys")), node.attr(types), strict=True))
+        for kind, types in (
+            ("context_sparse", "context_sparse_types"), ("context_dense", "Tcontext_dense"),
+            ("feature_list_sparse", "feature_list_sparse_types"),
+            ("feature_list_dense", "feature_list_dense_types"))]
+    shapes, list_shapes = (
+        [tuple(shape.as_list()) for shape in node.attr(name)]
+        for name in ("context_dense_shapes", "feature_list_dense_shapes"))
+    may_miss = set(keys_of(node.attr("feature_list_dense_missing_assumed_empty")))
+
+    def parse(serialized: Any, names: Any, *defaults: Any) -> Any:
+        if np.ndim(serialized) != 1 or np.ndim(names) != 1 or (
+                np.size(names) not in (0, np.size(serialized))):
+            raise invalid("The serialized examples and their names must be vectors of one length, "
+                          f"got shapes {format_shape(np.shape(serialized))} and "
+                          f"{format_shape(np.shape(names))}")
+        examples = [_Example(item, name, may_miss) for item, name in zip(
+            flat(serialized), flat(names) if np.size(names) else [b""] * np.size(serialized),
+            strict=True)]
+        name_of = [e.name for e in examples].__getitem__
+        sparse = [_of_all(examples, *kind).sparse() for kind in context_sparse]
+        dense = [_of_all(examples, *kind).dense(shape, default, name_of) for kind, shape, default
+                 in zip(context_dense, shapes, defaults, strict=True)]
+        steps = [_joined([e.steps(*kind, False).sparse() for e in examples], kind[1])
+                 for kind in list_sparse]
+        rows = [_padded([_rows(e.steps(*kind, True), shape, e.name_of) for e in examples],
+                        shape, kind[1])
+                for kind, shape in zip(list_dense, list_shapes, strict=True)]
+        return outputs([*transposed(sparse), *dense, *transposed(steps), *transposed(rows)])
+
+    return parse
+
+
+def _of_all(examples: list[_Example], key: str, dtype: Any) -> Column:
+    column = Column(key, dtype, _CONTEXT)
+    for example in examples:
+        example.add_context(column)
+    return column
+
+
+def _joined(parts: list[tuple], dtype: Any) -> tuple:
+    """Sparse matrices, a row a step, as one sparse tensor of a batch."""
+    indices = [np.concatenate([np.full((len(found), 1), row, np.int64), found], 1)
+               for row, (found, _, _) in enumerate(parts)]
+    sizes = np.array([shape for _, _, shape in parts], np.int64).reshape(-1, 2)
+    return (np.concatenate([np.zeros((0, 3), np.int64), *indices]),
+            np.concatenate([np.zeros(0, dtype.np), *[values for _, values, _ in parts]]),
+            np.array([len(parts), *sizes.max(0, initial=0)], np.int64))
+
+
+def _padded(rows: list[np.ndarray], shape: tuple, dtype: Any) -> tuple:
+    """The steps of all examples, filled up with zeros or empty strings, and their numbers."""
+    lengths = np.array([len(r) for r in rows], np.int64)
+    out = np.empty((len(rows), int(lengths.max(initial=0)), *shape), dtype.np)
+    out[...] = b"" if dtype.name == "string" else 0
+    for place, found in zip(out, rows, strict=True):
+        place[:len(found)] = found
+    return out, lengths
+
+
 class _Example:
     """One SequenceExample whose features are asked for by key.
 
@@ -73,14 +138,14 @@ class _Example:
         may_miss: keys of lists that may be absent, which then have no steps.
     """
 
-    def __init__(self, serialized: Any, named: Any, may_miss: Any) -> None:
+    def __init__(self, serialized: Any, named: Any, may_miss: set[str]) -> None:
         text = as_bytes(named).decode(errors="replace") if np.size(named) == 1 else ""
         self.name = text or "<unknown>"
         message = parse_message("EncodedSequenceExample", as_bytes(serialized),
                                 f"the sequence example (name: {self.name})")
         self._context = message.context.feature
         self._lists = message.feature_lists.feature_list
-        self._may_miss = set(keys_of(flat(may_miss)))
+        self._may_miss = may_miss
 
     def name_of(self, row: int) -> str:
         """Return the name of the example in error messages."""
@@ -88,9 +153,13 @@ class _Example:
 
     def context(self, key: str, dtype: Any) -> Column:
         """A feature of the context."""
-        column = Column(key, dtype, "Context feature")
-        column.add(self._context.get(key), self.name)
+        column = Column(key, dtype, _CONTEXT)
+        self.add_context(column)
         return column
+
+    def add_context(self, column: Column) -> None:
+        """Append a feature of the context to a column of many examples."""
+        column.add(self._context.get(column.key), self.name)
 
     def steps(self, key: str, dtype: Any, required: bool) -> Column:
         """A list, a row per step."""

@@ -23,6 +23,7 @@ __all__ = [
     "SparseFeature",
     "VarLenFeature",
     "parse_example",
+    "parse_sequence_example",
     "parse_single_example",
     "parse_single_sequence_example",
 ]
@@ -263,24 +264,76 @@ def parse_single_sequence_example(
 
     Raises as :func:`parse_example`.
     """
-    if not (context_features or sequence_features):
-        raise ValueError("Missing features.")
-    context = _Plan(context_features, (VarLenFeature, FixedLenFeature))
-    lists = _Plan(sequence_features, (VarLenFeature, FixedLenSequenceFeature))
-    may_miss = [key for key, feature in lists.dense.items() if feature.allow_missing]
+    context, lists, may_miss = _sequence_plans(context_features, sequence_features)
     with name_scope(name, "ParseSingleSequenceExample", [serialized, example_name]):
         debug_name = convert_to_tensor("" if example_name is None else example_name,
                                        dtypes.string, name="debug_name")
         found = raw_ops.ParseSingleSequenceExample(
             serialized=serialized,
             feature_list_dense_missing_assumed_empty=convert_to_tensor(may_miss, dtypes.string),
-            context_sparse_keys=list(context.sparse), context_dense_keys=list(context.dense),
-            feature_list_sparse_keys=list(lists.sparse), feature_list_dense_keys=list(lists.dense),
-            context_dense_defaults=context.defaults(), debug_name=debug_name,
-            context_sparse_types=list(context.sparse.values()), Tcontext_dense=context.types(),
-            context_dense_shapes=context.shapes(),
-            feature_list_sparse_types=list(lists.sparse.values()),
-            feature_list_dense_types=lists.types(),
-            feature_list_dense_shapes=[as_shape(f.shape) for f in lists.dense.values()])
-        return (context.results(_sparse_of(*found[:3]), found[3]),
-                lists.results(_sparse_of(*found[4:7]), found[7]))
+            debug_name=debug_name, **_sequence_arguments(context, lists))
+        return _sequence_results(context, lists, found)
+
+
+def parse_sequence_example(
+        serialized: TensorLike, context_features: dict[str, Any] | None = None,
+        sequence_features: dict[str, Any] | None = None, example_names: Any = None,
+        name: str | None = None) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]:
+    """Parse a vector of serialized ``SequenceExample`` messages.
+
+    Args:
+        serialized: strings, a message each.
+        context_features: key -> :class:`FixedLenFeature` (a tensor ``[batch, *shape]``) or
+            :class:`VarLenFeature` (a ``SparseTensor`` of rank 2).
+        sequence_features: key -> :class:`FixedLenSequenceFeature` (a tensor ``[batch, most steps,
+            *shape]``, filled up with zeros or empty strings) or :class:`VarLenFeature` (a
+            ``SparseTensor`` of rank 3: example, step, value).
+        example_names: a vector of names, for messages.
+        name: name scope.
+
+    Returns:
+        Three dicts: of the context, of the sequences, and of the int64 numbers ``[batch]`` of steps
+        of the sequences that are tensors.
+
+    Raises as :func:`parse_example`.
+    """
+    context, lists, may_miss = _sequence_plans(context_features, sequence_features)
+    with name_scope(name, "ParseSequenceExample", [serialized, example_names]):
+        names = convert_to_tensor([] if example_names is None else example_names, dtypes.string,
+                                  name="debug_name")
+        found = raw_ops.ParseSequenceExample(
+            serialized=serialized, debug_name=names,
+            feature_list_dense_missing_assumed_empty=may_miss,
+            Ncontext_sparse=len(context.sparse), Ncontext_dense=len(context.dense),
+            Nfeature_list_sparse=len(lists.sparse), Nfeature_list_dense=len(lists.dense),
+            **_sequence_arguments(context, lists))
+        return (*_sequence_results(context, lists, found),
+                dict(zip(lists.dense, found[8], strict=True)))
+
+
+def _sequence_plans(context_features: dict[str, Any] | None,
+                    sequence_features: dict[str, Any] | None) -> tuple[_Plan, _Plan, list[str]]:
+    """Plans of the context and of the lists, and the lists that may be missing."""
+    if not (context_features or sequence_features):
+        raise ValueError("Missing features.")
+    lists = _Plan(sequence_features, (VarLenFeature, FixedLenSequenceFeature))
+    return (_Plan(context_features, (VarLenFeature, FixedLenFeature)), lists,
+            [key for key, feature in lists.dense.items() if feature.allow_missing])
+
+
+def _sequence_arguments(context: _Plan, lists: _Plan) -> dict[str, Any]:
+    return {
+        "context_sparse_keys": list(context.sparse), "context_dense_keys": list(context.dense),
+        "feature_list_sparse_keys": list(lists.sparse),
+        "feature_list_dense_keys": list(lists.dense),
+        "context_dense_defaults": context.defaults(),
+        "context_sparse_types": list(context.sparse.values()), "Tcontext_dense": context.types(),
+        "context_dense_shapes": context.shapes(),
+        "feature_list_sparse_types": list(lists.sparse.values()),
+        "feature_list_dense_types": lists.types(),
+        "feature_list_dense_shapes": [as_shape(f.shape) for f in lists.dense.values()]}
+
+
+def _sequence_results(context: _Plan, lists: _Plan, found: Any) -> tuple[dict, dict]:
+    return (context.results(_sparse_of(*found[:3]), found[3]),
+            lists.results(_sparse_of(*found[4:7]), found[7]))

@@ -62,15 +62,27 @@ def _example_shape(op: Operation) -> list[Dims]:
 def _sequence_example_shape(op: Operation) -> list[Dims]:
     with_rank(op.input_dims(0), 0, "serialized")
     with_rank(op.input_dims(1), 1, "feature_list_dense_missing_assumed_empty")
+    return _sequence_dims(op, ())
+
+
+def _sequence_examples_shape(op: Operation) -> list[Dims]:
+    batch = with_rank(op.input_dims(0), 1, "serialized")
+    with_rank(op.input_dims(1), 1, "debug_name")
+    return [*_sequence_dims(op, batch), *[batch] * op.attr("Nfeature_list_dense")]
+
+
+def _sequence_dims(op: Operation, batch: tuple) -> list[Dims]:
     context, lists = op.attr("context_dense_shapes"), op.attr("feature_list_dense_shapes")
     for what, shapes in (("context_dense", context), ("feature_list_dense", lists)):
         if len(shapes) != op.attr(f"N{what}"):
             raise ValueError(f"{op.attr(f'N{what}')} {what} features but {len(shapes)} shapes")
         if not all(shape.is_fully_defined() for shape in shapes):
             raise ValueError(f"{what}_shapes must be fully defined, got {shapes}")
-    return [*_sparse_shapes(op.attr("Ncontext_sparse"), 1), *[s._dims for s in context],
-            *_sparse_shapes(op.attr("Nfeature_list_sparse"), 2),
-            *[(None, *s._dims) for s in lists]]
+    rank = len(batch) + 1
+    return [*_sparse_shapes(op.attr("Ncontext_sparse"), rank), *[(*batch, *s._dims)
+                                                                for s in context],
+            *_sparse_shapes(op.attr("Nfeature_list_sparse"), rank + 1),
+            *[(*batch, None, *s._dims) for s in lists]]
 
 
 register_op("DecodeRaw", "bytes: string", "output: out_type",
@@ -94,20 +106,15 @@ register_op(
     "sparse_shapes: Nsparse * int64; dense_values: Tdense",
     f"Nsparse: int >= 0; Ndense: int >= 0; sparse_types: list({_VALUES}) >= 0; "
     f"Tdense: list({_VALUES}) >= 0; dense_shapes: list(shape) >= 0", shape=_example_shape)
-register_op(
-    "ParseSingleSequenceExample",
-    "serialized: string; feature_list_dense_missing_assumed_empty: string; "
-    "context_sparse_keys: Ncontext_sparse * string; context_dense_keys: Ncontext_dense * string; "
-    "feature_list_sparse_keys: Nfeature_list_sparse * string; "
-    "feature_list_dense_keys: Nfeature_list_dense * string; "
-    "context_dense_defaults: Tcontext_dense; debug_name: string",
+_SEQUENCE_RESULTS = (
     "context_sparse_indices: Ncontext_sparse * int64; "
     "context_sparse_values: context_sparse_types; "
     "context_sparse_shapes: Ncontext_sparse * int64; context_dense_values: Tcontext_dense; "
     "feature_list_sparse_indices: Nfeature_list_sparse * int64; "
     "feature_list_sparse_values: feature_list_sparse_types; "
     "feature_list_sparse_shapes: Nfeature_list_sparse * int64; "
-    "feature_list_dense_values: feature_list_dense_types",
+    "feature_list_dense_values: feature_list_dense_types")
+_SEQUENCE_ATTRIBUTES = (
     "Ncontext_sparse: int >= 0 = 0; Ncontext_dense: int >= 0 = 0; "
     "Nfeature_list_sparse: int >= 0 = 0; Nfeature_list_dense: int >= 0 = 0; "
     f"context_sparse_types: list({_VALUES}) >= 0 = []; "
@@ -115,7 +122,23 @@ register_op(
     f"feature_list_dense_types: list({_VALUES}) >= 0 = []; "
     "context_dense_shapes: list(shape) >= 0 = []; "
     f"feature_list_sparse_types: list({_VALUES}) >= 0 = []; "
-    "feature_list_dense_shapes: list(shape) >= 0 = []", shape=_sequence_example_shape)
+    "feature_list_dense_shapes: list(shape) >= 0 = []")
+register_op(
+    "ParseSingleSequenceExample",
+    "serialized: string; feature_list_dense_missing_assumed_empty: string; "
+    "context_sparse_keys: Ncontext_sparse * string; context_dense_keys: Ncontext_dense * string; "
+    "feature_list_sparse_keys: Nfeature_list_sparse * string; "
+    "feature_list_dense_keys: Nfeature_list_dense * string; "
+    "context_dense_defaults: Tcontext_dense; debug_name: string",
+    _SEQUENCE_RESULTS, _SEQUENCE_ATTRIBUTES, shape=_sequence_example_shape)
+register_op(
+    "ParseSequenceExample",
+    "serialized: string; debug_name: string; context_dense_defaults: Tcontext_dense",
+    f"{_SEQUENCE_RESULTS}; feature_list_dense_lengths: Nfeature_list_dense * int64",
+    "feature_list_dense_missing_assumed_empty: list(string) >= 0; "
+    "context_sparse_keys: list(string) >= 0; context_dense_keys: list(string) >= 0; "
+    "feature_list_sparse_keys: list(string) >= 0; feature_list_dense_keys: list(string) >= 0; "
+    f"{_SEQUENCE_ATTRIBUTES}", shape=_sequence_examples_shape)
 register_op("SerializeTensor", "tensor: T", "serialized: string", "T: type", shape=scalar)
 register_op("DecodeCompressed", "bytes: string", "output: string", 'compression_type: string = ""',
             shape=unchanged)
@@ -134,7 +157,7 @@ register_op("DecodePaddedRaw", "input_bytes: string; fixed_length: int32", "outp
             "little_endian: bool = true", shape=_padded_raw_shape)
 not_differentiable("SerializeTensor", "DecodeCompressed", "DecodePaddedRaw")
 not_differentiable("DecodeRaw", "DecodeCSV", "DecodeJSONExample", "ParseTensor", "ParseExample",
-                   "ParseSingleSequenceExample")
+                   "ParseSingleSequenceExample", "ParseSequenceExample")
 
 
 @also_called(input_bytes="bytes")

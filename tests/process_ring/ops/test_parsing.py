@@ -279,6 +279,34 @@ def test_wrong_sequence_examples(session, serialized, says):
         session.run(parsed)
 
 
+def test_a_batch_of_sequence_examples(session):
+    serialized = [sequence({"n": [3], "v": [1.0, 2.0]}, x=[[1, 2], [3, 4]], y=[[b"q"], [], [b"r"]]),
+                  sequence({"v": [5.0]}, x=[[7, 8]], z=[[b"s\0"]]), sequence({"n": [9]}, x=[])]
+    batch = hf.placeholder(hf.string, [None])
+    parsed = hf.io.parse_sequence_example(
+        batch, {"n": hf.FixedLenFeature([], hf.int64, -1), "v": hf.VarLenFeature(hf.float32)},
+        {"x": hf.FixedLenSequenceFeature([2], hf.int64), "y": hf.VarLenFeature(hf.string),
+         "z": hf.FixedLenSequenceFeature([], hf.string, allow_missing=True)},
+        example_names=["first", "second", "third"])
+    assert parsed[1]["x"].shape.as_list() == [None, None, 2]
+    context, lists, lengths = session.run(parsed, {batch: serialized})
+    assert context["n"].tolist() == [3, -1, 9]
+    assert sparse_parts(context["v"]) == [[[0, 0], [0, 1], [1, 0]], [1, 2, 5], [3, 2]]
+    assert lists["x"].tolist() == [[[1, 2], [3, 4]], [[7, 8], [0, 0]], [[0, 0], [0, 0]]]
+    assert sparse_parts(lists["y"]) == [[[0, 0, 0], [0, 2, 0]], [b"q", b"r"], [3, 3, 1]]
+    assert lists["z"].tolist() == [[b""], [b"s\0"], [b""]]
+    assert lengths["x"].tolist() == [2, 1, 0] and lengths["z"].tolist() == [0, 1, 0]
+    with pytest.raises(INVALID, match=r"Name: third.*'x' is required"):
+        session.run(parsed[1], {batch: [*serialized[:2], sequence({})]})
+
+
+def test_an_empty_batch_of_sequence_examples(session):
+    lists = hf.io.parse_sequence_example(np.zeros(0, object), None, {
+        "x": hf.FixedLenSequenceFeature([2], hf.int64), "y": hf.VarLenFeature(hf.string)})[1]
+    x, y = session.run([lists["x"], lists["y"]])
+    assert x.shape == (0, 0, 2) and sparse_parts(y) == [[], [], [0, 0, 0]]
+
+
 def test_sparse_features_of_two_dimensions(session):
     serialized = [example(row=[1, 0], column=[0, 2], value=[5.0, 6.0])]
     spec = hf.SparseFeature(["row", "column"], "value", hf.float32, [2, 3])
