@@ -194,8 +194,7 @@ class Comm:
         folder = _SHARED if _SHARED.is_dir() else Path(tempfile.gettempdir())
         self._folder = folder / f"stand-in-nccl-{name}"
         self._folder.mkdir(exist_ok=True)
-        if not rank:
-            atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        atexit.register(self._leave)
         self._put(f"rank.{rank}", str(gpu.index).encode())
         self._open = self.aborted = False
         self._asked = 0
@@ -207,6 +206,12 @@ class Comm:
         path = self._folder / f"{name}.part-{self._rank}"
         path.write_bytes(data)
         os.replace(path, self._folder / name)
+
+    def _leave(self) -> None:
+        """Remove the folder with the last rank: others may still have to read."""
+        self._put(f"end.{self._rank}", b"")
+        if all((self._folder / f"end.{k}").exists() for k in range(self.ranks)):
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def ask(self) -> int:
         """The state: as of ``ncclCommGetAsyncError``."""

@@ -47,7 +47,7 @@ def run(options: Options) -> list[Row]:
     if reason:
         raise CommandError(f"gpu: {reason}")
     if not gpu_ranks.chosen(options):
-        with_title(cases(), options)  # there must be some case
+        with_title(cases(_is_small(options)), options)  # there must be some case
     found = []
     for row in itertools.chain(rows(options), gpu_ranks.rows(options)):
         found.append(row)
@@ -57,9 +57,13 @@ def run(options: Options) -> list[Row]:
     return found
 
 
+def _is_small(options: Options) -> bool:
+    return options.quick or options.stand_in is not None
+
+
 def rows(options: Options, wanted: Callable[[str], bool] = lambda title: True) -> Iterator[Row]:
     """The row of each case whose title is wanted, as soon as it is measured."""
-    small = options.quick or options.stand_in is not None
+    small = _is_small(options)
     plan = plan_of(options) if small else _PLAN
     limit = tuning.BENCH_GPU_SECONDS
     end = time.perf_counter() + limit
