@@ -186,7 +186,9 @@ _OPS = {
     "check_ops": Entry((_API, RAW), {
         "assert_shapes": "hpcflow.ops.flow.shape_checks:assert_shapes",
         **_from("hpcflow.ops.flow.checks", "assert_scalar")}),
-    "array_ops": Entry((_API, RAW), {"_SLICE_TYPE_ERROR": "hpcflow.ops.arrays.slicing:INDEX_KINDS",
+    "array_ops": Entry((_API, RAW), {**_from("hpcflow.ops.arrays.batch_gathering",
+                                             "batch_gather_nd"),
+                                     "_SLICE_TYPE_ERROR": "hpcflow.ops.arrays.slicing:INDEX_KINDS",
                                      **_from("hpcflow.ops.compat.other_versions", "rank_internal",
                                              "shape_internal", "size_internal")}),
     "confusion_matrix": Entry((_API, RAW), _from("hpcflow.nn.weighting",
