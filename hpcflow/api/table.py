@@ -95,7 +95,7 @@ _OP_MODULES = {
     "array_grad": (), "array_ops": (), "candidate_sampling_ops": (_NN,), "check_ops": (),
     "clip_ops": (), "confusion_matrix": (), "control_flow_grad": (), "control_flow_ops": (),
     "control_flow_util": ("hpcflow.ops.flow.op_kinds",),
-    "data_flow_grad": (), "data_flow_ops": (), "embedding_ops": (_NN,),
+    "data_flow_grad": (), "data_flow_ops": (),
     "functional_ops": ("hpcflow.ops.flow.function_branches",),
     "histogram_ops": (),
     "image_grad": (), "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",),
@@ -228,6 +228,8 @@ _OPS = {
         "matrix_exponential": "hpcflow:linalg.expm"}),
     "nn_ops": Entry((_NN, _API, RAW), _from("hpcflow.nn.pooling", "fractional_avg_pool_v2",
                                             "fractional_max_pool_v2")),
+    "embedding_ops": Entry((_NN, _API, RAW), {
+        "_embedding_lookup_and_transform": "hpcflow.nn.embedding:embedding_lookup_and_transform"}),
     "ctc_ops": Entry((_NN, _API, RAW), {
         **_from("hpcflow.nn.ctc", "dense_labels_to_sparse"),
         "ctc_loss_dense": "hpcflow.nn.ctc:ctc_loss_v2"}),
