@@ -229,6 +229,7 @@ _OPS = {
     "nn_ops": Entry((_NN, _API, RAW), _from("hpcflow.nn.pooling", "fractional_avg_pool_v2",
                                             "fractional_max_pool_v2")),
     "embedding_ops": Entry((_NN, _API, RAW), {
+        **_from("hpcflow.contrib.layers.embedding", "safe_embedding_lookup_sparse_v2"),
         "_embedding_lookup_and_transform": "hpcflow.nn.embedding:embedding_lookup_and_transform"}),
     "ctc_ops": Entry((_NN, _API, RAW), {
         **_from("hpcflow.nn.ctc", "dense_labels_to_sparse"),

@@ -99,3 +99,24 @@ def test_rows_of_half_precision_are_combined_in_single(weights: np.ndarray | Non
     np.add.at(expected, INDICES[:, 0], table[IDS].astype(float) * scale[:, None])
     with hf.Session() as session:
         np.testing.assert_allclose(session.run(found), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_safe_rows_of_ids_of_three_dimensions(weighted: bool) -> None:
+    indices = np.array([[0, 0, 0], [0, 0, 2], [0, 1, 0], [1, 1, 1]])
+    ids, weights = np.array([5, 1, -1, 2]), np.float32([1, 3, 1, 2])
+    found = hf.nn.safe_embedding_lookup_sparse(
+        [TABLE[:3], TABLE[3:]], hf.SparseTensor(indices, ids, [2, 2, 3]),
+        hf.SparseTensor(indices, weights, [2, 2, 3]) if weighted else None)
+    expected = np.zeros((2, 2, 3), np.float32)
+    expected[0, 0] = np.average(TABLE[[5, 1]], 0, weights[:2] if weighted else None)
+    expected[1, 1] = TABLE[2]
+    with hf.Session() as session:
+        np.testing.assert_allclose(session.run(found), expected, rtol=1e-6)
+
+
+def test_safe_rows_of_another_type_than_the_weights() -> None:
+    weights = hf.SparseTensor(INDICES, WEIGHTS, [3, 4])
+    with pytest.raises(ValueError, match="must be float32"):
+        hf.nn.safe_embedding_lookup_sparse(hf.constant(TABLE.astype(float)),
+                                           hf.SparseTensor(INDICES, IDS, [3, 4]), weights)
