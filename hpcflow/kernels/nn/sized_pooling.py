@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.nn.pooling import max_pool, max_pool_grad, max_pool_grad_grad
+from hpcflow.kernels.nn.pooling import _REAL, max_pool, max_pool_grad, max_pool_grad_grad
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
-
-_REAL = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16")
 
 
 def _checked(sizes: Any, what: str) -> list[int]:

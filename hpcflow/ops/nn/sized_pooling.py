@@ -72,15 +72,9 @@ def _max_grad(op: Operation, grad: Tensor) -> tuple:
             None)
 
 
-def _register_second(op_type: str, other: str) -> None:
+@RegisterGradient("MaxPoolGradV2")
+def _max_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """Where the maxima are does not change with small changes of the input."""
-
-    @RegisterGradient(op_type)
-    def _second(op: Operation, grad: Tensor) -> tuple:
-        x, y, _, windows, strides = op.inputs
-        through = getattr(raw_ops, other)(x, y, grad, windows, strides, **_attrs(op))
-        return raw_ops.ZerosLike(x), raw_ops.ZerosLike(y), through, None, None
-
-
-_register_second("MaxPoolGradV2", "MaxPoolGradGradV2")
-_register_second("MaxPoolGradGradV2", "MaxPoolGradV2")
+    x, y, _, windows, strides = op.inputs
+    through = raw_ops.MaxPoolGradGradV2(x, y, grad, windows, strides, **_attrs(op))
+    return raw_ops.ZerosLike(x), raw_ops.ZerosLike(y), through, None, None
