@@ -111,6 +111,11 @@ class SparseTensor:
         """Return the static shape, as far as it is known."""
         return TensorShape(constant_value_as_dims(self._dense_shape))
 
+    def consumers(self) -> list[Operation]:
+        """Return the operations that read one of the three tensors, each once."""
+        parts = (self._indices, self._values, self._dense_shape)
+        return list(dict.fromkeys(op for part in parts for op in part.consumers()))
+
     def eval(self, feed_dict: Feeds | None = None,
              session: SessionLike | None = None) -> SparseTensorValue:
         """Return the value, run in `session` (default: the default session).

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.type_spec import TypeSpec
 from hpcflow.shapes import TensorShape
 
 
-class TensorSpec:
+class TensorSpec(TypeSpec):
     """A specification of a tensor: its shape, element type and name.
 
     Attributes:
@@ -28,6 +30,11 @@ class TensorSpec:
         return cls(tensor.get_shape(), tensor.dtype, name or tensor.op.name)
 
     @classmethod
+    def from_value(cls, value: Any) -> TensorSpec:
+        """Return the shape and the element type of a tensor or of an array."""
+        return cls(value.shape, value.dtype)
+
+    @classmethod
     def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
         """Return another specification, with a name."""
         return cls(spec.shape, spec.dtype, name or spec.name)
@@ -37,13 +44,33 @@ class TensorSpec:
         return (self.dtype.is_compatible_with(other.dtype)
                 and self.shape.is_compatible_with(other.shape))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorSpec) and (
-            self.shape, self.dtype, self.name) == (other.shape, other.dtype, other.name)
+    @property
+    def value_type(self) -> type:
+        """The class ``Tensor``."""
+        return Tensor
 
-    def __hash__(self) -> int:
-        dims = self.shape.ndims
-        return hash((None if dims is None else tuple(self.shape.as_list()), self.dtype, self.name))
+    def _serialize(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.name
+
+    @property
+    def _component_specs(self) -> TensorSpec:
+        return self
+
+    def _to_components(self, value: Any) -> Any:
+        return value
+
+    def _from_components(self, components: Any) -> Any:
+        return components
+
+    def most_specific_compatible_type(self, other: TypeSpec) -> TensorSpec:
+        """Return the specification that says what this one and `other` agree on.
+
+        The name is this one's. Raises ``ValueError`` if no tensor can be as both say.
+        """
+        if not isinstance(other, TensorSpec) or self.dtype != other.dtype:
+            raise ValueError(f"Types are not compatible: {self!r} vs {other!r}")
+        shape = self.shape.most_specific_compatible_shape(other.shape)
+        return TensorSpec(shape, self.dtype, self.name)
 
     def __repr__(self) -> str:
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"

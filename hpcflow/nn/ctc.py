@@ -119,6 +119,20 @@ def _within(labels: TensorLike, lengths: TensorLike) -> tuple[Tensor, Tensor]:
     return places, raw_ops.GatherNd(labels, places)
 
 
+def dense_labels_to_sparse(dense: TensorLike, length: TensorLike) -> SparseTensor:
+    """Return the labels of each row, ``[batch, labels]``, of which row i has ``length[i]``.
+
+    The sparse tensor has the type of `dense` and is as wide as the longest row.
+    """
+    with name_scope(None, "dense_labels_to_sparse", [dense, length]):
+        dense = convert_to_tensor(dense, name="dense")
+        length = convert_to_tensor(length, name="length")
+        places, values = _within(dense, length)
+        rows = raw_ops.Cast(raw_ops.Shape(dense)[0], DstT="int64")
+        longest = raw_ops.Cast(raw_ops.Max(length, np.array([0], np.int32)), DstT="int64")
+        return SparseTensor(places, values, raw_ops.Pack([rows, longest]))
+
+
 def ctc_unique_labels(labels: Tensor, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return (the different labels of each row, filled up with zeros; the number of each label
     among these), int64 and int32 of the shape of `labels`, ``[batch, labels]``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,9 +35,27 @@ def embedding_lookup(params: TensorLike, ids: TensorLike, partition_strategy: st
 
     Raises ``ValueError`` for no parameters or an unknown strategy.
     """
+    return embedding_lookup_and_transform(params, ids, partition_strategy, name, max_norm, None,
+                                          validate_indices)
+
+
+def embedding_lookup_and_transform(params: TensorLike, ids: TensorLike,
+                                   partition_strategy: str = "mod", name: str | None = None,
+                                   max_norm: float | None = None,
+                                   transform_fn: Callable[[Tensor], Any] | None = None,
+                                   validate_indices: bool = True) -> Tensor:
+    """As :func:`embedding_lookup`, with a function of the rows, which runs where the rows live.
+
+    `transform_fn` takes the rows of one part, ``[n, ...]``, behind `max_norm`, and returns n rows,
+    of any shape.
+    """
     parts = parts_of(params)
     with name_scope(name, "embedding_lookup", [*parts, ids]) as scope:
         ids = convert_to_tensor(ids, name="ids")
+        if transform_fn is not None:
+            return _transformed(parts, ids, partition_strategy, validate_indices, scope,
+                                lambda rows, flat: transform_fn(
+                                    _limited(rows, flat, max_norm) if max_norm else rows))
         if len(parts) == 1:
             with colocate_with(parts[0]):
                 rows = _gather(parts[0], ids, validate_indices, None if max_norm else scope)
@@ -47,6 +66,18 @@ def embedding_lookup(params: TensorLike, ids: TensorLike, partition_strategy: st
                                name=None if max_norm else scope)
         _set_static_shape(rows, parts, ids)
         return _limited(rows, ids, max_norm, scope) if max_norm else rows
+
+
+def _transformed(parts: list, ids: Tensor, strategy: str, validate: bool, scope: str,
+                 change: Callable[[Tensor, Tensor], Any]) -> Tensor:
+    """The rows `ids`, each part's changed by ``change(rows, their numbers)`` where the part is."""
+    flat = raw_ops.Reshape(ids, np.array([-1], np.int32))
+    rows = convert_to_tensor(_from_parts(parts, flat, strategy, validate, change))
+    behind = raw_ops.Slice(raw_ops.Shape(rows), np.array([1], np.int32), np.array([-1], np.int32))
+    result = raw_ops.Reshape(rows, raw_ops.ConcatV2([raw_ops.Shape(ids), behind], 0), name=scope)
+    if rows._dims is not None and ids._dims is not None:
+        result.set_shape(ids._dims + rows._dims[1:])
+    return result
 
 
 def parts_of(params: TensorLike) -> list:
@@ -64,8 +95,9 @@ def _gather(part: Tensor | Variable, ids: Tensor, validate: bool,
     return gather(part, ids, validate_indices=validate, name=name)
 
 
-def _from_parts(parts: list, flat: Tensor, strategy: str, validate: bool) -> Tensor:
-    """The rows `flat` (1-D), gathered part by part and put in order."""
+def _from_parts(parts: list, flat: Tensor, strategy: str, validate: bool,
+                change: Callable[[Tensor, Tensor], Any] | None = None) -> Tensor:
+    """The rows `flat` (1-D), gathered (and changed) part by part and put in order."""
     assigned, local = assign_to_parts(parts, flat, strategy)
     if assigned.dtype.base_dtype is not dtypes.int32:
         assigned = raw_ops.Cast(assigned, DstT="int32")
@@ -77,7 +109,8 @@ def _from_parts(parts: list, flat: Tensor, strategy: str, validate: bool) -> Ten
     rows = []
     for part, wanted in zip(parts, ids, strict=True):
         with colocate_with(part):
-            rows.append(_gather(part, wanted, validate))
+            found = _gather(part, wanted, validate)
+            rows.append(change(found, wanted) if change else found)
     return raw_ops.DynamicStitch(positions, rows)
 
 
@@ -135,7 +168,7 @@ def _set_static_shape(rows: Tensor, parts: list, ids: Tensor) -> None:
         rows.set_shape(ids._dims + row[1:])
 
 
-def _limited(rows: Tensor, ids: Tensor, max_norm: float, name: str) -> Tensor:
+def _limited(rows: Tensor, ids: Tensor, max_norm: float, name: str | None = None) -> Tensor:
     """Rows scaled down to `max_norm` where their norm is above it."""
     number = rows.dtype.base_dtype.np.type
     if rows._dims is not None and ids._dims is not None:

@@ -35,6 +35,8 @@ def embedding_lookup_sparse(params: Any, sp_ids: SparseTensorLike,
         combiner: "sum": Σ w x; "mean" (the default): Σ w x / Σ w; "sqrtn": Σ w x / √(Σ w²).
         max_norm: rows of the table longer than this are shortened to it.
 
+    Rows of half precision are combined in, and returned as, float32.
+
     Raises: ``ValueError`` for another combiner or, with weights, a table of unknown rank;
         ``TypeError`` for ids that are not sparse.
     """
@@ -50,6 +52,8 @@ def embedding_lookup_sparse(params: Any, sp_ids: SparseTensorLike,
         rows = _row_numbers(sp_ids.indices)
         ids, places = raw_ops.Unique(convert_to_tensor(sp_ids.values))
         table = embedding_lookup(params, ids, partition_strategy, max_norm=max_norm)
+        if table.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16):
+            table = raw_ops.Cast(table, DstT=dtypes.float32)  # sums of halves lose digits
         if sp_weights is None:
             return getattr(raw_ops, _SPARSE_SEGMENT[combiner])(table, places, rows, name=scope)
         weights = convert_to_tensor(sp_weights.values)

@@ -97,7 +97,8 @@ EXEMPT: dict[str, str] = {
 
 # Op types with a gradient that no case differentiates, and why.
 UNDIFFERENTIATED: dict[str, str] = {
-    **dict.fromkeys(("IRFFT3D", "RFFT3D", "Lu", "MatrixLogarithm", "MaxPoolGradWithArgmax",
+    **dict.fromkeys(("MaxPoolGradV2",
+                     "IRFFT3D", "RFFT3D", "Lu", "MatrixLogarithm", "MaxPoolGradWithArgmax",
                      "MaxPoolGradGradWithArgmax", "ParallelConcat", "ResizeBicubicGrad",
                      "ResizeBilinearGrad", "ResizeNearestNeighborGrad", "SparseAddGrad",
                      "SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad", "SparseSegmentSumGrad",

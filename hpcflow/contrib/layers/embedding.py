@@ -18,6 +18,7 @@ from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.arrays.indexing import where
 from hpcflow.ops.arrays.shape_ops import reshape
 from hpcflow.ops.sparse.sparse_changes import sparse_fill_empty_rows, sparse_retain
+from hpcflow.ops.sparse.sparse_layout import sparse_reshape
 from hpcflow.ops.state.variable_scope import variable_scope
 from hpcflow.ops.state.variables import Variable
 
@@ -54,15 +55,22 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTenso
 
     Ids below 0, and, but for the combiner "sum", ids with weights that are not positive, are left
     out. A row without ids has
-    the embedding of `default_id`, or zeros if None. Arguments otherwise as of
+    the embedding of `default_id`, or zeros if None. Ids of more than two dimensions have their
+    rows along the last. Arguments otherwise as of
     ``nn.embedding_lookup_sparse``, whose default combiner is "mean" here.
+
+    Raises ``ValueError`` for no table, or one of another type than the weights.
     """
     parts = embedding_weights
     if isinstance(parts, Variable) or not isinstance(parts, (list, tuple)):
         parts = list(parts) if hasattr(parts, "_get_variable_list") else [parts]
     if not parts:
         raise ValueError(f"Missing embedding_weights {embedding_weights}.")
+    _check_types(parts, sparse_weights)
     with name_scope(name, "embedding_lookup", [*parts, sparse_ids, sparse_weights]):
+        outer, rank = sparse_ids.dense_shape, sparse_ids.shape.ndims
+        if rank is not None and rank > 2:
+            sparse_ids, sparse_weights = _as_matrices(sparse_ids, sparse_weights, rank)
         ids, weights = _without_invalid(sparse_ids, sparse_weights, combiner != "sum")
         ids, is_empty = sparse_fill_empty_rows(ids, default_id or 0)
         if weights is not None:
@@ -70,12 +78,53 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTenso
         found = nn.embedding_lookup_sparse(parts, ids, weights, partition_strategy,
                                            combiner=combiner or "mean", max_norm=max_norm)
         if default_id is None:
-            width = raw_ops.Shape(found)
-            mask = raw_ops.Tile(reshape(is_empty, [-1, 1]), raw_ops.Pack(
-                [np.int32(1), raw_ops.StridedSlice(width, [1], [2], [1], shrink_axis_mask=1)]))
-            found = where(mask, raw_ops.ZerosLike(found), found)
+            found = _zeros_where(is_empty, found)
         found.set_shape([None, found.get_shape()[-1]])
-        return found
+        return found if rank is None or rank <= 2 else _rows_of(found, outer, rank)
+
+
+def safe_embedding_lookup_sparse_v2(embedding_weights: Any, sparse_ids: SparseTensor,
+                                    sparse_weights: SparseTensor | None = None,
+                                    combiner: str = "mean", default_id: int | None = None,
+                                    max_norm: float | None = None,
+                                    name: str | None = None) -> Tensor:
+    """Return :func:`safe_embedding_lookup_sparse` of parts that hold consecutive rows."""
+    return safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights, combiner,
+                                        default_id, name, "div", max_norm)
+
+
+def _check_types(parts: Sequence[Any], weights: SparseTensor | None) -> None:
+    for part in parts:
+        if (weights is not None and isinstance(part, (Tensor, Variable))
+                and part.dtype.base_dtype != weights.dtype.base_dtype):
+            raise ValueError(f"embedding_weights must be {weights.dtype.base_dtype.name}, as the "
+                             f"sparse_weights are, but one is {part.dtype.base_dtype.name}")
+
+
+def _as_matrices(ids: SparseTensor, weights: SparseTensor | None, rank: int) -> tuple:
+    """Sparse tensors of `rank` dimensions as matrices, whose rows are along the last."""
+    shape: Any = ids.dense_shape
+    rows = raw_ops.Prod(shape[:rank - 1], np.array([0], np.int32))
+    flat = sparse_reshape(ids, raw_ops.Pack([rows, shape[rank - 1]]))
+    if weights is not None:
+        weights = SparseTensor(flat.indices, weights.values, flat.dense_shape)
+    return flat, weights
+
+
+def _zeros_where(is_empty: Tensor, found: Tensor) -> Tensor:
+    width = raw_ops.Shape(found)
+    mask = raw_ops.Tile(reshape(is_empty, [-1, 1]), raw_ops.Pack(
+        [np.int32(1), raw_ops.StridedSlice(width, [1], [2], [1], shrink_axis_mask=1)]))
+    return where(mask, raw_ops.ZerosLike(found), found)
+
+
+def _rows_of(found: Tensor, outer: Any, rank: int) -> Tensor:
+    """The rows of a matrix in the places of ids of shape `outer`, which have `rank` dimensions."""
+    width: Any = raw_ops.Shape(found)
+    shape = raw_ops.ConcatV2([raw_ops.Cast(outer[:rank - 1], DstT="int32"), width[1:]], 0)
+    result = raw_ops.Reshape(found, shape)
+    result.set_shape([None] * (rank - 1) + [found.get_shape()[-1]])
+    return result
 
 
 def _without_invalid(ids: SparseTensor, weights: SparseTensor | None, positive_only: bool) -> tuple:

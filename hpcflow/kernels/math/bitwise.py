@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, kernel, ufunc
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown, ufunc
 
 for _op_type, _name in (("Invert", "invert"), ("BitwiseAnd", "bitwise_and"),
                         ("BitwiseOr", "bitwise_or"), ("BitwiseXor", "bitwise_xor")):
@@ -29,5 +29,20 @@ def _population_count(node: KernelNode) -> Callable:
         array = np.ascontiguousarray(x)
         parts = array.reshape(-1, 1).view(np.uint8)
         return np.unpackbits(parts, axis=1).sum(1, dtype=np.uint8).reshape(np.shape(x))[()]
+
+    return run
+
+
+@kernel("CompareAndBitpack", device="CPU", fresh=True)
+def _compare_and_bitpack(node: KernelNode) -> Callable:
+    """Bits of elements above a threshold, the first of eight the highest of a byte."""
+
+    def run(x: Any, threshold: Any) -> Any:
+        if np.ndim(threshold):
+            raise invalid(f"Compare must be a scalar, but has shape {shown(threshold)}")
+        if not np.ndim(x) or x.shape[-1] % 8:
+            raise invalid("The last dimension of input must be a multiple of 8, but its shape is "
+                          f"{shown(x)}")
+        return np.packbits(x > threshold, axis=-1)
 
     return run

@@ -112,15 +112,16 @@ def _by_filter(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("ExtractImagePatches", fresh=True)
+@kernel("ExtractImagePatches", "ExtractVolumePatches", fresh=True)
 def _patches(node: KernelNode) -> Callable:
     xp, window = node.xp, window_of(node, "ksizes")
+    rank = len(node.attr("ksizes"))
 
     def run(x: Any) -> Any:
-        check_rank("images", x, 4)
-        over = window.over(x.shape[1:3])
+        check_rank("images", x, rank)
+        over = window.over(x.shape[1:-1])
         view = windows_view(xp, pad(xp, x, over), over)
-        patch = math.prod(window.windows) * x.shape[3]
+        patch = math.prod(window.windows) * x.shape[-1]
         return view.reshape(x.shape[0], *(s.out for s in over), patch).copy()
 
     return run

@@ -283,6 +283,9 @@ def neighbours(table: Table) -> None:
         table.add("NextAfter", {"x1": x, "x2": x[::-1].copy()})
         table.add("NextAfter", {"x1": table.normal(dtype, (2, 1)), "x2": table.normal(
             dtype, (3,))}, gradient=1)
+    for dtype in table.dtypes("CompareAndBitpack"):
+        table.add("CompareAndBitpack", {"input": table.normal(dtype, (3, 16)),
+                                        "threshold": table.normal(dtype, ())})
     for dtype in table.dtypes("PopulationCount"):
         table.add("PopulationCount", {"x": table.special(dtype)})
         table.add("PopulationCount", {"x": table.normal(dtype, ())})

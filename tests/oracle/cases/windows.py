@@ -174,7 +174,25 @@ def dilations(table: Table) -> None:
             patches = {"ksizes": [1, 2, 3, 1], **attrs}
             table.add("ExtractImagePatches", {"images": x}, patches,
                       gradient=int(dtype in ("float32", "float64")), forms=("constant", "static"))
+    _sized(table)
     table.bad("Dilation2D", {"input": x, "filter": table.normal(dtype, (2, 3, 3))}, attrs)
+
+
+def _sized(table: Table) -> None:
+    """Patches of volumes, and max pooling whose sizes are tensors."""
+    volume = table.normal("float32", (2, 3, 4, 5, 2))
+    for padding in ("SAME", "VALID"):
+        table.add("ExtractVolumePatches", {"input": volume}, {
+            "ksizes": [1, 2, 2, 3, 1], "strides": [1, 1, 2, 1, 1], "padding": padding}, gradient=1,
+            forms=("constant", "static"))
+        x = table.normal("float32", (2, 4, 6, 3))
+        sizes = {"ksize": np.array([1, 2, 2, 1], np.int32),
+                 "strides": np.array([1, 2, 2, 1], np.int32)}
+        table.add("MaxPoolV2", {"input": x, **sizes}, {"padding": padding}, gradient=1)
+        y = x.reshape(2, 2, 2, 3, 2, 3).max(axis=(2, 4))
+        for op, grad in (("MaxPoolGradV2", y), ("MaxPoolGradGradV2", x)):
+            table.add(op, {"orig_input": x, "orig_output": y, "grad": grad, **sizes},
+                      {"padding": padding})
 
 
 def response_of(x: np.ndarray, depth_radius: int, bias: float, alpha: float,

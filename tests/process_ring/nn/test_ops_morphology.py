@@ -80,12 +80,28 @@ def test_patches(case, padding, dtype):
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_patches_of_volumes(padding):
+    x = RNG.integers(1, 99, (2, 4, 5, 6, 3)).astype(np.float32)
+    window, strides = (2, 3, 1), (1, 2, 3)
+    over = spans(x.shape[1:4], window, strides, padding.encode(), (1, 1, 1))
+    expected = np.zeros((2, *(s.out for s in over), *window, 3))
+    for index in np.ndindex(expected.shape[1:7]):
+        at = [o * s.stride + i - s.before for o, i, s in zip(index[:3], index[3:], over)]
+        if all(0 <= a < s.size for a, s in zip(at, over)):
+            expected[(slice(None), *index)] = x[(slice(None), *at)]
+    got = evaluate(lambda v: hf.extract_volume_patches(v, wide(window), wide(strides), padding), x)
+    np.testing.assert_array_equal(got, expected.reshape((*expected.shape[:4], -1)))
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_gradients(padding):
     x, w = RNG.normal(size=(1, 4, 5, 2)), RNG.normal(size=(2, 2, 2))
     check_gradient(lambda a, b: hf.nn.dilation2d(a, b, [1, 2, 1, 1], [1, 1, 2, 1], padding), x, w,
                    second=False)
     check_gradient(lambda v: hf.extract_image_patches(
         v, [1, 2, 2, 1], [1, 2, 1, 1], [1, 1, 2, 1], padding), x)
+    check_gradient(lambda v: hf.extract_volume_patches(
+        v, [1, 2, 1, 2, 1], [1, 1, 2, 1, 1], padding), RNG.normal(size=(2, 3, 3, 2, 2)))
 
 
 def test_operands_that_do_not_fit():
