@@ -33,8 +33,16 @@ INSTEAD: dict[str, str] = {
     "contrib.distribute": _RANKS,
     **{f"contrib.distributions.{name}": "`hf.contrib.distributions.MixtureSameFamily`" for name in (
         "Mixture", "PoissonLogNormalQuadratureCompound", "VectorDiffeomixture")},
-    **{f"contrib.distributions.{name}": "functions of the samples, and their derivatives" for name
-       in ("ConditionalTransformedDistribution", "TransformedDistribution", "bijectors")},
+    "contrib.distributions.ConditionalTransformedDistribution":
+        "`hf.contrib.distributions.TransformedDistribution`",
+    **{f"contrib.distributions.bijectors.{name}":
+       "`hf.contrib.distributions.bijectors.Inline`, or a `Bijector` of your own" for name in (
+           "AbsoluteValue", "AffineLinearOperator", "BatchNormalization", "CholeskyOuterProduct",
+           "ConditionalBijector", "FillTriangular", "Gumbel", "Kumaraswamy",
+           "MaskedAutoregressiveFlow", "MatrixInverseTriL", "Ordered", "PowerTransform",
+           "RealNVP", "ScaleTriL", "SinhArcsinh", "SoftmaxCentered", "Softsign", "Square",
+           "TransformDiagonal", "masked_autoregressive_default_template", "masked_dense",
+           "real_nvp_default_template")},
     **{f"contrib.factorization.{name}": "" for name in (
         "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "WALSModel", "gmm")},
     "contrib.ffmpeg": "",
