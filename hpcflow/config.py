@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hpcflow.base.late_names import named_otherwise
+
 _TRUE = frozenset(("1", "true", "yes", "on"))
 _FALSE = frozenset(("0", "false", "no", "off"))
 
@@ -233,3 +235,6 @@ class Flags:
 
 
 flags = Flags()
+
+# What 1.x has in a module of this name: devices, and options of sessions without a config.
+__getattr__ = named_otherwise(__name__)

@@ -8,7 +8,6 @@ from __future__ import annotations
 _RANKS = "MPI ranks: `hf.mpi.DistributedOptimizer`, or `hf.train.Server` with parameter servers"
 _SAVED = "`hf.saved_model.Builder` or `hf.saved_model.simple_save`"
 _EAGER = "the graph: `hf.Session`; `hf.gradients` for derivatives"
-_TRAIN_AND_EVALUATE = "`hf.estimator.train_and_evaluate`"
 _FILES = "files that all ranks see, read by `hf.data`"
 
 # Name below hpcflow -> what to use instead; "" where there is nothing.
@@ -34,8 +33,16 @@ INSTEAD: dict[str, str] = {
     "contrib.distribute": _RANKS,
     **{f"contrib.distributions.{name}": "`hf.contrib.distributions.MixtureSameFamily`" for name in (
         "Mixture", "PoissonLogNormalQuadratureCompound", "VectorDiffeomixture")},
-    **{f"contrib.distributions.{name}": "functions of the samples, and their derivatives" for name
-       in ("ConditionalTransformedDistribution", "TransformedDistribution", "bijectors")},
+    "contrib.distributions.ConditionalTransformedDistribution":
+        "`hf.contrib.distributions.TransformedDistribution`",
+    **{f"contrib.distributions.bijectors.{name}":
+       "`hf.contrib.distributions.bijectors.Inline`, or a `Bijector` of your own" for name in (
+           "AbsoluteValue", "AffineLinearOperator", "BatchNormalization", "CholeskyOuterProduct",
+           "ConditionalBijector", "FillTriangular", "Gumbel", "Kumaraswamy",
+           "MaskedAutoregressiveFlow", "MatrixInverseTriL", "Ordered", "PowerTransform",
+           "RealNVP", "ScaleTriL", "SinhArcsinh", "SoftmaxCentered", "Softsign", "Square",
+           "TransformDiagonal", "masked_autoregressive_default_template", "masked_dense",
+           "real_nvp_default_template")},
     **{f"contrib.factorization.{name}": "" for name in (
         "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "WALSModel", "gmm")},
     "contrib.ffmpeg": "",
@@ -54,7 +61,7 @@ INSTEAD: dict[str, str] = {
         "DNNRegressor", "Estimator", "LinearClassifier", "LinearRegressor")},
     **{f"contrib.learn.{name}": use for name, use in {
         "BaseEstimator": "`hf.estimator.Estimator`", "Evaluable": "`hf.estimator.Estimator`",
-        "Experiment": _TRAIN_AND_EVALUATE, "Trainable": "`hf.estimator.Estimator`",
+        "Trainable": "`hf.estimator.Estimator`",
         "ExportStrategy": "`hf.estimator.LatestExporter`",
         "InputFnOps": "`hf.estimator.export.ServingInputReceiver`",
         "KMeansClustering": "`hf.contrib.factorization.KMeansClustering`",
@@ -64,7 +71,6 @@ INSTEAD: dict[str, str] = {
         "ProblemType": "`hf.estimator`",
         "SKCompat": "`hf.estimator.Estimator` with `hf.estimator.inputs.numpy_input_fn`",
         "evaluate": "`hf.contrib.slim.evaluation.evaluate_once`", "infer": "a session",
-        "TaskType": "`hf.estimator.RunConfig().task_type`",
         "build_parsing_serving_input_fn":
             "`hf.estimator.export.build_parsing_serving_input_receiver_fn`",
         "extract_dask_data": "`dask` itself", "extract_dask_labels": "`dask` itself",
@@ -74,8 +80,7 @@ INSTEAD: dict[str, str] = {
         "graph_actions": "`hf.train.MonitoredTrainingSession`",
         "infer_real_valued_columns_from_input": "`hf.feature_column.numeric_column`",
         "infer_real_valued_columns_from_input_fn": "`hf.feature_column.numeric_column`",
-        "learn_runner": _TRAIN_AND_EVALUATE, "make_export_strategy":
-            "`hf.estimator.LatestExporter`",
+        "make_export_strategy": "`hf.estimator.LatestExporter`",
         "monitors": "hooks: `hf.train.SessionRunHook`", "ops": "`hf.layers`, `hf.nn`",
         "models": "`hf.layers`", "io": "`hf.estimator.inputs`", "run_n": "`hf.Session.run`",
         "run_feeds": "`hf.Session.run`", "multi_class_head": "`hf.estimator`",

@@ -89,6 +89,17 @@ NAMES: dict[str, dict[str, str]] = {
         "bitwise_xor": "raw:BitwiseXor", "invert": "raw:Invert", "left_shift": "raw:LeftShift",
         "right_shift": "raw:RightShift",
     },
+    "hpcflow.config": {
+        **{name: f"hpcflow.platform.devices.{module}" for name, module in {
+            "experimental": "physical", "optimizer": "optimizer", "threading": "threading",
+        }.items()},
+        **{name: f"hpcflow.platform.devices.placement:{name}" for name in (
+            "get_soft_device_placement", "set_soft_device_placement")},
+        "experimental_list_devices": "hpcflow.platform.devices.placement:list_device_names",
+        **{name: f"hpcflow.platform.devices.physical:{name}" for name in (
+            "get_visible_devices", "list_logical_devices", "list_physical_devices",
+            "set_visible_devices")},
+    },
     "hpcflow.debugging": {"assert_all_finite": "hpcflow:verify_tensor_all_finite",
                           "assert_shapes": "hpcflow.ops.flow.shape_checks:assert_shapes"},
     "hpcflow.dtypes": {name: f"hpcflow:{name}" for name in (

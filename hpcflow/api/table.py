@@ -548,7 +548,9 @@ _CONTRIB_VIEWS = {
     "learn.python.learn.preprocessing.categorical_vocabulary": Entry(
         ("hpcflow.contrib.learn.preprocessing",)),
     **{f"learn.python.{path}": Entry(("hpcflow.contrib.learn",)) for path in (
-        "learn", "learn.estimators.model_fn", "learn.estimators.run_config")},
+        "learn", "learn.estimators.model_fn", "learn.experiment")},
+    "learn.python.learn.estimators.run_config": Entry(("hpcflow.contrib.learn.run_config",)),
+    "learn.python.learn.learn_runner": Entry(("hpcflow.contrib.learn.learn_runner",)),
     "metrics.python.ops.set_ops": Entry(("hpcflow.ops.sparse.sets",)),
     "signal": Entry(("hpcflow.signal",)),
     **{f"tpu.python.{path}": Entry(("hpcflow.contrib.tpu",)) for path in (

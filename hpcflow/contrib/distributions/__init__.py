@@ -1,6 +1,7 @@
 """``hpcflow.contrib.distributions``: the distributions, by their first path, and further ones."""
 
 from hpcflow.base.late_names import named_otherwise
+from hpcflow.contrib.distributions import bijectors
 from hpcflow.contrib.distributions.compound import Independent, MixtureSameFamily
 from hpcflow.contrib.distributions.counts import OneHotCategorical, Poisson
 from hpcflow.contrib.distributions.normals import (
@@ -13,6 +14,7 @@ from hpcflow.contrib.distributions.relaxed import (
     RelaxedOneHotCategorical,
 )
 from hpcflow.contrib.distributions.scalars import Deterministic, Gumbel, Logistic
+from hpcflow.contrib.distributions.transformed import TransformedDistribution
 from hpcflow.distributions import *  # noqa: F403
 from hpcflow.distributions.softened import (
     BernoulliWithSigmoidProbs,

@@ -21,6 +21,7 @@ from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.likes import Fetches
 from hpcflow.graph.notebook import graph_rows, table
 from hpcflow.graph.operation import Dims, Tensor
+from hpcflow.runtime.session.defaults import default_config
 from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter, flat_feeds
 from hpcflow.runtime.session.partial import PartialRuns
 from hpcflow.runtime.session.partings import Partings
@@ -90,6 +91,7 @@ class BaseSession:
         if not isinstance(target, str):
             raise TypeError(f"Argument `target` must be a string, but got {type(target)}")
         kernels.load()
+        config = default_config() if config is None else config
         self._graph = graph or get_default_graph()
         self._target = target
         self._options = StepOptions(config)
