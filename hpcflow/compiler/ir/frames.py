@@ -49,18 +49,34 @@ def assign_frames(order: list[Node], root: FrameInfo,
     ``InvalidArgumentError`` for a node with inputs from different frames.
     """
     frames: dict[Node, FrameInfo] = {}
+    back_edges: list[tuple[Node, Node]] = []
     for node in order:
         found: FrameInfo | None = None
         origin: Node | None = None
         for source in [*(s for s, _ in node.inputs), *node.controls]:
-            if source.type in BACK_EDGE_TYPES or source not in frames or is_known(source):
+            if source.type in BACK_EDGE_TYPES:
+                back_edges.append((node, source))
+                continue
+            if source not in frames or is_known(source):
                 continue
             frame = frame_after(source, frames[source])
             if found is not None and frame is not found:
                 raise _mixed(node, origin, found, source, frame)
             found, origin = frame, source
         frames[node] = found or _next_frame(node, frames) or root
+    _check_back_edges(back_edges, frames)
     return frames
+
+
+def _check_back_edges(edges: list[tuple[Node, Node]], frames: dict[Node, FrameInfo]) -> None:
+    """A value for the next iteration of a loop can only go to a node of that loop."""
+    for node, source in edges:
+        if source in frames and frames[source] is not frames[node]:
+            raise node_error(
+                InvalidArgumentError,
+                f"The node '{node.name}' in frame '{frames[node].name}' waits for '{source.name}' "
+                f"in frame '{frames[source].name}': what comes after a loop must read an Exit",
+                node)
 
 
 def _next_frame(node: Node, frames: dict[Node, FrameInfo]) -> FrameInfo | None:

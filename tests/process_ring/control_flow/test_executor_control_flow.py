@@ -380,6 +380,18 @@ def test_a_value_from_outside_must_enter(session, n):
         session.run(end, {n: 2})
 
 
+@pytest.mark.parametrize("late", ["outside", "in_branch"])
+def test_what_comes_after_a_loop_does_not_wait_for_its_next_iteration(session, n, late):
+    (end,) = loop(lambda i, limit: i < limit, lambda i, limit: [i + 1], [hf.constant(0)], (n,))
+    end = hf.identity(end, name="outside")
+    chosen = hf.cond(end > 2, lambda: hf.add(end, 1, name="in_branch"), lambda: end * 2)
+    ops = session.graph.get_operations()
+    (waits,) = (op for op in ops if op.name.endswith(late))
+    waits._add_control_input(next(op for op in ops if op.type == "NextIteration"))
+    with pytest.raises(hf.errors.InvalidArgumentError, match=f"{late}'.*must read an Exit"):
+        session.run(chosen, {n: 3})
+
+
 # ---------------------------------------------------------------- what is kept
 
 
