@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 from arrays import strings
@@ -261,6 +262,37 @@ def sequence_examples(table: Table) -> None:
     bad(sequence({"df": [1.0]}, **lists))
     bad(sequence(context, **{**lists, "i": [[1], [1.0]]}))
     bad(b"zz")
+
+
+@family
+def batches_of_sequence_examples(table: Table) -> None:
+    whole = sequence({"f": [1.5, -2.0], "df": [3.0, 4.0]}, i=[[1, 300], [], [-5]],
+                     di=[[1, 2], [3, 4]], ds=[[b"a"], [b""]])
+    short = sequence({"df": [1.0, 2.0]}, di=[[7, 8]], ds=[])
+    types = {"Tcontext_dense": [Type("float32")], "context_dense_shapes": [Shape((2,))],
+             "context_sparse_types": [Type("float32")],
+             "feature_list_sparse_types": [Type("int64")],
+             "feature_list_dense_types": [Type("int64"), Type("string")],
+             "feature_list_dense_shapes": [Shape((2,)), Shape(())],
+             "context_sparse_keys": ["f"], "context_dense_keys": ["df"],
+             "feature_list_sparse_keys": ["i"], "feature_list_dense_keys": ["di", "ds"],
+             "Ncontext_sparse": 1, "Ncontext_dense": 1, "Nfeature_list_sparse": 1,
+             "Nfeature_list_dense": 2}
+
+    def case(put: Callable, items: list, may_miss: list | None = None,
+             default: object = None) -> None:
+        put("ParseSequenceExample",
+            {"serialized": strings(items), "debug_name": np.empty(0, object),
+             "context_dense_defaults": [_EMPTY["float32"] if default is None else default]},
+            {**types, "feature_list_dense_missing_assumed_empty": may_miss or []})
+
+    case(table.add, [whole, short])
+    case(table.add, [short])
+    case(table.add, [short, sequence({}, di=[[5, 6]]), whole], ["di", "ds"],
+         np.array([8, 9], "float32"))
+    case(table.bad, [whole, sequence({}, di=[[5, 6]], ds=[])])
+    case(table.bad, [whole, sequence({"df": [1.0, 2.0]}, di=[[5, 6]])])
+    case(table.bad, [whole, b"zz"])
 
 
 @family
