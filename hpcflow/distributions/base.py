@@ -22,7 +22,7 @@ divergence_of = Hook("the divergence of two distributions")
 
 
 class ReparameterizationType:
-    """A kind of distribution: samples are differentiable functions of the parameters, or not."""
+    """A kind of distribution. Samples are differentiable functions of the parameters, or not."""
 
     def __init__(self, rep_type: str) -> None:
         self._rep_type = rep_type
