@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from hpcflow.api.modules import ELSEWHERE
 
 if TYPE_CHECKING:
-    from hpcflow.api.table import Entry
+    from hpcflow.api.entry import Entry
     from hpcflow.graph.likes import TensorLike
 
 # Packages that the table is about.
@@ -42,7 +42,7 @@ def _packages() -> set[str]:
 
 
 def _empty() -> Entry:
-    from hpcflow.api.table import Entry
+    from hpcflow.api.entry import Entry
 
     return Entry(())
 
@@ -74,7 +74,7 @@ class AliasModule(ModuleType):
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        from hpcflow.api.table import RAW
+        from hpcflow.api.entry import RAW
 
         found = {*super().__dir__(), *self._entry.names}
         for source in self._entry.sources:
@@ -109,7 +109,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def get_code(self, fullname: str) -> CodeType | None:
         """Return the code that ``python -m`` runs: the first source of the module, as the main
         program."""
-        from hpcflow.api.table import RAW
+        from hpcflow.api.entry import RAW
 
         sources = _modules()[fullname].sources if fullname in _modules() else ()
         if not sources or sources[0] == RAW:
@@ -164,7 +164,7 @@ def _known(package: str, name: str) -> bool:
 def _lookup(entry: Entry, name: str) -> Any:
     if name in entry.names:
         return _resolve(entry.names[name])
-    from hpcflow.api.table import RAW
+    from hpcflow.api.entry import RAW
 
     for source in entry.sources:
         if source == RAW:

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import NamedTuple
-
-
-class Entry(NamedTuple):
-    """The contents of one path: the names of `sources` (module paths), the first that has a name
-    winning, and before them `names`, each with the ``module:object`` that it stands for."""
-
-    sources: tuple[str, ...]
-    names: Mapping[str, str] = MappingProxyType({})
-
-
-RAW = "raw"  # a source: the builders of all op types, by the names of generated functions
+from hpcflow.api.contrib_table import CONTRIB
+from hpcflow.api.entry import RAW, Entry
 
 _API = "hpcflow"
 _NN = "hpcflow.nn"
@@ -470,94 +458,6 @@ _CORE = {
     "example.feature_pb2": Entry((_MORE_PROTOS,)),
 }  # fmt: skip
 
-# Files and folders of 1.x below packages of contrib.
-_SLIM = ("evaluation", "learning", "model_analyzer",
-         *(f"data.{name}" for name in (
-             "data_decoder", "data_provider", "dataset", "dataset_data_provider",
-             "parallel_reader", "prefetch_queue", "tfexample_decoder")),
-         *(f"nets.{name}" for name in (
-             "alexnet", "inception", "inception_v1", "inception_v2", "inception_v3", "overfeat",
-             "resnet_utils", "resnet_v1", "resnet_v2", "vgg")))
-_CONTRIB_FILES = {
-    "eager": ("python.tfe",),
-    "graph_editor": ("edit", "reroute", "select", "subgraph", "transform", "util"),
-    "framework": ("python.framework.checkpoint_utils", "python.framework.tensor_util",
-                  "python.ops", "python.ops.arg_scope", "python.ops.ops", "python.ops.variables"),
-    "image": ("python.ops.image_ops",),
-    "layers": ("python.layers", "python.layers.embedding_ops", "python.layers.encoders",
-               "python.layers.initializers", "python.layers.layers",
-               "python.layers.normalization", "python.layers.optimizers",
-               "python.layers.regularizers", "python.layers.summaries", "python.layers.utils"),
-    "legacy_seq2seq": ("python.ops.seq2seq",),
-    "losses": ("python.losses.loss_ops", "python.metric_learning",
-               "python.metric_learning.metric_loss_ops"),
-    "metrics": ("python.ops.metric_ops",),
-    "opt": tuple(f"python.training.{name}" for name in (
-        "adamax", "addsign", "external_optimizer", "lazy_adam_optimizer",
-        "moving_average_optimizer", "nadam_optimizer", "powersign", "sign_decay",
-        "variable_clipping_optimizer", "weight_decay_optimizers")),
-    "rnn": ("python.ops.core_rnn", "python.ops.core_rnn_cell", "python.ops.core_rnn_cell_impl",
-            "python.ops.fused_rnn_cell", "python.ops.gru_ops", "python.ops.lstm_ops",
-            "python.ops.rnn", "python.ops.rnn_cell"),
-    "seq2seq": ("python.ops.attention_wrapper", "python.ops.basic_decoder",
-                "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
-                "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
-    "testing": ("python.framework.fake_summary_writer",),
-    "slim": tuple(f"python.slim.{name}" for name in _SLIM),
-    "training": ("python.training.evaluation", "python.training.hparam",
-                 "python.training.training"),
-}
-_ATTENTION = "hpcflow.contrib.seq2seq.attention"
-_ATTENTION_HELPERS = {
-    "_BaseAttentionMechanism": f"{_ATTENTION}:BaseAttentionMechanism",
-    "_bahdanau_score": f"{_ATTENTION}:bahdanau_scores",
-    "_luong_score": f"{_ATTENTION}:luong_scores",
-    "_compute_attention": f"{_ATTENTION}_wrapper:compute_attention"}
-_CONTRIB_SOURCES = {
-    **{f"losses.python.metric_learning{path}": ("hpcflow.contrib.losses.metric_learning",)
-       for path in ("", ".metric_loss_ops")},
-    "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
-                                   "hpcflow.contrib.slim.utils"),
-    "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
-    **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in _SLIM},
-}
-_CONTRIB_HELPERS = {
-    "seq2seq.python.ops.attention_wrapper": _ATTENTION_HELPERS,
-    "seq2seq.python.ops.decoder": {"_transpose_batch_time": _CELL_HELPERS["_transpose_batch_time"]},
-}
-_CONTRIB = {
-    f"{package}.{path}": Entry(_CONTRIB_SOURCES.get(f"{package}.{path}",
-                                                    (f"hpcflow.contrib.{package}",)),
-                                _CONTRIB_HELPERS.get(f"{package}.{path}", {}))
-    for package, paths in _CONTRIB_FILES.items() for path in paths
-}
-
-# Packages of contrib that later became packages of their own.
-_CONTRIB_VIEWS = {
-    "data.python.ops": Entry(("hpcflow.contrib.data",)),
-    **{f"data.python.ops.{name}": Entry(("hpcflow.contrib.data",)) for name in (
-        "batching", "dataset_ops", "grouping", "interleave_ops", "iterator_ops", "readers",
-        "shuffle_ops", "sliding")},
-    "estimator": Entry(("hpcflow.estimator", "hpcflow.estimator.experimental")),
-    "estimator.python.estimator.early_stopping": Entry(("hpcflow.estimator.experimental",)),
-    "keras": Entry(("hpcflow.keras",)),
-    **{f"keras.python.keras.{path}": entry for path, entry in _OLDER_KERAS.items()},
-    **{f"learn.python.learn.{path}": Entry((f"hpcflow.contrib.learn.{path}",)) for path in (
-        "datasets", "datasets.base", "datasets.mnist", "preprocessing", "preprocessing.text")},
-    "linalg": Entry(("hpcflow.linear_operators",)),
-    "learn.python.learn.preprocessing.categorical_vocabulary": Entry(
-        ("hpcflow.contrib.learn.preprocessing",)),
-    **{f"learn.python.{path}": Entry(("hpcflow.contrib.learn",)) for path in (
-        "learn", "learn.estimators.model_fn", "learn.experiment")},
-    "learn.python.learn.estimators.run_config": Entry(("hpcflow.contrib.learn.run_config",)),
-    "learn.python.learn.learn_runner": Entry(("hpcflow.contrib.learn.learn_runner",)),
-    "metrics.python.ops.set_ops": Entry(("hpcflow.ops.sparse.sets",)),
-    "signal": Entry(("hpcflow.signal",)),
-    **{f"tpu.python.{path}": Entry(("hpcflow.contrib.tpu",)) for path in (
-        "ops.tpu_ops", "tpu.tpu", "tpu.tpu_config", "tpu.tpu_estimator", "tpu.tpu_function",
-        "tpu.tpu_optimizer", "tpu.bfloat16")},
-}
-
 _DIGITS = "hpcflow.contrib.learn.datasets.mnist"
 _EXAMPLES = {
     "tutorials.mnist": Entry((), {"input_data": _DIGITS, "mnist": f"{_DIGITS}_network"}),
@@ -567,8 +467,9 @@ _EXAMPLES = {
 
 MODULES = {
     **{f"hpcflow.examples.{path}": entry for path, entry in _EXAMPLES.items()},
-    **{f"hpcflow.contrib.{path}": entry for path, entry in _CONTRIB_VIEWS.items()},
-    **{f"hpcflow.contrib.{path}": entry for path, entry in _CONTRIB.items()},
+    **{f"hpcflow.contrib.{path}": entry for path, entry in CONTRIB.items()},
+    **{f"hpcflow.contrib.keras.python.keras.{path}": entry
+       for path, entry in _OLDER_KERAS.items()},
     **{f"hpcflow.python.{path}": entry for path, entry in _PYTHON.items()},
     **{f"hpcflow.core.{path}": entry for path, entry in _CORE.items()},
 }

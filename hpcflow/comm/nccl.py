@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib.metadata
 from collections.abc import Iterator
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint, c_void_p
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hpcflow import config, dtypes
 from hpcflow.base.once import once
+from hpcflow.base.wheel_files import paths_in
 
 _NAME = "libnccl.so.2"
 _WHEELS = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
@@ -189,12 +188,7 @@ def candidates() -> Iterator[str]:
     if chosen:
         yield chosen
         return
-    for wheel in _WHEELS:
-        try:
-            files = importlib.metadata.files(wheel) or []
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        yield from (str(Path(str(f.locate())).resolve()) for f in files if f.name == _NAME)
+    yield from paths_in(_WHEELS, [_NAME])
     yield _NAME
 
 

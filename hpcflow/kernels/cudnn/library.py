@@ -8,19 +8,18 @@ a path, or not at all (``0``). Source: the C API of cuDNN 9.
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from ctypes import POINTER, byref, c_double, c_float, c_int, c_size_t, c_uint, c_void_p
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hpcflow import config
 from hpcflow.base.once import once
+from hpcflow.base.wheel_files import paths_in
 from hpcflow.kernels.cudnn import transposing
 
 MAJOR = 9
@@ -227,12 +226,7 @@ def candidates() -> Iterator[str]:
     if chosen not in _SEARCH:
         yield chosen
         return
-    for wheel in _WHEELS:
-        try:
-            files = importlib.metadata.files(wheel) or []
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        yield from (str(Path(str(f.locate())).resolve()) for f in files if f.name == _NAME)
+    yield from paths_in(_WHEELS, [_NAME])
     yield _NAME
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import importlib.metadata
 import sys
 import warnings
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from typing import Any
 
 from hpcflow import config
 from hpcflow.base.once import once
+from hpcflow.base.wheel_files import paths_in
 from hpcflow.host import openmp, signals
 from hpcflow.kernels.onednn.team import Team
 
@@ -153,7 +153,7 @@ def candidates() -> Iterator[tuple[str, str]]:
     if config.flags.onednn:
         yield "HPCFLOW_ONEDNN", config.flags.onednn
         return
-    yield from (("wheel", path) for path in _of_wheel())
+    yield from (("wheel", path) for path in paths_in(["onednn-cpu-gomp"], _NAMES))
     for name in _NAMES:
         path = Path(sys.prefix) / "lib" / name
         if path.exists():
@@ -162,14 +162,6 @@ def candidates() -> Iterator[tuple[str, str]]:
     if found:
         yield "library path", found
     yield "library path", _NAMES[0]
-
-
-def _of_wheel() -> list[str]:
-    try:
-        files = importlib.metadata.files("onednn-cpu-gomp") or []
-    except importlib.metadata.PackageNotFoundError:
-        return []
-    return [str(Path(str(f.locate())).resolve()) for f in files if f.name in _NAMES]
 
 
 def _open(path: str) -> Library | None:
