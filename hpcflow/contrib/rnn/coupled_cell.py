@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.contrib.rnn.block_cells import input_size_of
-from hpcflow.contrib.rnn.lstm import MemoryCell
+from hpcflow.contrib.rnn.lstm import MemoryCell, peep
 from hpcflow.contrib.rnn.normalized_lstm import normalized
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike
@@ -89,11 +89,7 @@ class CoupledInputForgetGateLSTMCell(MemoryCell):
         return x if self._starts is None else normalized(x, scope, *self._starts)
 
     def _peep(self, name: str, gate: Tensor, memory: Tensor) -> Tensor:
-        """The gate, seeing the memory if there are peepholes."""
-        if not self._use_peepholes:
-            return gate
-        weights = get_variable(name, [self._num_units], memory.dtype.base_dtype)
-        return raw_ops.Add(gate, raw_ops.Mul(convert_to_tensor(weights), memory))
+        return peep(name, gate, memory, self._num_units) if self._use_peepholes else gate
 
     def _projected(self, output: Tensor) -> Tensor:
         if self._num_proj is None:

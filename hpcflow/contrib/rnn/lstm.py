@@ -187,11 +187,7 @@ class LSTMCell(MemoryCell):
         return _clipped(raw_ops.Add(kept, added), self._cell_clip)
 
     def _peep(self, name: str, gate: Tensor, memory: Tensor) -> Tensor:
-        """The gate, seeing the memory if there are peepholes."""
-        if not self._use_peepholes:
-            return gate
-        weights = get_variable(name, [self._num_units], memory.dtype.base_dtype)
-        return raw_ops.Add(gate, raw_ops.Mul(convert_to_tensor(weights), memory))
+        return peep(name, gate, memory, self._num_units) if self._use_peepholes else gate
 
     def _projected(self, output: Tensor) -> Tensor:
         if self._num_proj is None:
@@ -200,6 +196,12 @@ class LSTMCell(MemoryCell):
             output = affine([output], self._num_proj, bias=False,
                             kernel_partitioner=_shards(self._num_proj_shards))
         return _clipped(output, self._proj_clip)
+
+
+def peep(name: str, gate: Tensor, memory: Tensor, units: int) -> Tensor:
+    """The gate with a peephole: it sees the memory too, each unit its own, by a variable `name`."""
+    weights = get_variable(name, [units], memory.dtype.base_dtype)
+    return raw_ops.Add(gate, raw_ops.Mul(convert_to_tensor(weights), memory))
 
 
 def _shards(count: int | None) -> Any:
