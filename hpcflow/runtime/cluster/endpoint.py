@@ -84,6 +84,8 @@ class Endpoint:
         #: Why nobody here can reach another rank any more, if ranks are to go on without a lost
         #: one.
         self.failure: UnavailableError | None = None
+        #: The rank without which sessions of this one are not to go on.
+        self.chief: int | None = None
         self.directory: dict[str, int] = {}  # address -> rank, kept by rank 0
         self._handlers: dict[int, Callable[[int, bytes], None]] = {
             wire.START: self._on_start, wire.DONE: self._on_done, wire.FAILED: self._on_failed,
@@ -459,8 +461,10 @@ class Endpoint:
 
     def lost_error(self, rank: int) -> UnavailableError:
         """The error of whatever needs a rank that is lost."""
+        chief = ". It was the chief, and nobody else saves what this worker learns"
         return self.failure or UnavailableError(
-            None, None, f"Rank {rank} is lost: {self.health.lost[rank]}")
+            None, None,
+            f"Rank {rank} is lost: {self.health.lost[rank]}{chief if rank == self.chief else ''}")
 
     def _on_lost(self, rank: int, why: str) -> None:
         """Nothing may wait for `rank` any more: own steps, answers, steps that it began here, and

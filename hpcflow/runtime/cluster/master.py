@@ -18,7 +18,6 @@ from hpcflow.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     OpError,
-    UnavailableError,
 )
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Tensor
@@ -146,10 +145,17 @@ class ClusterEngine:
         found = next((name for name in chiefs if name in self.peers.peers), None)
         if found != self.task.name:
             self._chief = found
+            self._find_chief()
+
+    def _find_chief(self) -> int | None:
+        """The rank of the chief that is followed, if it is known; the endpoint remembers it."""
+        if self._chief is not None and self.endpoint.chief is None:
+            self.endpoint.chief = self.peers.rank_of(self._chief)
+        return self.endpoint.chief
 
     def follows(self, rank: int) -> bool:
         """True if `rank` is that of the chief, which is followed."""
-        return self._chief is not None and self.peers.rank_of(self._chief) == rank
+        return self._chief is not None and self._find_chief() == rank
 
     def reset(self, containers: list[str] | None) -> None:
         """Clear resource containers on every task of the cluster."""
@@ -412,8 +418,7 @@ class Execution:
                 waits += f"\n{self.step.describe_waiting()}"
             error = with_waits(error, waits)
         elif owner.engine.follows(rank):
-            error = UnavailableError(None, None, f"{error.message}. It was the chief, and nobody "
-                                     "else saves what this worker learns")
+            error = owner.endpoint.lost_error(rank)
         else:
             return
         self.fail(error, rank)
