@@ -31,10 +31,11 @@ from hpcflow.errors import (
 from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.cluster.agreement import check_settings, digests
 from hpcflow.runtime.cluster.health import Health
-from hpcflow.runtime.cluster.lane import Lane, TagSpace
+from hpcflow.runtime.cluster.lane import Lane
 from hpcflow.runtime.cluster.peers import Reply
 from hpcflow.runtime.cluster.plans import Plan
 from hpcflow.runtime.cluster.preemption import watch
+from hpcflow.runtime.cluster.receiving import TagSpace
 from hpcflow.runtime.collective.collectives import Collectives
 from hpcflow.runtime.executor.event_loop import EventLoop, event_loop
 from hpcflow.runtime.executor.executor import Step
