@@ -13,8 +13,8 @@ from async_ops import gate, gates
 
 import hpcflow as hf
 from hpcflow.resources.handles import Handle
+from hpcflow.runtime.cluster.distributed_step import Execution
 from hpcflow.runtime.cluster.lane import Lane
-from hpcflow.runtime.cluster.master import Execution
 from hpcflow.runtime.executor.distributed_loops import SpreadLoops
 from hpcflow.runtime.executor.event_loop import EventLoop
 from hpcflow.runtime.executor.executor import Step
