@@ -315,6 +315,7 @@ def test_a_worker_does_not_go_on_without_its_chief(job, form, first):
     """Nobody would save what it learns, although the servers are still there."""
     ended = job(f"""
     form, first = {form!r}, {first}
+    made = os.path.join(os.path.dirname(__file__), "made")
     """ + """
     if who == "ps":
         with contextlib.suppress(hf.errors.UnavailableError):
@@ -326,17 +327,17 @@ def test_a_worker_does_not_go_on_without_its_chief(job, form, first):
         followed = hf.Variable(False, name="followed", trainable=False)
         follow = hf.assign(followed, True)
     if form == "Supervisor":
-        made = hf.train.Supervisor(is_chief=task.index == 0, recovery_wait_secs=1)
-        made = made.managed_session(server.target)
+        supervisor = hf.train.Supervisor(is_chief=task.index == 0, recovery_wait_secs=1)
+        managed = supervisor.managed_session(server.target)
     else:
-        made = hf.train.MonitoredTrainingSession(server.target, task.index == 0)
-    with made as session:
+        managed = hf.train.MonitoredTrainingSession(server.target, task.index == 0)
+    with managed as session:
         if task.index == 0:
-            while not (session.run(followed) or os.path.exists("made")):
+            while not (session.run(followed) or os.path.exists(made)):
                 session.run(train)
             vanish()
         if first:
-            open("made", "w").close()
+            open(made, "w").close()
             while not abort.lost:
                 time.sleep(0.01)
         while True:
