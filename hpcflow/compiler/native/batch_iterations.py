@@ -1,12 +1,9 @@
 """batch_iterations: products of a loop that need not be computed step by step are computed for many
 iterations at once.
 
-What an iteration needs of the one before has to be computed step by step. Three things that the
-loops of recurrent networks also hold need not be:
-
-* a sum over the iterations, as of the gradients of weights (``running_sums``);
-* the layout of a transposed factor that is the same in every iteration: it is made before.
-  Of a product with such a factor, only the columns that are read are computed.
+What an iteration needs of the one before has to be computed step by step. A sum over the
+iterations, as of the gradients of weights (``accumulate_gemm``), need not be. And of a product with
+a factor that is the same in every iteration only the columns that are read are computed.
 
 The lines of the loop are replaced by calls of these objects, which live as long as the loop runs.
 The order in which numbers are added changes; everything else stays as it is.
@@ -37,7 +34,6 @@ from hpcflow.compiler.regions.lines import (
     Until,
 )
 from hpcflow.compiler.regions.lower import Translation
-from hpcflow.host import blas, memory
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC, is_own
 
@@ -108,11 +104,7 @@ class _Loop:
         for line in self.own:
             if not _is_product(line) or any(line is s.made for s in sums):
                 continue
-            if sums and _may_be_long(line):
-                line.function = self._name(_beside(self.program.globals[line.function], line.node))
             self._cut(line)
-            if line.node.attrs.get("transpose_b"):
-                self._lay_out(line)
 
     # ------------------------------------------------------------ changes of the lines
 
@@ -218,17 +210,6 @@ class _Loop:
     def _is_invariant(self, name: str) -> bool:
         return name not in self.made_inside
 
-    def _lay_out(self, line: KernelCall) -> None:
-        """Make a transposed factor that stays the same contiguous before the loop."""
-        value, factor = line.arguments
-        dims = line.node.inputs[1][0].dims[line.node.inputs[1][1]]
-        if not self._is_invariant(factor) or not dims or None in dims:
-            return
-        function = self._name(_turned)
-        turned = f"v_{function}"
-        self._before(Call(line.node, [turned], [factor], function=function))
-        line.arguments = [value, turned]
-
     def _cut(self, product: KernelCall) -> None:
         """Compute only the columns that are read of a product with a factor that stays the same:
         the gradient of joined values is often wanted for one of them."""
@@ -285,31 +266,6 @@ class _Columns:
     def __call__(self, factor: Any) -> Any:
         """Return the columns of `factor`; see the class."""
         return factor[self.part] if self.is_flipped else np.ascontiguousarray(factor[:, self.part])
-
-
-def _turned(factor: Any) -> Any:
-    """A transposed matrix whose memory is in the order of the matrix as it was before."""
-    made = memory.empty(factor.shape[::-1], factor.dtype, least=0)
-    made[...] = factor.T
-    return made.T
-
-
-def _may_be_long(line: Line) -> bool:
-    """True for a product that is not surely computed by one thread anyway."""
-    dims = [d for source, i in line.node.inputs for d in source.dims[i]]
-    return None in dims or not blas.is_small(int(_flops(line)) // 2)
-
-
-def _beside(function: Callable, node: Node) -> Callable:
-    """Return the product `function` of `node`, by one thread while another computes sums."""
-    flip_a, flip_b = node.attrs.get("transpose_a"), node.attrs.get("transpose_b")
-
-    def product(a: Any, b: Any) -> Any:
-        left, right = a.T if flip_a else a, b.T if flip_b else b
-        found = blas.beside(left, right) if left.shape[-1:] == right.shape[:1] else None
-        return function(a, b) if found is None else found
-
-    return product
 
 
 def is_call(line: Line, types: Collection[str]) -> TypeGuard[KernelCall]:

@@ -88,8 +88,6 @@ SUM_LEAST_TERMS = 3
 ACCUMULATE_BLOCK_FLOPS = 3e8
 #: Iterations of a block: the values of all are kept until then.
 ACCUMULATE_MOST_STEPS = 64
-#: Blocks that wait for another core; then the thread of the loop computes the oldest itself.
-ACCUMULATE_MOST_BLOCKS = 3
 
 # ---- compiler.native.batch_iterations
 #: Operations of a product that takes longer than what is done about it.

@@ -98,10 +98,12 @@ def gated(x, h, weights, bias):
 
 
 def compile_all(calls, session, fetches, feeds):
-    """Until there are the programs that the calls need."""
+    """Until there are the programs that the calls need: those of a gradient follow from how the
+    values lie that come from lines, and from calls."""
     calls.allowed = True
-    session.run(fetches, feeds)
-    compiling.wait()
+    for _ in range(2):
+        session.run(fetches, feeds)
+        compiling.wait()
 
 
 def both(calls, session, fetches, feeds=None):
@@ -139,8 +141,7 @@ def test_calls_give_the_results_of_the_lines(graph, calls, rows):
         fetches = recurrent(x, cell, width)
         with hf.Session() as session:
             both(calls, session, fetches, {x: data(1, TIME, rows, UNITS)})
-        # Flags that depend on values, as of the gradient of a maximum, are left to the lines.
-        assert calls.made == [True, cell is not cell_of_gates], cell
+        assert calls.made == [True, True], cell
 
 
 def test_rows_are_chosen_by_lengths_and_flags(graph, calls):
@@ -244,12 +245,12 @@ def test_many_iterations_run_in_several_chunks(graph, calls, monkeypatch, chunk,
     assert calls.made == [True, True]
 
 
-def test_sums_over_time_have_all_threads_once_the_loop_is_done(graph, calls, monkeypatch):
+def test_sums_over_time_have_all_threads(graph, calls, monkeypatch):
     together = []
 
     def product(a, b):
         together.append(a.shape)
-        return blas.dot_alone(a, b)
+        return np.dot(a, b)
 
     monkeypatch.setattr(blas, "dot_together", product)
     x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
@@ -258,7 +259,7 @@ def test_sums_over_time_have_all_threads_once_the_loop_is_done(graph, calls, mon
         compile_all(calls, session, fetches, feeds)
         together.clear()
         both(calls, session, fetches, feeds)
-    assert together == [(UNITS, TIME * 40)] * 4  # also in a run to compile what there is
+    assert together == [(UNITS, TIME * 40)] * 8  # of lines too
 
 
 def test_results_do_not_depend_on_the_number_of_cores(graph, calls, monkeypatch):
@@ -345,7 +346,6 @@ def test_an_element_that_is_not_there_is_the_error_of_its_line(graph, calls):
 @pytest.mark.parametrize("inside", [
     lambda y, w: hf.matmul(y, hf.matmul(w, w) * hf.reduce_mean(y)),  # the factor changes
     lambda y, w: hf.matmul(y, w) - hf.reduce_max(y, 0),  # rows need each other
-    lambda y, w: hf.where(y > 0, hf.matmul(y, w), y),
     lambda y, w: hf.tanh(y),  # no product
 ])
 def test_other_loops_keep_their_lines(graph, calls, inside):
@@ -368,7 +368,7 @@ def test_a_list_of_calls(runner, form):
     loop = FormLoop(program.program()).compiled()
     loop.spent(1.0)
     compiling.wait()
-    product = Product(12, 20, form.vectors_of(12), Operand(0, *a.strides), 1, place)
+    product = Product("float32", 12, 20, form.vectors_of(12), Operand(0, *a.strides), 1, place)
     words = [product.words(), *call_list.program_words(loop.table, [place, Operand(3, 0, 4)])]
     slots = np.array([[x.ctypes.data] for x in (a, panels, made, bias)])
     for part in ((0, 20), (20, 48)):
@@ -393,7 +393,8 @@ def by_panels(runner, form, a, b, parts):
     """``a @ b`` for the rows of `parts`, and 7 elsewhere."""
     width = b.shape[1]
     made, vectors = np.full((len(a), width + 2), 7, np.float32), form.vectors_of(width)
-    call = Product(width, len(b), vectors, Operand(0, *a.strides), 1, Operand(2, *made.strides))
+    call = Product(a.dtype.name, width, len(b), vectors, Operand(0, *a.strides), 1,
+                   Operand(2, *made.strides))
     arrays = [a, packed_gemm.pack(b, vectors), made]
     slots = np.array([[x.ctypes.data] for x in arrays])
     for start, stop in parts:
@@ -441,8 +442,7 @@ def test_terms_are_added_in_their_order(runner, form):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_are_made_of_single_floats_alone(graph, calls, monkeypatch, dtype):
-    """Few rows are shared, too."""
+def test_few_rows_are_shared(graph, calls, monkeypatch, dtype):
     layouts, make = [], native_memory.Memory.__init__
 
     def noted(self, layout, *arguments):
@@ -454,8 +454,8 @@ def test_products_are_made_of_single_floats_alone(graph, calls, monkeypatch, dty
     with hf.Session() as session:
         both(calls, session, recurrent(x, simple, dtype=dtype),
              {x: data(2, TIME, 20, UNITS, dtype=dtype)})
-    assert len(set(map(id, layouts))) == (2 if dtype == np.float32 else 0)
-    assert all(layout.parts == [(0, 10), (10, 20)] for layout in layouts)
+    assert calls.made == [True, True]
+    assert all(layout.part == 10 for layout in layouts)
 
 
 def test_large_products_that_one_thread_would_make_keep_their_lines(graph, calls, monkeypatch):
