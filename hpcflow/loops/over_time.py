@@ -31,6 +31,7 @@ from hpcflow.loops.compiling import Compiled
 from hpcflow.loops.form import Builder, Map
 from hpcflow.loops.form_loop import FormLoop
 from hpcflow.loops.meanings import FLOATS, INTEGERS, numpy_dtype
+from hpcflow.loops.tracing import UntraceableError
 
 # How the address of a slot follows from the iteration: the same array in all, one of several that
 # are given, scratch, one of two that take turns, and a row of an array that keeps all.
@@ -38,8 +39,10 @@ FIXED, GIVEN, SCRATCH, TWO, KEPT = range(5)
 _TYPES = FLOATS | INTEGERS | {"bool"}
 
 
-class Unfit(Exception):
-    """Something is no loop over time."""
+def require(holds: Any) -> None:
+    """Raise UntraceableError unless `holds` is true."""
+    if not holds:
+        raise UntraceableError("is no loop over time")
 
 
 class Slot(NamedTuple):
@@ -81,8 +84,7 @@ class Value(NamedTuple):
 
     def over(self, rows: int, columns: int) -> Operand:
         """The operand that is the value, broadcast to `rows` and `columns`."""
-        if self.shape[0] not in (1, rows) or self.shape[1] not in (1, columns):
-            raise Unfit
+        require(self.shape[0] in (1, rows) and self.shape[1] in (1, columns))
         row, column = [0 if n == 1 else s for n, s in zip(self.shape, self.strides)]
         return Operand(self.slot, row, column, self.offset)
 
@@ -126,14 +128,13 @@ class _Piece:
         return self._arrays[o]
 
     def finish(self, is_wanted: Callable[[int], bool]) -> bool:
-        """Store what is wanted, by slot; False if that is nothing. Raises `Unfit` where there is
-        no code for the program."""
+        """Store what is wanted, by slot; False if that is nothing. Raises
+        UntraceableError where there is no code for the program."""
         for o, value in self.made.items():
             if is_wanted(o.slot):
                 self.builder.store(*self._place(o, self.builder.dtype(value)), value)
         program = self.builder.program()
-        if not llvm_plan.supports(program):
-            raise Unfit
+        require(llvm_plan.supports(program))
         self.loop = FormLoop(program)
         return bool(program.instructions)
 
@@ -145,7 +146,7 @@ class _Piece:
 
 
 class OverTime:
-    """See the module. The methods raise `Unfit` for what is no loop over time.
+    """See the module. The methods raise UntraceableError for what is no loop over time.
 
     Attributes:
         rows: of all matrices, but for those that are the same in all rows.
@@ -171,17 +172,14 @@ class OverTime:
     def like(self, kind: int, source: Any, array: np.ndarray | np.generic) -> Value:
         """A value that lies in memory as `array` does."""
         dtype = array.dtype
-        if dtype.name not in _TYPES or not dtype.isnative or array.ndim > 2 or (
-                0 in array.shape):
-            raise Unfit
+        require(dtype.name in _TYPES and dtype.isnative and array.ndim <= 2 and array.size)
         return Value((1, 1, *array.shape)[-2:], dtype.name, self.slot(kind, source),
                      (0, 0, *array.strides)[-2:], rank=array.ndim)
 
     def rows_of(self, kind: int, source: Any, columns: int, dtype: str) -> Value:
         """A matrix in C order; that of a variable if it is TWO or KEPT: its next one is called
         `source`."""
-        if dtype not in _TYPES or not columns:
-            raise Unfit
+        require(dtype in _TYPES and columns)
         size = numpy_dtype(dtype).itemsize
         self.slots.append(Slot(kind, source, (self.rows, columns), dtype))
         return Value((self.rows, columns), dtype, len(self.slots) - 1, (columns * size, size))
@@ -189,8 +187,7 @@ class OverTime:
     def place(self, value: Value, kind: int, source: str) -> None:
         """Let what was made be TWO or KEPT under a name."""
         slot = self.slots[value.slot]
-        if slot.kind != SCRATCH or value.offset or slot.shape != value.shape:
-            raise Unfit
+        require(slot.kind == SCRATCH and not value.offset and slot.shape == value.shape)
         self.slots[value.slot] = slot._replace(kind=kind, source=source, shift=1)
 
     # ------------------------------------------------------------ calls
@@ -200,8 +197,7 @@ class OverTime:
         """What ``write(builder, values)`` makes of each element; put into `made` if that is
         given."""
         shape = max([v.shape[0] for v in inputs]), max([v.shape[1] for v in inputs])
-        if shape[0] != self.rows or made is not None and made.shape != shape:
-            raise Unfit
+        require(shape[0] == self.rows and (made is None or made.shape == shape))
         given = [v.over(*shape) for v in inputs if v.number is None]
         piece = self.calls[-1] if self.calls else None
         if not isinstance(piece, _Piece) or not piece.fits(shape[1], given):
@@ -238,8 +234,7 @@ class OverTime:
             lambda s: s in read or self.slots[s].kind != SCRATCH)]
         found = [c.loop.compiled() for c in self.calls if isinstance(c, _Piece)]
         self.loops = [loop for loop in found if loop is not None]
-        if len(self.loops) < len(found):
-            raise Unfit
+        require(len(self.loops) == len(found))
 
     def words(self) -> np.ndarray | None:
         """The calls for the compiled function; None until all programs are compiled."""

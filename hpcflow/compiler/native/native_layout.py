@@ -11,13 +11,13 @@ from hpcflow.compiler.native.native_steps import LoopSteps, Step, plan_of
 from hpcflow.compiler.trace import recipes
 from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.loops import packed_gemm
-from hpcflow.loops.over_time import FIXED, GIVEN, KEPT, SCRATCH, TWO, OverTime, Unfit, Value
-from hpcflow.loops.tracing import UntraceableError
+from hpcflow.loops import call_list, packed_gemm
+from hpcflow.loops.over_time import FIXED, GIVEN, KEPT, SCRATCH, TWO, OverTime, Value, require
 
 
 class Layout(OverTime):
-    """The calls of an iteration for values of certain shapes; raises `Unfit` where there are none.
+    """The calls of an iteration for values of certain shapes; raises UntraceableError where there
+    are none.
 
     Attributes:
         values: of the names that are known so far.
@@ -38,17 +38,16 @@ class Layout(OverTime):
         self._name_variables()
         for step in loop.steps:
             getattr(self, f"_take_{step.kind}", _nothing)(step)
-        if any(self.values[v][:2] != self.values[n][:2] for v, n in loop.following.items()) or any(
-                n not in self.values or self.slots[self.values[n].slot].kind not in (KEPT, GIVEN)
-                for n in loop.kept):
-            raise Unfit
+        require(all(self.values[v][:2] == self.values[n][:2] for v, n in loop.following.items()))
+        require(all(n in self.values and self.slots[self.values[n].slot].kind in (KEPT, GIVEN)
+                    for n in loop.kept))
         fewest = tuning.LAYOUT_FEWEST_ROWS
         parts = threads.bounds(self.rows, min(count, max(1, self.rows // fewest)),
                                fewest // tuning.LAYOUT_UNITS)
         self.part = parts[0][1]
         sizes = self.multiplications()
-        if len(parts) < threads.pool().size and not all(map(blas.is_small, sizes)):
-            raise Unfit  # one thread computes no larger products well
+        # One thread computes no larger products well.
+        require(len(parts) == threads.pool().size or all(map(blas.is_small, sizes)))
         self.seconds = 2.0 * sum(sizes) / costs.costs().operations_per_second
         self.finish()
         self.kept_bytes = sum(s.nbytes() for s in self.slots if s.kind == KEPT)
@@ -62,22 +61,20 @@ class Layout(OverTime):
         counts = [np.shape(self._value_outside(n))[:1] for v, n in loop.entering.items()
                   if v in loop.following]
         counts += [value.shape[:1] for n, value in self._first.items() if n not in loop.factors]
-        if len(set(counts)) != 1 or not counts[0] or counts[0][0] < 2:
-            raise Unfit  # a vector is multiplied in other ways
+        # A vector is multiplied in other ways.
+        require(len(set(counts)) == 1 and counts[0] and counts[0][0] > 1)
         return counts[0][0]
 
     def _value_outside(self, name: str) -> Any:
         """The value that a name has before the loop."""
-        if name not in self._outside and name in self.loop.made:  # by a scalar of the loop
-            raise Unfit
+        require(name in self._outside or name not in self.loop.made)  # by a scalar of the loop
         return self._outside.get(name, self.loop.program.globals.get(name))
 
     def _value(self, name: str) -> Value:
         """The value of a name, in rows or from outside."""
         if name not in self.values:
             value = self._value_outside(name)
-            if not isinstance(value, (np.ndarray, np.generic)):
-                raise Unfit
+            require(isinstance(value, (np.ndarray, np.generic)))
             self.values[name] = self.like(FIXED, name, value)
         return self.values[name]
 
@@ -88,9 +85,8 @@ class Layout(OverTime):
             following, value = self.loop.following.get(variable), self._value_outside(name)
             if following is None:
                 self.values[variable] = self._value(name)
-            elif type(value) is not np.ndarray or value.ndim != 2:
-                raise Unfit
             else:
+                require(type(value) is np.ndarray and value.ndim == 2)
                 self.values[variable] = self.rows_of(
                     self._kind(following), following, value.shape[1], value.dtype.name)
 
@@ -117,8 +113,7 @@ class Layout(OverTime):
         if first.ndim == 1 and first.dtype == np.bool_:
             self._flags.add(step.target)
             first = first[:, np.newaxis]
-        if first.ndim != 2:
-            raise Unfit
+        require(first.ndim == 2)
         self.values[step.target] = self.like(GIVEN, step.target, first)
 
     _take_read = _take_compare = _take_pop
@@ -128,8 +123,7 @@ class Layout(OverTime):
         name = step.arguments[0]
         shape = self.values[name].shape if name in self.loop.made else tuple(
             self._value_outside(name).tolist())
-        if len(shape) != 2 or shape[0] != self.rows:
-            raise Unfit
+        require(len(shape) == 2 and shape[0] == self.rows)
         self.values[step.target] = self.rows_of(
             GIVEN, step.target, shape[1], step.line.node.dtypes[0].name)
 
@@ -139,9 +133,8 @@ class Layout(OverTime):
         flags, one, other = map(self._value, step.arguments)
         if flags.rank == 1:  # from outside
             flags = flags._replace(shape=flags.shape[::-1], strides=flags.strides[::-1])
-        if flags.dtype != "bool" or one.shape != other.shape or one.shape[0] != self.rows or (
-                flags.shape not in (one.shape, (self.rows, 1))):
-            raise Unfit
+        require(flags.dtype == "bool" and one.shape == other.shape and (
+            flags.shape in (one.shape, (self.rows, 1))))
         self._finish(step.target, self.apply(lambda b, given: b.select(*given),
                                              [flags, one, other]))
 
@@ -150,8 +143,7 @@ class Layout(OverTime):
 
     def _take_zeros(self, step: Step) -> None:
         like = self._value(step.arguments[0])
-        if like.shape[0] != self.rows:
-            raise Unfit
+        require(like.shape[0] == self.rows)
         self._finish(step.target, Value(like.shape, like.dtype, number=0))
 
     def _take_sum(self, step: Step) -> None:
@@ -168,8 +160,8 @@ class Layout(OverTime):
         value, targets = self._value(step.arguments[0]), step.line.targets
         widths = [value.shape[-1] // len(targets)] * len(targets) if len(step.arguments) < 2 else (
             self._value_outside(step.arguments[1]).tolist())
-        if value.shape != (self.rows, sum(widths)) or min(widths) < 1 or value.number is not None:
-            raise Unfit
+        require(value.shape == (self.rows, sum(widths)) and min(widths) > 0
+                and value.number is None)
         start = 0
         for target, columns in zip(targets, widths):
             part = value.part(start, columns)
@@ -178,8 +170,7 @@ class Layout(OverTime):
 
     def _take_join(self, step: Step) -> None:
         values = [self._value(a) for a in step.arguments]
-        if any(v.shape[0] != self.rows or v.dtype != values[0].dtype for v in values):
-            raise Unfit
+        require(all(v.shape[0] == self.rows and v.dtype == values[0].dtype for v in values))
         made = self.rows_of(SCRATCH, None, sum(v.shape[1] for v in values), values[0].dtype)
         start = 0
         for value in values:
@@ -191,14 +182,10 @@ class Layout(OverTime):
         """An element-wise op, in the program of those beside it."""
         node, kernel = step.line.node, step.line.bound.kernel  # type: ignore[union-attr]
         given = [self._value(a) for a in step.arguments]
-        if kernel is None or not self._flags.isdisjoint(step.arguments):
-            raise Unfit
-        try:
-            made = self.apply(lambda b, numbers: recipes.elementwise(
-                b, node, kernel, numbers, [v.dims for v in given])[0], given)
-        except UntraceableError as error:
-            raise Unfit from error
-        self._finish(step.target, made)
+        assert kernel is not None
+        require(self._flags.isdisjoint(step.arguments))
+        self._finish(step.target, self.apply(lambda b, numbers: recipes.elementwise(
+            b, node, kernel, numbers, [v.dims for v in given])[0], given))
 
     def _take_product(self, step: Step) -> None:
         """The product of a value in rows and a matrix from outside, by panels that are packed
@@ -207,14 +194,14 @@ class Layout(OverTime):
         flip = bool(step.line.node.attrs.get("transpose_b"))
         matrix = self._value_outside(name)
         inner, columns = matrix.shape[::-1] if flip else matrix.shape
-        if matrix.dtype.name != value.dtype or value.dtype not in ("float32", "float64") or (
-                value.shape != (self.rows, inner) or min(inner, columns) < 2):
-            raise Unfit
+        require(matrix.dtype.name == value.dtype in call_list.PRODUCTS and (
+            value.shape == (self.rows, inner) and min(inner, columns) > 1))
         form, size = packed_gemm.tile(value.dtype), matrix.dtype.itemsize
         if value.number is not None:
             value = self.copy(value)
-        if form is None or value.strides[1] != size or value.strides[0] < inner * size:
-            raise Unfit
+        require(form is not None and value.strides[1] == size
+                and value.strides[0] >= inner * size)
+        assert form is not None
         packed = Packed(name, flip, form.vectors_of(columns))
         if packed not in self._panels:
             self._panels[packed] = self.slot(FIXED, packed)

@@ -26,11 +26,11 @@ from hpcflow.compiler.native.native_memory import Memory
 from hpcflow.compiler.native.native_steps import LoopSteps, Step, plan_of
 from hpcflow.compiler.regions.lines import Attempt, BeginLoop, EndAttempt
 from hpcflow.compiler.regions.lower import Translation
-from hpcflow.dtypes import DType
 from hpcflow.host import costs, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, compiling, parallel_for
-from hpcflow.loops.over_time import Unfit
+from hpcflow.loops.over_time import require
+from hpcflow.loops.tracing import UntraceableError
 
 
 def call_loops(program: Translation) -> None:
@@ -40,7 +40,7 @@ def call_loops(program: Translation) -> None:
         end = end_of(program.lines, start)
         try:
             loop = LoopSteps(program, start, end)
-        except Unfit:
+        except UntraceableError:
             continue
         first = program.lines[start]
         name = program.add_global("f", NativeLoop(loop))
@@ -72,9 +72,11 @@ class NativeLoop:
         if counted is None or len(counted[0]) < tuning.LOOP_FEWEST_ITERATIONS:
             return None
         run = _Run(self.loop, dict(zip(self.loop.outside, outside)), counted[0])
-        if not run.finds_given():
+        try:
+            run.find_given()
+            layout = self._layout(run)
+        except UntraceableError:
             return None
-        layout = self._layout(run)
         if layout is None or not self._is_worth_it(run, layout):
             return None
         found = run.all_chunks(layout, self.runner, step)
@@ -103,7 +105,7 @@ class NativeLoop:
                 self.layouts.clear()
             try:
                 self.layouts[key] = Layout(self.loop, run.outside, run.first, count)
-            except Unfit:
+            except UntraceableError:
                 self.layouts[key] = None
         return self.layouts[key]
 
@@ -146,74 +148,77 @@ class _Run:
 
     # ------------------------------------------------------------ before the iterations
 
-    def finds_given(self) -> bool:
-        """Find what is popped and read; False if something cannot be, or is not alike."""
-        used: set[int] = set()
+    def find_given(self) -> None:
+        """Find what is popped and read; raises UntraceableError if that cannot be, or differs."""
         self.given.update({n: np.array(self.indices[n]) for n in self.loop.factors})
+        self._used: set[int] = set()
         for s in self.loop.steps:
-            if s.kind == "compare":
-                found: Any = self._compared(s)
-            elif s.kind in ("read", "pop"):
-                found = self._elements(s, self.value(s.arguments[0]))
-            elif s.kind in ("gradient", "write", "push", "push_scalar", "pop_scalar"):
-                if not self._may_use(s, self.value(s.arguments[0])):
-                    return False
-                found = ()
-            else:
-                continue
-            if found is None:
-                return False
-            if s.kind not in ("compare", "gradient"):
-                used_before, source = len(used), id(self.value(s.arguments[0]))
-                used.add(source)
-                if len(used) == used_before:
-                    return False
-            if s.kind in ("compare", "read", "pop"):
+            find = getattr(self, f"_find_{s.kind}", None)
+            found = None if find is None else find(s)
+            if found is not None:
                 self.given[s.target] = found
         self.first = {n: values[0] for n, values in self.given.items()}
-        return True
 
-    def _compared(self, step: Step) -> np.ndarray | None:
-        """The flags of all iterations; None unless there is a vector of them in each."""
+    def _source(self, step: Step) -> Any:
+        """The array or stack that only this step uses."""
+        source = self.value(step.arguments[0])
+        require(not source.closed and id(source) not in self._used)
+        self._used.add(id(source))
+        return source
+
+    def _find_compare(self, step: Step) -> np.ndarray:
+        """The flags of all iterations, a vector of them in each."""
         given = [np.array(self.indices[a])[:, np.newaxis] if a in self.indices
                  else self.given[a] if a in self.given else self.value(a) for a in step.arguments]
         try:
             found = step.line.bound.function(*given)  # type: ignore[union-attr, misc]
-        except Exception:  # noqa: BLE001  (the line will raise it)
-            return None
-        is_fit = type(found) is np.ndarray and found.ndim == 2 and len(found) == self.count
-        return found if is_fit and found.dtype == np.bool_ else None
+        except Exception as error:  # the line will raise it
+            raise UntraceableError from error
+        require(type(found) is np.ndarray and found.ndim == 2 and len(found) == self.count
+               and found.dtype == np.bool_)
+        return found
 
-    def _elements(self, step: Step, source: Any) -> Any:
-        """What a step reads or pops: a list, or the rows of an array; None if it cannot."""
-        if source.closed:
-            return None
-        if step.kind == "pop":
-            found = source.peek(self.count)
-        else:
-            found = self._readable(source, self.indices[step.arguments[1]])
-        is_fit = len(found) == self.count and _are_alike(found) and (
-            found[0].dtype == step.line.node.dtypes[0].np)
-        return found if is_fit else None
+    def _find_pop(self, step: Step) -> Any:
+        return self._alike(step, self._source(step).peek(self.count))
 
-    def _readable(self, array: Any, indices: list[int]) -> Any:
+    def _find_read(self, step: Step) -> Any:
+        array, indices = self._source(step), self.indices[step.arguments[1]]
+        require(min(indices) >= 0)
         if _are_consecutive(indices):
-            return array.peek_rows(indices[0], len(indices)) if indices[0] >= 0 else []
-        if array.clear_after_read and len(set(indices)) < len(indices):
-            return []
-        return [value for i in indices if i >= 0 for value in array.peek(i, 1)]
+            return self._alike(step, array.peek_rows(indices[0], len(indices)))
+        require(not array.clear_after_read or len(set(indices)) == len(indices))
+        return self._alike(step, [value for i in indices for value in array.peek(i, 1)])
 
-    def _may_use(self, step: Step, source: Any) -> bool:
-        """True if an array can be written to, a stack pushed to or popped."""
-        if source.closed:
-            return False
-        if step.kind == "gradient":
-            gradient: Any = step.line.bound.function  # type: ignore[union-attr]
-            self.outside[step.target] = gradient(source, None)[0]
-        elif step.kind == "write":
-            return _may_write(source, self.indices[step.arguments[1]],
-                              step.line.node.attrs["T"])
-        return step.kind not in ("push", "push_scalar") or source.max_size < 0
+    def _alike(self, step: Step, values: Any) -> Any:
+        """The values, a list or the rows of an array, of one form whose rows are contiguous."""
+        require(len(values) == self.count and type(values[0]) is np.ndarray)
+        first = values[0]
+        require(first.ndim and first.strides[-1] == first.itemsize
+               and first.dtype == step.line.node.dtypes[0].np)
+        require(type(values) is np.ndarray or all([
+            type(v) is np.ndarray and v.shape == first.shape and v.strides == first.strides
+            and v.dtype is first.dtype for v in values]))
+        return values
+
+    def _find_gradient(self, step: Step) -> None:
+        source = self.value(step.arguments[0])
+        require(not source.closed)
+        gradient: Any = step.line.bound.function  # type: ignore[union-attr]
+        self.outside[step.target] = gradient(source, None)[0]
+
+    def _find_write(self, step: Step) -> None:
+        array, indices = self._source(step), self.indices[step.arguments[1]]
+        require(array.element_type.np == step.line.node.attrs["T"].base_dtype.np)
+        require(min(indices) >= 0 and max(indices) < len(array.values) and (
+            len(set(indices)) == len(indices) and not any([array.states[i] for i in indices])))
+
+    def _find_push(self, step: Step) -> None:
+        require(self._source(step).max_size < 0)
+
+    _find_push_scalar = _find_push
+
+    def _find_pop_scalar(self, step: Step) -> None:
+        self._source(step)
 
     # ------------------------------------------------------------ the iterations
 
@@ -284,25 +289,6 @@ def _are_consecutive(indices: list[int]) -> bool:
     return indices == list(range(first, first + len(indices)))
 
 
-def _may_write(array: Any, indices: list, dtype: DType) -> bool:
-    """True if elements of `dtype` can be written, each for the first time."""
-    return (array.element_type.np == dtype.base_dtype.np and min(indices) >= 0
-            and max(indices) < len(array.values) and len(set(indices)) == len(indices)
-            and not any([array.states[i] for i in indices]))
-
-
 def _fits(shape: tuple, dims: tuple | None) -> bool:
     return dims is None or len(dims) == len(shape) and all(
         [d is None or d == s for d, s in zip(dims, shape)])
-
-
-def _are_alike(values: Any) -> bool:
-    """True for arrays of one form, whose rows are contiguous."""
-    first = values[0]
-    if type(first) is not np.ndarray or not first.ndim or first.strides[-1] != first.itemsize:
-        return False
-    if type(values) is np.ndarray:
-        return True
-    shape, strides, dtype = first.shape, first.strides, first.dtype
-    return all([type(v) is np.ndarray and v.shape == shape and v.strides == strides
-                and v.dtype is dtype for v in values])

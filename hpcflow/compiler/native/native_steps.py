@@ -12,7 +12,7 @@ from hpcflow.compiler.native.batch_iterations import is_call
 from hpcflow.compiler.regions.lines import Assign, Call, Line, Next, Operator, Structure, Until
 from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.loops.over_time import Unfit
+from hpcflow.loops.over_time import require
 
 _POPS = frozenset({"StackPop", "StackPopV2"})
 _DRAWS = frozenset({"RandomUniform", "RandomStandardNormal", "TruncatedNormal"})
@@ -39,7 +39,8 @@ class Step(NamedTuple):
 
 
 class LoopSteps:
-    """The steps of a loop, found when it is compiled; raises Unfit if it cannot be called.
+    """The steps of a loop, found when it is compiled; raises UntraceableError if it cannot be
+    called.
 
     Attributes:
         steps: what the lines do that are not about scalars alone.
@@ -57,7 +58,7 @@ class LoopSteps:
     def __init__(self, program: Translation, start: int, end: int) -> None:
         self.program = program
         lines = program.lines[start : end + 1]
-        _check(len(lines) <= tuning.STEPS_MOST_LINES)
+        require(len(lines) <= tuning.STEPS_MOST_LINES)
         self.variables = dict(zip(lines[0].targets, lines[0].arguments))
         step = next((line for line in lines if isinstance(line, Next)), None)
         self.assigned = {} if step is None else dict(zip(step.targets, step.arguments))
@@ -71,7 +72,7 @@ class LoopSteps:
         for line in lines[1:-1]:
             self._take(line)
         self._check_outside(end)
-        _check(any(s.kind == "product" for s in self.steps) and all(
+        require(any(s.kind == "product" for s in self.steps) and all(
             n in self.scalars for v, n in self.assigned.items() if v in self.scalars))
         self.entering = {v: n for v, n in self.variables.items() if v not in self.scalars}
         self.following: dict[str, str] = {}
@@ -104,12 +105,12 @@ class LoopSteps:
 
     def _take(self, line: Line) -> None:
         if isinstance(line, Until):
-            _check(line.arguments[0] in self.scalars and not self.steps)
+            require(line.arguments[0] in self.scalars and not self.steps)
             self.scalar_lines.append(line)
         elif self._is_scalar(line):
             self._take_scalar(line)
         elif not isinstance(line, Next):
-            _check(not isinstance(line, Structure))
+            require(not isinstance(line, Structure))
             self.steps.append(self._step(line))
 
     def _take_scalar(self, line: Line) -> None:
@@ -119,7 +120,7 @@ class LoopSteps:
     def _take_flow(self, line: Line, target: str, flow: str) -> None:
         """Note that the flow `target`, which only orders the accesses to an array, equals
         `flow`."""
-        _check(flow in self.scalars or flow not in self.made)
+        require(flow in self.scalars or flow not in self.made)
         self._take_scalar(Assign(line.node, [target], [flow]))
 
     def _is_scalar(self, line: Line) -> bool:
@@ -139,17 +140,17 @@ class LoopSteps:
             return Step("sum", "", given, line)
         target = line.targets[0] if line.targets else ""
         node = line.node
-        _check(is_call(line, {node.type}))
+        require(is_call(line, {node.type}))
         if node.type in _OF_ARRAYS:
             return self._step_of_array(line)
         if node.type in ("Split", "SplitV", "ConcatV2"):
             at = {"Split": 0, "SplitV": 2, "ConcatV2": len(given) - 1}[node.type]
-            _check(self.program.globals.get(given[at]) in (1, -1))
+            require(self.program.globals.get(given[at]) in (1, -1))
             if node.type == "ConcatV2":
                 return Step("join", target, given[:-1], line)
-            _check(node.type == "Split" or given[1] not in self.made)
+            require(node.type == "Split" or given[1] not in self.made)
             return Step("split", "", given[1:] if node.type == "Split" else given[:2], line)
-        _check(len(line.targets) == 1)
+        require(len(line.targets) == 1)
         if self._is_comparison(line):
             self.flags.add(target)
             return Step("compare", target, given, line)
@@ -157,10 +158,10 @@ class LoopSteps:
             self.shapes[target] = given[0]
             return Step("shape", "", given, line)
         if node.type in _DRAWS:
-            _check(given[0] in self.shapes or given[0] not in self.made)
+            require(given[0] in self.shapes or given[0] not in self.made)
             return Step("draw", target, (self.shapes.get(given[0], given[0]),), line)
         if node.type == "MatMul":
-            _check(not node.attrs.get("transpose_a") and given[1] not in self.made)
+            require(not node.attrs.get("transpose_a") and given[1] not in self.made)
             return Step("product", target, given, line)
         if node.type in _POPS:
             if target not in self.program.scalars:
@@ -168,12 +169,12 @@ class LoopSteps:
             self._take_scalar(line)
             return Step("pop_scalar", "", given, line)
         if node.type in ("StackPush", "StackPushV2"):
-            _check(not self._is_read(target))
+            require(not self._is_read(target))
             return Step("push_scalar" if given[1] in self.scalars else "push", "", given, line)
         if node.type in ("ZerosLike", "Select"):
             return Step("zeros" if node.type == "ZerosLike" else "choose", target, given, line)
         kernel = line.bound.kernel  # type: ignore[union-attr]
-        _check(kernel is not None and kernel.elementwise and not kernel.host_inputs
+        require(kernel is not None and kernel.elementwise and not kernel.host_inputs
                and len(given) == len(node.inputs))
         return Step("map", target, given, line)
 
@@ -185,27 +186,27 @@ class LoopSteps:
     def _step_of_array(self, line: Line) -> Step:
         """Return the step of a line that uses a TensorArray."""
         given, kind = tuple(line.arguments), _OF_ARRAYS[line.node.type]
-        _check(given[0] not in self.made or given[0] in self.arrays)
+        require(given[0] not in self.made or given[0] in self.arrays)
         if kind == "gradient":
             self.arrays.add(line.targets[0])
             self._take_flow(line, line.targets[1], given[1])
             return Step(kind, line.targets[0], given, line)
-        _check(given[1] in self.scalars)
+        require(given[1] in self.scalars)
         if kind == "write":
             self._take_flow(line, line.targets[0], given[3])
             return Step(kind, "", given, line)
-        _check(given[2] in self.scalars or given[2] not in self.made)
+        require(given[2] in self.scalars or given[2] not in self.made)
         return Step(kind, line.targets[0], given, line)
 
     def _is_read(self, name: str) -> bool:
         return any(name in line.arguments for line in self.program.lines)
 
     def _check_outside(self, end: int) -> None:
-        """Raise Unfit if a value of the loop other than its variables is read after it."""
+        """Raise UntraceableError if anything but the variables is read after the loop."""
         inner = self.made - {*self.variables}
         for line in self.program.lines[end + 1 :]:
-            _check(inner.isdisjoint(line.arguments))
-        _check(all(p is None or self.program.name(p) not in inner for p in self.program.outputs))
+            require(inner.isdisjoint(line.arguments))
+        require(all(p is None or self.program.name(p) not in inner for p in self.program.outputs))
 
     def _kept(self) -> set[str]:
         left = {s.arguments[1] for s in self.steps if s.kind == "push"}
@@ -243,11 +244,6 @@ def plan_of(step: Step) -> Plan:
     """The plan of the sums that a step of kind "sum" adds to."""
     assert isinstance(step.line, AddToSums)
     return step.line.plan
-
-
-def _check(holds: bool) -> None:
-    if not holds:
-        raise Unfit
 
 
 def _tuple(names: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from thresholds import lower, set_threshold
+from thresholds import set_threshold
 
 import hpcflow as hf
 from hpcflow import config, errors
@@ -29,7 +29,6 @@ def used(monkeypatch):
         found.sums += len(initial)
         return total(self, *initial)
 
-    lower(monkeypatch, "ITERATIONS_LARGE", "ITERATIONS_FEWEST_COLUMNS")
     monkeypatch.setattr(codegen, "call_loops", lambda program: None)
     set_threshold(monkeypatch, "ACCUMULATE_BLOCK_FLOPS", 300.0)
     monkeypatch.setattr(Sums, "total", note_total)

@@ -61,8 +61,7 @@ def calls(monkeypatch, runner, cores):
     use_pool(monkeypatch, pool)
     monkeypatch.setattr(threads, "has_idle_cores", lambda: cores > 1)
     monkeypatch.setattr(NativeLoop, "__call__", counted)
-    lower(monkeypatch, "ITERATIONS_LARGE", "ITERATIONS_FEWEST_COLUMNS",
-          "LOOP_LEAST_SECONDS", "COMPILE_WORTH_SECONDS")
+    lower(monkeypatch, "LOOP_LEAST_SECONDS", "COMPILE_WORTH_SECONDS")
     monkeypatch.setattr(config.flags, "compile", True)
     yield found
     pool.close()
