@@ -342,6 +342,32 @@ def test_an_element_that_is_not_there_is_the_error_of_its_line(graph, calls):
         assert calls.made == [True]
 
 
+def carried(h, c, total):
+    return h, h, total
+
+
+def swapped(h, c, total):
+    return h, total, c
+
+
+@pytest.mark.parametrize("following", [carried, swapped])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_variables_may_be_handed_on_and_tests_choose_elements(graph, calls, following, dtype):
+    """The next value of two variables is one; what a variable was is the next of another."""
+    x, w = hf.placeholder(dtype, [40, UNITS]), hf.constant(data(3, UNITS, UNITS, dtype=dtype) / 3)
+
+    def body(t, h, c, total):
+        made = hf.maximum(hf.matmul(h, w), 0.2 * c)
+        h, c, total = following(hf.where(made > 0.5, hf.tanh(made), h), c, total)
+        return t + 1, h, c, total
+
+    variables = hf.while_loop(lambda t, *_: t < TIME, body, [0, x, 0.5 * x, 2.0 * x])[1:]
+    fetches = [*variables, *hf.gradients(hf.add_n([hf.reduce_sum(v * v) for v in variables]), [x])]
+    with hf.Session() as session:
+        both(calls, session, fetches, {x: data(4, 40, UNITS, dtype=dtype)})
+    assert calls.made == [True, True]
+
+
 @pytest.mark.parametrize("inside", [
     lambda y, w: hf.matmul(y, hf.matmul(w, w) * hf.reduce_mean(y)),  # the factor changes
     lambda y, w: hf.matmul(y, w) - hf.reduce_max(y, 0),  # rows need each other
@@ -391,7 +417,7 @@ def form(runner):
 def by_panels(runner, form, a, b, parts):
     """``a @ b`` for the rows of `parts`, and 7 elsewhere."""
     width = b.shape[1]
-    made, vectors = np.full((len(a), width + 2), 7, np.float32), form.vectors_of(width)
+    made, vectors = np.full((len(a), width + 2), 7, a.dtype), form.vectors_of(width)
     call = Product(a.dtype.name, width, len(b), vectors, Operand(0, *a.strides), 1,
                    Operand(2, *made.strides))
     arrays = [a, packed_gemm.pack(b, vectors), made]
@@ -402,12 +428,14 @@ def by_panels(runner, form, a, b, parts):
     return made[:, :width]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("rows, inner, columns", [
     (1, 1, 1), (6, 3, 64), (13, 40, 65), (7, 2 * packed_gemm.CHAIN + 1, 81), (25, 100, 31)])
-def test_products_by_panels(runner, form, rows, inner, columns):
+def test_products_by_panels(runner, form, rows, inner, columns, dtype):
     """Of any number of rows, terms and columns, beside what is left alone."""
-    a, b = whole_numbers(1, rows, inner + 2)[:, 1:-1], whole_numbers(2, inner, columns)
-    middle = rows // 2
+    a, b = (whole_numbers(k, *shape).astype(dtype) for k, shape in (
+        (1, (rows, inner + 2)), (2, (inner, columns))))
+    a, middle, form = a[:, 1:-1], rows // 2, packed_gemm.tile(dtype)
     found = by_panels(runner, form, a, b, [(0, middle), (middle, rows)])
     np.testing.assert_array_equal(found, a @ b)
     found = by_panels(runner, form, a, b, [(middle, rows)])
