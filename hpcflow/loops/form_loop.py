@@ -103,7 +103,7 @@ def _row_bytes(program: Program) -> int:
     found: dict[int, int] = {}
     for step in program.instructions:
         if isinstance(step, (Load, Store)) and step.map.row != 0:
-            width = program.columns if step.map.column else 1
+            width = program.columns if step.map.row is None else step.map.row
             item = numpy_dtype(step.dtype).itemsize
             found[step.array] = max(found.get(step.array, 0), width * item)
     return sum(found.values())

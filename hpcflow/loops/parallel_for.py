@@ -63,31 +63,6 @@ def run(found: compiling.Compiled, rows: int, step: int, uses: str, arguments: S
                                   arguments), -(-rows // step))
 
 
-def run_rows(found: compiling.Compiled, arrays: Sequence, more: Sequence = ()) -> None:
-    """Call ``found.function(*arrays, *more)`` for blocks of the rows of all `arrays`."""
-    if sum([a.nbytes for a in arrays]) < tuning.PARALLEL_LARGE_BYTES:
-        found.function(*arrays, *more)  # type: ignore[misc]
-        return
-    rows, row_bytes = len(arrays[0]), sum([a[:1].nbytes for a in arrays])
-    step = block_rows(rows, row_bytes)
-    if step == rows:
-        found.function(*arrays, *more)  # type: ignore[misc]
-    else:
-        run(found, rows, step, ROWS * len(arrays) + WHOLE * len(more), [*arrays, *more])
-
-
-def run_elements(found: compiling.Compiled, arrays: Sequence, numbers: Sequence = ()) -> None:
-    """Call ``found.function(*arrays, *numbers)``, a loop over elements, for blocks of `arrays` of
-    one size and any shapes. ``TypeError``, before anything is written, if one of them does not lie
-    in C order, or is of another type than it should be."""
-    if sum([a.nbytes for a in arrays]) < tuning.PARALLEL_LARGE_BYTES:
-        found.function(*arrays, *numbers)  # type: ignore[misc]
-        return
-    if not all([a.flags.c_contiguous for a in arrays]):  # of others these would be copies
-        raise TypeError("an array does not lie in C order")
-    run_rows(found, [a.reshape(-1) for a in arrays], numbers)
-
-
 def _run_block(loop: Any, start: int, stop: int, uses: str, arguments: Sequence) -> None:
     loop(*[a[start:stop] if use == ROWS else a if use == WHOLE else start if use == START else stop
            for use, a in zip(uses, arguments)])
