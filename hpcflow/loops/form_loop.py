@@ -33,7 +33,7 @@ class FormLoop:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.is_exact = llvm_plan.is_exact(program)
-        self._loop = compiling.FormLoop.of(program)
+        self._loop = compiling.Loop("llvm_code", program)
         self._sums = [
             _Sums(numpy_dtype(llvm_code.wide_dtype(s.dtype)), start_of(s.function, s.dtype),
                   program.columns if extent.columns else 1)

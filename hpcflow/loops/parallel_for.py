@@ -45,21 +45,22 @@ def run(found: compiling.Compiled, rows: int, step: int, uses: str, arguments: S
         uses: a character for each of the arguments; see above.
         arguments: of the loop. In the place of START and STOP is any number.
     """
-    pool = threads.pool()
+    pool, function = threads.pool(), found.function
+    assert function is not None
     if rows > step and pool.size > 1:
-        team, entry = openmp.team() if threads.may_spin() else None, found.entry
-        if entry is not None and team is not None and pool.take():
+        team = openmp.team() if threads.may_spin() else None
+        if team is not None and pool.take():
             try:
                 # The team is oneDNN's too, so its threads must be made without signals.
                 signals.call_undisturbed(
-                    entry, team.address, max(team.threads, pool.size), pool.size, rows, step,
+                    function, team.address, max(team.threads, pool.size), pool.size, rows, step,
                     *_masks(uses), *arguments)
             finally:
                 pool.give_back()
             return
     if START not in uses:
         step *= max(1, rows // step // (4 * pool.size))  # fewer blocks, where each costs more
-    pool.run(lambda k: _run_block(found.function, k * step, min(k * step + step, rows), uses,
+    pool.run(lambda k: _run_block(function, k * step, min(k * step + step, rows), uses,
                                   arguments), -(-rows // step))
 
 
