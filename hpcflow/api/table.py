@@ -47,7 +47,8 @@ _FRAMEWORK = {
                   _GRAPH + "opdef", _GRAPH + "operation"),
                  {**members(_GRAPH + "legacy", "get_gradient_function", "name_from_scope_name",
                           "strip_name_scope", "prepend_name_scope", "get_all_collection_keys",
-                          "add_to_collections", "convert_n_to_tensor_or_indexed_slices"),
+                          "inside_function", "add_to_collections",
+                          "convert_n_to_tensor_or_indexed_slices"),
                   **members("hpcflow.ops.state.tensor_likes", "is_dense_tensor_like",
                           "register_dense_tensor_like_type"),
                   "RegisterShape": _GRAPH + "legacy:RegisterShape",
@@ -348,8 +349,18 @@ _PYTHON = {
     "layers.utils": Entry(("hpcflow.layers.helpers",)),
     "client.client_lib": Entry((_API,)),
     "data": Entry(("hpcflow.data",)),
-    **{f"data.ops.{name}": Entry(("hpcflow.data",)) for name in (
-        "dataset_ops", "iterator_ops", "readers")},
+    **{f"data.ops.{name}": Entry(("hpcflow.data", "hpcflow.data.experimental"), {
+        f"get_legacy_output_{what}": f"hpcflow.data:get_output_{what}" for what in (
+            "classes", "shapes", "types")}) for name in (
+        "dataset_ops", "iterator_ops", "multi_device_iterator_ops", "optional_ops", "readers")},
+    **{f"data.experimental.ops.{name}": Entry(("hpcflow.data.experimental", "hpcflow.data"))
+       for name in (
+        "batching", "cardinality", "counter", "distribute", "distribute_options", "enumerate_ops",
+        "error_ops", "get_single_element", "grouping", "interleave_ops", "iterator_ops",
+        "map_defun", "matching_files", "optimization", "optimization_options", "parsing_ops",
+        "prefetching_ops", "random_ops", "readers", "resampling", "scan_ops", "shuffle_ops",
+        "sleep", "stats_aggregator", "stats_ops", "stats_options", "take_while_ops",
+        "threading_options", "threadpool", "unique", "writers")},
     "data.util.nest": Entry(("hpcflow.framework.nest",)),
     "pywrap_tensorflow": Entry((_TRAIN,)),
     "debug": Entry(("hpcflow.tools.debug",)),

@@ -281,6 +281,16 @@ class Dataset(AnyDataset):
         return self._derived("FilterDataset", predicate=function.func,
                              other_arguments=function.captured)
 
+    def filter_with_legacy_function(self, predicate: Callable) -> Dataset:
+        """As :meth:`filter`: there is one kind of functions."""
+        return self.filter(predicate)
+
+    def map_with_legacy_function(self, map_func: Callable, num_parallel_calls: int | None = None,
+                                 deterministic: bool | None = None) -> Dataset:
+        """As :meth:`map`: there is one kind of functions, and the order is kept."""
+        del deterministic
+        return self.map(map_func, num_parallel_calls)
+
     def reduce(self, initial_state: Nest, reduce_func: Callable) -> Any:
         """Return the state after ``state = reduce_func(state, element)`` for all elements: a nest
         of tensors like `initial_state`. Raises ``TypeError`` if the state changes its types."""

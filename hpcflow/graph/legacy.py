@@ -115,6 +115,11 @@ def TensorShapeProtoToList(shape: Message) -> list[int]:
     return [d.size for d in shape.dim]
 
 
+def inside_function() -> bool:
+    """Return whether the default graph is the body of a function that is being built."""
+    return get_default_graph().building_function
+
+
 _uids = itertools.count(1)
 
 
