@@ -223,6 +223,12 @@ class Dataset(AnyDataset):
         return batches.padded_batch(self, batch_size, padded_shapes, padding_values,
                                     drop_remainder)
 
+    def unbatch(self) -> Dataset:
+        """The slices of the elements along their first dimension, one after the other."""
+        from hpcflow.data.experimental.batching import unbatch
+
+        return self.apply(unbatch())
+
     def window(self, size: TensorLike, shift: TensorLike | None = None, stride: Sizes = 1,
                drop_remainder: BoolLike = False) -> Dataset:
         """Windows of `size` elements, `shift` (by default `size`) apart, of every `stride`-th
