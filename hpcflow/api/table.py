@@ -361,7 +361,9 @@ _PYTHON = {
         "prefetching_ops", "random_ops", "readers", "resampling", "scan_ops", "shuffle_ops",
         "sleep", "stats_aggregator", "stats_ops", "stats_options", "take_while_ops",
         "threading_options", "threadpool", "unique", "writers")},
-    "data.util.nest": Entry(("hpcflow.framework.nest",)),
+    "data.util.nest": Entry(("hpcflow.data.nest",), {
+        "is_sequence": "hpcflow.data.nest:is_nested",
+        "pack_sequence_as": "hpcflow.data.nest:pack_as"}),
     "pywrap_tensorflow": Entry((_TRAIN,)),
     "debug": Entry(("hpcflow.tools.debug",)),
     "debug.lib.debug_data": Entry(("hpcflow.tools.debug",)),

@@ -51,6 +51,8 @@ class Optional:
         """The structure of the value."""
         return self._structure
 
+    _element_structure = value_structure
+
 
 def get_next_as_optional(iterator: Iterator) -> Optional:
     """Return the next element of an iterator, which is none at the end of the data set: no
