@@ -273,7 +273,7 @@ class SyncReplicasOptimizer(Optimizer):
 
     def _check_applied(self, what: str) -> None:
         if not self._gradients_applied:
-            raise ValueError(f"{what}() should be called after apply_gradients().")
+            raise ValueError(f"apply_gradient should be called before {what}()")
 
 
 def _task_of(where: str) -> str:
