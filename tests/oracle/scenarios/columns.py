@@ -41,7 +41,7 @@ def columns_in_layers_of_models(tf: Any, session: Any) -> list:
     columns = tf.feature_column
     several = tf.SparseTensor([[0, 0, 0], [0, 1, 0], [0, 1, 1], [1, 0, 1]], np.array([3, 0, 1, 2]),
                               [2, 2, 2])
-    features = {"x": [[1.0, 2, 3, 4], [5, 6, 7, 8]], "several": several,
+    features = {"x": np.arange(8, dtype=np.float32).reshape(2, 4), "several": several,
                 "words": _sparse(tf, [["a", "zz", "b"], ["b"]], object),
                 "weights": _sparse(tf, [[0.5, 2.0, -1.0], [3.0]], np.float32)}
     words = columns.categorical_column_with_vocabulary_list("words", ["a", "b", "c"])
