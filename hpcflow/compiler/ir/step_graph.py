@@ -212,7 +212,7 @@ def topological(nodes: list[Node]) -> list[Node]:
     """`nodes` sorted producers first, by ``order`` where free. Edges out of NextIteration are
     ignored.
 
-    Raises ``ValueError`` naming nodes on a cycle.
+    Raises ``InvalidArgumentError`` naming nodes on a cycle.
     """
     import heapq
 
@@ -244,7 +244,16 @@ def topological(nodes: list[Node]) -> list[Node]:
             if not waiting[reader]:
                 heapq.heappush(ready, key(reader))
     if len(result) < len(nodes):
-        stuck = sorted(n.name for n in nodes if waiting[n])
+        found = sorted(n.name for n in _cycle([n for n in nodes if waiting[n]], readers))
         raise InvalidArgumentError(None, None, f"Graph is invalid, contains a cycle with "
-                                   f"{len(stuck)} nodes, including: {', '.join(stuck[:5])}")
+                                   f"{len(found)} nodes, including: {', '.join(found[:5])}")
     return result
+
+
+def _cycle(stuck: list[Node], readers: dict[Node, list[Node]]) -> list[Node]:
+    """The nodes of one cycle, each of which reads the next; all of `stuck` wait for one of them."""
+    source = {reader: node for node in stuck for reader in readers[node]}
+    path = {stuck[0]: 0}
+    while (node := source[next(reversed(path))]) not in path:
+        path[node] = len(path)
+    return list(path)[path[node]:]
