@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.compiler.native.native_memory import Packed
 from hpcflow.compiler.native.native_steps import LoopSteps, Step, plan_of
 from hpcflow.compiler.trace import recipes
 from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, packed_gemm
-from hpcflow.loops.over_time import FIXED, GIVEN, KEPT, SCRATCH, TWO, OverTime, Value, require
+from hpcflow.loops.meanings import numpy_dtype
+from hpcflow.loops.over_time import (
+    FIXED,
+    GIVEN,
+    KEPT,
+    SCRATCH,
+    TWO,
+    OverTime,
+    Slot,
+    Value,
+    require,
+)
+
+
+class Packed(NamedTuple):
+    """The source of a FIXED slot with a packed matrix: the name of the matrix, whether its
+    transpose is meant, and the width of its panels in registers."""
+
+    name: str
+    is_flipped: bool
+    vectors: int
 
 
 class Layout(OverTime):
@@ -24,7 +44,6 @@ class Layout(OverTime):
         part: the rows that a thread computes, of `count` threads.
         seconds: what the products of an iteration take, about.
         kept_bytes: what an iteration keeps.
-        spare: scratch that no run uses.
     """
 
     def __init__(self, loop: LoopSteps, outside: dict[str, Any], first: dict[str, Any],
@@ -51,7 +70,6 @@ class Layout(OverTime):
         self.seconds = 2.0 * sum(sizes) / costs.costs().operations_per_second
         self.finish()
         self.kept_bytes = sum(s.nbytes() for s in self.slots if s.kind == KEPT)
-        self.spare: list[dict[Any, np.ndarray]] = []
         del self._outside, self._first
 
     # ------------------------------------------------------------ values
@@ -211,3 +229,14 @@ class Layout(OverTime):
 
 def _nothing(step: Step) -> None:
     """A step that is about no value."""
+
+
+def fixed_array(slot: Slot, value: Callable[[str], Any]) -> np.ndarray:
+    """The array of a FIXED slot; `value` gives those from outside by their names."""
+    if isinstance(slot.source, Packed):
+        matrix = value(slot.source.name)
+        return packed_gemm.pack(matrix.T if slot.source.is_flipped else matrix, slot.source.vectors)
+    if isinstance(slot.source, tuple):  # what adds rows up has their sum from then on
+        name, term = slot.source
+        return value(name).rows_of(term, slot.shape, numpy_dtype(slot.dtype))
+    return np.asarray(value(slot.source))
