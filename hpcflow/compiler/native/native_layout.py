@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow.compiler.native.native_steps import LoopSteps, Step, plan_of
 from hpcflow.compiler.trace import recipes
+from hpcflow.compiler.trace.views import views_of
 from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, packed_gemm
@@ -175,15 +176,11 @@ class Layout(OverTime):
 
     def _take_split(self, step: Step) -> None:
         """The parts are views, but for those that are kept."""
-        value, targets = self._value(step.arguments[0]), step.line.targets
-        widths = [value.shape[-1] // len(targets)] * len(targets) if len(step.arguments) < 2 else (
-            self._value_outside(step.arguments[1]).tolist())
-        require(value.shape == (self.rows, sum(widths)) and min(widths) > 0
-                and value.number is None)
-        start = 0
-        for target, columns in zip(targets, widths):
-            part = value.part(start, columns)
-            start += columns
+        value, node = self._value(step.arguments[0]), step.line.node
+        require(value.number is None)
+        for target, dims, view in zip(step.line.targets, node.dims, views_of(step.line)):
+            require(len(dims) == 2 and view.split == 1 and view.map.row == value.shape[1])
+            part = value.part(view.map.offset, dims[1])
             self._finish(target, self.copy(part) if self._outlives(target) else part)
 
     def _take_join(self, step: Step) -> None:
