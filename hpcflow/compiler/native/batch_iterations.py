@@ -11,6 +11,7 @@ The order in which numbers are added changes; everything else stays as it is.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, TypeGuard
@@ -19,7 +20,7 @@ import numpy as np
 
 from hpcflow import config
 from hpcflow.compiler.ir.step_graph import Node
-from hpcflow.compiler.native.accumulate_gemm import AddToSums, Plan, Sums, Term
+from hpcflow.compiler.native.accumulate_gemm import AddToSums, Sums, Term
 from hpcflow.compiler.regions.lines import (
     BeginLoop,
     Call,
@@ -118,12 +119,10 @@ class _Loop:
     # ------------------------------------------------------------ sums
 
     def _sums(self) -> list[_Sum]:
-        """Return the sums over iterations of the loop that can be accumulated, those of products
-        first."""
+        """The sums over iterations of the loop that can be accumulated."""
         following = dict(zip(*_assigned(self.own)))
-        found = [s for name in self.program.lines[self.start].targets
-                 if (s := self._sum(name, following.get(name))) is not None]
-        return sorted(found, key=lambda s: not _is_product(s.made))
+        return [s for name in self.program.lines[self.start].targets
+                if (s := self._sum(name, following.get(name))) is not None]
 
     def _sum(self, variable: str, following: str | None) -> _Sum | None:
         """Return the sum over iterations that a loop variable is; None if it is anything else."""
@@ -163,10 +162,9 @@ class _Loop:
             operands += [a for a in s.made.arguments[:count] if a not in operands]
         program.shared.update(operands)  # they are read later: nothing may overwrite them
         terms = [_term(s.made, operands) for s in sums]
-        plan = Plan(terms)
-        name = self._object(plan.begin)
+        name = self._object(functools.partial(Sums, terms))
         self._drop_lines(sums, AddToSums(sums[0].made.node, [], [name, *operands],
-                                         function=program.add_global("p", Sums.add), plan=plan))
+                                         function=program.add_global("p", Sums.add)))
         variables = [s.variable for s in sums]
         entering = dict(zip(loop.targets, loop.arguments))
         kept = [t for t in loop.targets if t not in variables]

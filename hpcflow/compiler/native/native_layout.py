@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.compiler.native.native_steps import LoopSteps, Step, plan_of
+from hpcflow.compiler.native.native_steps import LoopSteps, Step
 from hpcflow.compiler.trace import recipes
 from hpcflow.compiler.trace.views import views_of
 from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, packed_gemm
-from hpcflow.loops.meanings import numpy_dtype
 from hpcflow.loops.over_time import (
     FIXED,
     GIVEN,
@@ -165,15 +164,6 @@ class Layout(OverTime):
         require(like.shape[0] == self.rows)
         self._finish(step.target, Value(like.shape, like.dtype, number=0))
 
-    def _take_sum(self, step: Step) -> None:
-        """Add to the sums over time of rows."""
-        name, *operands = step.arguments
-        plan = plan_of(step)
-        for term in plan.row_terms:
-            value = self._value(operands[plan.terms[term].right])
-            total = self.rows_of(FIXED, (name, term), value.shape[1], value.dtype)
-            self.apply(lambda b, given: b.apply("add", *given), [total, value], total)
-
     def _take_split(self, step: Step) -> None:
         """The parts are views, but for those that are kept."""
         value, node = self._value(step.arguments[0]), step.line.node
@@ -233,7 +223,4 @@ def fixed_array(slot: Slot, value: Callable[[str], Any]) -> np.ndarray:
     if isinstance(slot.source, Packed):
         matrix = value(slot.source.name)
         return packed_gemm.pack(matrix.T if slot.source.is_flipped else matrix, slot.source.vectors)
-    if isinstance(slot.source, tuple):  # what adds rows up has their sum from then on
-        name, term = slot.source
-        return value(name).rows_of(term, slot.shape, numpy_dtype(slot.dtype))
     return np.asarray(value(slot.source))

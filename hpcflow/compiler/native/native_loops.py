@@ -22,7 +22,7 @@ import numpy as np
 
 from hpcflow.compiler.native.batch_iterations import end_of
 from hpcflow.compiler.native.native_layout import Layout, fixed_array
-from hpcflow.compiler.native.native_steps import LoopSteps, Step, plan_of
+from hpcflow.compiler.native.native_steps import LoopSteps, Step
 from hpcflow.compiler.regions.lines import Attempt, BeginLoop, EndAttempt
 from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host import costs, threads
@@ -280,8 +280,7 @@ class _Run:
             for index, value in zip(self.indices[given[0]][start:stop], memory.each(given[1])):
                 self.value(target).write(int(index), value)
         else:
-            self.value(target).add_rows(
-                *[memory.each(given[k]) for k in plan_of(step).of_products])
+            self.value(target).add_rows(*map(memory.each, given))
 
 
 def _are_consecutive(indices: list[int]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hpcflow.compiler.native.accumulate_gemm import AddToSums, Plan
+from hpcflow.compiler.native.accumulate_gemm import AddToSums
 from hpcflow.compiler.native.batch_iterations import is_call
 from hpcflow.compiler.regions.lines import Assign, Call, Line, Next, Operator, Structure, Until
 from hpcflow.compiler.regions.lower import Translation
@@ -212,8 +212,7 @@ class LoopSteps:
         left = {s.arguments[1] for s in self.steps if s.kind == "push"}
         left |= {s.arguments[2] for s in self.steps if s.kind == "write"}
         left |= self._next_of(left)
-        summed = {s.arguments[1 + k] for s in self.steps if s.kind == "sum"
-                  for k in plan_of(s).of_products}
+        summed = {a for s in self.steps if s.kind == "sum" for a in s.arguments[1:]}
         self.summed = (summed | self._next_of(summed)) - left
         return left | self.summed
 
@@ -238,12 +237,6 @@ class LoopSteps:
         scope = dict(self.program.globals)
         exec(compile("\n".join(text) + "\n", "<hpcflow count>", "exec"), scope)
         return scope["count"]
-
-
-def plan_of(step: Step) -> Plan:
-    """The plan of the sums that a step of kind "sum" adds to."""
-    assert isinstance(step.line, AddToSums)
-    return step.line.plan
 
 
 def _tuple(names: list[str]) -> str:
