@@ -198,6 +198,7 @@ class Layout(OverTime):
         value, name = self._value(step.arguments[0]), step.arguments[1]
         flip = bool(step.line.node.attrs.get("transpose_b"))
         matrix = self._value_outside(name)
+        require(np.ndim(matrix) == 2)
         inner, columns = matrix.shape[::-1] if flip else matrix.shape
         require(matrix.dtype.name == value.dtype in call_list.PRODUCTS and (
             value.shape == (self.rows, inner) and min(inner, columns) > 1))
