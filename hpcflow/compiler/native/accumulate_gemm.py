@@ -24,17 +24,16 @@ from hpcflow.loops import compiling
 
 
 class Term(NamedTuple):
-    """A summand of each iteration: ``left^T right`` of two of the operands, or, without `left`, the
-    sum of the rows of `right`. `function` computes it alone, of its operands, for its error."""
+    """A summand of each iteration: of two of the operands the product over their rows, or of one
+    the sum of its rows. `function` computes it alone."""
 
     node: Node
     function: Callable
-    left: int | None
-    right: int
+    operands: Sequence[int]
 
     def check(self, operands: Sequence) -> None:
         """Raise what the op raises for operands that do not fit."""
-        given = [operands[i] for i in (self.left, self.right) if i is not None]
+        given = [operands[i] for i in self.operands]
         if all([a.ndim == 2 for a in given]) and len({a.shape[0] for a in given}) == 1:
             return
         try:
@@ -44,9 +43,8 @@ class Term(NamedTuple):
 
     def of(self, stacks: Sequence) -> Any:
         """The sum over some iterations, of each operand the rows of all."""
-        if self.left is None:
-            return self.function(stacks[self.right])
-        return _product(stacks[self.left].T, stacks[self.right])
+        given = [stacks[i] for i in self.operands]
+        return self.function(*given) if len(given) == 1 else _product(given[0].T, given[1])
 
 
 @dataclass(eq=False, slots=True)
@@ -87,8 +85,8 @@ class Sums:
         if forms != self.forms:
             self._add_up()
             self.forms = forms
-            flops = 2 * sum([math.prod((*forms[t.left], forms[t.right][1]))
-                             for t in self.terms if t.left is not None])
+            pairs = [t.operands for t in self.terms if len(t.operands) == 2]
+            flops = 2 * sum([math.prod((*forms[i], forms[k][1])) for i, k in pairs])
             self.most = min(max(2, int(tuning.ACCUMULATE_BLOCK_FLOPS / max(1, flops))),
                             tuning.ACCUMULATE_MOST_STEPS)
         start, count = 0, len(operands[0])
