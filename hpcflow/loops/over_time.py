@@ -292,8 +292,8 @@ class Memory:
         these iterations, `variables` those before."""
         self.count, self.given = count, given
         self.arrays = {**self._scratch, **self._fixed}
-        found = np.empty((len(self.loop.slots), count), np.int64)
-        numbers = np.arange(count)
+        found = np.zeros((len(self.loop.slots), count), np.int64)
+        starts, numbers = np.zeros((len(found), 1), np.int64), np.arange(count)
         for number, slot in enumerate(self.loop.slots):
             if slot.kind == GIVEN:
                 array = given[slot.source]
@@ -303,13 +303,16 @@ class Memory:
                 array = self.arrays[_key(number, slot)]
             if type(array) is not np.ndarray:
                 found[number] = [address_of(v) for v in array]
-            elif slot.kind in (FIXED, SCRATCH):
-                found[number] = address_of(array)
-            else:
-                places = (numbers + slot.shift) % 2 if slot.kind == TWO else numbers + slot.shift
-                found[number] = address_of(array) + places * array.strides[0]
+                continue
+            starts[number, 0] = address_of(array)
+            if slot.kind == TWO:
+                found[number, 1 - slot.shift :: 2] = array.strides[0]
+            elif slot.kind not in (FIXED, SCRATCH):
+                np.multiply(numbers, array.strides[0], out=found[number])
+                starts[number, 0] += slot.shift * array.strides[0]
         for variable, name in self._following.items():
             self.arrays[name][0] = variables[variable]
+        found += starts
         return found
 
     def _kept(self, slot: Slot) -> np.ndarray:
