@@ -20,11 +20,14 @@ The calls run as a list without the interpreter (:mod:`~hpcflow.loops.call_list`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from hpcflow.host import memory
+from hpcflow.host.memory import address_of
+from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import call_list, llvm_plan
 from hpcflow.loops.call_list import Operand, Product
 from hpcflow.loops.compiling import Compiled
@@ -153,6 +156,7 @@ class OverTime:
         slots: the places of values.
         calls: what an iteration computes.
         loops: the programs in them, which may yet have to be compiled.
+        spare: scratch that no run uses.
     """
 
     def __init__(self, rows: int) -> None:
@@ -160,6 +164,7 @@ class OverTime:
         self.slots: list[Slot] = []
         self.calls: list[_Piece | Product] = []
         self.loops: list[Compiled] = []
+        self.spare: list[dict[Any, np.ndarray]] = []
         self._words: np.ndarray | None = None
 
     # ------------------------------------------------------------ values
@@ -242,3 +247,94 @@ class OverTime:
             self._words = np.array([words for c in self.calls for words in (
                 [c.words()] if isinstance(c, Product) else c.words())], np.int64)
         return self._words
+
+
+def _new_scratch(loop: OverTime) -> dict[Any, np.ndarray]:
+    """Arrays for what need not be kept when a run is over: by the number of the slot, or by the
+    name of a variable's next value."""
+    return {_key(number, slot): memory.empty((2,) * (slot.kind == TWO) + slot.shape,
+                                             numpy_dtype(slot.dtype), least=0)
+            for number, slot in enumerate(loop.slots) if slot.kind in (SCRATCH, TWO)}
+
+
+def _key(number: int, slot: Slot) -> Any:
+    return slot.source if slot.kind in (TWO, KEPT) else number
+
+
+class Memory:
+    """The places of values in a run of a loop.
+
+    What outlives its iteration lies in one array for all, in which the first value of a variable is
+    before the next ones; everything else in one place that the next iteration uses again. Arrays of
+    what is `backwards` lie the other way round, as a loop over the same iterations in the opposite
+    order takes them.
+
+    Args:
+        loop: whose values these are.
+        fixed: gives the array of a FIXED slot.
+        following: the names of the next values of variables.
+        backwards: names of what is kept.
+    """
+
+    def __init__(self, loop: OverTime, fixed: Callable[[Slot], np.ndarray],
+                 following: Mapping[str, str], backwards: Collection[str]) -> None:
+        self.loop, self._following, self._backwards = loop, following, backwards
+        try:
+            self._scratch = loop.spare.pop()
+        except IndexError:
+            self._scratch = _new_scratch(loop)
+        self._fixed = {number: fixed(slot)
+                       for number, slot in enumerate(loop.slots) if slot.kind == FIXED}
+
+    def places(self, count: int, given: Mapping[str, Any],
+               variables: Mapping[str, Any]) -> np.ndarray:
+        """Per slot and iteration the address, for the compiled function; `given` are the values of
+        these iterations, `variables` those before."""
+        self.count, self.given = count, given
+        self.arrays = {**self._scratch, **self._fixed}
+        found = np.zeros((len(self.loop.slots), count), np.int64)
+        starts, numbers = np.zeros((len(found), 1), np.int64), np.arange(count)
+        for number, slot in enumerate(self.loop.slots):
+            if slot.kind == GIVEN:
+                array = given[slot.source]
+            elif slot.kind == KEPT and slot.source not in self.arrays:
+                array = self.arrays[slot.source] = self._kept(slot)
+            else:
+                array = self.arrays[_key(number, slot)]
+            if type(array) is not np.ndarray:
+                found[number] = [address_of(v) for v in array]
+                continue
+            starts[number, 0] = address_of(array)
+            if slot.kind == TWO:
+                found[number, 1 - slot.shift :: 2] = array.strides[0]
+            elif slot.kind not in (FIXED, SCRATCH):
+                np.multiply(numbers, array.strides[0], out=found[number])
+                starts[number, 0] += slot.shift * array.strides[0]
+        for variable, name in self._following.items():
+            self.arrays[name][0] = variables[variable]
+        found += starts
+        return found
+
+    def _kept(self, slot: Slot) -> np.ndarray:
+        array = memory.empty((self.count + 1, *slot.shape), numpy_dtype(slot.dtype), least=0)
+        return array[::-1] if slot.source in self._backwards else array
+
+    def each(self, name: str) -> Any:
+        """The values that a kept value had in the iterations: a list, or the rows of an array."""
+        if name in self.given:
+            return self.given[name]
+        following = self._following.get(name)
+        return self.arrays[name][1:] if following is None else self.arrays[following][:-1]
+
+    def following(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """The variables after the iterations."""
+        found = dict(variables)
+        for variable, name in self._following.items():
+            array = self.arrays[name]
+            found[variable] = array[self.count % len(array)].copy()
+        return found
+
+    def give_back(self) -> None:
+        """Hand the scratch back for later runs, which may overwrite it."""
+        if sum([a.nbytes for a in self._scratch.values()]) <= tuning.OVER_TIME_MOST_HELD_BYTES:
+            self.loop.spare.append(self._scratch)

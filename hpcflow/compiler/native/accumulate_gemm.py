@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,23 +18,22 @@ import numpy as np
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.lines import Call
-from hpcflow.host import blas, memory
+from hpcflow.host import blas
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import compiling
 
 
 class Term(NamedTuple):
-    """A summand of each iteration: ``left^T right`` of two of the operands, or, without `left`, the
-    sum of the rows of `right`. `function` computes it alone, of its operands, for its error."""
+    """A summand of each iteration: of two of the operands the product over their rows, or of one
+    the sum of its rows. `function` computes it alone."""
 
     node: Node
     function: Callable
-    left: int | None
-    right: int
+    operands: Sequence[int]
 
     def check(self, operands: Sequence) -> None:
         """Raise what the op raises for operands that do not fit."""
-        given = [operands[i] for i in (self.left, self.right) if i is not None]
+        given = [operands[i] for i in self.operands]
         if all([a.ndim == 2 for a in given]) and len({a.shape[0] for a in given}) == 1:
             return
         try:
@@ -42,138 +41,78 @@ class Term(NamedTuple):
         except Exception as error:
             raise explain(error, self.node, list(map(summary, given)), self.node.device) from error
 
-
-class Plan:
-    """Which sums a loop makes: fixed when it is compiled.
-
-    Attributes:
-        terms: what each sum adds in an iteration.
-        products: the numbers of those that add a product.
-        row_terms: the numbers of those that add the rows of an operand.
-        of_products: which operands are multiplied.
-        factors: of each product, the places of its two factors among these.
-    """
-
-    def __init__(self, terms: list[Term]) -> None:
-        self.terms = terms
-        self.products = [k for k, term in enumerate(terms) if term.left is not None]
-        self.row_terms = [k for k, term in enumerate(terms) if term.left is None]
-        pairs = [(t.left, t.right) for t in terms if t.left is not None]
-        self.of_products = sorted({i for pair in pairs for i in pair})
-        place = {i: k for k, i in enumerate(self.of_products)}
-        self.factors = [(place[left], place[right]) for left, right in pairs]
-
-    def begin(self) -> Sums:
-        """The sums of one execution of the loop."""
-        return Sums(self)
+    def of(self, stacks: Sequence) -> Any:
+        """The sum over some iterations, of each operand the rows of all."""
+        given = [stacks[i] for i in self.operands]
+        return self.function(*given) if len(given) == 1 else _product(given[0].T, given[1])
 
 
 @dataclass(eq=False, slots=True)
 class AddToSums(Call):
-    """Gives the sums of `plan`, the first argument, the operands of an iteration."""
-
-    plan: Plan = field(kw_only=True)
+    """Gives the sums that are the first argument the operands of an iteration."""
 
 
 class Sums:
-    """The sums of one execution of the loop. The factors of a block of iterations wait for each
-    other; rows are added to those of the iteration before, and are added up at the end."""
+    """The sums of one execution of the loop, in which the operands of a block of iterations wait
+    for each other."""
 
-    __slots__ = ("plan", "forms", "most", "waiting", "held", "products", "rows", "row_sums")
+    __slots__ = ("terms", "forms", "most", "waiting", "held", "sums")
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.forms: list[tuple] = []  # of the factors
+    def __init__(self, terms: Sequence[Term]) -> None:
+        self.terms = terms
+        self.forms: list[tuple] = []  # of the operands
         self.most = 0  # iterations of a block
-        self.waiting: list[Sequence] = []  # arrays with some iterations of each factor
+        self.waiting: list[Sequence] = []  # arrays with some iterations of each operand
         self.held = 0  # iterations that wait
-        self.products: list[Any] = [None] * len(plan.products)
-        self.rows: dict[int, Any] = {}  # by term, the sums over time of rows of one shape
-        self.row_sums: dict[int, Any] = {}  # of the rows of other shapes before
+        self.sums: list[Any] = [None] * len(terms)
 
     def add(self, *operands: Any) -> None:
         """Take the operands of an iteration, which must not change before the loop is done.
 
         Raises what the op of a term raises for them.
         """
-        if self.plan.products:
-            factors = [operands[i] for i in self.plan.of_products]
-            if [a.shape for a in factors] != self.forms:
-                for k in self.plan.products:
-                    self.plan.terms[k].check(operands)
-            self._take([a[np.newaxis] for a in factors])
-        for k in self.plan.row_terms:
-            term, total = self.plan.terms[k], self.rows.get(k)
-            value = operands[term.right]
-            if total is None or total.shape != value.shape:
+        if [a.shape for a in operands] != self.forms:
+            for term in self.terms:
                 term.check(operands)
-                total = self.rows_of(k, value.shape, value.dtype)
-            np.add(total, value, out=total)
+        self._take([a[np.newaxis] for a in operands])
 
-    def add_rows(self, *factors: Any) -> None:
-        """Take what is multiplied in some iterations: of each a list, or an array with them as
-        rows. They have the same number of rows each. The sums of rows are not added to: see
-        `rows_of`."""
-        if factors:
-            self._take([np.stack(a) if isinstance(a, list) else a for a in factors])
+    def add_rows(self, *operands: Any) -> None:
+        """Take some iterations: of each operand a list, or an array with them as rows."""
+        self._take([np.stack(a) if isinstance(a, list) else a for a in operands])
 
-    def _take(self, factors: Sequence) -> None:
-        """Take some iterations of each factor, and multiply those of the blocks that are full."""
-        forms = [a.shape[1:] for a in factors]
+    def _take(self, operands: Sequence) -> None:
+        forms = [a.shape[1:] for a in operands]
         if forms != self.forms:
-            self._multiply()
+            self._add_up()
             self.forms = forms
-            flops = 2 * sum([math.prod((*forms[i], forms[k][1])) for i, k in self.plan.factors])
+            pairs = [t.operands for t in self.terms if len(t.operands) == 2]
+            flops = 2 * sum([math.prod((*forms[i], forms[k][1])) for i, k in pairs])
             self.most = min(max(2, int(tuning.ACCUMULATE_BLOCK_FLOPS / max(1, flops))),
                             tuning.ACCUMULATE_MOST_STEPS)
-        start, count = 0, len(factors[0])
+        start, count = 0, len(operands[0])
         while start < count:
             stop = min(count, start + self.most - self.held)
-            self.waiting.append([a[start:stop] for a in factors])
+            self.waiting.append([a[start:stop] for a in operands])
             self.held += stop - start
             start = stop
             if self.held == self.most:
-                self._multiply()
+                self._add_up()
 
-    def _multiply(self) -> None:
-        """Add up the products of what waits."""
+    def _add_up(self) -> None:
+        """Add what the iterations that wait make to the sums."""
         waiting, self.waiting, self.held = self.waiting, [], 0
         if not waiting:
             return
         stacks = [_stacked([arrays[i] for arrays in waiting]) for i in range(len(self.forms))]
-        for k, (left, right) in enumerate(self.plan.factors):
-            part, before = _product(stacks[left].T, stacks[right]), self.products[k]
-            self.products[k] = part if before is None else np.add(before, part, out=before)
-
-    def rows_of(self, k: int, shape: tuple, dtype: np.dtype[Any]) -> Any:
-        """The sum over time of what term `k` adds, of this shape, for whoever adds to
-        it."""
-        found = self.rows.get(k)
-        if found is None or found.shape != shape:
-            self._add_up(k)
-            found = self.rows[k] = memory.empty(shape, dtype)
-            found.fill(0)
-        return found
-
-    def _add_up(self, k: int) -> Any:
-        """The sum of the rows (or matrices) of term `k` until now."""
-        rows, found = self.rows.pop(k, None), self.row_sums.get(k)
-        if rows is not None:
-            part = np.add.reduce(rows, 0)
-            found = self.row_sums[k] = part if found is None else found + part
-        return found
+        for k, term in enumerate(self.terms):
+            part = term.of(stacks)
+            self.sums[k] = part if self.sums[k] is None else self.sums[k] + part
 
     def total(self, *initial: Any) -> Any:
         """The sums, of `initial` and what was added; a tuple if there are several."""
-        self._multiply()
-        found = list(initial)
-        for k, part in zip(self.plan.products, self.products):
-            if part is not None:
-                found[k] = np.add(initial[k], part, out=part)
-        for k in range(len(found)):
-            part = self._add_up(k)
-            if part is not None:
-                found[k] = found[k] + part
+        self._add_up()
+        found = [x if part is None else np.add(x, part, out=part)
+                 for x, part in zip(initial, self.sums)]
         return found[0] if len(found) == 1 else tuple(found)
 
 

@@ -11,6 +11,7 @@ The order in which numbers are added changes; everything else stays as it is.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, TypeGuard
@@ -19,7 +20,7 @@ import numpy as np
 
 from hpcflow import config
 from hpcflow.compiler.ir.step_graph import Node
-from hpcflow.compiler.native.accumulate_gemm import AddToSums, Plan, Sums, Term
+from hpcflow.compiler.native.accumulate_gemm import AddToSums, Sums, Term
 from hpcflow.compiler.regions.lines import (
     BeginLoop,
     Call,
@@ -60,11 +61,14 @@ def end_of(lines: list[Line], start: int) -> int:
 
 
 class _Sum(NamedTuple):
-    """``following = add(variable, value)`` where `value` is the result of the line `made`."""
+    """``following = add(variable, value)`` where `value` is the result of the line `made`: of the
+    `operands`, two that are multiplied or one whose rows are added up, by `function`."""
 
     variable: str
     made: Line
     add: Line
+    operands: list[str]
+    function: Callable
 
 
 class _Loop:
@@ -118,12 +122,10 @@ class _Loop:
     # ------------------------------------------------------------ sums
 
     def _sums(self) -> list[_Sum]:
-        """Return the sums over iterations of the loop that can be accumulated, those of products
-        first."""
+        """The sums over iterations of the loop that can be accumulated."""
         following = dict(zip(*_assigned(self.own)))
-        found = [s for name in self.program.lines[self.start].targets
-                 if (s := self._sum(name, following.get(name))) is not None]
-        return sorted(found, key=lambda s: not _is_product(s.made))
+        return [s for name in self.program.lines[self.start].targets
+                if (s := self._sum(name, following.get(name))) is not None]
 
     def _sum(self, variable: str, following: str | None) -> _Sum | None:
         """Return the sum over iterations that a loop variable is; None if it is anything else."""
@@ -137,36 +139,40 @@ class _Loop:
             return None
         dims = made.node.dims[0]
         if dims is None or None in dims or any(
-                s.dims[i] != dims for s, i in add.node.inputs) or not (
-                _is_product_over_rows(made) or self._sums_rows(made)):
+                s.dims[i] != dims for s, i in add.node.inputs):
             return None
-        return _Sum(variable, made, add)
+        found = self._summand(made)
+        return None if found is None else _Sum(variable, made, add, *found)
 
-    def _sums_rows(self, line: Line) -> bool:
-        """True for the sum of the rows of a matrix."""
-        node = line.node
+    def _summand(self, line: Line) -> tuple[list[str], Callable] | None:
+        """The operands and the function of a product over rows, or of the sum of the rows of a
+        matrix."""
+        node, names = line.node, line.arguments
+        function: Any = None if line.bound is None else line.bound.function
+        if _is_product(line):
+            is_over_rows = node.attrs.get("transpose_a") and not node.attrs.get("transpose_b")
+            return (names[:2], function) if is_over_rows else None
         if not node.inputs or _rank(node, 0) != 2 or node.dtypes[0].name not in _DTYPES:
-            return False
+            return None
         if is_call(line, {"BiasAddGrad"}):
-            return node.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")
+            is_last = node.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")
+            return (names[:1], function) if is_last else None
         if not is_call(line, {"Sum"}) or node.attrs.get("keep_dims"):
-            return False
-        axes = self.program.globals.get(line.arguments[1])
-        return axes is not None and np.ravel(axes).tolist() in ([0], [-2])
+            return None
+        axes = self.program.globals.get(names[1])
+        is_first = axes is not None and np.ravel(axes).tolist() in ([0], [-2])
+        return (names[:1], lambda x: function(x, np.zeros(1, np.int32))) if is_first else None
 
     def _replace_sums(self, sums: list[_Sum]) -> None:
         program = self.program
         loop = program.lines[self.start]
-        operands: list[str] = []
-        for s in sums:
-            count = 2 if _is_product(s.made) else 1
-            operands += [a for a in s.made.arguments[:count] if a not in operands]
+        operands = [*dict.fromkeys([a for s in sums for a in s.operands])]
         program.shared.update(operands)  # they are read later: nothing may overwrite them
-        terms = [_term(s.made, operands) for s in sums]
-        plan = Plan(terms)
-        name = self._object(plan.begin)
+        terms = [Term(s.made.node, s.function, [operands.index(a) for a in s.operands])
+                 for s in sums]
+        name = self._object(functools.partial(Sums, terms))
         self._drop_lines(sums, AddToSums(sums[0].made.node, [], [name, *operands],
-                                         function=program.add_global("p", Sums.add), plan=plan))
+                                         function=program.add_global("p", Sums.add)))
         variables = [s.variable for s in sums]
         entering = dict(zip(loop.targets, loop.arguments))
         kept = [t for t in loop.targets if t not in variables]
@@ -267,23 +273,7 @@ def _is_product(line: Line) -> TypeGuard[KernelCall]:
             and _rank(node, 0) == _rank(node, 1) == 2)
 
 
-def _is_product_over_rows(line: Line) -> bool:
-    attrs = line.node.attrs
-    return bool(_is_product(line) and attrs.get("transpose_a") and not attrs.get("transpose_b"))
-
-
 def _rank(node: Node, index: int) -> int | None:
     source, port = node.inputs[index]
     dims = source.dims[port]
     return None if dims is None else len(dims)
-
-
-def _term(line: Line, operands: list[str]) -> Term:
-    function: Any = line.bound.function  # type: ignore[union-attr]
-    names = line.arguments
-    if line.node.type == "MatMul":
-        return Term(line.node, function, operands.index(names[0]), operands.index(names[1]))
-    if line.node.type == "Sum":
-        axes = np.zeros(1, np.int32)
-        return Term(line.node, lambda x: function(x, axes), None, operands.index(names[0]))
-    return Term(line.node, function, None, operands.index(names[0]))

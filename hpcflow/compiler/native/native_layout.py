@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.compiler.native.native_memory import Packed
-from hpcflow.compiler.native.native_steps import LoopSteps, Step, plan_of
+from hpcflow.compiler.native.native_steps import LoopSteps, Step
 from hpcflow.compiler.trace import recipes
+from hpcflow.compiler.trace.views import views_of
 from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, packed_gemm
-from hpcflow.loops.over_time import FIXED, GIVEN, KEPT, SCRATCH, TWO, OverTime, Value, require
+from hpcflow.loops.over_time import (
+    FIXED,
+    GIVEN,
+    KEPT,
+    SCRATCH,
+    TWO,
+    OverTime,
+    Slot,
+    Value,
+    require,
+)
+
+
+class Packed(NamedTuple):
+    """The source of a FIXED slot with a packed matrix: the name of the matrix, whether its
+    transpose is meant, and the width of its panels in registers."""
+
+    name: str
+    is_flipped: bool
+    vectors: int
 
 
 class Layout(OverTime):
@@ -24,7 +44,6 @@ class Layout(OverTime):
         part: the rows that a thread computes, of `count` threads.
         seconds: what the products of an iteration take, about.
         kept_bytes: what an iteration keeps.
-        spare: scratch that no run uses.
     """
 
     def __init__(self, loop: LoopSteps, outside: dict[str, Any], first: dict[str, Any],
@@ -51,7 +70,6 @@ class Layout(OverTime):
         self.seconds = 2.0 * sum(sizes) / costs.costs().operations_per_second
         self.finish()
         self.kept_bytes = sum(s.nbytes() for s in self.slots if s.kind == KEPT)
-        self.spare: list[dict[Any, np.ndarray]] = []
         del self._outside, self._first
 
     # ------------------------------------------------------------ values
@@ -146,26 +164,13 @@ class Layout(OverTime):
         require(like.shape[0] == self.rows)
         self._finish(step.target, Value(like.shape, like.dtype, number=0))
 
-    def _take_sum(self, step: Step) -> None:
-        """Add to the sums over time of rows."""
-        name, *operands = step.arguments
-        plan = plan_of(step)
-        for term in plan.row_terms:
-            value = self._value(operands[plan.terms[term].right])
-            total = self.rows_of(FIXED, (name, term), value.shape[1], value.dtype)
-            self.apply(lambda b, given: b.apply("add", *given), [total, value], total)
-
     def _take_split(self, step: Step) -> None:
         """The parts are views, but for those that are kept."""
-        value, targets = self._value(step.arguments[0]), step.line.targets
-        widths = [value.shape[-1] // len(targets)] * len(targets) if len(step.arguments) < 2 else (
-            self._value_outside(step.arguments[1]).tolist())
-        require(value.shape == (self.rows, sum(widths)) and min(widths) > 0
-                and value.number is None)
-        start = 0
-        for target, columns in zip(targets, widths):
-            part = value.part(start, columns)
-            start += columns
+        value, node = self._value(step.arguments[0]), step.line.node
+        require(value.number is None)
+        for target, dims, view in zip(step.line.targets, node.dims, views_of(step.line)):
+            require(len(dims) == 2 and view.split == 1 and view.map.row == value.shape[1])
+            part = value.part(view.map.offset, dims[1])
             self._finish(target, self.copy(part) if self._outlives(target) else part)
 
     def _take_join(self, step: Step) -> None:
@@ -193,6 +198,7 @@ class Layout(OverTime):
         value, name = self._value(step.arguments[0]), step.arguments[1]
         flip = bool(step.line.node.attrs.get("transpose_b"))
         matrix = self._value_outside(name)
+        require(np.ndim(matrix) == 2)
         inner, columns = matrix.shape[::-1] if flip else matrix.shape
         require(matrix.dtype.name == value.dtype in call_list.PRODUCTS and (
             value.shape == (self.rows, inner) and min(inner, columns) > 1))
@@ -211,3 +217,11 @@ class Layout(OverTime):
 
 def _nothing(step: Step) -> None:
     """A step that is about no value."""
+
+
+def fixed_array(slot: Slot, value: Callable[[str], Any]) -> np.ndarray:
+    """The array of a FIXED slot; `value` gives those from outside by their names."""
+    if isinstance(slot.source, Packed):
+        matrix = value(slot.source.name)
+        return packed_gemm.pack(matrix.T if slot.source.is_flipped else matrix, slot.source.vectors)
+    return np.asarray(value(slot.source))

@@ -21,15 +21,14 @@ from typing import Any
 import numpy as np
 
 from hpcflow.compiler.native.batch_iterations import end_of
-from hpcflow.compiler.native.native_layout import Layout
-from hpcflow.compiler.native.native_memory import Memory
-from hpcflow.compiler.native.native_steps import LoopSteps, Step, plan_of
+from hpcflow.compiler.native.native_layout import Layout, fixed_array
+from hpcflow.compiler.native.native_steps import LoopSteps, Step
 from hpcflow.compiler.regions.lines import Attempt, BeginLoop, EndAttempt
 from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host import costs, threads
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, compiling, parallel_for
-from hpcflow.loops.over_time import require
+from hpcflow.loops.over_time import Memory, require
 from hpcflow.loops.tracing import UntraceableError
 
 
@@ -229,7 +228,8 @@ class _Run:
         size = max(1, min(tuning.LOOP_CHUNK_BYTES // max(1, layout.kept_bytes),
                           int(tuning.LOOP_CHUNK_SECONDS / layout.seconds),
                           tuning.LOOP_CHUNK_STEPS))
-        memory = Memory(layout, self.value)
+        memory = Memory(layout, lambda slot: fixed_array(slot, self.value), self.loop.following,
+                        self.loop.summed)
         for start in range(0, self.count, size):
             if start and step is not None:
                 step.check()
@@ -280,8 +280,7 @@ class _Run:
             for index, value in zip(self.indices[given[0]][start:stop], memory.each(given[1])):
                 self.value(target).write(int(index), value)
         else:
-            self.value(target).add_rows(
-                *[memory.each(given[k]) for k in plan_of(step).of_products])
+            self.value(target).add_rows(*map(memory.each, given))
 
 
 def _are_consecutive(indices: list[int]) -> bool:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hpcflow.compiler.native.accumulate_gemm import AddToSums, Plan
+from hpcflow.compiler.native.accumulate_gemm import AddToSums
 from hpcflow.compiler.native.batch_iterations import is_call
 from hpcflow.compiler.regions.lines import Assign, Call, Line, Next, Operator, Structure, Until
 from hpcflow.compiler.regions.lower import Translation
+from hpcflow.compiler.trace.views import views_of
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops.over_time import require
 
@@ -143,13 +144,12 @@ class LoopSteps:
         require(is_call(line, {node.type}))
         if node.type in _OF_ARRAYS:
             return self._step_of_array(line)
-        if node.type in ("Split", "SplitV", "ConcatV2"):
-            at = {"Split": 0, "SplitV": 2, "ConcatV2": len(given) - 1}[node.type]
-            require(self.program.globals.get(given[at]) in (1, -1))
-            if node.type == "ConcatV2":
-                return Step("join", target, given[:-1], line)
-            require(node.type == "Split" or given[1] not in self.made)
-            return Step("split", "", given[1:] if node.type == "Split" else given[:2], line)
+        views = views_of(line)
+        if views:
+            return Step("split", "", (views[0].source,), line)
+        if node.type == "ConcatV2":
+            require(self.program.globals.get(given[-1]) in (1, -1))
+            return Step("join", target, given[:-1], line)
         require(len(line.targets) == 1)
         if self._is_comparison(line):
             self.flags.add(target)
@@ -212,8 +212,7 @@ class LoopSteps:
         left = {s.arguments[1] for s in self.steps if s.kind == "push"}
         left |= {s.arguments[2] for s in self.steps if s.kind == "write"}
         left |= self._next_of(left)
-        summed = {s.arguments[1 + k] for s in self.steps if s.kind == "sum"
-                  for k in plan_of(s).of_products}
+        summed = {a for s in self.steps if s.kind == "sum" for a in s.arguments[1:]}
         self.summed = (summed | self._next_of(summed)) - left
         return left | self.summed
 
@@ -238,12 +237,6 @@ class LoopSteps:
         scope = dict(self.program.globals)
         exec(compile("\n".join(text) + "\n", "<hpcflow count>", "exec"), scope)
         return scope["count"]
-
-
-def plan_of(step: Step) -> Plan:
-    """The plan of the sums that a step of kind "sum" adds to."""
-    assert isinstance(step.line, AddToSums)
-    return step.line.plan
 
 
 def _tuple(names: list[str]) -> str:

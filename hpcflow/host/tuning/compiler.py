@@ -126,8 +126,6 @@ ROWS_PARTS_PER_THREAD = 4
 LAYOUT_FEWEST_ROWS = 8
 #: Into which the fewest rows of a thread are cut: the part of each begins at such a piece.
 LAYOUT_UNITS = 4
-#: Counts of iterations of which the places of values are remembered.
-LAYOUT_MOST_PLANS = 16
 
 # ---- compiler.native.native_loops
 #: Shapes for which a loop remembers where its values lie.
@@ -144,10 +142,6 @@ LOOP_CHUNK_BYTES = 1 << 26
 LOOP_CHUNK_SECONDS = 0.02
 #: Iterations between two such looks, at most.
 LOOP_CHUNK_STEPS = 256
-
-# ---- compiler.native.native_memory
-#: Of the places that are held between the runs of a loop.
-MEMORY_MOST_HELD_BYTES = 1 << 24
 
 # ---- compiler.native.native_steps
 #: Lines of a loop whose steps are made one after the other: they compile quickly.

@@ -49,3 +49,7 @@ COPY_SQUARE = 64
 COPY_COMPETING_BYTES = 1 << 10
 #: Runs, or lines of a transposition, that one job copies.
 COPY_LINES = 64
+
+# ---- loops.over_time
+#: Of the places that are held between the runs of a loop.
+OVER_TIME_MOST_HELD_BYTES = 1 << 24

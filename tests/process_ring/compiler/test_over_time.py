@@ -293,8 +293,8 @@ def test_rows_are_added_up_over_time_first(used):
     def of_rows(x):
         return np.add.reduce(x, 0)
 
-    terms = [accumulate_gemm.Term(None, np.dot, 0, 1), accumulate_gemm.Term(None, of_rows, None, 1)]
-    sums, random = accumulate_gemm.Plan(terms).begin(), np.random.default_rng(2)
+    terms = [accumulate_gemm.Term(None, np.dot, [0, 1]), accumulate_gemm.Term(None, of_rows, [1])]
+    sums, random = Sums(terms), np.random.default_rng(2)
     given = [(whole_of(random, rows, 4), whole_of(random, rows, 5)) for rows in (3, 3, 2, 2, 3)]
     for left, right in given:
         sums.add(left, right)

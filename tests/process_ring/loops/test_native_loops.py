@@ -9,10 +9,9 @@ from thresholds import lower, set_threshold, use_pool
 
 import hpcflow as hf
 from hpcflow import config, errors
-from hpcflow.compiler.native import native_memory
 from hpcflow.compiler.native.native_loops import NativeLoop
 from hpcflow.host import bits, blas, threads, tuning
-from hpcflow.loops import call_list, compiling, packed_gemm
+from hpcflow.loops import call_list, compiling, over_time, packed_gemm
 from hpcflow.loops.call_list import Operand, Product
 from hpcflow.loops.form import DENSE, PER_COLUMN, Builder
 from hpcflow.loops.form_loop import FormLoop
@@ -470,13 +469,13 @@ def test_terms_are_added_in_their_order(runner, form):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_few_rows_are_shared(graph, calls, monkeypatch, dtype):
-    layouts, make = [], native_memory.Memory.__init__
+    layouts, make = [], over_time.Memory.__init__
 
     def noted(self, layout, *arguments):
         layouts.append(layout)
         make(self, layout, *arguments)
 
-    monkeypatch.setattr(native_memory.Memory, "__init__", noted)
+    monkeypatch.setattr(over_time.Memory, "__init__", noted)
     x = hf.placeholder(hf.as_dtype(dtype), [TIME, 20, UNITS])
     with hf.Session() as session:
         both(calls, session, recurrent(x, simple, dtype=dtype),
