@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from speed import patience
 from thresholds import lower, set_threshold
 
 import hpcflow as hf
@@ -322,11 +323,11 @@ def test_a_cancelled_job_begins_nothing_more():
 
     def part(k):
         begun.set()
-        go.wait(10)
+        go.wait(patience())
         done.append(k)
 
     job = pool.start(part, 5)
-    assert begun.wait(10)
+    assert begun.wait(patience())
     threading.Timer(0.02, go.set).start()
     job.cancel()
     assert done == [0]
@@ -351,7 +352,7 @@ def test_the_thread_of_the_loop_computes_while_another_does(used, monkeypatch):
         if threading.current_thread() is here:
             computed_here.set()
         else:
-            in_time.append(computed_here.wait(10))
+            in_time.append(computed_here.wait(patience()))
         return np.dot(a, b)
 
     monkeypatch.setattr(blas, "dot_alone", product)
