@@ -71,7 +71,9 @@ def end_session(session: int) -> None:
     deadline = time.monotonic() + TERM_GRACE_SECONDS
     while session_members(session) and time.monotonic() < deadline:
         time.sleep(0.05)
-    _signal_all(session_members(session), signal.SIGKILL)
+    while members := session_members(session):  # on a busy machine they take a moment to go
+        _signal_all(members, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 def session_members(session: int) -> list[int]:
