@@ -16,12 +16,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from speed import patience
 
 from hpcflow import config, errors
 from hpcflow.comm.transport import Transport
 from hpcflow.comm.waiting import Backoff
 
-LIMIT_SECONDS = 60.0
+LIMIT_SECONDS = patience()
 SMALL_CHUNK = 1000
 
 

@@ -23,8 +23,12 @@ from limits import TimeLimits
 from rank import launched_world_size
 from records import Recorder
 
-# Before hpcflow is imported, which reads it: which loops are compiled when is up to each test.
+# Before hpcflow is imported, which reads them: which loops are compiled when is up to each test,
+# and so is for how long ranks wait for each other. A rank that comes late on a busy machine is not
+# lost, and a job that only a timeout ends has hung.
 os.environ["HPCFLOW_LOOP_CACHE"] = "0"
+for name in ("CONNECT", "HEALTH", "COLLECTIVE"):
+    os.environ.setdefault(f"HPCFLOW_{name}_TIMEOUT", "100000")
 
 ABORT_GRACE_SECONDS = 0.5
 

@@ -2,7 +2,7 @@
 
 The program takes the words HOW AT UNTIL WHO: after step AT rank WHO ends in some way (a signal's
 name, ``raise``, ``_exit``), in all starts before the UNTIL-th; or all go on slowly from there
-(``slow``), to be ended from outside. Its checkpoints are in the folder ``model``.
+(``slow``, ``slower``), to be ended from outside. Its checkpoints are in the folder ``model``.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ with hf.train.MonitoredTrainingSession("", rank == 0, "model", hooks=hooks,
     while not session.should_stop():
         n, seen, value = session.run([train, mine, total])
         os.write(1, ("step %d %s %r\\n" % (n, ",".join(map(str, seen)), float(value))).encode())
-        if how == "slow":
-            time.sleep(1.0 if n >= at and count < until else 0.0)
+        if how in ("slow", "slower"):  # "slower": the next checkpoint is far away
+            time.sleep((1.0 if how == "slow" else 10.0) * (n >= at and count < until))
         elif n == at and rank == who and count < until:
             last = n - n % {INTERVAL}
             while how != "SIGTERM" and (  # after which the job saves

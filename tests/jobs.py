@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,6 @@ class Ended:
 
     status: int
     output: str
-    seconds: float
 
     def lines_of(self, rank: int) -> list[str]:
         """What the rank printed behind its prefix."""
@@ -57,21 +55,42 @@ def run_job(tmp_path: Path, parts: Sequence[str], ranks: int = 2, **variables: s
     """Run the program made of `parts` on some ranks."""
     script = tmp_path / "program.py"
     script.write_text("".join(textwrap.dedent(part) for part in parts))
-    env = without_launcher(os.environ) | {
+    status, output = run_ranks([script], ranks, tmp_path / "job.log", LIMIT_SECONDS, **variables)
+    assert status is not None, f"the job hung:\n{output}"
+    return Ended(status, output)
+
+
+def run_ranks(program: Sequence[str | Path], ranks: int, log: Path, limit: float, **variables: str
+              ) -> tuple[int | None, str]:
+    """(status or None if it hung, output) of some ranks of a Python program."""
+    command = [*launcher(), str(ranks), sys.executable, *map(str, program)]
+    for _ in range(LAUNCHES):
+        status = run_limited(command, log, limit, environment(**variables))
+        # Open MPI's launcher puts a NUL behind its own messages.
+        output = log.read_text(errors="replace").replace("\0", "")
+        if NOT_STARTED not in output:
+            break
+    return status, output
+
+
+def run_example(program: Sequence[str | Path], ranks: int = 1) -> list[str]:
+    """The lines that a Python program prints, alone or on some ranks; it must end well."""
+    command = [*(launcher() if ranks > 1 else ())]
+    for _ in range(LAUNCHES):
+        done = subprocess.run([*command, *([str(ranks)] if command else ()), sys.executable,
+                               *map(str, program)], capture_output=True, text=True,
+                              env=environment(), check=False)
+        if NOT_STARTED not in done.stderr:
+            break
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """That of the ranks of a job."""
+    return without_launcher(os.environ) | {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PYTHONPATH": PACKAGE_PARENT,
         **variables,
     }
-    command = [*launcher(), str(ranks), sys.executable, str(script)]
-    log = tmp_path / "job.log"
-    start = time.monotonic()
-    for _ in range(LAUNCHES):
-        status = run_limited(command, log, LIMIT_SECONDS, env)
-        seconds = time.monotonic() - start
-        # Open MPI's launcher puts a NUL behind its own messages.
-        output = log.read_text(errors="replace").replace("\0", "")
-        if NOT_STARTED not in output:
-            break
-    assert status is not None, f"the job hung:\n{output}"
-    return Ended(status, output, seconds)

@@ -2,7 +2,7 @@
 
 pytest-timeout reads the limits (``timeout`` in pyproject.toml, ``@pytest.mark.timeout(seconds)``,
 ``--timeout``); here they are processor seconds of the machine of :mod:`speed`, and the clock may
-show four times as many. At a limit the stacks of all threads are printed and the process ends: a
+show eight times as many. At a limit the stacks of all threads are printed and the process ends: a
 test that hangs in native code cannot be interrupted in any other way. pytest-xdist then names the
 test, replaces the process and goes on with the others.
 """

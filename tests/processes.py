@@ -23,7 +23,7 @@ def run_limited(
     """Run `command` with its output in `log`; return its status, or None if it exceeded `limit`.
 
     The limit is in processor seconds of all processes of the command, on the machine of
-    :mod:`speed`; the clock may show four times as many. The command gets a session of its own. At
+    :mod:`speed`; the clock may show eight times as many. The command gets a session of its own. At
     the limit its processes are first asked for their stacks (SIGUSR1, which mpirun hands on to
     the ranks), then ended with every process of that session: MPI launchers put the ranks into
     other process groups, but not into other sessions.
@@ -71,7 +71,9 @@ def end_session(session: int) -> None:
     deadline = time.monotonic() + TERM_GRACE_SECONDS
     while session_members(session) and time.monotonic() < deadline:
         time.sleep(0.05)
-    _signal_all(session_members(session), signal.SIGKILL)
+    while members := session_members(session):  # on a busy machine they take a moment to go
+        _signal_all(members, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 def session_members(session: int) -> list[int]:

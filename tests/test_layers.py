@@ -10,6 +10,7 @@ from fnmatch import fnmatch
 
 import layers
 import pytest
+from speed import patience
 
 
 def told(problems: list[str]) -> str:
@@ -171,7 +172,7 @@ def test_import_hpcflow_is_light() -> None:
     )
     result = subprocess.run(
         [sys.executable, "-c", program], cwd=layers.ROOT, capture_output=True, text=True,
-        timeout=120,
+        timeout=patience(),
     )
     assert result.returncode == 0, result.stderr
     heavy = [name for name in json.loads(result.stdout)

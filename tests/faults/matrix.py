@@ -11,7 +11,6 @@ last checkpoint must be whole. Prints a line per case and a table; the status is
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -25,10 +24,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from jobs import PACKAGE_PARENT, launcher
-from processes import run_limited
-
-from hpcflow.comm.launch import without_launcher
+from jobs import run_ranks
 
 WAYS = ("SIGKILL", "SIGTERM", "SIGSTOP", "sys.exit", "exception", "os._exit", "SIGSEGV",
         "MPI_Abort", "memory")
@@ -42,8 +38,6 @@ HEALTH_TIMEOUT = 3
 #: From the failure to the end of the job, on a machine that is not busy.
 SOON_SECONDS = {"SIGSTOP": HEALTH_TIMEOUT + 4.0}
 SOON_ELSE = 3.0
-#: The words of a launcher that has started nothing, on a very busy machine.
-NOT_STARTED = "listener thread failed to start"
 #: What has to be in the output; ``{r}`` is the rank. The launcher says some of it itself.
 ENDED = r"rank {r} |Rank {r} is lost|,{r}\]"
 REPORTS = {
@@ -94,22 +88,13 @@ def all_cases() -> list[Case]:
 def run_case(case: Case, folder: Path) -> Result:
     """Run the job of a case."""
     rank, ranks = RANKS[case.role]
-    command = [*launcher(), str(ranks), sys.executable, str(Path(__file__).with_name("victim.py")),
-               case.role, case.phase, case.way, str(folder)]
-    env = without_launcher(os.environ) | {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PYTHONPATH": PACKAGE_PARENT, "OMP_NUM_THREADS": "1", "HPCFLOW_HEALTH_SECONDS": "0.25",
-        "HPCFLOW_HEALTH_TIMEOUT": str(HEALTH_TIMEOUT)}
-    log = folder / "job.log"
-    for _ in range(3):
-        status = run_limited(command, log, LIMIT_SECONDS, env)
-        end = time.time()
-        output = log.read_text(errors="replace").replace("\0", "")
-        if NOT_STARTED not in output:
-            break
-    failed = re.search(rf"\[rank {rank}\] fails now ([\d.]+)", output)
-    seconds = end - float(failed[1]) if failed else float("nan")
-    wrong = [] if failed else ["did not fail"]
+    program = [Path(__file__).with_name("victim.py"), case.role, case.phase, case.way, folder]
+    status, output = run_ranks(program, ranks, folder / "job.log", LIMIT_SECONDS,
+                               OMP_NUM_THREADS="1", HPCFLOW_HEALTH_SECONDS="0.25",
+                               HPCFLOW_HEALTH_TIMEOUT=str(HEALTH_TIMEOUT))
+    end, failed = time.time(), folder / "failed"
+    seconds = end - failed.stat().st_mtime if failed.exists() else float("nan")
+    wrong = [] if failed.exists() else ["did not fail"]
     if case == Case("SIGTERM", "closing", "ps"):
         # A server that joins takes it for a notice, and the job has ended well by then.
         return Result(case, seconds, 0, [] if status == 0 else ["did not end well"], output)

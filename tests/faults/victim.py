@@ -1,7 +1,7 @@
 """One rank of a job of the matrix (`matrix.py`): one of them fails in some phase, in some way.
 
-Usage: ``python victim.py ROLE PHASE WAY FOLDER``. Each rank prints what it does behind its number;
-the one that fails prints "fails now" and when, before it does.
+Usage: ``python victim.py ROLE PHASE WAY FOLDER``. The one that fails makes the file ``failed`` in
+the folder before it does.
 """
 
 from __future__ import annotations
@@ -24,17 +24,12 @@ import hpcflow as hf
 ROLE, PHASE, WAY, FOLDER = sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4])
 STATUS = 3
 PREFIX = str(FOLDER / "model")
-BEGUN, CLOSING = FOLDER / "begun", FOLDER / "closing"
-
-
-def say(text: str) -> None:
-    """Print a line behind the rank; also in a handler of a signal."""
-    os.write(1, f"[rank {task.rank}] {text}\n".encode())
+BEGUN, CLOSING, FAILED = FOLDER / "begun", FOLDER / "closing", FOLDER / "failed"
 
 
 def fail(*_: Any) -> None:
     """Fail in this process's way, on the main thread."""
-    say(f"fails now {time.time()}")
+    FAILED.touch()
     WAYS[WAY]()
 
 
@@ -45,7 +40,6 @@ def _raise() -> None:
 def _abort() -> None:
     from mpi4py import MPI
 
-    time.sleep(0.1)  # launchers drop what they have not forwarded by then
     MPI.COMM_WORLD.Abort(STATUS)
 
 

@@ -22,7 +22,7 @@ from fake_accelerator import FakeArray, FakeDevice, FakeModule
 from gpu_ring.fake_ipc import Ipc, Memory
 
 _POISON = 0xA5
-_HANGS = 30.0  # seconds without the GPUs of other ranks
+_HANGS = 300.0  # seconds without the GPUs of other ranks, which may have to wait for a core
 # What CuPy computes by libraries that it does not call while a stream records. ``matmul`` is not
 # among them: the library's own products come here as that.
 _BY_CUBLAS = frozenset({"dot", "vdot", "inner", "tensordot", "einsum"})

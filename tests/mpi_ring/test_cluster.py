@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow import config
@@ -42,7 +43,7 @@ def workers(task) -> int:
 
 
 def wait_initialized(session, variables) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience()
     while True:
         try:
             session.run(variables)
@@ -53,7 +54,7 @@ def wait_initialized(session, variables) -> None:
 
 
 def wait_for_value(session, variable, value) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience()
     while session.run(variable) != value:
         assert time.monotonic() < deadline, session.run(variable)
         time.sleep(0.01)
@@ -179,10 +180,8 @@ def test_unserved_task_is_unavailable():
             lonely = hf.train.Server(spec, "worker", 0)
             with hf.device("/job:ps/task:0"):
                 c = hf.identity(hf.constant(1.0))
-            start = time.monotonic()
-            with pytest.raises(hf.errors.UnavailableError, match=r"ps.*nowhere:2"):
+            with pytest.raises(hf.errors.UnavailableError, match=r"ps.*nowhere:2.* within 0\.5 s"):
                 hf.Session(lonely.target).run(c)
-            assert time.monotonic() - start < 5
         finally:
             config.flags.reload()
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from speed import patience
 from thresholds import lower
 
 import hpcflow as hf
@@ -91,7 +92,7 @@ def test_large_values_just_before_their_use(monkeypatch):
         wanted = given
         for k in range(6):
             wanted = np.tanh(wanted @ np.full([300, 300], (k + 1) / 300, np.float32))
-        options = hf.RunOptions(timeout_in_ms=60_000)
+        options = hf.RunOptions(timeout_in_ms=int(1000 * patience()))
         with hf.Session(server.target) as session:
             for _ in range(2):
                 np.testing.assert_allclose(session.run(y, {x: given}, options), wanted, 1e-5)
@@ -126,7 +127,7 @@ def test_masters_that_serve_each_other():
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(90)
+                thread.join(patience())
             assert not any(thread.is_alive() for thread in threads)
         assert not failures, failures[0]
 

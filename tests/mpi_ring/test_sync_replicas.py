@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 
@@ -75,7 +76,7 @@ class Model:
         """(global step, weights) once every worker has finished."""
         with hf.Session(server.target) as session:
             session.run(self.finish)
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + patience()
             while session.run(self.finished) < task.cluster.num_tasks("worker"):
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
@@ -105,7 +106,9 @@ def test_training_with_backup_workers(backups):
         workers = task.cluster.num_tasks("worker")
         model = Model(task, max(workers - backups, 1), workers)
         hooks = [hf.train.StopAtStepHook(last_step=200)]
-        assert model.train(task, server, batch(task.index), hooks) > 0
+        steps = model.train(task, server, batch(task.index), hooks)
+        # With a backup worker the others may have made all steps before one of them begins.
+        assert steps > 0 or backups
         if "ps" not in task.cluster.jobs:
             return
         step, w = model.result(task, server)
@@ -124,7 +127,8 @@ def test_asynchronous_groups_of_synchronous_replicas():
             return
         model = Model(task, each, each, (task.index // each, count))
         hooks = [hf.train.StopAtStepHook(last_step=200)]
-        assert model.train(task, server, batch(task.index), hooks) > 0
+        steps = model.train(task, server, batch(task.index), hooks)
+        assert steps > 0 or count > 1  # another group may have made all steps before
         if "ps" not in task.cluster.jobs or each * count < workers:
             return
         step, w = model.result(task, server)

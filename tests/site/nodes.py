@@ -13,7 +13,7 @@ from pathlib import Path
 from cluster import SLURM_CONF, SlurmCluster, free_ports
 
 #: Of slurmctld: after which a node that does not answer is down.
-DOWN_SECONDS = 15
+DOWN_SECONDS = 30
 
 
 class Nodes(SlurmCluster):

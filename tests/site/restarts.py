@@ -15,11 +15,13 @@ from cluster import SlurmCluster
 from counted_job import AVERAGED, INTERVAL, STEPS, check_nothing_lost, check_total
 from jobs import Job, JobResult
 from nodes import Nodes
+from speed import OtherWork, patience, slowness
 
 BUILD = environment.ROOT / "build" / "site"
-#: In which a job that gets a signal has saved and ended.
+#: In which a job that gets a signal has saved and ended, on a machine that does nothing else.
 PREEMPTION_SECONDS = 10.0
-LIMIT_SECONDS = 240.0
+#: Longer than anything takes that goes on, also on a busy machine.
+LIMIT_SECONDS = patience(300)
 #: Of the training that is put into the queue again: too many to be done before the second signal.
 REQUEUED_STEPS = 20_000
 
@@ -71,23 +73,35 @@ def check_preempted(cluster: SlurmCluster) -> str:
     for ranks, at in ((2, 7), (1, 13)):
         job = counted.submit(ranks, 0, "slow", at, 1, 0)
         assert job.wait_for_output(rf"step {at} ", LIMIT_SECONDS), job.text()
-        begin = time.monotonic()
-        cluster.command("scancel", "--signal=USR1", job.id)
-        result = counted.end(job)
-        seconds.append(time.monotonic() - begin)
+        with Stopwatch(ranks) as watch:
+            cluster.command("scancel", "--signal=USR1", job.id)
+            result = counted.end(job)
+        seconds.append(watch.seconds)
         assert result.status == 75, result
     result = counted.end(counted.submit(3, 0, "slow", STEPS, 0, 0))
     assert result.state == "COMPLETED", result
     repeated, total = check_nothing_lost(counted.starts)
     check_total(counted.starts, total)
-    assert repeated == 0 and max(seconds) <= bound(), (repeated, seconds)
+    assert repeated == 0 and max(seconds) <= PREEMPTION_SECONDS, (repeated, seconds)
     return (f"ended {max(seconds):.1f} s after the signal; 2, 1, 3 ranks: 0 steps repeated, 0 "
             "examples lost")
 
 
-def bound() -> float:
-    """The seconds that a preempted job may take; more where others have the cores, too."""
-    return PREEMPTION_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) - 1)
+class Stopwatch(OtherWork):
+    """How long the body takes on the machine of the limits if that does nothing else.
+
+    Attributes:
+        seconds: that time, after the body.
+    """
+
+    def __enter__(self) -> Stopwatch:
+        self._begin = time.monotonic()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self.seconds = (time.monotonic() - self._begin) / self.slowed / slowness()
 
 
 def check_lost_rank(cluster: SlurmCluster) -> str:
@@ -104,7 +118,7 @@ def check_lost_manager(cluster: SlurmCluster) -> str:
         for pid in managers(job.id):
             os.kill(pid, signal.SIGKILL)
 
-    return lost(cluster, "lost-manager", kill, "slow", 13, 1, 0)
+    return lost(cluster, "lost-manager", kill, "slower", 13, 1, 0)
 
 
 def check_lost_node(cluster: SlurmCluster) -> str:
@@ -116,8 +130,8 @@ def check_lost_node(cluster: SlurmCluster) -> str:
             wait_for(lambda: (folder / "model" / f"model.ckpt-{13 - 13 % INTERVAL}.h5").exists())
             nodes.kill("node1")
 
-        return lost(nodes, "lost-node", kill, "slow", 13, 1, 0, after=2,
-                    options=("--nodes=3", "--no-kill"), HPCFLOW_HEALTH_TIMEOUT="10")
+        return lost(nodes, "lost-node", kill, "slower", 13, 1, 0, after=2,
+                    options=("--nodes=3", "--no-kill"), HPCFLOW_HEALTH_TIMEOUT="30")
 
 
 def lost(cluster: SlurmCluster, name: str, disturb: Callable[[Job, Path], None],
@@ -181,13 +195,13 @@ def check_requeue(cluster: SlurmCluster) -> str:
         for start in (1, 2):
             assert job.wait_for_output(rf"start {start}, 4 ranks(?s:.*)step +\d+ ",
                                        LIMIT_SECONDS), job.text()
-            begin = time.monotonic()
-            job.signal("USR1")
-            assert job.wait_for_output(rf"start {start}, (?s:.*)into the queue again",
-                                       LIMIT_SECONDS), job.text()
-            seconds.append(time.monotonic() - begin)
+            with Stopwatch(4) as watch:
+                job.signal("USR1")
+                assert job.wait_for_output(rf"start {start}, (?s:.*)into the queue again",
+                                           LIMIT_SECONDS), job.text()
+            seconds.append(watch.seconds)
         cluster.command("scancel", job.id)
-        job.wait(60)
+        job.wait(LIMIT_SECONDS)
         assert 0 < last_saved(name) < REQUEUED_STEPS, last_saved(name)
         result = submit(cluster, script, name, REQUEUED_STEPS,
                         f"--ntasks={ranks}").wait(LIMIT_SECONDS)
@@ -195,7 +209,7 @@ def check_requeue(cluster: SlurmCluster) -> str:
         assert re.search(r"test accuracy: 0\.9", result.output), result.output
         # The steps of the first start and not more; asynchronous workers end within one each.
         assert 0 <= last_saved(name) - REQUEUED_STEPS < 10, last_saved(name)
-    assert max(seconds) <= bound(), seconds
+    assert max(seconds) <= PREEMPTION_SECONDS, seconds
     return f"in the queue {max(seconds):.1f} s after the signal; goes on on 4, 3, 5 ranks"
 
 
@@ -205,11 +219,11 @@ def check_time_limit(cluster: SlurmCluster) -> str:
     shutil.rmtree(BUILD / "time-limit", ignore_errors=True)
     job = submit(cluster, "allreduce_train.sbatch", "time-limit", 10**6, "--time=3",
                  "--signal=B:USR1@60")
-    wait_for(lambda: job.text().count("into the queue again") > 1 and "start 3" in job.text(), 600)
+    wait_for(lambda: job.text().count("into the queue again") > 1 and "start 3" in job.text())
     saved = {int(p.stem.rpartition("-")[2]) for p in (BUILD / "time-limit").glob("*.h5")}
     assert len(saved) > 2, (saved, job.text())  # every start went on from what the last had saved
     cluster.command("scancel", job.id)
-    result = job.wait(60)
+    result = job.wait(LIMIT_SECONDS)
     time.sleep(3.0)
     assert job.state()[0] == "CANCELLED", (job.state(), result)
     return f"queued again at the limit, at steps {sorted(saved)}; not when cancelled"

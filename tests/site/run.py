@@ -35,6 +35,7 @@ sys.path.append(str(ROOT / "tests"))
 
 import restarts  # noqa: E402
 from processes import run_limited  # noqa: E402
+from speed import patience  # noqa: E402
 
 BUILD = ROOT / "build" / "site"
 WHEEL_VENV = ROOT / ".venv"
@@ -129,7 +130,7 @@ def check_allreduce(site: Site) -> str:
 
 def trained(site: Site, script: str, name: str) -> str:
     """What a job script that trains the digits prints last."""
-    result = submit(site, script, name).wait(300)
+    result = submit(site, script, name).wait(patience(300))
     expect_completed(result)
     found = re.search(r"^test accuracy: (0\.\d+|1\.0+)\s*$", result.output, re.MULTILINE)
     if not found or float(found[1]) < ACCURACY:
@@ -151,7 +152,7 @@ def check_failing_rank(site: Site) -> str:
 
 def check_benchmarks(site: Site) -> str:
     """``slurm/bench.sbatch`` prints a table for every benchmark it names."""
-    result = submit(site, "bench.sbatch", "bench", "--quick").wait(300)
+    result = submit(site, "bench.sbatch", "bench", "--quick").wait(patience(300))
     expect_completed(result)
     rows = [line for line in result.output.splitlines() if re.search(r"\s\d+(\.\d+)?\s", line)]
     if len(rows) < 3:

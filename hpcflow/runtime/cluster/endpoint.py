@@ -483,7 +483,7 @@ def _notes(step: Step) -> dict[str, Any] | None:
     notes: dict[str, Any] = {}
     if step.lane.stopped_at:
         notes["waits"] = [step.lane.stopped_at]
-    left = step.left + step.would_leave() if step.deadline is not None or step.left else []
+    left = step.stays() if step.deadline is not None or step.left else []
     if left:
         notes["left"] = left
     return notes or None

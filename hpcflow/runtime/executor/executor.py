@@ -59,7 +59,8 @@ class Step(Running):
 
     __slots__ = ("finished", "on_done", "resources", "step_id", "wake", "on_finish_hooks",
                  "describers", "trace", "_inbox", "_lock", "_cancel_hooks", "_unfed", "_begun",
-                 "deadline", "_reason", "_woken", "pace", "left", "__weakref__")  # fmt: skip
+                 "deadline", "_reason", "_woken", "pace", "left", "_withdrawing",
+                 "__weakref__")  # fmt: skip
 
     def __init__(self, executable: Executable, lane: Any = None, step_id: int = 0,
                  on_done: Callable[[Step], None] | None = None,
@@ -88,6 +89,7 @@ class Step(Running):
         self._reason: BaseException | None = None  # why it was cancelled
         self.pace: Pace | None = None  # how long its pieces take; None if that is not noted
         self.left: list[str] = []  # what was done although the step has failed, in words
+        self._withdrawing = threading.RLock()  # held while `effects` becomes `left`
 
     def again(self) -> bool:
         """Make a step that is over what it was at first; False if it cannot be: it failed, or
@@ -293,24 +295,24 @@ class Step(Running):
         made it fail would make the next step fail too.
         """
         stopped = isinstance(error, _STOPPED)
-        while self.effects:
-            try:
+        with self._withdrawing:  # another thread may do the same, or ask what stays
+            while self.effects:
                 _, (item, effect) = self.effects.popitem()  # the last first
-            except KeyError:  # another thread does the same
-                return
-            node = item.nodes[0]
-            left = effect.withdraw(stopped and ATTR in node.attrs)
-            if left:
-                self.left.append(f"  op '{node.name}' of type {node.type}: {left}")
+                node = item.nodes[0]
+                left = effect.withdraw(stopped and ATTR in node.attrs)
+                if left:
+                    self.left.append(f"  op '{node.name}' of type {node.type}: {left}")
 
-    def would_leave(self) -> list[str]:
-        """Return descriptions of what stays done if the step is given up now that it is over."""
-        found = []
-        for item, effect in self.effects.values():
-            node = item.nodes[0]
-            if ATTR not in node.attrs and effect.passed and (text := effect.describe()):
-                found.append(f"  op '{node.name}' of type {node.type}: {text}")
-        return found
+    def stays(self) -> list[str]:
+        """Return descriptions of what stays done if the step, which is over, is given up now, or
+        has been."""
+        with self._withdrawing:
+            found = list(self.left)
+            for item, effect in self.effects.values():
+                node = item.nodes[0]
+                if ATTR not in node.attrs and effect.passed and (text := effect.describe()):
+                    found.append(f"  op '{node.name}' of type {node.type}: {text}")
+            return found
 
     def cancel(self, reason: BaseException | None = None) -> None:
         """Stop the step: nothing new starts, parked kernels are told, loops look at `check`."""

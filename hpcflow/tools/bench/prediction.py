@@ -137,7 +137,7 @@ def predicted_step(servers: int, workers: int, rates: Rates, link: Link) -> floa
 
 def _this_machine(servers: int, workers: int, rates: Rates, link: Link) -> Cluster:
     return Cluster([Job("ps", servers), Job("worker", workers)], {"cpu": rates}, link, link,
-                   ranks_per_node=0, cores_per_node=os.cpu_count() or 1)
+                   ranks_per_node=0, cores_per_node=len(os.sched_getaffinity(0)))
 
 
 def _environment() -> dict[str, str]:

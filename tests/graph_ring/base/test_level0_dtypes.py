@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from speed import patience
 
 from hpcflow import dtypes
 from hpcflow.dtypes import as_dtype
@@ -165,7 +166,7 @@ def test_bfloat16_loads_its_numpy_type_when_used():
         "assert dtypes.bfloat16.np.itemsize == 2; assert 'ml_dtypes' in sys.modules;"
         "assert dtypes.as_dtype(dtypes.bfloat16.np) is dtypes.bfloat16"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=patience())
 
 
 def test_unknown_attribute_is_an_attribute_error():

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from jobs import run_example
 
 import hpcflow as hf
 
 ROOT = Path(__file__).resolve().parents[3]
-MPIRUN = shutil.which("mpirun", path=f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}")
 FINAL = re.compile(r"test accuracy: (0\.\d{3})")
 
 pytest.importorskip("sklearn")
 pytest.importorskip("tqdm")
 
 
-def run(logdir, *arguments, ranks=0, example="digits_ps"):
+def run(logdir, *arguments, ranks=1, example="digits_ps"):
     """The lines that the example prints."""
-    command = [sys.executable, str(ROOT / f"examples/{example}.py"), "--logdir", str(logdir),
-               *arguments]
-    if ranks:
-        command = [MPIRUN, "--oversubscribe", "-n", str(ranks), *command]
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [env.get("PYTHONPATH")])])
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=100,
-                          check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
+    return run_example([ROOT / f"examples/{example}.py", "--logdir", logdir, *arguments], ranks)
 
 
 def accuracy(lines):
@@ -65,7 +52,6 @@ def test_one_process_learns_and_resumes(tmp_path):
     assert "test_accuracy" in found
 
 
-@pytest.mark.skipif(MPIRUN is None, reason="no mpirun")
 @pytest.mark.parametrize(("ranks", "options"), [(4, ["--ps", "2"]), (2, [])])
 def test_ranks_learn_and_resume(tmp_path, ranks, options):
     lines = run(tmp_path, "--steps", "300", *options, ranks=ranks)
@@ -78,14 +64,12 @@ def test_ranks_learn_and_resume(tmp_path, ranks, options):
     scalars(tmp_path)
 
 
-@pytest.mark.skipif(MPIRUN is None, reason="no mpirun")
 def test_groups_of_replicas_learn(tmp_path):
     [line] = run(tmp_path, "--steps", "80", "--groups", "2", ranks=3, example="digits_replicas")
     assert line.startswith("2 groups of 1 workers, ")
     assert accuracy([line.partition(" updates, ")[2]]) > 0.5
 
 
-@pytest.mark.skipif(MPIRUN is None, reason="no mpirun")
 def test_ranks_that_average_gradients_learn_and_resume(tmp_path):
     lines = run(tmp_path, "--steps", "200", ranks=2, example="digits_allreduce")
     assert lines[0] == "2 ranks"

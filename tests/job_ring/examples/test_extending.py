@@ -14,6 +14,7 @@ import fake_accelerator
 import gradcheck
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow import extending
@@ -51,7 +52,7 @@ def test_runs_as_a_program(name: str) -> None:
     if name == "numba_kernel":
         pytest.importorskip("numba")
     done = subprocess.run([sys.executable, str(FOLDER / f"{name}.py")], capture_output=True,
-                          text=True, timeout=100, env={"PYTHONPATH": str(ROOT), "PATH": ""})
+                          text=True, timeout=patience(), env={"PYTHONPATH": str(ROOT), "PATH": ""})
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-from jobs import launcher
+from jobs import run_example
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/lstm_pipeline.py"
 SMALL = ["--steps", "20", "--units", "16", "--batch", "8", "--unroll", "8", "--layers", "3"]
@@ -16,13 +13,7 @@ SMALL = ["--steps", "20", "--units", "16", "--batch", "8", "--unroll", "8", "--l
 
 def losses(ranks):
     """What the example prints of its losses, behind a line about the ranks."""
-    command = [*launcher(), str(ranks)] if ranks > 1 else []
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-           "PYTHONPATH": str(EXAMPLE.parents[1])}
-    done = subprocess.run([*command, sys.executable, str(EXAMPLE), *SMALL], capture_output=True,
-                          text=True, env=env, timeout=100, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    first, *lines = done.stdout.splitlines()
+    first, *lines = run_example([EXAMPLE, *SMALL], ranks)
     assert first == (f"3 layers on {ranks} ranks" if ranks > 1 else "one process")
     return re.findall(r"loss:? (\d\.\d{3})", "\n".join(lines))
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import pytest
+from speed import patience
 from workloads import ROOT, WORKLOADS, Workload, command_of, holds, last_number
 
 pytest.importorskip("sklearn")
@@ -21,7 +22,7 @@ def test_reaches_what_it_should(work: Workload, tmp_path) -> None:
     if launch or work.name in NEEDS_MPI:
         pytest.importorskip("mpi4py")
     done = subprocess.run(command_of(work.name, arguments, launch, tmp_path), cwd=ROOT, text=True,
-                          capture_output=True, timeout=880, check=False)
+                          capture_output=True, timeout=patience(300), check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert holds(last_number(done.stdout), work.small_bound), done.stdout
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from speed import patience
 
 # Prints how many pages the system gave to steps that follow others.
 _PROGRAM = """
@@ -55,7 +56,7 @@ _BASE = {name: value for name, value in os.environ.items()
 def output_of(program, **environment):
     """What a Python program prints."""
     found = subprocess.run([sys.executable, "-c", program], env=_BASE | environment, check=True,
-                           capture_output=True, text=True, timeout=90)
+                           capture_output=True, text=True, timeout=patience())
     return found.stdout.strip()
 
 

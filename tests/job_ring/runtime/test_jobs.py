@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import textwrap
-import time
-from pathlib import Path
-
 import pytest
 from jobs import run_job
-
-MPIRUN = shutil.which("mpirun", path=f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}")
-
-pytestmark = pytest.mark.skipif(MPIRUN is None, reason="no mpirun")
 
 PRELUDE = """
 import os, signal, sys, time
@@ -27,29 +14,15 @@ server = hf.train.Server(task.cluster, task.job, task.index)
 """
 
 
-def start(tmp_path, body, ranks=3, prelude=PRELUDE):
-    script = tmp_path / "job.py"
-    script.write_text(prelude + textwrap.dedent(body))
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    root = Path(__file__).resolve().parents[3]
-    env["PYTHONPATH"] = os.pathsep.join([str(root), *filter(None, [env.get("PYTHONPATH")])])
-    return subprocess.Popen(
-        [MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), sys.executable,
-         str(script)],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
-        start_new_session=True)
+@pytest.fixture
+def job(tmp_path):
+    """Run a program on some ranks; its status and output. It must end before the time limit."""
 
+    def run(body, ranks=3, prelude=PRELUDE):
+        ended = run_job(tmp_path, [prelude, body], ranks)
+        return ended.status, ended.output
 
-def finish(process, limit=60.0):
-    """(status, output, seconds) of a job that must end by itself."""
-    begin = time.monotonic()
-    try:
-        output, _ = process.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        pytest.fail(f"the job did not end within {limit} s:\n{output[-3000:]}")
-    return process.returncode, output, time.monotonic() - begin
+    return run
 
 
 TRAIN = """
@@ -66,19 +39,19 @@ if task.index == 0:
 """
 
 
-def test_a_job_ends_with_status_0_when_the_workers_are_done(tmp_path):
-    status, output, _ = finish(start(tmp_path, TRAIN + """
+def test_a_job_ends_with_status_0_when_the_workers_are_done(job):
+    status, output = job(TRAIN + """
 print("worker", task.index, "left", flush=True)
-"""))
+""")
     assert status == 0, output
     assert output.count("worker") == 2 and "ps left" in output
 
 
-def test_workers_that_join_end_too(tmp_path):
-    status, output, _ = finish(start(tmp_path, """
+def test_workers_that_join_end_too(job):
+    status, output = job("""
 server.join()
 print("left", flush=True)
-"""))
+""")
     assert status == 0, output
     assert output.count("left") == 3
 
@@ -93,9 +66,9 @@ server = hf.train.Server(cluster, job_name=job, task_index=index)
 """
 
 
-def test_a_program_with_host_names_ends_at_join(tmp_path):
+def test_a_program_with_host_names_ends_at_join(job):
     """As programs of 1.x have it, what follows is for the workers, and there is no return."""
-    status, output, _ = finish(start(tmp_path, """
+    status, output = job("""
 try:
     if job == "ps":
         server.join()
@@ -106,14 +79,14 @@ try:
         assert session.run(x) == 6.0
 finally:
     print("leaving", rank, flush=True)
-""", prelude=HOSTS))
+""", prelude=HOSTS)
     assert status == 0, output
     assert sorted(line for line in output.splitlines() if "ing" in line) == [
         "leaving 0", "leaving 1", "leaving 2", "working as 1", "working as 2"]
 
 
 @pytest.mark.parametrize("who", ["ps", "worker0", "worker1"])
-def test_a_rank_that_raises_ends_the_job(tmp_path, who):
+def test_a_rank_that_raises_ends_the_job(job, who):
     body = f"""
 who = task.job + ("" if task.job == "ps" else str(task.index))
 if who == {who!r}:
@@ -123,26 +96,25 @@ if who == {who!r}:
 while True:
     time.sleep(0.05)
 """
-    status, output, seconds = finish(start(tmp_path, body))
+    status, output = job(body)
     assert status != 0, output
     assert f"deliberate failure of {who}" in output
-    assert seconds < 30
 
 
-def test_a_failing_step_ends_the_job_with_its_message(tmp_path):
-    status, output, _ = finish(start(tmp_path, TRAIN + """
+def test_a_failing_step_ends_the_job_with_its_message(job):
+    status, output = job(TRAIN + """
 with hf.device("/job:ps/task:0"):
     bad = hf.check_numerics(hf.log(hf.placeholder_with_default(-1.0, [])), "deliberate", name="bad")
 if task.index == 1:
     session.run(bad)
-time.sleep(60)
-"""))
+time.sleep(1000)
+""")
     assert status != 0
     assert "bad" in output and "/job:ps" in output and "deliberate" in output
 
 
 @pytest.mark.parametrize("who", ["ps", "worker1"])
-def test_a_killed_rank_ends_the_job(tmp_path, who):
+def test_a_killed_rank_ends_the_job(job, who):
     body = f"""
 who = task.job + ("" if task.job == "ps" else str(task.index))
 if who == {who!r}:
@@ -155,71 +127,66 @@ while True:
     except hf.errors.FailedPreconditionError:
         time.sleep(0.01)
 """
-    status, output, seconds = finish(start(tmp_path, body))
+    status, output = job(body)
     assert status != 0, output
-    assert seconds < 30
 
 
-def test_sys_exit_with_a_status_ends_the_job(tmp_path):
-    status, output, seconds = finish(start(tmp_path, TRAIN + """
+def test_sys_exit_with_a_status_ends_the_job(job):
+    status, output = job(TRAIN + """
 if task.index == 0:
     sys.exit(7)
-time.sleep(60)
-"""))
+time.sleep(1000)
+""")
     assert status == 7, output
-    assert seconds < 30
 
 
-def test_too_many_parameter_servers(tmp_path):
-    process = start(tmp_path, "", ranks=2, prelude=PRELUDE.replace('{"ps": 1}', '{"ps": 2}'))
-    status, output, seconds = finish(process)
+def test_too_many_parameter_servers(job):
+    status, output = job("", ranks=2, prelude=PRELUDE.replace('{"ps": 1}', '{"ps": 2}'))
     assert status != 0
     assert "only 2 ranks run" in output
-    assert seconds < 30
 
 
-def test_one_rank_is_the_only_worker(tmp_path):
-    status, output, _ = finish(start(tmp_path, "print(task.job, task.index)", ranks=1))
+def test_one_rank_is_the_only_worker(job):
+    status, output = job("print(task.job, task.index)", ranks=1)
     assert status == 0, output
     assert "worker 0" in output
 
 
-def test_a_cluster_larger_than_the_world(tmp_path):
-    status, output, seconds = finish(start(tmp_path, "", ranks=2, prelude="""
+def test_a_cluster_larger_than_the_world(job):
+    status, output = job("", ranks=2, prelude="""
 import hpcflow as hf
 from mpi4py import MPI
 cluster = hf.train.ClusterSpec({"worker": ["a:1", "b:1", "c:1"]})
 hf.train.Server(cluster, "worker", MPI.COMM_WORLD.rank)
-"""))
+""")
     assert status != 0
     assert "The cluster has 3 tasks, but only 2 ranks run" in output
-    assert seconds < 30
 
 
-def test_every_rank_may_catch_what_is_wrong_with_the_cluster(tmp_path):
-    status, output, _ = finish(start(tmp_path, "", ranks=2, prelude="""
+def test_every_rank_may_catch_what_is_wrong_with_the_cluster(job):
+    status, output = job("", ranks=2, prelude="""
 import hpcflow as hf
 try:
     hf.mpi.task(jobs={"ps": 5})
 except hf.errors.InvalidArgumentError as e:
     print(f"caught: {e}", flush=True)
-"""))
+""")
     assert status == 0 and "Traceback" not in output, output
     assert output.count("caught: The jobs ask for 5 ranks") == 2
-    status, output, _ = finish(start(tmp_path, "", ranks=2, prelude="""
+    status, output = job("", ranks=2, prelude="""
 import hpcflow as hf
 try:
     hf.train.Server({"ps": ["mpi://0"], "worker": ["mpi://7"]}, *(
         ("worker", 0) if hf.mpi.rank() else ("ps", 0)))
 except hf.errors.InvalidArgumentError as e:
     print(f"caught: {e}", flush=True)
-"""))
+""")
     assert status == 0 and "Traceback" not in output, output
     assert output.count("caught: 'mpi://7' is not an address of a rank") == 2
 
 
-def test_a_rank_that_was_refused_its_task_keeps_nobody_waiting(tmp_path):
-    status, output, seconds = finish(start(tmp_path, "", ranks=3, prelude="""
+def test_a_rank_that_was_refused_its_task_keeps_nobody_waiting(job):
+    status, output = job("", ranks=3, prelude="""
 import hpcflow as hf
 cluster = {"ps": ["mpi://0"], "worker": ["mpi://1", "mpi://2"]}
 rank = hf.mpi.rank()
@@ -229,16 +196,15 @@ try:
     print("joined", flush=True)
 except hf.errors.InvalidArgumentError as e:
     print(f"caught: {e}", flush=True)
-"""))
+""")
     assert status == 0 and "Traceback" not in output, output
     assert output.count("joined") == 2 and output.count("caught: mpi://1 is not this rank") == 1
-    assert seconds < 30
 
 
 @pytest.mark.parametrize("steps", [(2, 7), (7, 2)])
-def test_workers_with_more_and_less_data_train_synchronously(tmp_path, steps):
+def test_workers_with_more_and_less_data_train_synchronously(job, steps):
     """Who has data goes on after the other has none: nobody waits for ever."""
-    status, output, _ = finish(start(tmp_path, f"""
+    status, output = job(f"""
 steps = {steps}[task.index] if task.job == "worker" else 0
 """ + """
 if task.job == "ps":
@@ -257,7 +223,7 @@ with hf.train.MonitoredTrainingSession(server.target, task.index == 0, hooks=[ho
     for _ in range(steps):
         session.run(train)
 print("worker", task.index, "left", flush=True)
-"""))
+""")
     assert status == 0, output
     assert "worker 0 left" in output and "worker 1 left" in output
 
@@ -301,9 +267,9 @@ def test_replicas_of_older_programs_may_end_before_others(tmp_path):
 @pytest.mark.parametrize(("device", "kind", "said"), [
     ("/job:ps/task:0", "float64", "exists with float32(3,), but this graph declares it with"),
     ("/job:ps/task:5", "float32", "Not in the cluster: /job:ps/task:5; it has /job:ps/task:0")])
-def test_one_worker_with_a_wrong_graph_ends_the_job_by_name(tmp_path, device, kind, said):
+def test_one_worker_with_a_wrong_graph_ends_the_job_by_name(job, tmp_path, device, kind, said):
     """The others, in steps of their own or serving, end with it."""
-    status, output, _ = finish(start(tmp_path, f"""
+    status, output = job(f"""
 if task.job == "ps":
     server.join()
     sys.exit()
@@ -320,7 +286,7 @@ if not wrong:
 while not os.path.exists({str(tmp_path / "made")!r}):
     time.sleep(0.01)
 session.run(v + 1)
-"""))
+""")
     assert status != 0, output
     assert "[rank 2] failed; ending the job" in output and said in output
-    assert f"created at {tmp_path / 'job.py'}:" in output
+    assert f"created at {tmp_path / 'program.py'}:" in output

@@ -1,6 +1,7 @@
 """Every role fails in every phase of a job, in every way: a sample of `tests/faults/matrix.py`.
 
-The job ends, not well and soon, says who it was, leaves no process behind and a whole checkpoint.
+The job ends, not well, says who it was, leaves no process behind and a whole checkpoint. Nothing
+would end it later: one that does not end has hung.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import pytest
 from faults import matrix
 
 SAMPLE = matrix.all_cases()[:40]
-SOON_SECONDS = 40.0  # on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,6 @@ def ends(tmp_path_factory):
 def test_a_rank_that_fails_ends_the_job(ends, case):
     result = ends[case]
     assert not result.wrong, f"{result.wrong}\n{result.output}"
-    assert result.seconds < SOON_SECONDS, result.output
 
 
 def test_the_sample_has_some_of_everything():

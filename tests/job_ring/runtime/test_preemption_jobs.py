@@ -19,6 +19,8 @@ BEGIN = """
     saved = hf.train.latest_checkpoint(directory)
     first = int(saved.rpartition("-")[2]) if saved else 0
 
+    begun = directory + ".begun"
+
     def preempt():
         if {file!r}:
             open({file!r}, "w").close()
@@ -73,9 +75,14 @@ SERVED = """
     task = hf.mpi.task(jobs={{"ps": 1}})
     server = hf.train.Server(task.cluster, task.job, task.index)
     if task.job == "ps":
+        def follow():
+            while not os.path.exists(begun):
+                time.sleep(0.01)
+            preempt()
+
         if {who} == 0:
             import threading
-            threading.Timer(1.0, preempt).start()
+            threading.Thread(target=follow, daemon=True).start()
         server.join()
         sys.exit()
     with hf.device(hf.train.replica_device_setter(
@@ -87,8 +94,10 @@ SERVED = """
         while not session.should_stop():
             session.run(train)
             done += 1
-            if done == 20 and rank == {who}:
-                preempt()
+            if done == 20:
+                open(begun, "w").close()
+                if rank == {who}:
+                    preempt()
     print("not reached", flush=True)
 """
 
@@ -99,7 +108,8 @@ def preempted(tmp_path, parts, ranks, who=1, signal="SIGTERM", file="", last=10*
     directory = str(tmp_path / "model")
     values = {"directory": directory, "who": who, "signal": signal, "file": file, "last": last,
               "secs": secs}
-    ended = run_job(tmp_path, [p.format(**values) for p in parts], ranks, **variables)
+    ended = run_job(tmp_path, [p.format(**values) for p in parts], ranks,
+                    HPCFLOW_PREEMPTION_GRACE="100000", **variables)
     saved = hf.train.latest_checkpoint(directory)
     return ended, int(saved.rpartition("-")[2]) if saved else None
 

@@ -12,6 +12,7 @@ import jobs
 import pytest
 from counted_job import INTERVAL, averaged, check_nothing_lost, check_total
 from faults import shrink as stress
+from speed import patience
 
 from hpcflow.tools import run
 
@@ -100,7 +101,7 @@ def tolerant():
         print(libmpi.mitigates_failures())"""
     env = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     found = subprocess.run([mpirun, "--with-ft", "ulfm", *options, "1", sys.executable, "-c",
-                            asked], env=env, capture_output=True, text=True, timeout=120)
+                            asked], env=env, capture_output=True, text=True, timeout=patience())
     if "True" not in found.stdout:
         pytest.skip(f"this MPI has no user-level failure mitigation (ULFM): {found.stderr}")
 
@@ -116,7 +117,7 @@ def start(tmp_path, tolerant):
                    "--launcher", "mpirun", "--logs", "logs", *options, "program.py",
                    *map(str, arguments)]
         ended = subprocess.run(command, env=os.environ | {"PYTHONPATH": root} | SHRINK | variables,
-                               capture_output=True, text=True, cwd=tmp_path, timeout=200)
+                               capture_output=True, text=True, cwd=tmp_path, timeout=patience(200))
         logs = [p.read_text() for p in sorted((tmp_path / "logs").glob("rank*.log"))]
         return ended.returncode, ended.stderr + "\n".join(logs), logs
 

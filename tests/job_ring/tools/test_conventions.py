@@ -13,6 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow import config
@@ -66,7 +67,7 @@ def job(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(PROGRAM)
     env = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
     return subprocess.run([*RUN, "--logs", "logs", "--follow", "all", *arguments], cwd=folder,
-                          text=True, capture_output=True, timeout=200, check=False,
+                          text=True, capture_output=True, timeout=patience(240), check=False,
                           env=env | {"PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"})
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from pages import PAGES, ROOT, name_of
+from speed import patience
 
 from hpcflow.tools.cli import COMMANDS
 
@@ -125,6 +126,6 @@ def test_the_smallest_programs_run_as_shown(command, tmp_path):
         "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=env, text=True,
-                          capture_output=True, timeout=150, check=False)
+                          capture_output=True, timeout=patience(180), check=False)
     assert done.returncode == 0, done.stderr
     assert "loss 0.000000, weights [ 2. -1.], bias 0.50" in done.stdout

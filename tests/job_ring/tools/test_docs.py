@@ -12,6 +12,7 @@ import sys
 import pages
 import pytest
 from pages import PAGES, ROOT, name_of
+from speed import patience
 
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 WITH_CODE = [page for page in PAGES if pages.BLOCK.search(page.read_text())
@@ -23,7 +24,7 @@ WITH_CODE = [page for page in PAGES if pages.BLOCK.search(page.read_text())
 def test_the_code_of_a_page_runs(page, tmp_path):
     (tmp_path / "run").mkdir()
     done = subprocess.run([sys.executable, ROOT / "tests" / "pages.py", page], cwd=tmp_path,
-                          text=True, capture_output=True, timeout=280, check=False)
+                          text=True, capture_output=True, timeout=patience(300), check=False)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
 
 

@@ -19,6 +19,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from speed import patience
 
 from hpcflow import hpcflow_version
 
@@ -35,7 +36,7 @@ print(hf.__file__)
 
 def run(*command, cwd, **env):
     done = subprocess.run(command, cwd=cwd, env=os.environ | env, text=True, capture_output=True,
-                          timeout=200, check=False)
+                          timeout=patience(300), check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
 

@@ -16,6 +16,7 @@ from counted_job import (
     check_nothing_lost,
     check_total,
 )
+from speed import patience
 
 from hpcflow.tools import run
 
@@ -64,7 +65,7 @@ def start(tmp_path):
         command = [sys.executable, "-m", "hpcflow", "run", "-n", str(ranks), "--follow", "none",
                    "--logs", "logs", *options, "program.py", *map(str, arguments)]
         ended = subprocess.run(command, env=os.environ | {"PYTHONPATH": root} | variables,
-                               capture_output=True, text=True, cwd=tmp_path, timeout=200)
+                               capture_output=True, text=True, cwd=tmp_path, timeout=patience(200))
         folders = [tmp_path / "logs", *sorted((tmp_path / "logs").glob("restart*"))]
         logs = [[p.read_text() for p in sorted(f.glob("rank*.log"))] for f in folders]
         return ended.returncode, ended.stderr, logs

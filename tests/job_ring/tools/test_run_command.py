@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from speed import patience
 
 from hpcflow.tools import run
 from hpcflow.tools.cli import CommandError
@@ -35,7 +36,7 @@ if what == "kill":
 if what == "exit":
     raise SystemExit(3)
 if what == "sleep":
-    time.sleep(60)
+    time.sleep(1000)
 with hf.device("/job:ps/task:0"):
     v = hf.Variable(2.0)
 if task.index == 0:
@@ -61,8 +62,14 @@ def job(tmp_path):
 
 
 def ended(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=patience())
     return process.returncode, out, err
+
+
+def logs(folder):
+    """What each of the three ranks has printed so far."""
+    paths = [folder / "logs" / f"rank{rank}.log" for rank in range(3)]
+    return [path.read_text() if path.exists() else "" for path in paths]
 
 
 def test_a_job_that_ends_well(job, tmp_path):
@@ -102,7 +109,7 @@ print(task.job, task.index)
     command = [sys.executable, "-m", "hpcflow", "run", "-n", "4", "program.py"]
     env = os.environ | {"PYTHONPATH": str(Path(run.__file__).parents[2])}
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True,
-                          timeout=60)
+                          timeout=patience())
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "worker 0"
     assert "worker 1" not in done.stdout
@@ -119,7 +126,7 @@ if len(sys.argv) > 1:
     command = [sys.executable, "-m", "hpcflow", "run", "-n", "2", "alone.py"]
     env = os.environ | {"PYTHONPATH": str(Path(run.__file__).parents[2])}
     done = [subprocess.run([*command, *more], env=env, cwd=tmp_path, capture_output=True,
-                           text=True, timeout=60) for more in ([], ["fail"])]
+                           text=True, timeout=patience()) for more in ([], ["fail"])]
     assert done[0].returncode == 0 and "these ranks never met: 2 copies" in done[0].stderr
     assert done[1].returncode == 1 and "never met" not in done[1].stderr
     lines = done[1].stdout.splitlines()
@@ -141,10 +148,11 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
-def test_an_interrupt_ends_all_ranks(interruptible, job):
+def test_an_interrupt_ends_all_ranks(interruptible, job, tmp_path):
     process = job("sleep", options=("--follow", "0"))
-    assert process.stdout.readline().startswith("here is ps")
-    time.sleep(1.0)
+    while not all("here is" in log for log in logs(tmp_path)):
+        assert process.poll() is None
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     status, _, err = ended(process)
     assert status == 130 and err.count("\n") == 1 and "ended by SIGINT" in err

@@ -10,12 +10,13 @@ from pathlib import Path
 import browser
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.contrib.tensorboard.plugins import projector
 
 ROOT = Path(__file__).resolve().parents[3]
-SECONDS = 90.0
+SECONDS = patience()
 pytestmark = [browser.needed, pytest.mark.timeout(300)]
 
 
@@ -53,7 +54,8 @@ def logs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("logs")
     write_model(folder / "a_model")
     subprocess.run([sys.executable, "examples/digits_ps.py", "--steps", "20", "--logdir",
-                    str(folder / "demo")], cwd=ROOT, check=True, capture_output=True, timeout=120)
+                    str(folder / "demo")], cwd=ROOT, check=True, capture_output=True,
+                   timeout=patience())
     return folder
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import browser
 import pytest
+from speed import patience
 
 ROOT = Path(__file__).resolve().parents[3]
-SECONDS = 90.0
+SECONDS = patience()
 #: A traced step over two servers and a worker.
 TRACED = '''
 import numpy as np
@@ -54,7 +55,7 @@ def write_trace(folder: Path) -> Path:
     (folder / "traced.py").write_text(TRACED)
     for command in ("run -n 3 --ps 2 --logs logs traced.py", "trace merge step.pb -o step.json"):
         subprocess.run([sys.executable, "-m", "hpcflow", *command.split()], cwd=folder, check=True,
-                       timeout=200)
+                       timeout=patience())
     return folder / "step.json"
 
 

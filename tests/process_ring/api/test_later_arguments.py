@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.python.client import timeline
@@ -68,5 +69,5 @@ def test_made_up_records_have_known_maxima():
 
 def test_modules_of_1x_run_as_programs():
     run = subprocess.run([sys.executable, "-m", "hpcflow.python.tools.freeze_graph", "--help"],
-                         capture_output=True, text=True, timeout=120)
+                         capture_output=True, text=True, timeout=patience())
     assert run.returncode == 0 and "--output_node_names" in run.stdout, run.stderr

@@ -8,6 +8,7 @@ import gradcheck
 import numpy as np
 import pytest
 from running import run
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.framework import function
@@ -105,7 +106,7 @@ def test_checkpoints_as_they_come(tmp_path):
         thread = threading.Thread(target=save)
         thread.start()
         found = []
-        for path in hf.train.checkpoints_iterator(str(tmp_path), timeout=20):
+        for path in hf.train.checkpoints_iterator(str(tmp_path), timeout=patience()):
             found.append(path)
             if path.endswith("-1"):
                 break

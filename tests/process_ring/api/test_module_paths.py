@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.api import aliases
@@ -197,7 +198,7 @@ def test_import_hpcflow_does_not_make_the_modules() -> None:
                "assert not any(m.startswith(('hpcflow.python', 'hpcflow.core')) "
                "and not m.startswith('hpcflow.python_io') for m in sys.modules); "
                "import hpcflow.python.framework.ops as ops; ops.Graph()")
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60,
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=patience(),
                    cwd=Path(hf.__file__).parents[1])
 
 

@@ -7,6 +7,7 @@ import sys
 import warnings
 
 import pytest
+from speed import patience
 
 import hpcflow as hf
 
@@ -55,5 +56,5 @@ with hf.train.MonitoredTrainingSession(hooks=hooks) as session:
 
 def test_hooks_are_heard_at_verbosity_info():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True,
-                          check=True, timeout=120)
+                          check=True, timeout=patience())
     assert "INFO:hpcflow:now = 1" in done.stderr

@@ -361,11 +361,9 @@ def test_ranks_that_do_different_things(first, second, parts):
         with hf.Session(target) as session:
             session.run(fetch)
 
-    start = time.monotonic()
     for text in errors_of(run_replicas(2, program, close=False)):
         for wanted in parts:
             assert wanted in text, text
-    assert time.monotonic() - start < 5
 
 
 def test_shapes_that_differ_at_run_time():
@@ -391,10 +389,8 @@ def test_another_step_of_the_group():
             session.run(two)
             session.run(two if index else one)
 
-    start = time.monotonic()
     for text in errors_of(run_replicas(2, program, close=False)):
         assert "'one'" in text and "'two'" in text, text
-    assert time.monotonic() - start < 5
 
 
 def test_a_rank_that_has_finished():
@@ -406,11 +402,9 @@ def test_a_rank_that_has_finished():
                 raise ValueError  # its server is closed
             session.run(total)
 
-    start = time.monotonic()
     error, _ = run_replicas(2, program)
     assert isinstance(error, hf.errors.FailedPreconditionError)
     assert "lonely" in str(error) and "finished" in str(error)
-    assert time.monotonic() - start < 5
 
 
 def test_stragglers_are_waited_for():
@@ -425,20 +419,23 @@ def test_stragglers_are_waited_for():
 
 
 def test_a_rank_that_does_not_come_in_time(capfd):
-    config.flags.reload({"HPCFLOW_COLLECTIVE_TIMEOUT": "1.5", "HPCFLOW_STALL_SECONDS": "0.5"})
-    left = threading.Event()
+    ready, left = threading.Barrier(2), threading.Event()
 
     def program(index, target):
         total = hf.mpi.allreduce(hf.ones([3]), name="late")
         with hf.Session(target) as session:
             session.run(total)
+            ready.wait()
             if index:
-                left.wait(20)
+                left.wait()
                 with pytest.raises(hf.errors.AbortedError, match="late"):
                     session.run(total)
             else:
+                config.flags.reload({"HPCFLOW_COLLECTIVE_TIMEOUT": "4",
+                                     "HPCFLOW_STALL_SECONDS": "0.2"})
                 with pytest.raises(hf.errors.DeadlineExceededError, match=r"late.*waited for rank"):
                     session.run(total)
+                config.flags.reload()
                 left.set()
             return session.run(total)[0]  # the next step works
 
@@ -510,45 +507,57 @@ def test_a_failure_in_the_first_step():
 
 
 def test_timeouts_of_steps():
+    over = threading.Event()
+
     def program(index, target):
         total = hf.mpi.allreduce(hf.ones([3]))
         options = hf.RunOptions(timeout_in_ms=300)
         with hf.Session(target) as session:
             session.run(total)
             if index:
-                time.sleep(0.8)
+                over.wait()
                 with pytest.raises(hf.errors.AbortedError):
                     session.run(total)
             else:
                 with pytest.raises(hf.errors.DeadlineExceededError):
                     session.run(total, options=options)
+                over.set()
             return session.run(total)[0]
 
     assert values(run_replicas(2, program)) == [2, 2]
 
 
 def test_concurrent_steps_are_refused():
+    """Of two steps of a rank one waits for the other rank, which comes when one is refused."""
+    refused = threading.Event()
+
     def program(index, target):
         x = hf.placeholder(hf.float32, [2])
-        total, started = hf.mpi.allreduce(x), threading.Event()
-        errors = []
+        total = hf.mpi.allreduce(x)
+        outcomes = []
         with hf.Session(target) as session:
             session.run(total, {x: [1, 1]})
-            if index == 0:
-                thread = threading.Thread(target=lambda: started.set() or session.run(
-                    total, {x: [1, 1]}))
-                thread.start()
-                started.wait()
-                time.sleep(0.1)
-                with pytest.raises(hf.errors.FailedPreconditionError, match="run at once"):
-                    session.run(total, {x: [1, 1]})
-                thread.join()
-            else:
-                time.sleep(0.5)
-                session.run(total, {x: [1, 1]})
-        return errors
 
-    values(run_replicas(2, program))
+            def run():
+                try:
+                    outcomes.append(session.run(total, {x: [1, 1]})[0])
+                except hf.errors.FailedPreconditionError as error:
+                    outcomes.append(str(error))
+                    refused.set()
+
+            if index == 0:
+                threads = [threading.Thread(target=run) for _ in range(2)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            else:
+                refused.wait()
+                run()
+        return outcomes
+
+    first, second = values(run_replicas(2, program))
+    assert "run at once" in first[0] and [*first[1:], *second] == [2, 2]
 
 
 def test_branches_that_differ():
@@ -562,12 +571,10 @@ def test_branches_that_differ():
             session.run(y, {take: False})
             return session.run(y, {take: index == 0})
 
-    start = time.monotonic()
     first, second = run_replicas(2, program, close=False)
     assert isinstance(first, hf.errors.FailedPreconditionError)
     assert "inside" in str(first) and "without it" in str(first)
     assert isinstance(second, np.ndarray)
-    assert time.monotonic() - start < 5
 
 
 def test_a_branch_that_is_taken_one_step_later(monkeypatch):

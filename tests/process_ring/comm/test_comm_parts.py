@@ -148,10 +148,9 @@ def test_sleeps_are_bounded() -> None:
         backoff.wait()
         longest = max(longest, time.monotonic() - start)
     assert longest >= tuning.comm.WAIT_IDLE_SLEEP_SECONDS
-    start = time.monotonic()
+    backoff._sleep = 1e6
     for _ in range(20):
         backoff.wait(limit=0.0)
-    assert time.monotonic() - start < 20 * tuning.comm.WAIT_IDLE_SLEEP_SECONDS
 
 
 def test_backoff_learns_from_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,16 +187,13 @@ def test_backoff_learns_from_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_wake_ends_a_sleep() -> None:
     backoff = Backoff(oversubscribed=True)
-    backoff._misses, backoff._sleep = 10, 30.0
+    backoff._misses, backoff._sleep = 10, 1e6
     threading.Timer(0.05, backoff.wake).start()
-    start = time.monotonic()
     backoff._sleep_once(None)
-    assert time.monotonic() - start < 10
     backoff.wake()
     backoff.wake()
-    backoff._sleep = 30.0
+    backoff._sleep = 1e6
     backoff._sleep_once(None)
-    assert time.monotonic() - start < 10
 
 
 def test_byte_views_share_memory() -> None:

@@ -10,6 +10,7 @@ import jobs
 import numpy as np
 import pytest
 from replicas import run_replicas, values
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.host import tuning
@@ -104,7 +105,7 @@ def test_a_branch_without_the_operation():
         with hf.Session(target) as session:
             for step, mine in enumerate((True, index == 0, True)):
                 if index and step == 2:
-                    refused.wait(60.0)
+                    refused.wait(patience())
                 try:
                     found.append(session.run(total, {enters: mine}).tolist())
                 except hf.errors.FailedPreconditionError as error:

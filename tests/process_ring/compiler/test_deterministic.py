@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from async_ops import gate, gates
+from speed import patience
 
 import hpcflow as hf
 from hpcflow import config
@@ -24,12 +25,11 @@ def run_gated(session, fetches, order):
     thread = threading.Thread(target=lambda: result.append(session.run(fetches)))
     thread.start()
     for name in order:
-        deadline = time.monotonic() + 20
-        while not gates.count(name) and time.monotonic() < deadline:
+        while not gates.count(name):
             time.sleep(0.002)
         gates.open(name)
         time.sleep(0.05)
-    thread.join(20)
+    thread.join(patience())
     assert not thread.is_alive()
     return result[0]
 

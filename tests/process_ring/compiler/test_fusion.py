@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from speed import patience
 from thresholds import forget_loops, lower, set_threshold, use_pool
 
 import hpcflow as hf
@@ -332,15 +333,15 @@ def test_a_busy_pool_leaves_the_work_to_its_caller(pool):
 
     def part(k):
         inside.set()
-        go_on.wait(20)
+        go_on.wait(patience())
 
     other = threading.Thread(target=lambda: pool.run(part, 3))
     other.start()
-    inside.wait(20)
+    inside.wait(patience())
     names = []
     pool.run(lambda k: names.append(threading.current_thread().name), 4)
     go_on.set()
-    other.join(20)
+    other.join(patience())
     assert set(names) == {threading.current_thread().name}
 
 

@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 from async_ops import later
+from speed import patience
 from thresholds import lower
 
 import hpcflow as hf
@@ -16,7 +17,7 @@ from hpcflow.runtime.cluster.receiving import Receiving
 pytestmark = pytest.mark.usefixtures("form")
 
 SIZE, LAYERS = 300, 8  # a value has 360 kB
-OPTIONS = hf.RunOptions(timeout_in_ms=30_000)
+OPTIONS = hf.RunOptions(timeout_in_ms=int(1000 * patience()))
 
 
 @pytest.fixture

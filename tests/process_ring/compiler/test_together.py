@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from speed import patience
 from thresholds import lower
 
 import hpcflow as hf
@@ -106,7 +107,7 @@ def test_products_of_unknown_size_stay(calls):
 
 
 def test_they_really_run_at_the_same_time(calls, monkeypatch):
-    meeting = threading.Barrier(2, timeout=60)
+    meeting = threading.Barrier(2, timeout=patience())
 
     def product(a, b):
         meeting.wait()

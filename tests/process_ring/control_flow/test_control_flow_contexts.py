@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -242,7 +243,7 @@ def test_abort_ends_the_process(quiet, status):
                f"op = hf.raw_ops.Abort(error_msg='enough', exit_without_error={quiet})\n"
                "hf.Session().run(op)\nprint('still here')")
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                           timeout=60)
+                           timeout=patience())
     assert ended.returncode == status and "still here" not in ended.stdout
     assert ("enough" in ended.stderr) is not quiet
 

@@ -8,20 +8,17 @@ import time
 import numpy as np
 import pytest
 from dataset_elements import elements, numbers, rest
+from running import until_running
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.data import Dataset
 
 
-def settled(limit=5.0):
-    """The number of threads of data sets once nothing is under way."""
-    def count():
-        return sum(t.name.startswith("hpcflow-data") for t in threading.enumerate())
-
-    deadline = time.monotonic() + limit
-    while count() and time.monotonic() < deadline:
+def settle():
+    """Wait until nothing is under way: there are no threads of data sets."""
+    while any(t.name.startswith("hpcflow-data") for t in threading.enumerate()):
         time.sleep(0.02)
-    return count()
 
 
 def python(function, *inputs):
@@ -41,7 +38,7 @@ def test_no_more_than_asked_for_is_computed_ahead(session):
     dataset = Dataset.range(100).map(lambda x: python(lambda v: seen.append(int(v)) or v, x))
     following = dataset.prefetch(3).make_one_shot_iterator().get_next()
     assert session.run(following) == 0
-    assert settled() == 0  # the buffer is full, and holds no thread
+    settle()  # the buffer is full, and holds no thread
     assert 2 <= len(seen) <= 4
 
 
@@ -56,7 +53,7 @@ def test_parallel_calls_keep_the_order(session, calls):
 
 
 def test_calls_are_made_at_the_same_time(session):
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=patience())
     dataset = Dataset.range(2).map(lambda x: python(lambda v: (both.wait(), v)[1], x),
                                    num_parallel_calls=2)
     assert numbers(session, dataset) == [0, 1]
@@ -104,13 +101,13 @@ def test_a_function_that_waits_is_not_in_the_way_of_others(session):
     for value in (10, 20, 30):
         time.sleep(0.01)
         session.run(queue.enqueue([np.int64(value)]))
-    reader.join(20)
+    reader.join(patience())
     assert found == [10, 21, 32]
 
 
 def test_a_step_that_times_out_leaves_the_element_to_the_next(session):
     go = threading.Event()
-    dataset = Dataset.range(3).map(lambda x: python(lambda v: (go.wait(20), v)[1], x)).prefetch(1)
+    dataset = Dataset.range(3).map(lambda x: python(lambda v: (go.wait(), v)[1], x)).prefetch(1)
     following = dataset.make_one_shot_iterator().get_next()
     with pytest.raises(hf.errors.DeadlineExceededError):
         session.run(following, options=hf.RunOptions(timeout_in_ms=100))
@@ -134,11 +131,11 @@ def test_closing_a_session_stops_what_is_under_way(graph):
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    time.sleep(0.2)
+    until_running(session)
     session.close()
-    waiting.join(20)
+    waiting.join(patience())
     assert isinstance(failed[0], hf.errors.CancelledError)
-    assert settled() == 0
+    settle()
 
 
 def test_a_new_pass_stops_the_one_before(session):
@@ -152,7 +149,7 @@ def test_a_new_pass_stops_the_one_before(session):
         session.run(iterator.get_next(), options=hf.RunOptions(timeout_in_ms=100))
     session.run(iterator.initializer, {wait: False})
     assert session.run(iterator.get_next()) == 0
-    assert settled() == 0
+    settle()
 
 
 def test_steps_of_several_threads_share_the_elements(session):
@@ -163,7 +160,7 @@ def test_steps_of_several_threads_share_the_elements(session):
     for reader in readers:
         reader.start()
     for reader in readers:
-        reader.join(30)
+        reader.join(patience())
     assert sorted(found) == list(range(0, 400, 2))
 
 
@@ -172,4 +169,4 @@ def test_a_generator_is_closed_with_its_pass(session):
     dataset = Dataset.from_generator(lambda: iter(range(3)), hf.int64, [])
     dataset = dataset.map(lambda x: python(lambda v: ended.append(v) or v, x)).prefetch(10)
     assert numbers(session, dataset.take(1)) == [0]
-    assert settled() == 0
+    settle()

@@ -8,6 +8,8 @@ import time
 import numpy as np
 import pytest
 from async_ops import later
+from running import until_running
+from speed import patience
 
 import hpcflow as hf
 from hpcflow import config
@@ -182,11 +184,9 @@ def test_a_deadline_stops_a_loop_that_never_waits(form, graph, waits_later):
     x = hf.placeholder(hf.int32, [])
     with hf.Session(config=hf.ConfigProto(operation_timeout_in_ms=150)) as session:
         for options in (None, hf.RunOptions(timeout_in_ms=60)):
-            began = time.monotonic()
             with pytest.raises(hf.errors.DeadlineExceededError):
                 session.run(fetch, options=options)
-            assert time.monotonic() - began < 5
-        assert session.run(x + 1, {x: 1}) == 2
+        assert session.run(x + 1, {x: 1}, hf.RunOptions(timeout_in_ms=10**6)) == 2
 
 
 def test_a_deadline_stops_a_loop_of_loops(form, session):
@@ -213,7 +213,7 @@ def test_cancelling_stops_a_loop_that_never_waits(form, graph):
         thread.start()
         time.sleep(0.05)
         step.cancel(hf.errors.AbortedError(None, None, "the others failed"))
-        thread.join(20)
+        thread.join(patience())
         assert not thread.is_alive() and isinstance(step.error, hf.errors.AbortedError)
 
 
@@ -250,11 +250,9 @@ def test_closing_the_session_stops_a_loop(form, graph):
 
     thread = threading.Thread(target=run)
     thread.start()
-    deadline = time.monotonic() + 20
-    while not session._engine.running and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until_running(session)
     session.close()
-    thread.join(20)
+    thread.join(patience())
     assert not thread.is_alive() and caught
 
 
@@ -269,10 +267,8 @@ def test_a_deadline_stops_a_loop_on_any_task(form, graph, task):
             beside = hf.constant(1.0) + hf.placeholder_with_default(2.0, [])
         with hf.Session(servers[0].target) as session:
             assert session.run(beside) == 3
-            began = time.monotonic()
             with pytest.raises(hf.errors.DeadlineExceededError):
                 session.run([endless, beside], options=hf.RunOptions(timeout_in_ms=200))
-            assert time.monotonic() - began < 10
             assert session.run(beside) == 3
     finally:
         for server in servers:

@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.base import callbacks
@@ -194,7 +195,7 @@ def test_values_of_other_types(result, error, message):
 
 
 def test_functions_that_wait_for_each_other(session):
-    meeting = threading.Barrier(3, timeout=20)
+    meeting = threading.Barrier(3, timeout=patience())
 
     def meet(x):
         meeting.wait()

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow import config
@@ -106,7 +107,7 @@ def test_a_flag_keeps_them():
     for value, expected in (("1", "True"), ("0", "False")):
         environ = dict(os.environ, HPCFLOW_DENORMALS=value)
         found = subprocess.run([sys.executable, "-c", program], env=environ, check=True,
-                               capture_output=True, text=True, timeout=60)
+                               capture_output=True, text=True, timeout=patience())
         assert found.stdout.strip() == expected
 
 

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 from pairs import pairs
+from speed import patience
 from thresholds import lower, use_pool
 
 import hpcflow as hf
@@ -40,7 +41,7 @@ def test_every_row_is_done_once_and_by_several_threads():
         seen.add(threading.get_ident())
         if len(seen) > 1:
             second.set()
-        assert second.wait(20)  # until another thread is here too
+        assert second.wait(patience())  # until another thread is here too
         counts[rows] += 1
 
     parallel.over_rows(1000, 512, work)

@@ -6,6 +6,8 @@ import threading
 
 import numpy as np
 import pytest
+from running import until_waiting
+from speed import patience
 
 import hpcflow as hf
 
@@ -83,26 +85,27 @@ def test_taking_waits_and_is_cancelled():
     with hf.Session() as session:
         first, one = in_thread(lambda: session.run(take))
         second, two = in_thread(lambda: session.run(take))
+        until_waiting(session, 2)
         for value in (1, 3, 5):
             assert first.is_alive() or second.is_alive()
             session.run(put, {x: value})
         session.run(put, {x: 9})
-        first.join(10), second.join(10)
+        first.join(patience()), second.join(patience())
         assert sorted(one + two) == [2, 7]
         third, three = in_thread(lambda: session.run(take))
-        third.join(0.1)
+        until_waiting(session)
         assert third.is_alive()
-    third.join(10)
+    third.join(patience())
     assert isinstance(three[0], hf.errors.CancelledError)
 
 
 def test_a_timeout_keeps_what_was_accumulated():
     q = hf.ConditionalAccumulator(hf.float32, shape=[])
     put, take = q.apply_grad(4.0), q.take_grad(2)
-    with hf.Session(config=hf.ConfigProto(operation_timeout_in_ms=100)) as session:
+    with hf.Session() as session:
         session.run(put)
         with pytest.raises(hf.errors.DeadlineExceededError):
-            session.run(take)
+            session.run(take, options=hf.RunOptions(timeout_in_ms=100))
         session.run(put)
         assert session.run(take) == 4
 

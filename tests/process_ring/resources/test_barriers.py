@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 
@@ -56,7 +57,7 @@ def test_taking_waits(barrier):
         thread.join(0.1)
         assert thread.is_alive()
         second(session, ["a"], [3])
-        thread.join(10)
+        thread.join(patience())
         assert got[0][1].tolist() == [b"a"]
 
 

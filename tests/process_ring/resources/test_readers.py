@@ -10,6 +10,7 @@ import zlib
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.graph.raw import raw_ops
@@ -210,7 +211,7 @@ def test_a_read_waits_for_a_name_without_a_thread(session, files):
     assert not results
     session.run(queue.enqueue(name))
     for thread in threads:
-        thread.join(30)
+        thread.join(patience())
     assert sorted(results) == [b"1", b"2", b"3"]
 
 
@@ -242,7 +243,7 @@ def test_a_closed_queue_ends_a_waiting_read(session):
     thread.start()
     time.sleep(0.05)
     session.run(queue.close())
-    thread.join(30)
+    thread.join(patience())
     assert errors == ["out of range"]
 
 

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 
@@ -40,7 +41,7 @@ def test_getting_waits_for_a_put():
         thread.join(0.1)
         assert thread.is_alive()
         session.run(put)
-        thread.join(10)
+        thread.join(patience())
         assert got == [{"n": 7}]
 
 

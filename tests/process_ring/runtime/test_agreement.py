@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import types
 
 import numpy as np
@@ -93,18 +92,17 @@ def test_a_task_that_the_cluster_does_not_have(target):
         session.run(y)
 
 
-def test_a_value_of_static_shape_that_no_memory_can_hold(target):
+def test_a_value_of_static_shape_that_no_memory_can_hold(target, monkeypatch):
     """The other side has a buffer for it before the step begins; so the step never does."""
+    monkeypatch.setattr(tuning.runtime, "STEP_DRAIN_SECONDS", 1e6)  # there is nothing to drain
     with hf.device(PS):
         huge = hf.zeros([1 << 22, 1 << 20]) + hf.placeholder_with_default(1.0, [])
     fine = there_and_back(hf.placeholder_with_default([1.0], [1]))
-    start = time.monotonic()
     with hf.Session(target) as session:
         for _ in range(2):
             with pytest.raises(hf.errors.ResourceExhaustedError, match="Out of memory"):
                 session.run(hf.reduce_sum(huge))
         assert session.run(fine) == [4.0]
-    assert time.monotonic() - start < 5
 
 
 def test_a_value_of_unknown_shape_that_the_receiver_cannot_hold(target, monkeypatch):
@@ -123,8 +121,6 @@ def test_a_value_of_unknown_shape_that_the_receiver_cannot_hold(target, monkeypa
         assert session.run(total, {n: 100_000}) == 100_000
         monkeypatch.setattr(receiving, "np", shim)
         monkeypatch.setattr(tuning.runtime, "STEP_DRAIN_SECONDS", 0.3)
-        start = time.monotonic()
         with pytest.raises(hf.errors.ResourceExhaustedError, match="no room for it"):
             session.run(total, {n: 1_000_000})
-        assert time.monotonic() - start < 5
         assert session.run(total, {n: 100_000}) == 100_000  # on a lane of its own

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow import config
@@ -56,10 +57,8 @@ def test_unserved_task(servers):
         near = hf.constant(2.0)
         session = hf.Session(server.target)
         assert session.run(near) == 2.0  # what does not need the missing task works
-        start = time.monotonic()
-        with pytest.raises(hf.errors.UnavailableError, match="localhost:9999"):
+        with pytest.raises(hf.errors.UnavailableError, match=r"localhost:9999.* within 0\.3 s"):
             session.run(far)
-        assert time.monotonic() - start < 3
     finally:
         config.flags.reload()
         server._server.close()
@@ -87,7 +86,7 @@ def test_masters_in_several_threads(servers):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(patience())
     assert not errors, errors[0]
 
 
@@ -115,10 +114,8 @@ def test_closing_a_session_frees_what_tasks_hold_for_it(servers):
     session.run(y)
     assert len(endpoint.plans) == before + 1
     session.close()
-    deadline = time.monotonic() + 10
-    while len(endpoint.plans) > before and time.monotonic() < deadline:
+    while len(endpoint.plans) > before:
         time.sleep(0.01)
-    assert len(endpoint.plans) == before
 
 
 def test_wrong_clusters():
@@ -137,6 +134,18 @@ def test_local_server():
     server._server.close()
 
 
+def reported(session, fetch, capfd, *said):
+    """Run a step that never ends for as long as it takes until a report says all of it."""
+    report = ""
+    for milliseconds in (1000, 10_000, 100_000):
+        with pytest.raises(hf.errors.DeadlineExceededError):
+            session.run(fetch, options=hf.RunOptions(timeout_in_ms=milliseconds))
+        report += capfd.readouterr().err
+        if all(re.search(part, report) for part in said):
+            return
+    pytest.fail(report)
+
+
 def test_a_step_that_waits_for_long_says_for_what(servers, capfd):
     with hf.device("/job:ps/task:0"):
         queue = hf.FIFOQueue(2, hf.int32, [[]], name="empty")
@@ -146,21 +155,15 @@ def test_a_step_that_waits_for_long_says_for_what(servers, capfd):
     config.flags.reload({"HPCFLOW_STALL_SECONDS": "0.2"})
     try:
         with hf.Session(servers["worker", 0].target) as session:
-            with pytest.raises(hf.errors.DeadlineExceededError):
-                session.run(after, options=hf.RunOptions(timeout_in_ms=1000))
-            report = capfd.readouterr().err
-            assert "value of 'empty_Dequeue:0' from /job:ps/replica:0/task:0" in report
-            assert "op 'empty_Dequeue' of type QueueDequeueV2" in report
-            assert "test_loopback_cluster.py" in report
-            assert re.search(r"last transfers:\n +received from rank \d+: ", report)
+            reported(session, after, capfd,
+                     "value of 'empty_Dequeue:0' from /job:ps/replica:0/task:0",
+                     "op 'empty_Dequeue' of type QueueDequeueV2", r"test_loopback_cluster\.py",
+                     r"last transfers:\n +received from rank \d+: ")
             session.run(queue.enqueue(4))
             assert session.run(after) == 5
-            with pytest.raises(hf.errors.DeadlineExceededError):
-                session.run(after, options=hf.RunOptions(timeout_in_ms=1000))
-            report = capfd.readouterr().err
             # From the servers' side, and from the master's.
-            assert re.search(r"received from rank \d+: 'empty_Dequeue:0' "
-                             r"\(4 bytes, \d+\.\d s ago\)", report)
+            reported(session, after, capfd, r"received from rank \d+: 'empty_Dequeue:0' "
+                     r"\(4 bytes, \d+\.\d s ago\)")
     finally:
         config.flags.reload()
 
@@ -195,8 +198,7 @@ def test_closed_sessions_give_their_tags_back(servers):
     for _ in range(3):
         with hf.Session(servers["worker", 0].target) as session:
             session.run(z, {x: [1.0, 2.0, 3.0]})
-        deadline = time.monotonic() + 10
-        while servers["ps", 0]._server.endpoint.plans and time.monotonic() < deadline:
+        while servers["ps", 0]._server.endpoint.plans:
             time.sleep(0.01)
         taken.append([dict(space._next) for space in spaces])
     assert taken[0] == taken[1] == taken[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.graph.indexed_slices import IndexedSlicesValue
@@ -145,7 +146,7 @@ def test_feeds_leave_for_other_tasks_one_by_one(session):
     with hf.device(getattr(session, "far", "")):
         first = a + 1.0
         second = first * b
-    options = hf.ConfigProto(operation_timeout_in_ms=20_000)
+    options = hf.ConfigProto(operation_timeout_in_ms=int(1000 * patience()))
     with hf.Session(session._target if hasattr(session, "far") else "", config=options) as s:
         for _ in range(2):
             handle = s.partial_run_setup([first, second], [a, b])

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow.runtime.steps import compiled
@@ -144,7 +145,7 @@ def run_threads(body, count=4):
     for t in threads:
         t.start()
     for t in threads:
-        t.join(60)
+        t.join(patience())
     if failures:
         raise failures[0]
 

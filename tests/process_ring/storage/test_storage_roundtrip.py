@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from speed import patience
 
 from hpcflow import dtypes, storage
 from hpcflow.errors import InvalidArgumentError, NotFoundError, UnimplementedError
@@ -241,4 +242,4 @@ def test_names_of_files(tmp_path):
 
 def test_import_loads_no_h5py():
     code = "import sys, hpcflow.storage; assert not {'h5py', 'mpi4py'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=patience())

@@ -11,6 +11,7 @@ import threading
 import time
 
 import pytest
+from speed import patience
 
 import hpcflow as hf
 from hpcflow import storage
@@ -40,7 +41,7 @@ def test_a_slow_save_does_not_replace_a_later_one(session, tmp_path, monkeypatch
     def slow_commit(layout, records):
         if not reached.is_set():
             reached.set()
-            go_on.wait(30)
+            go_on.wait(patience())
         return commit(layout, records)
 
     monkeypatch.setattr(storage, "commit", slow_commit)
@@ -49,13 +50,13 @@ def test_a_slow_save_does_not_replace_a_later_one(session, tmp_path, monkeypatch
     threads = [threading.Thread(target=saver.save, args=(session, str(tmp_path / "m"), step))
                for step, saver in enumerate(savers)]
     threads[0].start()
-    assert reached.wait(30)
+    assert reached.wait(patience())
     threads[1].start()
     threads[1].join(0.2)
     assert hf.train.latest_checkpoint(str(tmp_path)) is None
     go_on.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(patience())
     assert hf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "m-1")
 
 
@@ -71,7 +72,7 @@ def test_processes_take_turns(session, tmp_path):
     assert thread.is_alive() and not list(tmp_path.iterdir())
     holder.kill()  # a process that dies holds nothing
     holder.wait()
-    thread.join(30)
+    thread.join(patience())
     assert hf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "m")
 
 
@@ -97,7 +98,7 @@ def test_nobody_goes_ahead_of_another_process_that_waits(tmp_path):
     thread.start()
     assert holder.stdout.readline() == "held\n" and not again
     holder.communicate("\n")
-    thread.join(30)
+    thread.join(patience())
     again[0].release()
     assert not somebody_waits(tmp_path)
 

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 
@@ -18,6 +19,23 @@ def graph():
         yield g
 
 
+def noted(writer):
+    """The kinds of what the threads of a supervisor give to its writer, as it comes."""
+    found, add_summary, add_log = set(), writer.add_summary, writer.add_session_log
+
+    def note_summary(summary, *rest):
+        parsed = hf.Summary.FromString(summary) if isinstance(summary, bytes) else summary
+        add_summary(summary, *rest)
+        found.update(value.tag for value in parsed.value)
+
+    def note_log(log, *rest):
+        add_log(log, *rest)
+        found.update(["checkpoint"] * (log.status == 3))
+
+    writer.add_summary, writer.add_session_log = note_summary, note_log
+    return found
+
+
 def test_training_and_restoring(tmp_path):
     def train(last):
         with hf.Graph().as_default():
@@ -26,11 +44,13 @@ def test_training_and_restoring(tmp_path):
             add = hf.assign_add(step, 1)
             sv = hf.train.Supervisor(logdir=str(tmp_path), save_summaries_secs=0.05,
                                      save_model_secs=0.05)
+            written = noted(sv.summary_writer)
             with sv.managed_session() as session:
                 first = session.run(step)
                 while not sv.should_stop():
                     if session.run(add) >= last:
-                        time.sleep(0.3)
+                        while not written >= {"s", "global_step/sec", "checkpoint"}:
+                            time.sleep(0.01)
                         sv.saver.save(session, sv.save_path, global_step=step)
                         sv.request_stop()
             return int(first)
@@ -85,7 +105,7 @@ def test_loops_and_train_loops():
     with sv.managed_session() as session:
         assert session.run(v) == 0
         sv.loop(0.01, calls.append, args=(1,))
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + patience()
         while len(calls) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
     assert len(calls) >= 3
@@ -136,7 +156,7 @@ def test_workers_wait_for_the_chief():
         assert not values
         _, sv = build(True)
         with sv.managed_session(server.target):
-            worker.join(20)
+            worker.join(patience())
         assert values == [4.0]
     finally:
         server._server.close()

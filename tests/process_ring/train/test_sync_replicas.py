@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 from replicas import cluster
+from speed import patience
 
 import hpcflow as hf
 
@@ -69,7 +70,7 @@ def run_together(replicas):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(patience())
     assert not any(t.is_alive() for t in threads), "a replica hangs"
     for replica in replicas:
         assert replica.error is None, replica.error
@@ -173,7 +174,7 @@ def test_what_waits_for_the_chief_finishes_its_step():
                 assert waiting.is_alive()
                 while optimizer._sync_op not in {p.begin for p in leading._partings._due}:
                     waiting.join(0.01)
-            waiting.join(30)
+            waiting.join(patience())
             assert not waiting.is_alive()
 
 
@@ -203,7 +204,7 @@ def test_slim_trains_synchronously(tmp_path):
         threads[0].join(0.5)  # the worker waits for the chief to initialize
         threads[1].start()
         for thread in threads:
-            thread.join(60)
+            thread.join(patience())
         assert not any(t.is_alive() for t in threads), "a replica hangs"
     assert set(losses) == {0, 1} and all(0 < loss < 1 for loss in losses.values()), losses
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from replicas import cluster
+from speed import patience
 
 import hpcflow as hf
 
@@ -84,7 +85,7 @@ def test_who_ends_releases_who_waits(style, steps):
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.join(60)
+            worker.join(patience())
         assert not any(w.is_alive() for w in workers), [w.done for w in workers]
     for worker in workers:
         # When the chief closes its session there are no more updates: an end like that of data. It
