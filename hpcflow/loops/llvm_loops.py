@@ -50,24 +50,15 @@ class Loops:
         """A loop from `first` to before `end`: ``visit(index, values)`` gives the values for the
         next turn, of those with which it begins. The values at the end."""
         b, before = self.builder, self.builder.block
-        again, after = [self.function.append_basic_block() for _ in range(2)]
-        b.cbranch(b.icmp_signed("<", first, end), again, after)
-        b.position_at_end(again)
-        index = b.phi(self.word)
-        carried = [b.phi(s.type) for s in starts]
-        made = visit(index, list(carried))
-        following = b.add(index, self.word(step), flags=("nuw", "nsw"))
-        branch = b.cbranch(b.icmp_signed("<", following, end), again, after)
-        self.mark(branch)
-        last = b.block
-        b.position_at_end(after)
+        with self.steps(first, end, step) as index:
+            carried = [b.phi(s.type) for s in starts]
+            made = visit(index, list(carried))
+            last = b.block
         results = [b.phi(s.type) for s in starts]
-        for phi, start, value in zip((index, *carried), (first, *starts), (following, *made)):
-            phi.add_incoming(start, before)
-            phi.add_incoming(value, last)
-        for phi, start, value in zip(results, starts, made):
-            phi.add_incoming(start, before)
-            phi.add_incoming(value, last)
+        for phi, result, start, value in zip(carried, results, starts, made):
+            for one in (phi, result):
+                one.add_incoming(start, before)
+                one.add_incoming(value, last)
         return results
 
     @contextmanager
@@ -83,7 +74,7 @@ class Loops:
         step = self.word(step) if isinstance(step, int) else step
         following = b.add(index, step, flags=("nuw", "nsw"))
         index.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, end), again, after)
+        self.mark(b.cbranch(b.icmp_signed("<", following, end), again, after))
         b.position_at_end(after)
 
     @contextmanager
