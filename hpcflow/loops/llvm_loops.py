@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,24 +45,8 @@ class Loops:
             return llvm_math.cast(b, b.bitcast(word, self.ir.DoubleType()), "float64", kind.dtype)
         return llvm_math.cast(b, word, "int64", kind.dtype)
 
-    def loop(self, first: Any, end: Any, starts: Sequence[Any],
-             visit: Callable[[Any, list[Any]], list[Any]], step: int = 1) -> list[Any]:
-        """A loop from `first` to before `end`: ``visit(index, values)`` gives the values for the
-        next turn, of those with which it begins. The values at the end."""
-        b, before = self.builder, self.builder.block
-        with self.steps(first, end, step) as index:
-            carried = [b.phi(s.type) for s in starts]
-            made = visit(index, list(carried))
-            last = b.block
-        results = [b.phi(s.type) for s in starts]
-        for phi, result, start, value in zip(carried, results, starts, made):
-            for one in (phi, result):
-                one.add_incoming(start, before)
-                one.add_incoming(value, last)
-        return results
-
     @contextmanager
-    def steps(self, first: Any, end: Any, step: int | Any) -> Iterator[Any]:
+    def steps(self, first: Any, end: Any, step: int | Any = 1) -> Iterator[Any]:
         """A loop from `first` to before `end`, whose body is what is written meanwhile."""
         b, before = self.builder, self.builder.block
         again, after = [self.function.append_basic_block() for _ in range(2)]
@@ -132,12 +116,8 @@ class Loops:
         """Ask for `size` bytes that begin `offset` bytes after a place, be there memory or not."""
         b = self.builder
         start = b.gep(b.bitcast(place, self.ir.IntType(8).as_pointer()), [self.word(offset)])
-
-        def visit(at: Any, _: list) -> list:
+        with self.steps(self.word(0), self.word(size), _LINE) as at:
             self.fetch(b.gep(start, [at]))
-            return []
-
-        self.loop(self.word(0), self.word(size), [], visit, _LINE)
 
     def fetch(self, place: Any) -> None:
         """Ask for the line of memory at a place, to be read."""
