@@ -371,7 +371,7 @@ class _Writer(Loops):
             found = self.load(self._place(step.array, step.map, column))
             return llvm_math.from_memory(b, found, step.dtype)
         if isinstance(step, Constant):
-            return llvm_math.constant(llvm_math.value_type(step.dtype), step.value)
+            return llvm_math.value_type(step.dtype)(step.value)
         if isinstance(step, Argument):
             number = self.numbers[step.number]
             return llvm_math.from_memory(b, number, "bool") if step.dtype == "bool" else number

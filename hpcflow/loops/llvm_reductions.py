@@ -38,8 +38,7 @@ class Reduction(NamedTuple):
 
     def starts(self) -> list[Any]:
         """The total of nothing."""
-        start = llvm_math.constant(llvm_math.value_type(self.dtype),
-                                   start_of(self.function, self.dtype))
+        start = llvm_math.value_type(self.dtype)(start_of(self.function, self.dtype))
         return [start, llvm_math.ir().IntType(1)(0)] if self.is_split else [start]
 
     def joined(self, builder: IRBuilder, totals: Sequence[Value], value: Value) -> list[Any]:
