@@ -6,7 +6,8 @@ that several threads run lists at the same time, each over rows of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from hpcflow.loops import compiling, packed_gemm, parallel_for
@@ -14,7 +15,9 @@ from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import Array, Code, Integer, Kind
 from hpcflow.loops.llvm_loops import Loops
 
-ARRAY, PROGRAM, PRODUCT = range(3)
+ARRAY, PROGRAM = range(2)
+#: Products, by their dtype.
+PRODUCTS = {"float32": 2, "float64": 3}
 #: The most arrays of a program.
 TABLE_WORDS = 32
 _WORDS, _WORD = 13, 8  # of a call, and bytes of each
@@ -36,9 +39,10 @@ class Operand(NamedTuple):
 
 
 class Product(NamedTuple):
-    """``made = first @ second`` of float32, of which the second factor, of `inner` rows, lies in
+    """``made = first @ second`` of `dtype`, of which the second factor, of `inner` rows, lies in
     panels (see ``packed_gemm``), so many registers wide, in the slot `panels`."""
 
+    dtype: str
     columns: int
     inner: int
     vectors: int
@@ -48,7 +52,7 @@ class Product(NamedTuple):
 
     def words(self) -> list[int]:
         """The call as the compiled function reads it."""
-        return [PRODUCT, self.columns, self.inner, self.vectors, *self.first.words(),
+        return [PRODUCTS[self.dtype], self.columns, self.inner, self.vectors, *self.first.words(),
                 self.panels, 0, 0, *self.made.words()]
 
 
@@ -88,7 +92,7 @@ class _List(Loops):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, _KINDS)
-        self.tiles = packed_gemm.Tiles(function.module)
+        self.module = function.module
 
     def write(self) -> None:
         """Write the loop."""
@@ -100,8 +104,10 @@ class _List(Loops):
         with self.steps(word(0), count, 1) as self.time, self.steps(word(0), number, 1) as call:
             self.call_at = b.add(calls, b.mul(call, word(_WORDS * _WORD)))
             kind = self._field(0)
-            for of_kind, make in ((ARRAY, self._array), (PROGRAM, self._program),
-                                  (PRODUCT, self._product)):
+            kinds: list[tuple[int, Callable]] = [(ARRAY, self._array), (PROGRAM, self._program)]
+            for dtype, kind_of in PRODUCTS.items():
+                kinds.append((kind_of, functools.partial(self._product, dtype)))
+            for of_kind, make in kinds:
                 with b.if_then(b.icmp_signed("==", kind, word(of_kind))):
                     make(table)
         b.ret(word(0))
@@ -131,13 +137,14 @@ class _List(Loops):
         b.call(b.inttoptr(self._field(1), kind.as_pointer()),
                [b.inttoptr(table, word.as_pointer())])
 
-    def _product(self, _: Any) -> None:
+    def _product(self, dtype: str, _: Any) -> None:
         """Panel by panel, of each some terms, over all rows."""
-        b, word, item = self.builder, self.word, packed_gemm.DTYPE.itemsize
+        made_of = packed_gemm.Tiles(self.module, dtype)
+        b, word, item = self.builder, self.word, made_of.item
         columns, inner, vectors = (self._field(k) for k in (1, 2, 3))
         first, panels, made = (self._address(k) for k in (4, 7, 10))
         ahead, ahead_made = (b.sdiv(self._field(k), word(item)) for k in (6, 12))
-        width, most = b.mul(vectors, word(self.tiles.form.lanes)), word(self.tiles.form.rows)
+        width, most = b.mul(vectors, word(made_of.form.lanes)), word(made_of.form.rows)
         tiles = b.sdiv(b.add(self.rows, b.sub(most, word(1))), most)
 
         def place(start: Any, row: Any, step: Any, more: Any) -> Any:
@@ -150,7 +157,7 @@ class _List(Loops):
             is_last = b.icmp_signed("<", left, word(packed_gemm.CHAIN))
             top, bottom = (b.sdiv(b.mul(self.rows, n), tiles) for n in (
                 tile, b.add(tile, word(1))))
-            b.call(self.tiles.function(), [
+            b.call(made_of.function(), [
                 b.sub(bottom, top), vectors, b.select(is_last, left, word(packed_gemm.CHAIN)),
                 place(first, top, ahead, term), ahead,
                 place(panels, column, inner, b.mul(term, width)),
