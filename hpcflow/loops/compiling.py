@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import os
 import threading
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops.programs import Loop, TextLoop
 
 __all__ = ["Compiled", "Loop", "TextLoop", "approximates", "compiled", "enabled", "keeps_bits",
-           "name_of", "wait"]
+           "name_of", "timed", "wait"]
+_T = TypeVar("_T")
 
 
 @functools.lru_cache(maxsize=64)
@@ -57,6 +59,15 @@ class Compiled:
         elif not self.is_sought:
             self.is_sought = True
             _service().ask(self)
+
+
+def timed(found: Compiled | None, compute: Callable[[], _T]) -> _T:
+    """Return ``compute()``, and add its time to that spent while the loop is not compiled."""
+    began = time.perf_counter()
+    result = compute()
+    if found is not None:
+        found.spent(time.perf_counter() - began)
+    return result
 
 
 _programs: dict[tuple[str, str], Compiled] = {}

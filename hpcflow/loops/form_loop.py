@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hpcflow.host.tuning import loops as tuning
-from hpcflow.loops import compiling, llvm_code, llvm_math, llvm_plan, parallel_for
+from hpcflow.loops import (
+    compiling,
+    llvm_code,
+    llvm_math,
+    llvm_plan,
+    parallel_for,
+    strided_copy,
+)
 from hpcflow.loops.form import ColumnReduce, Load, Program, Store, extents
 from hpcflow.loops.meanings import numpy_dtype, start_of
 
@@ -53,6 +60,20 @@ class FormLoop:
         if not (compiling.enabled() if self.is_exact else compiling.approximates()):
             return None
         return compiling.compiled(self._loop)
+
+    def apply(self, rows: int, given: Sequence[np.ndarray], empty: Callable[[], np.ndarray],
+              compute: Callable[[], Any]) -> Any:
+        """``compute()``, or the array that ``empty()`` makes after a run over it and those `given`:
+        where there is code, and their elements are at the addresses where they should be."""
+        found = self.compiled()
+        if found is None or found.function is None:
+            return compiling.timed(found, compute)
+        try:
+            made = empty()
+            self.run(found, rows, [*map(strided_copy.in_order, given), made])
+            return made
+        except TypeError:
+            return compute()
 
     def run(self, found: compiling.Compiled, rows: int, arrays: Sequence[np.ndarray],
             arguments: Sequence[Any] = ()) -> None:

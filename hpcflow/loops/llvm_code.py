@@ -13,8 +13,8 @@ value is stored only after it is computed. No array that is written to may overl
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hpcflow.loops import llvm_functions, llvm_math
@@ -128,32 +128,29 @@ class _Writer(Loops):
         b = self.builder
         start = b.udiv(self.first, self.block)
         end = b.udiv(b.add(self.last, b.sub(self.block, self.word(1))), self.block)
-
-        def visit(number: Any, _: list) -> list:
-            self.part = number
-            begin = self.largest(self.first, b.mul(number, self.block))
-            following = b.mul(b.add(number, self.word(1)), self.block)
+        with self.steps(start, end) as self.part:
+            begin = self.largest(self.first, b.mul(self.part, self.block))
+            following = b.mul(b.add(self.part, self.word(1)), self.block)
             self._rows(begin, self.smallest(self.last, following))
-            return []
-
-        self.loop(start, end, [], visit)
 
     def _rows(self, first: Any, last: Any) -> None:
         if self.plan.is_grouped:
             b = self.builder
             whole = b.sub(last, b.urem(b.sub(last, first), self.word(_AT_ONCE)))
             for begin, end, count in ((first, whole, _AT_ONCE), (whole, last, 1)):
-                self.loop(begin, end, [], functools.partial(self._group_of_rows, count), count)
+                with self.steps(begin, end, count) as row:
+                    self._group_of_rows(count, row)
         elif not self.plan.is_unrolled:
-            self.loop(first, last, [], self._row)
+            with self.steps(first, last) as self.row:
+                self._row()
         elif not self.plan.sums:
-            with self.parallel():
-                self.loop(first, last, [], self._unrolled)
+            with self.parallel(), self.steps(first, last) as self.row:
+                self._unrolled()
         else:
-            self._pieces(first, last)
+            with self.steps(first, last, _PIECE) as begin:
+                self._piece(begin, last)
 
-    def _row(self, row: Any, _: list) -> list:
-        self.row = row
+    def _row(self) -> None:
         self._fetch_ahead()
         outer = dict(self.fixed)
         for phase, sinks in enumerate(self.plan.sinks):
@@ -165,7 +162,6 @@ class _Writer(Loops):
         for i in self.plan.row_stores():
             self._store(i, self.fixed, self.word(0))
         self.fixed = outer
-        return []
 
     def _fetch_ahead(self) -> None:
         """Ask for rows that come soon: what the hardware fetches on its own ends where a page does,
@@ -176,7 +172,7 @@ class _Writer(Loops):
             if size <= PAGE:
                 self.prefetch(place, PAGE, size)
 
-    def _group_of_rows(self, count: int, row: Any, _: list) -> list:
+    def _group_of_rows(self, count: int, row: Any) -> None:
         """Some rows, which are added up before their sum is: columns are read and written once for
         all of them."""
         b, (sinks,) = self.builder, self.plan.sinks
@@ -187,8 +183,7 @@ class _Writer(Loops):
             local = dict(self.fixed)
             self._emit(self.plan.rowwise[0], local, self.word(0))
             outer.append(local)
-
-        def visit(column: Any, _: list) -> list:
+        with self._each_column() as column:
             inner = [dict(local) for local in outer]
             for self.row, local in zip(rows, inner):
                 self._emit(needed, local, column, 0)
@@ -198,39 +193,37 @@ class _Writer(Loops):
             for self.row, local in zip(rows, inner):
                 for i in sinks.stores:
                     self._store(i, local, column)
-            return []
-
-        with self.parallel(self.program.columns < _SHORT):
-            self.loop(self.word(0), self.word(self.program.columns), [], visit)
         for self.row, local in zip(rows, outer):
             for i in self.plan.row_stores():
                 self._store(i, local, self.word(0))
-        return []
+
+    @contextmanager
+    def _each_column(self) -> Iterator[Any]:
+        """A loop over the columns, whose body is what is written meanwhile."""
+        end = self.word(self.program.columns)
+        with self.parallel(end.constant < _SHORT), self.steps(self.word(0), end) as column:
+            yield column
 
     def _columns(self, loop: int, keep: list[int], sinks: Sinks) -> None:
         """A loop over the columns."""
         wanted = [*keep, *self.plan.operands(sinks)]
         needed = self.plan.needed(wanted, loop)
-        totals = Totals(self.builder, [self._reduction(i) for i in sinks.reductions])
-
-        def visit(column: Any, carried: list) -> list:
+        totals = Totals(self, [self._reduction(i) for i in sinks.reductions])
+        with self._each_column() as column:
+            totals.begin()
             local = dict(self.fixed)
             self._emit(needed, local, column, loop)
             for i in sinks.sums:
                 self._add_to_part(i, local, column)
             for i in sinks.stores:
                 self._store(i, local, column)
-            return totals.joined(carried, [local[self._operand(i)] for i in sinks.reductions])
-
-        with self.parallel(self.program.columns < _SHORT):
-            found = self.loop(self.word(0), self.word(self.program.columns), totals.starts(),
-                              visit)
-        for i, total in zip(sinks.reductions, totals.results(found)):
+            totals.join([local[self._operand(i)] for i in sinks.reductions])
+        for i, total in zip(sinks.reductions, totals.results()):
             self.fixed[i] = llvm_math.rounded(self.builder, total, self.lines[i].dtype)
 
-    def _unrolled(self, row: Any, totals: list) -> list:
-        """A row whose columns are written out one by one, in a loop whose vectors are of rows."""
-        self.row = row
+    def _unrolled(self) -> list[dict[int, Any]]:
+        """A row whose columns are written out one by one, in a loop whose vectors are of rows; the
+        values of each column."""
         columns = [self.word(c) for c in range(self.program.columns)]
         local = [dict(self.fixed) for _ in columns]
         for i, step in enumerate(self.lines):
@@ -246,8 +239,7 @@ class _Writer(Loops):
         for values, column in zip(local, columns):
             for i in [i for sinks in self.plan.sinks for i in sinks.stores]:
                 self._store(i, values, column)
-        given = [local[c][self._operand(i)] for i, c in self._places_of_sums()]
-        return self._totals().joined(totals, given)
+        return local
 
     def _value_or_total(self, i: int, local: list[dict[int, Any]], column: Any) -> Any:
         step = self.lines[i]
@@ -266,27 +258,17 @@ class _Writer(Loops):
             found = self.builder.select(is_there, values[step.operand], found)
         return found
 
-    def _places_of_sums(self) -> list[tuple[int, int]]:
-        """The reductions of columns, each with every column that it has."""
-        return [(i, c) for i in self.plan.sums for c in range(self.plan.width(i))]
-
-    def _totals(self) -> Totals:
-        return Totals(self.builder, [self._reduction(i) for i, _ in self._places_of_sums()])
-
-    def _pieces(self, first: Any, last: Any) -> None:
-        """Rows that are written out, with sums: in pieces, whose sums are added up."""
-        b = self.builder
-        sums = self._totals()
-
-        def piece(begin: Any, _: list) -> list:
-            end = self.smallest(last, b.add(begin, self.word(_PIECE)))
-            with self.parallel():
-                found = self.loop(begin, end, sums.starts(), self._unrolled)
-            for (i, c), total in zip(self._places_of_sums(), sums.results(found)):
-                self._add_to_part(i, {self._operand(i): total}, self.word(c))
-            return []
-
-        self.loop(first, last, [], piece, _PIECE)
+    def _piece(self, begin: Any, last: Any) -> None:
+        """Some of the rows that are written out, whose sums are added up."""
+        places = [(i, c) for i in self.plan.sums for c in range(self.plan.width(i))]
+        totals = Totals(self, [self._reduction(i) for i, _ in places])
+        end = self.smallest(last, self.builder.add(begin, self.word(_PIECE)))
+        with self.parallel(), self.steps(begin, end) as self.row:
+            totals.begin()
+            values = self._unrolled()
+            totals.join([values[c][self._operand(i)] for i, c in places])
+        for (i, c), total in zip(places, totals.results()):
+            self._add_to_part(i, {self._operand(i): total}, self.word(c))
 
     def _once(self) -> None:
         """Store what is the same in all rows, where the first row is computed."""
@@ -299,7 +281,7 @@ class _Writer(Loops):
 
     def _store_columns(self, stores: list[int], totals: list[int]) -> None:
         """Store for each column, or once, what may need the `totals`."""
-        def visit(column: Any, _: list) -> list:
+        with self._each_column() as column:
             local = dict(self.fixed)
             for i in totals:
                 local[i] = self._total(i, column)
@@ -307,13 +289,6 @@ class _Writer(Loops):
             self._emit(wanted, local, column, BEFORE)
             for i in stores:
                 self._store(i, local, column)
-            return []
-
-        if self.program.columns == 1:
-            visit(self.word(0), [])
-            return
-        with self.parallel():
-            self.loop(self.word(0), self.word(self.program.columns), [], visit)
 
     # ------------------------------------------------------------ reductions
 
@@ -340,26 +315,17 @@ class _Writer(Loops):
     def _finish(self) -> None:
         """Join the parts of all blocks into the first, and store what follows."""
         self.row = self.part = self.word(0)
-
-        def join(number: Any, _: list) -> list:
+        with self.steps(self.word(1), self.blocks) as number:
             for width in sorted({self.plan.width(i) for i in self.plan.sums}):
                 self._join_block(number, width)
-            return []
-
-        self.loop(self.word(1), self.blocks, [], join)
         self._store_columns(self.plan.final_stores(), self.plan.sums)
 
     def _join_block(self, number: Any, width: int) -> None:
         sums = [i for i in self.plan.sums if self.plan.width(i) == width]
-
-        def visit(column: Any, _: list) -> list:
+        with self.parallel(), self.steps(self.word(0), self.word(width)) as column:
             for i in sums:
                 value = self.load(self._part_place(i, number, column))
                 self._add_to_part(i, {self._operand(i): value}, column)
-            return []
-
-        with self.parallel():
-            self.loop(self.word(0), self.word(width), [], visit)
 
     def _total(self, i: int, column: Any) -> Any:
         at = column if self.plan.width(i) > 1 else self.word(0)
@@ -405,7 +371,7 @@ class _Writer(Loops):
             found = self.load(self._place(step.array, step.map, column))
             return llvm_math.from_memory(b, found, step.dtype)
         if isinstance(step, Constant):
-            return llvm_math.constant(llvm_math.value_type(step.dtype), step.value)
+            return llvm_math.value_type(step.dtype)(step.value)
         if isinstance(step, Argument):
             number = self.numbers[step.number]
             return llvm_math.from_memory(b, number, "bool") if step.dtype == "bool" else number

@@ -271,7 +271,7 @@ def supports(function: str, dtype: str) -> bool:
 
 
 def emit(function: str, builder: IRBuilder, dtype: str, operands: Sequence[Value]) -> Any:
-    """The value of a function of the table of values of `dtype`, which are numbers or vectors."""
+    """The value of a function of the table of values of `dtype`, which are numbers."""
     if function not in FUNCTIONS:
         return llvm_math.emit(function, builder, dtype, operands)
     form = FORMATS["float32" if dtype in llvm_math.NARROW else dtype]

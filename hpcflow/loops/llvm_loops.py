@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,33 +45,8 @@ class Loops:
             return llvm_math.cast(b, b.bitcast(word, self.ir.DoubleType()), "float64", kind.dtype)
         return llvm_math.cast(b, word, "int64", kind.dtype)
 
-    def loop(self, first: Any, end: Any, starts: Sequence[Any],
-             visit: Callable[[Any, list[Any]], list[Any]], step: int = 1) -> list[Any]:
-        """A loop from `first` to before `end`: ``visit(index, values)`` gives the values for the
-        next turn, of those with which it begins. The values at the end."""
-        b, before = self.builder, self.builder.block
-        again, after = [self.function.append_basic_block() for _ in range(2)]
-        b.cbranch(b.icmp_signed("<", first, end), again, after)
-        b.position_at_end(again)
-        index = b.phi(self.word)
-        carried = [b.phi(s.type) for s in starts]
-        made = visit(index, list(carried))
-        following = b.add(index, self.word(step), flags=("nuw", "nsw"))
-        branch = b.cbranch(b.icmp_signed("<", following, end), again, after)
-        self.mark(branch)
-        last = b.block
-        b.position_at_end(after)
-        results = [b.phi(s.type) for s in starts]
-        for phi, start, value in zip((index, *carried), (first, *starts), (following, *made)):
-            phi.add_incoming(start, before)
-            phi.add_incoming(value, last)
-        for phi, start, value in zip(results, starts, made):
-            phi.add_incoming(start, before)
-            phi.add_incoming(value, last)
-        return results
-
     @contextmanager
-    def steps(self, first: Any, end: Any, step: int | Any) -> Iterator[Any]:
+    def steps(self, first: Any, end: Any, step: int | Any = 1) -> Iterator[Any]:
         """A loop from `first` to before `end`, whose body is what is written meanwhile."""
         b, before = self.builder, self.builder.block
         again, after = [self.function.append_basic_block() for _ in range(2)]
@@ -83,7 +58,7 @@ class Loops:
         step = self.word(step) if isinstance(step, int) else step
         following = b.add(index, step, flags=("nuw", "nsw"))
         index.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, end), again, after)
+        self.mark(b.cbranch(b.icmp_signed("<", following, end), again, after))
         b.position_at_end(after)
 
     @contextmanager
@@ -141,12 +116,8 @@ class Loops:
         """Ask for `size` bytes that begin `offset` bytes after a place, be there memory or not."""
         b = self.builder
         start = b.gep(b.bitcast(place, self.ir.IntType(8).as_pointer()), [self.word(offset)])
-
-        def visit(at: Any, _: list) -> list:
+        with self.steps(self.word(0), self.word(size), _LINE) as at:
             self.fetch(b.gep(start, [at]))
-            return []
-
-        self.loop(self.word(0), self.word(size), [], visit, _LINE)
 
     def fetch(self, place: Any) -> None:
         """Ask for the line of memory at a place, to be read."""

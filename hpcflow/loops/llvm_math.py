@@ -1,7 +1,7 @@
 """The arithmetic of the table of meanings as LLVM's instructions: to the last bit what NumPy does.
 
-A value is a number, or a vector of numbers: a loop over single numbers is one that LLVM turns into
-one over vectors. Numbers of narrow floating-point types are kept as those of float32 that they are.
+LLVM turns loops over numbers into loops over vectors. Numbers of narrow floating-point types are
+kept as those of float32 that they are.
 """
 
 from __future__ import annotations
@@ -87,24 +87,11 @@ def has_scaling() -> bool:
         binding.llvm_version_info >= (22,))
 
 
-def constant(kind: Any, value: float | int | bool) -> Any:
-    """A number of LLVM's type `kind`, or a vector of it."""
-    count = getattr(kind, "count", 0)
-    return kind([value] * count if count else value)
-
-
-def suffix(kind: Any) -> str:
-    """What LLVM adds to the name of a function for arguments of the type `kind`."""
-    count = getattr(kind, "count", 0)
-    element = kind.element if count else kind
-    return f"{f'v{count}' if count else ''}{element.intrinsic_name}"
-
-
 def intrinsic(builder: IRBuilder, name: str, *operands: Any, flags: Sequence[str] = ()) -> Any:
     """The value of a function of LLVM's own, of operands of one type; see LLVM for `flags`."""
     kind = operands[0].type
     function = builder.module.declare_intrinsic(
-        f"{name}.{suffix(kind)}", (), ir().FunctionType(kind, [kind] * len(operands)))
+        f"{name}.{kind.intrinsic_name}", (), ir().FunctionType(kind, [kind] * len(operands)))
     return builder.call(function, operands, fastmath=flags)
 
 
@@ -114,7 +101,7 @@ def intrinsic(builder: IRBuilder, name: str, *operands: Any, flags: Sequence[str
 def from_memory(builder: IRBuilder, value: Any, dtype: str) -> Any:
     """The number that lies in memory as `value`."""
     if dtype == "bool":
-        return builder.icmp_unsigned("!=", value, constant(value.type, 0))
+        return builder.icmp_unsigned("!=", value, value.type(0))
     if dtype == "float16":
         return builder.fpext(builder.bitcast(value, ir().HalfType()), ir().FloatType())
     if dtype == "bfloat16":
@@ -161,7 +148,7 @@ def cast(builder: IRBuilder, value: Any, source: str, target: str) -> Any:
     """A number of one dtype as one of another, as NumPy casts."""
     kind = value_type(target)
     if target == "bool":
-        zero = constant(value.type, 0)
+        zero = value.type(0)
         return (builder.fcmp_unordered("!=", value, zero) if source in FLOATS
                 else builder.icmp_unsigned("!=", value, zero))
     if source in FLOATS and target in FLOATS:
@@ -202,7 +189,7 @@ class _Numbers(NamedTuple):
 
     def number(self, value: float) -> Any:
         """A number of the type."""
-        return constant(self.kind, value if self.is_real else int(value))
+        return self.kind(value if self.is_real else int(value))
 
     def compare(self, order: str, x: Any, y: Any) -> Any:
         """A truth value; a NaN is not equal to anything, and in no order."""

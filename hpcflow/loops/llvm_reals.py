@@ -1,6 +1,6 @@
 """Numbers while LLVM's code for them is written: formulas in Python become instructions.
 
-A number may stand for a vector of numbers. Products and sums may be contracted where the processor
+Products and sums may be contracted where the processor
 has one instruction for both; nothing else is changed or moved. Everything is free of branches, so
 that a loop over it becomes one of vectors.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -50,65 +50,70 @@ FORMATS = {"float32": Format("float32", np.int32, 23, 127),
            "float64": Format("float64", np.int64, 52, 1023)}
 
 
-class Test:
-    """A truth value."""
-
-    def __init__(self, builder: IRBuilder, value: Value) -> None:
-        self.builder = builder
-        self.value = value
-
-    def __and__(self, other: Test) -> Test:
-        return Test(self.builder, self.builder.and_(self.value, other.value))
-
-    def __or__(self, other: Test) -> Test:
-        return Test(self.builder, self.builder.or_(self.value, other.value))
-
-    def __invert__(self) -> Test:
-        return Test(self.builder, self.builder.not_(self.value))
-
-    def choose(self, x: Real, y: Real | float) -> Real:
-        """`x` where it is true, else `y`."""
-        return Real(self.builder, x.form, self.builder.select(self.value, x.value, x.like(y)))
+_V = TypeVar("_V", bound="_Value")
 
 
-class Whole:
-    """A whole number of as many bits as a number of `form` has; its sums wrap around."""
+class _Value:
+    """A value of LLVM's that belongs to a format."""
 
     def __init__(self, builder: IRBuilder, form: Format, value: Value) -> None:
         self.builder = builder
         self.form = form
         self.value = value
 
-    def _made(self, function: str, other: Whole | int) -> Whole:
-        given = (llvm_math.constant(self.value.type, other) if isinstance(other, int)
-                 else other.value)
-        return Whole(self.builder, self.form, getattr(self.builder, function)(self.value, given))
+    def _to(self, kind: type[_V], function: str, *operands: Any, **options: Any) -> _V:
+        """What a function of the builder makes of it and others."""
+        made = getattr(self.builder, function)(self.value, *operands, **options)
+        return kind(self.builder, self.form, made)
+
+
+class Test(_Value):
+    """A truth value."""
+
+    def __and__(self, other: Test) -> Test:
+        return self._to(Test, "and_", other.value)
+
+    def __or__(self, other: Test) -> Test:
+        return self._to(Test, "or_", other.value)
+
+    def __invert__(self) -> Test:
+        return self._to(Test, "not_")
+
+    def choose(self, x: Real, y: Real | float) -> Real:
+        """`x` where it is true, else `y`."""
+        return Real(self.builder, x.form, self.builder.select(self.value, x.value, x.like(y)))
+
+
+class Whole(_Value):
+    """A whole number of as many bits as a number of `form` has; its sums wrap around."""
+
+    def _like(self, other: Whole | int) -> Value:
+        return self.value.type(other) if isinstance(other, int) else other.value
 
     def __add__(self, other: Whole | int) -> Whole:
-        return self._made("add", other)
+        return self._to(Whole, "add", self._like(other))
 
     def __sub__(self, other: Whole | int) -> Whole:
-        return self._made("sub", other)
+        return self._to(Whole, "sub", self._like(other))
 
     def __and__(self, other: int) -> Whole:
-        return self._made("and_", other)
+        return self._to(Whole, "and_", self._like(other))
 
     def __lshift__(self, other: int) -> Whole:
-        return self._made("shl", other)
+        return self._to(Whole, "shl", self._like(other))
 
     def __rshift__(self, other: int) -> Whole:
         """Zeros move in from the left: shifts that keep the sign are slow on many processors."""
-        return self._made("lshr", other)
+        return self._to(Whole, "lshr", self._like(other))
 
     def is_zero(self) -> Test:
         """True for 0."""
-        zero = llvm_math.constant(self.value.type, 0)
-        return Test(self.builder, self.builder.icmp_signed("==", self.value, zero))
+        return Test(self.builder, self.form,
+                    self.builder.icmp_signed("==", self.value, self._like(0)))
 
     def reinterpreted(self) -> Real:
         """The number with these bits."""
-        kind = _alike(self.value, llvm_math.value_type(self.form.dtype))
-        return Real(self.builder, self.form, self.builder.bitcast(self.value, kind))
+        return self._to(Real, "bitcast", llvm_math.value_type(self.form.dtype))
 
     def as_real(self) -> Real:
         """The number of the same worth, of at most half the bits of the mantissa."""
@@ -120,51 +125,50 @@ class Whole:
         return ((self + self.form.bias) << self.form.mantissa).reinterpreted()
 
 
-class Real:
+class Real(_Value):
     """A number of a floating-point format."""
-
-    def __init__(self, builder: IRBuilder, form: Format, value: Value) -> None:
-        self.builder = builder
-        self.form = form
-        self.value = value
 
     def like(self, other: Real | float) -> Value:
         """Another number as a value of this format."""
-        return (other.value if isinstance(other, Real)
-                else llvm_math.constant(self.value.type, other))
+        return other.value if isinstance(other, Real) else self.value.type(other)
 
-    def _joined(self, function: str, x: Value, y: Value) -> Real:
-        made = getattr(self.builder, function)(x, y, flags=_CONTRACT)
-        return Real(self.builder, self.form, made)
+    def constant(self, value: float) -> Real:
+        """A number of this format."""
+        return Real(self.builder, self.form, self.like(value))
+
+    def _joined(self, function: str, other: Real | float) -> Real:
+        return self._to(Real, function, self.like(other), flags=_CONTRACT)
 
     def __add__(self, other: Real | float) -> Real:
-        return self._joined("fadd", self.value, self.like(other))
+        return self._joined("fadd", other)
 
-    __radd__ = __add__
+    def __radd__(self, other: float) -> Real:
+        return self + other
 
     def __sub__(self, other: Real | float) -> Real:
-        return self._joined("fsub", self.value, self.like(other))
+        return self._joined("fsub", other)
 
     def __rsub__(self, other: float) -> Real:
-        return self._joined("fsub", self.like(other), self.value)
+        return self.constant(other) - self
 
     def __mul__(self, other: Real | float) -> Real:
-        return self._joined("fmul", self.value, self.like(other))
+        return self._joined("fmul", other)
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: float) -> Real:
+        return self * other
 
     def __truediv__(self, other: Real | float) -> Real:
-        return self._joined("fdiv", self.value, self.like(other))
+        return self._joined("fdiv", other)
 
     def __rtruediv__(self, other: float) -> Real:
-        return self._joined("fdiv", self.like(other), self.value)
+        return self.constant(other) / self
 
     def __neg__(self) -> Real:
-        return Real(self.builder, self.form, self.builder.fneg(self.value))
+        return self._to(Real, "fneg")
 
     def _test(self, relation: str, other: Real | float) -> Test:
-        return Test(self.builder, self.builder.fcmp_ordered(
-            relation, self.value, self.like(other)))
+        found = self.builder.fcmp_ordered(relation, self.value, self.like(other))
+        return Test(self.builder, self.form, found)
 
     def __lt__(self, other: Real | float) -> Test:
         return self._test("<", other)
@@ -178,18 +182,15 @@ class Real:
 
     def at_most(self, limit: float) -> Real:
         """The smaller one of both; a NaN passes."""
-        return Real(self.builder, self.form, self.builder.select(
-            (self > limit).value, self.like(limit), self.value))
+        return (self > limit).choose(self.constant(limit), self)
 
     def at_least(self, limit: float) -> Real:
         """The larger one of both; a NaN passes."""
-        return Real(self.builder, self.form, self.builder.select(
-            (self < limit).value, self.like(limit), self.value))
+        return (self < limit).choose(self.constant(limit), self)
 
     def bits(self) -> Whole:
         """Its bits."""
-        kind = _alike(self.value, llvm_math.value_type(np.dtype(self.form.integer).name))
-        return Whole(self.builder, self.form, self.builder.bitcast(self.value, kind))
+        return self._to(Whole, "bitcast", llvm_math.value_type(np.dtype(self.form.integer).name))
 
     def intrinsic(self, name: str, *others: Real) -> Real:
         """A function of LLVM's of it and others."""
@@ -198,7 +199,7 @@ class Real:
                     llvm_math.intrinsic(self.builder, f"llvm.{name}", *values))
 
     def from_library(self, name: str) -> Real:
-        """A function of C's library of it, which must be no vector: its loop is none of vectors."""
+        """A function of C's library of it: its loop is none of vectors."""
         kind, module = self.value.type, self.builder.module
         function = module.globals.get(name)
         if function is None:
@@ -218,11 +219,10 @@ class Real:
         return found
 
     def _scaled_at_once(self, k: Whole) -> Real:
-        builder, kind = self.builder, _alike(self.value, llvm_math.value_type("int32"))
+        builder, kind = self.builder, llvm_math.value_type("int32")
         exponent = k.value if k.value.type == kind else builder.trunc(k.value, kind)
-        names = ".".join(llvm_math.suffix(t) for t in (self.value.type, kind))
         function = builder.module.declare_intrinsic(
-            f"llvm.ldexp.{names}", (), llvm_math.ir().FunctionType(
+            f"llvm.ldexp.{self.value.type.intrinsic_name}.i32", (), llvm_math.ir().FunctionType(
                 self.value.type, [self.value.type, kind]))
         return Real(builder, self.form, builder.call(function, [self.value, exponent]))
 
@@ -236,25 +236,15 @@ class Real:
 
     def wide(self) -> Real:
         """The same in double precision."""
-        kind = _alike(self.value, llvm_math.value_type("float64"))
-        return Real(self.builder, FORMATS["float64"], self.builder.fpext(self.value, kind))
+        made = self.builder.fpext(self.value, llvm_math.value_type("float64"))
+        return Real(self.builder, FORMATS["float64"], made)
 
     def narrow(self) -> Real:
         """A number of double precision, rounded to single."""
-        kind = _alike(self.value, llvm_math.value_type("float32"))
-        return Real(self.builder, FORMATS["float32"], self.builder.fptrunc(self.value, kind))
+        made = self.builder.fptrunc(self.value, llvm_math.value_type("float32"))
+        return Real(self.builder, FORMATS["float32"], made)
 
     def series(self, terms: Sequence[float]) -> Real:
         """The polynomial of it with these coefficients, the constant first, by Horner's rule."""
         return functools.reduce(lambda inner, term: inner * self + term, reversed(terms[:-1]),
                                 self.constant(terms[-1]))
-
-    def constant(self, value: float) -> Real:
-        """A number of this format."""
-        return Real(self.builder, self.form, self.like(value))
-
-
-def _alike(value: Value, kind: Any) -> Any:
-    """LLVM's type `kind`, or that of a vector of as many as `value` is."""
-    count = getattr(value.type, "count", 0)
-    return llvm_math.ir().VectorType(kind, count) if count else kind

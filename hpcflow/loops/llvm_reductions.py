@@ -17,6 +17,8 @@ from hpcflow.loops.meanings import FLOATS, REDUCTIONS, start_of
 if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Value
 
+    from hpcflow.loops.llvm_loops import Loops
+
 _WITHOUT_NAN = ("nnan", "nsz")
 
 
@@ -36,8 +38,7 @@ class Reduction(NamedTuple):
 
     def starts(self) -> list[Any]:
         """The total of nothing."""
-        start = llvm_math.constant(llvm_math.value_type(self.dtype),
-                                   start_of(self.function, self.dtype))
+        start = llvm_math.value_type(self.dtype)(start_of(self.function, self.dtype))
         return [start, llvm_math.ir().IntType(1)(0)] if self.is_split else [start]
 
     def joined(self, builder: IRBuilder, totals: Sequence[Value], value: Value) -> list[Any]:
@@ -74,36 +75,39 @@ class Reduction(NamedTuple):
 
 
 class Totals:
-    """The totals of several reductions, as one list of values.
+    """The totals of several reductions, which a loop carries from turn to turn.
+
+    `begin` is called first in the loop's body, `join` at its end, `results` after it.
 
     Args:
         reductions: the same may be in there several times.
     """
 
-    def __init__(self, builder: IRBuilder, reductions: Sequence[Reduction]) -> None:
-        self.builder = builder
+    def __init__(self, loops: Loops, reductions: Sequence[Reduction]) -> None:
+        self.builder = loops.builder
         self.reductions = reductions
+        self.before = self.builder.block
+        self.starts = [r.starts() for r in reductions]
 
-    def starts(self) -> list[Any]:
-        """Those of nothing."""
-        return [value for r in self.reductions for value in r.starts()]
+    def begin(self) -> None:
+        """The totals at the beginning of a turn."""
+        self.carried = self._phis()
 
-    def joined(self, totals: Sequence[Value], values: Sequence[Value]) -> list[Any]:
+    def _phis(self) -> list[list[Any]]:
+        return [[self.builder.phi(s.type) for s in part] for part in self.starts]
+
+    def join(self, values: Sequence[Value]) -> None:
         """Those with one more number each."""
-        parts = self._parts(totals)
-        return [v for r, part, value in zip(self.reductions, parts, values)
-                for v in r.joined(self.builder, part, value)]
+        self.made = [r.joined(self.builder, part, value)
+                     for r, part, value in zip(self.reductions, self.carried, values)]
+        self.last = self.builder.block
 
-    def results(self, totals: Sequence[Value]) -> list[Any]:
+    def results(self) -> list[Any]:
         """Each as one number."""
-        return [r.result(self.builder, part)
-                for r, part in zip(self.reductions, self._parts(totals))]
-
-    def _parts(self, totals: Sequence[Value]) -> list[Sequence[Value]]:
-        rest = list(totals)
-        found: list[Sequence[Value]] = []
-        for reduction in self.reductions:
-            size = 1 + reduction.is_split
-            found.append(rest[:size])
-            rest = rest[size:]
-        return found
+        found = self._phis()
+        for some in zip(self.carried, found, self.starts, self.made):
+            for carried, result, start, value in zip(*some):
+                for phi in (carried, result):
+                    phi.add_incoming(start, self.before)
+                    phi.add_incoming(value, self.last)
+        return [r.result(self.builder, part) for r, part in zip(self.reductions, found)]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -95,9 +94,7 @@ def assign(target: np.ndarray, source: Any) -> None:
         return
     found = compiling.compiled(plan.loop)
     if found.function is None:
-        began = time.perf_counter()
-        _share(target, source)
-        found.spent(time.perf_counter() - began)
+        compiling.timed(found, lambda: _share(target, source))
     else:
         _run(found, plan, target, source)
 

@@ -99,7 +99,7 @@ class Tracer:
 
     def __getattr__(self, name: str) -> Any:
         if SYNONYMS.get(name, name) in MEANINGS:
-            count = 1 if name in _UNARY else 2
+            count = 1 + ("{1}" in MEANINGS[SYNONYMS.get(name, name)].cuda)
             return lambda *given, out=None: self._call(name, count, given, out)
         found = getattr(np, name, None)
         if isinstance(found, type) and issubclass(found, np.generic):
@@ -156,14 +156,6 @@ class Tracer:
             return self.builder.cast(operand.number(), dtype)
         number = operand.item() if isinstance(operand, np.generic) else operand
         return self.builder.constant(number, dtype)
-
-
-_UNARY = frozenset({
-    "negative", "positive", "absolute", "abs", "square", "reciprocal", "sqrt", "sign", "floor",
-    "ceil", "trunc", "rint", "exp", "expm1", "log", "log1p", "tanh", "sinh", "cosh", "sin", "cos",
-    "tan", "arcsin", "arccos", "arctan", "isnan", "isfinite", "isinf", "logical_not",
-    "conj", "conjugate",
-})  # fmt: skip
 
 
 class TracedDevice:

@@ -58,10 +58,6 @@ RESPONSE_MOST_CHANNELS = 33
 #: A thread that the machine lets wait takes fewer parts than another.
 RESPONSE_PARTS_PER_THREAD = 8
 
-# ---- kernels.compiled.score_loops
-#: Elements up to which the calls before a loop count.
-SCORE_SMALL = 1 << 14
-
 # ---- kernels.compiled.small_products
 #: Multiplications of one product: a larger one BLAS does faster than its call costs.
 SMALL_PRODUCT_MOST = 1 << 10

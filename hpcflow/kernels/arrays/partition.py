@@ -13,6 +13,7 @@ from hpcflow.kernels.common.indices import check_rows, stable_order
 from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.loops import compiling
 
 # ---------------------------------------------------------------- Unique, ListDiff
 
@@ -43,7 +44,7 @@ def _in_order(xp: Any, x: Any, dtype: np.dtype) -> tuple:
         _DISTINCT, [keys], [(1, np.int64), (1, dtype), (1, np.int64), (1, np.int64)],
         least=tuning.PARTITION_FEW)
     if found is None or found.function is None:
-        return array_loops.timed(found, lambda: _in_order_by_sorting(xp, x, dtype))
+        return compiling.timed(found, lambda: _in_order_by_sorting(xp, x, dtype))
     first, group, state = np.empty(len(x), np.int64), np.empty(len(x), dtype), np.zeros(2, np.int64)
     size = tuning.PARTITION_LEAST_TABLE
     while not found.function(keys, first, group, np.zeros(size, np.int64), state):

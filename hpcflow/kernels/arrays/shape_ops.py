@@ -11,6 +11,7 @@ import numpy as np
 from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
+from hpcflow.loops import compiling
 from hpcflow.loops.strided_copy import reshaped
 from hpcflow.shapes import TensorShape, format_shape
 
@@ -252,7 +253,7 @@ def invert_permutation(node: KernelNode) -> Callable:
             y = np.full(len(x), -1, dtype)
             if found.function(x, y):
                 return y
-        return array_loops.timed(found, lambda: by_arrays(x))
+        return compiling.timed(found, lambda: by_arrays(x))
 
     def by_arrays(x: Any) -> Any:
         count = len(x)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -112,9 +111,7 @@ def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any,
     elif found.function is not None:
         update_rows(found, [target], rows, updates, ())
     else:
-        began = time.perf_counter()
-        otherwise(ufunc, target, rows, updates)
-        found.spent(time.perf_counter() - began)
+        compiling.timed(found, lambda: otherwise(ufunc, target, rows, updates))
 
 
 def update_rows(found: compiling.Compiled, states: list, rows: Any, updates: Any,
@@ -151,10 +148,7 @@ def take_rows(params: np.ndarray, rows: Any) -> Any:
         # All numbers are in range: to clip them changes none, and saves a copy of the result.
         params.take(rows[block], 0, out[block], "clip")
 
-    began = time.perf_counter()
-    over_rows(len(rows), moved, work, block_bytes)
-    if found is not None:
-        found.spent(time.perf_counter() - began)
+    compiling.timed(found, lambda: over_rows(len(rows), moved, work, block_bytes))
     return out
 
 

@@ -7,7 +7,6 @@ They do in one pass what NumPy does in several, with the same results. A text de
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,7 +35,7 @@ def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tupl
     found = find(source, [*given, *whole], [(len(dims), dtype) for dims, dtype in made],
                  len(numbers))
     if found is None or found.function is None:
-        return timed(found, compute)
+        return compiling.timed(found, compute)
     results = [memory.empty(dims, dtype) for dims, dtype in made]
     rows, row_bytes = len(given[0]), sum([a[:1].nbytes for a in (*given, *results)])
     uses = "".join([use * len(some) for use, some in (
@@ -67,15 +66,6 @@ def find(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[int, Any
     if not all([name in _NAMES for _, name in (*kinds, *more)]):
         return None
     return compiling.compiled(_loop(source, kinds, more, numbers))
-
-
-def timed(found: compiling.Compiled | None, compute: Callable[[], Any]) -> Any:
-    """Return ``compute()``, and add its time to that spent while the loop is not compiled."""
-    began = time.perf_counter()
-    result = compute()
-    if found is not None:
-        found.spent(time.perf_counter() - began)
-    return result
 
 
 def words(x: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ and the deterministic mode keeps to NumPy for these.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from hpcflow.host import memory
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.registry import KernelNode, find_kernel
-from hpcflow.loops import compiling, llvm_plan, strided_copy
+from hpcflow.loops import llvm_plan
 from hpcflow.loops.form import DENSE, Builder
 from hpcflow.loops.form_loop import FormLoop
 from hpcflow.loops.tracing import Traced, TracedDevice, Tracer, UntraceableError
@@ -45,26 +44,14 @@ def with_loop(node: KernelNode, compute: Callable) -> Callable:
         if not made:
             made.append(_loop_of(node, len(inputs)))
         loop = made[0]
-        found = loop.compiled() if loop is not None else None
-        if loop is None or found is None:
+        if loop is None:
             return compute(*inputs, out=out)
-        if found.function is None:
-            return _timed(found, lambda: compute(*inputs, out=out))
-        result = memory.empty(shape, dtype) if out is None or out.shape != shape else out
-        try:
-            loop.run(found, size, [*map(strided_copy.in_order, inputs), result])
-        except TypeError:  # an array that is not aligned
-            return compute(*inputs, out=out)
-        return result
+        return loop.apply(
+            size, inputs,
+            lambda: memory.empty(shape, dtype) if out is None or out.shape != shape else out,
+            lambda: compute(*inputs, out=out))
 
     return run
-
-
-def _timed(found: compiling.Compiled, compute: Callable[[], Any]) -> Any:
-    began = time.perf_counter()
-    result = compute()
-    found.spent(time.perf_counter() - began)
-    return result
 
 
 def _loop_of(node: KernelNode, inputs: int) -> FormLoop | None:

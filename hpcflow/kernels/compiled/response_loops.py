@@ -53,7 +53,7 @@ def _run(form: tuple, images: Sequence, radius: int, beta: float, numbers: tuple
     found = array_loops.find(_text(*form, radius, beta), given,
                              [(like.ndim, np.float32), (1, np.float32)], _INTEGERS)
     if found is None or found.function is None:
-        return array_loops.timed(found, compute)
+        return compiling.timed(found, compute)
     out = memory.empty(like.shape, np.float32)
     rows = like.size // channels
     is_small = out.nbytes < loops_tuning.PARALLEL_LARGE_BYTES

@@ -8,14 +8,12 @@ from those of the NumPy forms in ``classification``; the deterministic mode keep
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 
 import numpy as np
 
-from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.parallel import over_rows
-from hpcflow.loops import compiling, scores, strided_copy
+from hpcflow.loops import scores
 from hpcflow.loops.form import DENSE as MATRIX
 from hpcflow.loops.form import PER_ROW, Builder
 from hpcflow.loops.form_loop import FormLoop
@@ -27,7 +25,7 @@ _RECIPES: dict[str, Callable[..., list[int]]] = {
     SPARSE: scores.sparse_cross_entropy}
 
 
-def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
+def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> object:
     """``compute(*arrays)`` over blocks of rows, or what does the same.
 
     Args:
@@ -38,33 +36,12 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
     """
     given = arrays[0]
     if not given.size:
-        return compute(*arrays)
-    loop = _loop(kind, given.dtype, arrays[1].dtype, given.shape[1])
-    found = loop.compiled()
-    if found is not None and found.function is not None and _run(loop, found, arrays):
+        compute(*arrays)
         return None
-    began = time.perf_counter()
-    over_rows(len(given), sum(a[:1].nbytes for a in arrays),
-              lambda block: compute(*[a[block] for a in arrays]))
-    if found is not None:
-        found.spent(time.perf_counter() - began)
-    return None
-
-
-def _run(loop: FormLoop, found: compiling.Compiled, arrays: list) -> bool:
-    """Run the loop; False if an array lies as it should not."""
-    rows = len(arrays[0])
-    try:
-        loop.run(found, rows, arrays)
-        return True
-    except TypeError:
-        if arrays[0].size >= tuning.SCORE_SMALL:
-            return False
-    try:
-        loop.run(found, rows, [*map(strided_copy.in_order, arrays[:-1]), arrays[-1]])
-        return True
-    except TypeError:  # an array whose elements are at other addresses than they should be
-        return False
+    loop = _loop(kind, given.dtype, arrays[1].dtype, given.shape[1])
+    return loop.apply(len(given), arrays[:-1], lambda: arrays[-1], lambda: over_rows(
+        len(given), sum(a[:1].nbytes for a in arrays),
+        lambda block: compute(*[a[block] for a in arrays])))
 
 
 @functools.lru_cache(maxsize=256)

@@ -15,8 +15,7 @@ import numpy as np
 
 from hpcflow.host import memory
 from hpcflow.host.tuning import kernels as tuning
-from hpcflow.kernels.compiled import array_loops
-from hpcflow.loops import compiling, strided_copy
+from hpcflow.loops import compiling
 from hpcflow.loops.form import Builder, Map
 from hpcflow.loops.form_loop import FormLoop
 
@@ -34,13 +33,11 @@ def multiply(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool,
     """The products of the matrices of two batches of one shape and dtype; those of `a` or `b` are
     transposed before where it says so. ``compute()`` finds the same without the loop."""
     loop = _loop_of(a, b, flip_a, flip_b)
-    found = loop.compiled() if loop is not None else None
-    if loop is None or found is None or found.function is None:
-        return array_loops.timed(found, compute)
-    m, _, n = _sizes(a, b, flip_a, flip_b)
-    out = memory.empty((*a.shape[:-2], m, n), a.dtype)
-    loop.run(found, out.size // (m * n), [*map(strided_copy.in_order, (a, b)), out])
-    return out
+    if loop is None:
+        return compute()
+    m, k, n = _sizes(a, b, flip_a, flip_b)
+    return loop.apply(a.size // (m * k), (a, b),
+                      lambda: memory.empty((*a.shape[:-2], m, n), a.dtype), compute)
 
 
 def _sizes(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool) -> tuple[int, int, int]:

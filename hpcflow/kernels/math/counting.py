@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.loops import compiling
 
 
 @kernel("HistogramFixedWidth", device="CPU", fresh=True)
@@ -54,7 +55,7 @@ def _counted(source: str, given: list, size: int, compute: Callable[[], Any]) ->
         out = np.zeros(size, np.int64)
         if found.function(*given, out):
             return out
-    return array_loops.timed(found, compute)
+    return compiling.timed(found, compute)
 
 
 @kernel("DenseBincount", "Bincount", device="CPU", fresh=True)

@@ -72,7 +72,7 @@ def masked(dy: Any, y: Any, out: Any) -> Any:
                    [*flat, _memory(out), sums.reshape(-1), 0, 0, step, columns, *steps])
     else:
         with blas.alone():
-            array_loops.timed(found, lambda: _by_numpy(dy, y, out, sums, step))
+            compiling.timed(found, lambda: _by_numpy(dy, y, out, sums, step))
     return sums[0] if len(sums) == 1 else np.add.reduce(sums)
 
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from hpcflow import config
-from hpcflow.kernels.compiled import array_loops
 from hpcflow.loops import compiling
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -83,7 +82,7 @@ class Start(NamedTuple):
             loop.function(places, words, signed(self.key), signed(self.counter & MASK64),
                           signed(self.counter >> 64))
         else:
-            array_loops.timed(loop, lambda: self._fill(places, words))
+            compiling.timed(loop, lambda: self._fill(places, words))
         return words
 
     def _fill(self, places: np.ndarray, words: np.ndarray) -> None:

@@ -25,6 +25,7 @@ from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.random import device_numbers, numbers
 from hpcflow.kernels.random.philox import Sequence, Start
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.loops import compiling
 
 _MASK = (1 << 64) - 1
 # Blocks that a run has to itself, for each of its numbers.
@@ -313,7 +314,7 @@ def _shuffled(sequence: Sequence, count: int) -> np.ndarray:
     if loop is not None and loop.function is not None:
         loop.function(offsets, order)
         return order
-    return array_loops.timed(loop, lambda: _swapped(offsets, order))
+    return compiling.timed(loop, lambda: _swapped(offsets, order))
 
 
 def _swapped(offsets: np.ndarray, order: np.ndarray) -> np.ndarray:

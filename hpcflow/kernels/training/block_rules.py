@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -51,10 +50,8 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
         made[0].run(found, first.size, work.arrays, made[1])
         return
     parts = threads.bounds(first.size, _parts(first.size))
-    began = time.perf_counter()
-    threads.pool().run(lambda k: work.run_blocks(*parts[k]), len(parts))
-    if found is not None:
-        found.spent(time.perf_counter() - began)
+    compiling.timed(found, lambda: threads.pool().run(
+        lambda k: work.run_blocks(*parts[k]), len(parts)))
 
 
 def _run_compiled(rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> bool:

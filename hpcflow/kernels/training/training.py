@@ -8,7 +8,6 @@ put them back.
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.training import device_row_rules, ftrl_rules, moment_rules, row_rules
 from hpcflow.kernels.training import update_rules as rules
 from hpcflow.kernels.training.block_rules import run_rule
+from hpcflow.loops import compiling
 from hpcflow.loops.lazy_array import Deferred
 from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape
@@ -122,10 +122,8 @@ def _apply_to_rows(xp: Any, update: Update, rule: Callable, states: tuple, scala
     by_loop = row_rules.loop_of(rule, arrays, indices, grad, scalars, update.scratch) if (
         xp is np) else None
     if by_loop is None or not by_loop.run():
-        began = time.perf_counter()
-        _apply_in_rounds(xp, update, rule, arrays, scalars, grad, indices)
-        if by_loop is not None:
-            by_loop.found.spent(time.perf_counter() - began)
+        compiling.timed(by_loop and by_loop.found, lambda: _apply_in_rounds(
+            xp, update, rule, arrays, scalars, grad, indices))
 
 
 def _apply_in_rounds(xp: Any, update: Update, rule: Callable, arrays: list, scalars: tuple,
