@@ -75,6 +75,20 @@ def test_a_failure_ends_all() -> None:
                for text in lines), output
 
 
+@pytest.mark.parametrize("when", ["between", "amid"])
+def test_ranks_that_are_left_go_on(when: str) -> None:
+    """With GPUs linked anew, also where the lost one leaves theirs in an operation."""
+    done = run("link_shrinks.py", 3, when, options=("--with-ft", "ulfm"),
+               HPCFLOW_FAULT_TOLERANCE="shrink", HPCFLOW_HEALTH_SECONDS="0.25",
+               HPCFLOW_HEALTH_TIMEOUT="4")
+    output = done.stdout[-3000:] + done.stderr[-3000:]
+    if "with-ft" in done.stderr:
+        pytest.skip(f"this MPI has no user-level failure mitigation (ULFM): {done.stderr}")
+    lines = sorted(re.findall(r"^rank (\d): (.*)$", done.stdout, re.M))
+    assert lines == [(k, "[3.0, 3.0, 3.0, 2.0, 2.0, 2.0, 2.0, 2.0] {'nccl': 5} 2")
+                     for k in "01"], output
+
+
 # ---------------------------------------------------------------- the stand-in itself
 
 
