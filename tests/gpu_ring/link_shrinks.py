@@ -1,7 +1,7 @@
 """A job over linked GPUs that loses a rank and goes on: ``mpirun -n 3 python link_shrinks.py``.
 
-The last rank ends itself after some steps, between two steps or, with the argument ``amid``, while its GPU
-is in an operation that cannot end. Every other rank prints a line at the end.
+The last rank ends itself after some steps, between two of them or, with the argument ``amid``,
+while its GPU is in an operation that cannot end. Every other rank prints a line at the end.
 """
 
 from __future__ import annotations

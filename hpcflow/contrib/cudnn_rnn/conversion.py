@@ -86,11 +86,15 @@ class CudnnParamsFormatConverter:
         return [concat(self._ordered([a + b for a, b in pairs]), 0)]
 
     def _halves(self, sums: list) -> list[Tensor]:
-        return [0.5 * b for b in self._ordered(split(sums[0], self._gates, 0))] * 2
+        return [_half(b) for b in self._ordered(split(sums[0], self._gates, 0))] * 2
 
     def _ordered(self, gates: list) -> list:
         """The gates in the order of the cell, from that of the network; and back."""
         return gates
+
+
+def _half(bias: Any) -> Tensor:
+    return bias * 0.5
 
 
 def _kernel(gates: list) -> Tensor:
@@ -129,7 +133,7 @@ class CudnnParamsFormatConverterGRU(CudnnParamsFormatConverter):
 
     def _halves(self, sums: list) -> list[Tensor]:
         gates, given, seen = sums
-        halves = [0.5 * b for b in split(gates, 2, 0)]
+        halves = [_half(b) for b in split(gates, 2, 0)]
         return [*halves, given, *halves, seen]
 
 

@@ -159,7 +159,7 @@ class _CudnnRNN(Layer):
 
     def _first(self) -> Tensor:
         """The parameters that training begins with."""
-        dtype = self._dtype
+        dtype: Any = self._dtype
         kernel = self._kernel_initializer or glorot_uniform_initializer(self._seed, dtype)
         bias = self._bias_initializer or Constant(0.0, dtype)
         return o.cudnn_rnn_canonical_to_opaque_params(
@@ -208,7 +208,7 @@ class _CudnnRNN(Layer):
 
     def _zeros(self, inputs: Tensor, time_major: bool) -> list[Tensor]:
         rows = batch_size_of(inputs, 1 if time_major else 0)
-        zeros = zeros_of([self._num_layers * self.num_dirs, self._num_units], rows, self._dtype)
+        zeros = zeros_of([self._num_layers * self.num_dirs, self._num_units], rows, inputs.dtype)
         return [transpose(zeros, [1, 0, 2]) if time_major else zeros] * len(self.state_shape(0))
 
 

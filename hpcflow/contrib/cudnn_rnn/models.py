@@ -50,9 +50,6 @@ class _Model:
         """Return the vector of matrices and biases."""
         return o.cudnn_rnn_canonical_to_opaque_params(*self._sizes, weights, biases, **self._said)
 
-    def _run(self, *args: Any, **keywords: Any) -> tuple[Tensor, Tensor, Tensor]:
-        return o.cudnn_rnn(*args, rnn_mode=self.rnn_mode, **keywords, **self._said)
-
 
 class CudnnLSTM(_Model):
     """A network of LSTMs."""
@@ -64,8 +61,8 @@ class CudnnLSTM(_Model):
                  time_major: bool = True, is_training: bool = True,
                  ) -> tuple[Tensor, Tensor, Tensor]:
         """Return output, state and memory; arguments as of ``cudnn_rnn``."""
-        return self._run(input_data, input_h, input_c, params, is_training,
-                         sequence_lengths=sequence_lengths, time_major=time_major)
+        return o.cudnn_lstm(input_data, input_h, input_c, params, is_training, sequence_lengths,
+                            time_major, **self._said)
 
 
 class _WithoutMemory(_Model):

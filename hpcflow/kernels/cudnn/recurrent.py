@@ -36,7 +36,7 @@ class Segment(NamedTuple):
 
     ours: int
     theirs: int
-    count: int
+    size: int
 
 
 class _Plan:
@@ -115,8 +115,8 @@ def _joined(segments: Iterator[Segment]) -> list[Segment]:
     found: list[Segment] = []
     for one in segments:
         last = found[-1] if found else None
-        if last and (last.ours + last.count, last.theirs + last.count) == one[:2]:
-            found[-1] = last._replace(count=last.count + one.count)
+        if last and (last.ours + last.size, last.theirs + last.size) == one[:2]:
+            found[-1] = last._replace(size=last.size + one.size)
         else:
             found.append(one)
     return found

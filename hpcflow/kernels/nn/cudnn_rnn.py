@@ -145,7 +145,7 @@ def backward(node: KernelNode, engine: Engine) -> Callable:
     return run
 
 
-def host_places(op_type: str) -> dict[str, tuple[int, ...]]:
+def host_places(op_type: str) -> dict[str, Any]:
     """The inputs and outputs of an op that lie in host memory, for its registration."""
     inputs = {"CudnnRNNV3": (4,), "CudnnRNNBackpropV2": (11,), "CudnnRNNBackpropV3": (4, 12)}
     outputs = {"CudnnRNNV2": (4,), "CudnnRNNV3": (4,)}

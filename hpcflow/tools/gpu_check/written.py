@@ -74,9 +74,9 @@ def _networks() -> Checks:
         title = "by cuDNN" if by_library else "step by step"
         for name, attrs in t.FORMS.items():
             yield f"networks {title}: {name}", functools.partial(
-                _network, lambda attrs=attrs: t.agree(**attrs), by_library)
+                _network, functools.partial(t.agree, **attrs), by_library)
         yield f"networks {title}: dropout", functools.partial(
-            _network, lambda: t.check_dropout(), by_library)
+            _network, t.check_dropout, by_library)
 
 
 def _network(check: Callable[[], None], by_library: bool) -> dict[str, Any]:
