@@ -91,6 +91,11 @@ class RowUpdates(Loop):
                  steps: tuple) -> None:
         self.key = "updates of rows", repr(self.arguments)
 
+    @staticmethod
+    def takes(dtype: str) -> bool:
+        """True for elements that are computed with in the form that they have in memory."""
+        return dtype in ("float32", "float64") or dtype.removeprefix("u").startswith("int")
+
     @classmethod
     def of(cls, row_dtype: str, program: form.Program) -> RowUpdates:
         """The loop of a program."""

@@ -15,7 +15,7 @@ import numpy as np
 from gpu_ring.rank_program import stand_in
 
 import hpcflow as hf
-from hpcflow import errors
+from hpcflow import config, errors
 from hpcflow.runtime.collective.collective_device import WAYS
 
 
@@ -41,6 +41,10 @@ def refused() -> None:
     """One rank cannot open the link: all go through hosts."""
     if hf.mpi.rank():
         library().refuses = 3
+    _sums()
+
+
+def _sums() -> None:
     total = hf.mpi.allreduce(hf.constant([1.0, 2.0]) * float(hf.mpi.rank() + 1))
     with hf.Session() as session:
         _say(session.run(total).tolist(), session.run(total).tolist(), dict(WAYS))
@@ -48,7 +52,14 @@ def refused() -> None:
 
 def shared() -> None:
     """Two ranks use one GPU."""
-    refused()
+    _sums()
+
+
+def absent() -> None:
+    """One rank has no NCCL."""
+    if hf.mpi.rank():
+        config.flags.nccl = "0"
+    _sums()
 
 
 def failed_step() -> None:

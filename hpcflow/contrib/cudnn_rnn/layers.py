@@ -19,6 +19,7 @@ from hpcflow.nn.rnn_steps import batch_size_of, zeros_of
 from hpcflow.ops.arrays.layout import transpose
 from hpcflow.ops.state.initializers import Constant, glorot_uniform_initializer
 from hpcflow.ops.state.variable_scope import get_variable_scope
+from hpcflow.platform import logging
 from hpcflow.shapes import ShapeLike, as_shape
 
 _FLOATS = (dtypes.float16, dtypes.float32, dtypes.float64)
@@ -148,6 +149,8 @@ class _CudnnRNN(Layer):
             raise ValueError("The last dimension of the inputs to `CudnnRNN` should be defined. "
                              "Found `None`.")
         self.input_spec = InputSpec(ndim=3, axes={-1: self._input_size})
+        with self._entered_scope():
+            self._keep_whole()
         self.kernel = self.add_variable("opaque_kernel", None, initializer=self._first())
         scope = get_variable_scope()  # that of the layer in a call, else the one around it
         if scope.reuse is not True:
@@ -156,6 +159,14 @@ class _CudnnRNN(Layer):
                 self._input_mode, self._direction, scope, f"{self.kernel.op.name}_saveable")
             add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self._saveable)
         self.built = True
+
+    def _keep_whole(self) -> None:
+        """Let no partitioner cut the variable, which only the network can read."""
+        scope: Any = self._scope
+        if scope.partitioner is not None:
+            logging.warn(f"the variable of {self.name} is not partitioned: it is one vector of all "
+                         "parameters")
+            scope.set_partitioner(None)
 
     def _first(self) -> Tensor:
         """The parameters that training begins with."""

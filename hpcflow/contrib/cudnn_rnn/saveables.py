@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hpcflow.contrib.cudnn_rnn import conversion
 from hpcflow.contrib.cudnn_rnn import operations as o
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import colocate_with
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.arrays.identities import identity
 from hpcflow.ops.state.state import assign
-from hpcflow.train.saveable import SaveableObject, SaveSpec
+from hpcflow.train.saveable import SaveableObject, SaveSpec, reference_of
 
 if TYPE_CHECKING:
     from hpcflow.ops.state.variable_scope import VariableScope
@@ -44,13 +45,15 @@ class CudnnOpaqueParamsSaveable(SaveableObject):
         outer: Any = scope if scope is None or isinstance(scope, str) else scope.name
         self.format_converter = self._format_converter_cls(
             num_layers, num_units, input_size, input_mode=input_mode, direction=direction)
-        value = convert_to_tensor(opaque_params)
-        weights, biases = self.format_converter.opaque_to_tf_canonical(value)
+        with colocate_with(reference_of(opaque_params).op):
+            value = convert_to_tensor(opaque_params)
+            weights, biases = self.format_converter.opaque_to_tf_canonical(value)
+            whole = identity(value)
         names = [f"{prefix}/{inner}{last}" for last in ("kernel", "bias")
                  for prefix in self._prefixes() for inner in self._inner]
         specs = [SaveSpec(tensor, "", f"{outer}/{n}" if outer else n)
                  for tensor, n in zip([*weights, *biases], names, strict=True)]
-        super().__init__(identity(value), specs, name)
+        super().__init__(whole, specs, name)
         self.replaces = (opaque_params,)
 
     def _prefixes(self) -> list[str]:
@@ -63,8 +66,9 @@ class CudnnOpaqueParamsSaveable(SaveableObject):
 
     def restore(self, restored_tensors: list[Tensor], restored_shapes: list | None) -> Operation:
         """Return the assignment of the vector of the restored variables."""
-        params = self.format_converter.tf_canonical_to_opaque(restored_tensors)
-        return assign(self._variables, params, validate_shape=False).op
+        with colocate_with(reference_of(self._variables).op):
+            params = self.format_converter.tf_canonical_to_opaque(restored_tensors)
+            return assign(self._variables, params, validate_shape=False).op
 
 
 class CudnnLSTMSaveable(CudnnOpaqueParamsSaveable):

@@ -187,7 +187,7 @@ def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> compil
 
 @functools.lru_cache(maxsize=256)
 def _row_updates(ufunc: str, dtype: str, row_dtype: str) -> compiling.RowUpdates | None:
-    if not compiling.supports(ufunc, dtype):
+    if not (compiling.supports(ufunc, dtype) and compiling.RowUpdates.takes(dtype)):
         return None
     b = form.Builder(1)
     target, updates = b.array(dtype), b.array(dtype)

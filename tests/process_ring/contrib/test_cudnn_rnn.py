@@ -290,6 +290,54 @@ def test_training_goes_on_from_a_checkpoint(tmp_path: Any) -> None:
         np.testing.assert_allclose(session.run(loss), expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("options", [{"use_resource": True}, {
+    "partitioner": hf.fixed_size_partitioner(2)}])
+def test_variables_of_other_kinds(options: dict[str, Any], tmp_path: Any) -> None:
+    """By handle; and in a scope that cuts others, which are saved in one piece."""
+    with hf.Graph().as_default(), hf.Session() as session, hf.variable_scope("outer", **options):
+        net = layer("gru")
+        output, _ = net(normal(STEPS, ROWS, SIZE))
+        train = hf.train.AdamOptimizer(0.1).minimize(hf.reduce_sum(output))
+        session.run(hf.global_variables_initializer())
+        expected = session.run(output)
+        path = hf.train.Saver().save(session, str(tmp_path / "saved"))
+        session.run(train)
+        hf.train.Saver().restore(session, path)
+        np.testing.assert_allclose(session.run(output), expected, rtol=0, atol=1e-6)
+    names = dict(hf.train.list_variables(path))
+    assert "outer/net/rnn/multi_rnn_cell/cell_1/cudnn_compatible_gru_cell/gates/kernel" in names
+    assert "outer/net/opaque_kernel" not in names and net.kernel.shape == [
+        net.kernel.shape.num_elements()]
+
+
+def test_the_scope_of_what_is_saved() -> None:
+    """That of the layer where a call builds it, else the one around it; once for all calls."""
+    with hf.Graph().as_default():
+        called, built = layer("lstm"), cudnn_rnn.CudnnLSTM(1, UNITS)
+        for steps in (STEPS, 1):
+            called(normal(steps, ROWS, SIZE))
+        built.build([None, None, SIZE])
+        names = [s.specs[0].name for s in hf.get_collection(hf.GraphKeys.SAVEABLE_OBJECTS)]
+    inner = "rnn/multi_rnn_cell/cell_0/cudnn_compatible_lstm_cell/kernel"
+    assert names == [f"net/{inner}", inner]
+    assert built.kernel.op.name == "cudnn_lstm/opaque_kernel"
+
+
+@pytest.mark.parametrize(("steps", "rows"), [(0, 2), (2, 0), (2, 1)])
+def test_few_steps_and_rows(steps: int, rows: int) -> None:
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.placeholder(hf.float32, [None, None, SIZE])
+        net = layer("lstm", "bidirectional")
+        output, (state, _) = net(x)
+        grads = hf.gradients(output, [net.kernel, x])
+        session.run(hf.global_variables_initializer())
+        found = session.run([output, state, *grads], {x: normal(steps, rows, SIZE)})
+    assert [v.shape for v in found] == [
+        (steps, rows, 2 * UNITS), (4, rows, UNITS), tuple(net.kernel.shape.as_list()),
+        (steps, rows, SIZE)]
+    assert all(np.isfinite(v).all() for v in found)
+
+
 # ---------------------------------------------------------------- what is wrong
 
 
