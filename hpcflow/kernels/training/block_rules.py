@@ -19,7 +19,7 @@ import numpy as np
 
 from hpcflow.host import costs, threads
 from hpcflow.host.tuning import kernels as tuning
-from hpcflow.loops import compiling, llvm_plan
+from hpcflow.loops import compiling, llvm_plan, row_code
 from hpcflow.loops.form import DENSE, Builder, Elementwise, Program
 from hpcflow.loops.form_loop import FormLoop
 from hpcflow.loops.lazy_array import Deferred, Source
@@ -201,7 +201,7 @@ def known_row_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: 
                    scalar_count: int, row_dtype: str) -> KnownRows | None:
     """The loop of `rule` over rows of so many states by their numbers, which are of `row_dtype`;
     None if a scalar's value decides what it is, or it has no code for that type."""
-    if not compiling.RowUpdates.takes(compiling.name_of(dtype)):
+    if not row_code.takes(compiling.name_of(dtype)):
         return None
     scalars = tuple([_Scalar(operator.itemgetter(i), dtype) for i in range(scalar_count)])
     try:
@@ -211,7 +211,7 @@ def known_row_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: 
         return None
     if any(isinstance(s, Elementwise) and s.function == CAST for s in program.instructions):
         return None
-    return KnownRows(compiling.RowUpdates.of(row_dtype, program), _calls(program), tuple(numbers))
+    return KnownRows(row_code.updates(row_dtype, program), _calls(program), tuple(numbers))
 
 
 _loop_of = functools.lru_cache(maxsize=256)(FormLoop)

@@ -114,8 +114,8 @@ def test_types_that_lie_otherwise_than_they_are_computed_have_no_loop(dtype):
     """They are combined and updated in rounds, and nothing is tried that cannot be compiled."""
     target, rows = np.zeros((9, 4), dtype), np.arange(5)
     assert indices._row_loop(np.add, target, rows, np.ones((5, 4), dtype)) is None
-    rule = update_rules.momentum
-    assert block_rules.known_row_loop(rule, np.dtype(dtype), 2, 1, 2, "int64") is None
+    assert block_rules.known_row_loop(update_rules.momentum, np.dtype(dtype), 2, 1, 2,
+                                      "int64") is None
 
 
 def test_few_elements_are_told_apart_by_the_loop(monkeypatch):
