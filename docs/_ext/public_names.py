@@ -17,7 +17,8 @@ _VIEWS = ("app", "compat", "core", "examples", "flags", "gfile", "logging",
 # Modules within the modules that have a page of their own.
 _INNER = (
     "contrib.layers", "contrib.framework", "contrib.rnn", "contrib.seq2seq", "contrib.training",
-    "contrib.losses", "contrib.metrics", "contrib.opt", "contrib.crf", "contrib.lookup",
+    "contrib.losses", "contrib.metrics", "contrib.opt", "contrib.crf",
+    "contrib.cudnn_rnn", "contrib.lookup",
     "contrib.data", "contrib.sharded", "contrib.slim", "contrib.learn", "contrib.factorization",
     "contrib.learn.preprocessing", "contrib.learn.datasets.mnist", "contrib.cluster_resolver",
     "contrib.distributions", "contrib.predictor", "data.experimental", "keras.layers",

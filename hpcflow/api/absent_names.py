@@ -28,7 +28,6 @@ INSTEAD: dict[str, str] = {
     "contrib.coder": "",
     "contrib.compiler": "nothing: steps are compiled in any case",
     "contrib.copy_graph": "`hf.train.export_meta_graph` and `hf.train.import_meta_graph`",
-    "contrib.cudnn_rnn": "`hf.nn.dynamic_rnn` with `hf.nn.rnn_cell.LSTMCell`",
     "contrib.decision_trees": "",
     "contrib.distribute": _RANKS,
     **{f"contrib.distributions.{name}": "`hf.contrib.distributions.MixtureSameFamily`" for name in (

@@ -13,6 +13,7 @@ _SLIM = ("evaluation", "learning", "model_analyzer",
              "alexnet", "inception", "inception_v1", "inception_v2", "inception_v3", "overfeat",
              "resnet_utils", "resnet_v1", "resnet_v2", "vgg")))
 _FILES = {
+    "cudnn_rnn": ("python.layers", "python.layers.cudnn_rnn", "python.ops.cudnn_rnn_ops"),
     "eager": ("python.tfe",),
     "graph_editor": ("edit", "reroute", "select", "subgraph", "transform", "util"),
     "framework": ("python.framework.checkpoint_utils", "python.framework.tensor_util",
@@ -47,7 +48,11 @@ _ATTENTION_HELPERS = {
     "_bahdanau_score": f"{_ATTENTION}:bahdanau_scores",
     "_luong_score": f"{_ATTENTION}:luong_scores",
     "_compute_attention": f"{_ATTENTION}_wrapper:compute_attention"}
+_NETWORKS = "hpcflow.contrib.cudnn_rnn"
 _SOURCES = {
+    "cudnn_rnn.python.layers.cudnn_rnn": (f"{_NETWORKS}.layers", f"{_NETWORKS}.operations"),
+    "cudnn_rnn.python.ops.cudnn_rnn_ops": tuple(f"{_NETWORKS}.{name}" for name in (
+        "models", "operations", "conversion", "saveables", "cells")),
     **{f"losses.python.metric_learning{path}": ("hpcflow.contrib.losses.metric_learning",)
        for path in ("", ".metric_loss_ops")},
     "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
@@ -56,6 +61,7 @@ _SOURCES = {
     **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in _SLIM},
 }
 _HELPERS = {
+    "cudnn_rnn.python.ops.cudnn_rnn_ops": {"_cudnn_rnn": f"{_NETWORKS}.operations:cudnn_rnn"},
     "seq2seq.python.ops.attention_wrapper": _ATTENTION_HELPERS,
     "seq2seq.python.ops.decoder": {
         "_transpose_batch_time": "hpcflow.contrib.rnn.linear:transpose_batch_time"},

@@ -58,6 +58,12 @@ def copies(row_dtype: str) -> Loop:
     return TextLoop(_COPIES, (("uint64", 2, True), ("uint64", 2, False), (row_dtype, 1, False)), 0)
 
 
+def takes(dtype: str) -> bool:
+    """True if :func:`updates` has a loop for states of `dtype`: not for halves and truth values,
+    which are computed with in another form than they have in memory."""
+    return dtype in ("float32", "float64") or dtype.removeprefix("u").startswith("int")
+
+
 def updates(row_dtype: str, program: Program) -> Loop:
     """The loop of a program over the elements of ``state[rows[i]]``, of one matrix or several, and
     of ``updates[i]``: for every i, in that order, where ``rows[i]`` falls to one of several parts.

@@ -52,9 +52,11 @@ class SaveableObject:
         is_position: True for the place of an iterator in its data: it is restored once more after
             iterators were initialized, and ranks that begin with the variables of one rank take
             its place too.
+        replaces: variables that it saves in another form, which a Saver of everything leaves out.
     """
 
     is_position = False
+    replaces: tuple[Any, ...] = ()
 
     def __init__(self, op: Any, specs: list[SaveSpec], name: str) -> None:
         self.op = op
@@ -153,8 +155,10 @@ def named_variables(var_list: Any = None) -> dict[str, Any]:
     :func:`saveable_objects`."""
     if var_list is None:
         graph = get_default_graph()
-        var_list = (graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
-                    + graph.get_collection(GraphKeys.SAVEABLE_OBJECTS))
+        others = graph.get_collection(GraphKeys.SAVEABLE_OBJECTS)
+        replaced = {id(v) for one in others for v in getattr(one, "replaces", ())}
+        var_list = [v for v in graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
+                    if id(v) not in replaced] + others
     return dict(var_list) if isinstance(var_list, dict) else _by_name(var_list)
 
 

@@ -221,7 +221,12 @@ class Pool:
         self._total = max(self._total, self._used)
 
     def malloc(self, size: int) -> Pointer:
+        """As in CuPy, in multiples of 512 bytes."""
+        assert size >= 0, size
+        size = -(-size // 512) * 512
         self._gpu.check_memory(size)
+        if size > self._total - self._used:
+            self._total += size
         return Pointer(np.zeros(min(size, 1 << 28), np.uint8))
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:

@@ -9,16 +9,17 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from gpu_ring.rank_program import stand_in
 
 import hpcflow as hf
-from hpcflow import errors
+from hpcflow import config, errors
 from hpcflow.runtime.collective.collective_device import WAYS
 
 
-def _library() -> object:
+def library() -> Any:
     """The stand-in for NCCL of this rank's GPU."""
     from gpu_ring.stand_in import _nccl, hardware
 
@@ -39,7 +40,11 @@ def _tried(run: Callable[[], object]) -> str:
 def refused() -> None:
     """One rank cannot open the link: all go through hosts."""
     if hf.mpi.rank():
-        _library().refuses = 3  # type: ignore[attr-defined]
+        library().refuses = 3
+    _sums()
+
+
+def _sums() -> None:
     total = hf.mpi.allreduce(hf.constant([1.0, 2.0]) * float(hf.mpi.rank() + 1))
     with hf.Session() as session:
         _say(session.run(total).tolist(), session.run(total).tolist(), dict(WAYS))
@@ -47,7 +52,14 @@ def refused() -> None:
 
 def shared() -> None:
     """Two ranks use one GPU."""
-    refused()
+    _sums()
+
+
+def absent() -> None:
+    """One rank has no NCCL."""
+    if hf.mpi.rank():
+        config.flags.nccl = "0"
+    _sums()
 
 
 def failed_step() -> None:
@@ -132,7 +144,7 @@ def hangs() -> None:
     with hf.Session() as session:
         session.run(total)
         if hf.mpi.rank():
-            _library()._launch = lambda comm, calls: 0  # type: ignore[attr-defined]
+            library()._launch = lambda comm, calls: 0
         for _ in range(2):
             _say(_tried(lambda: session.run(total)))
 
@@ -143,8 +155,7 @@ def breaks() -> None:
     with hf.Session() as session:
         session.run(total)
         if hf.mpi.rank():
-            library = _library()
-            for comm in library._comms.values():  # type: ignore[attr-defined]
+            for comm in library()._comms.values():
                 comm.ask = lambda: 6
         for _ in range(2):
             _say(_tried(lambda: session.run(total)))

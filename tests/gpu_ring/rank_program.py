@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ def stand_in(gpus: int) -> None:
 
 
 def run(program: str, ranks: int, *arguments: str, seconds: float = 120,
-        **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a file of this folder on several ranks; its output, and its status."""
+        options: Sequence[str] = (), **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a file of this folder on several ranks, with `options` of mpirun; its output, and its
+    status."""
     mpirun = facts.launchers()["mpirun"]
     if not mpirun:
         pytest.skip("no mpirun")
@@ -31,6 +33,6 @@ def run(program: str, ranks: int, *arguments: str, seconds: float = 120,
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                    "PYTHONPATH": f"{REPO}{os.pathsep}{REPO / 'tests'}", **variables}
     return subprocess.run(
-        [mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), sys.executable,
+        [mpirun, *options, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), sys.executable,
          str(REPO / "tests" / "gpu_ring" / program), *arguments],
         capture_output=True, text=True, env=environment, timeout=seconds, check=False)

@@ -7,7 +7,7 @@ import ctypes
 import importlib.metadata
 import re
 from collections.abc import Iterator
-from ctypes import byref, c_double, c_float, c_int, c_size_t, c_uint
+from ctypes import byref, c_double, c_float, c_int, c_size_t, c_uint, c_ulonglong
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -245,7 +245,7 @@ def wheel_file(name: str) -> Path:
 
 
 SCALARS = {"int": c_int, "size_t": c_size_t, "double": c_double, "unsigned": c_uint,
-           "float": c_float}
+           "float": c_float, "uint32_t": c_uint, "unsigned long long": c_ulonglong}
 
 
 def c_kind(argument: str) -> type | str:
@@ -254,11 +254,12 @@ def c_kind(argument: str) -> type | str:
     if "*" in argument or "[" in argument or re.search(
             r"(Handle|handle|Descriptor|Stream)_t", argument):
         return "pointer"
-    return SCALARS.get(words[0], c_int)  # an enumeration
+    return c_ulonglong if words[1:2] == ["long"] else SCALARS.get(words[0], c_int)  # or enumeration
 
 
 def test_signatures_are_those_of_the_headers() -> None:
-    headers = [wheel_file(n).read_text() for n in ("cudnn_graph.h", "cudnn_ops.h", "cudnn_cnn.h")]
+    headers = [wheel_file(n).read_text() for n in (
+        "cudnn_graph.h", "cudnn_ops.h", "cudnn_cnn.h", "cudnn_adv.h")]
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", "".join(headers), flags=re.DOTALL)
     for name, types in library.SIGNATURES.items():
         found = re.search(rf"cudnn{name}\(([^;]*)\);", text)

@@ -14,6 +14,7 @@ import hpcflow as hf
 from hpcflow.comm.launch import Launch
 from hpcflow.platform import device_lib
 from hpcflow.runtime.executor import device as devices
+from hpcflow.runtime.executor import gpus
 from hpcflow.runtime.executor.gpus import GpuOptions, choose
 
 
@@ -32,6 +33,19 @@ def rank(local: int, of: int) -> Launch:
 def test_gpus_of_a_rank(available: int, wanted: int | None, visible: Any, started: Any,
                         expected: list[int]) -> None:
     assert choose(available, wanted, GpuOptions(visible), started) == expected
+
+
+@pytest.mark.parametrize(("ranks", "local", "said"), [(4, 0, True), (4, 1, False), (2, 0, False)])
+def test_more_ranks_than_gpus(ranks: int, local: int, said: bool,
+                              monkeypatch: pytest.MonkeyPatch,
+                              recwarn: pytest.WarningsRecorder) -> None:
+    """Are served; the first of the node says so, once."""
+    monkeypatch.setattr(gpus, "launch", lambda: rank(local, ranks))
+    gpus._warn.cache_clear()
+    for _ in range(2):
+        assert gpus.chosen_here(2, None, GpuOptions()) == [local % 2]
+    texts = [str(w.message) for w in recwarn.list]
+    assert texts == ["4 ranks of this node share 2 GPUs: each uses a part of one"] * said
 
 
 def test_wrong_options() -> None:

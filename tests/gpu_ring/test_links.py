@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import ctypes.util
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 from gpu_ring.conftest import real_gpus
 from gpu_ring.rank_program import run
 
+from hpcflow import config
 from hpcflow.comm import nccl
 
 
@@ -37,7 +38,8 @@ def _said(case: str, **variables: str) -> tuple[dict[int, list[str]], str]:
 
 
 @pytest.mark.parametrize(("case", "why"), [("refused", "rank 1: ncclCommInitRankConfig failed"),
-                                           ("shared", "ranks 0 and 1 use one GPU")])
+                                           ("shared", "ranks 0 and 1 use one GPU"),
+                                           ("absent", "rank 1: HPCFLOW_NCCL=0")])
 def test_hosts_instead(case: str, why: str) -> None:
     """Where GPUs cannot be linked all ranks use hosts, and the first says why, once."""
     said, output = _said(case)
@@ -73,6 +75,32 @@ def test_a_failure_ends_all() -> None:
     assert all(len(lines) == 2 for lines in said.values()), output
     assert all("Error" in text and "NCCL failed" in text for lines in said.values()
                for text in lines), output
+
+
+@pytest.mark.parametrize(("path", "why"), [
+    ("/no/such/libnccl.so.2", "no/such"), ("0", "HPCFLOW_NCCL=0"),
+    (ctypes.util.find_library("m"), "undefined symbol: nccl")])
+def test_a_library_that_is_not_there(path: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is said in one line, for the reason that the first rank gives."""
+    monkeypatch.setattr(config.flags, "nccl", path)
+    nccl.load.cache_clear()
+    found = nccl.load()
+    nccl.load.cache_clear()
+    assert isinstance(found, str) and why in found and "\n" not in found
+
+
+@pytest.mark.parametrize("when", ["between", "amid"])
+def test_ranks_that_are_left_go_on(when: str) -> None:
+    """With GPUs linked anew, also where the lost one leaves theirs in an operation."""
+    done = run("link_shrinks.py", 3, when, options=("--with-ft", "ulfm"),
+               HPCFLOW_FAULT_TOLERANCE="shrink", HPCFLOW_HEALTH_SECONDS="0.25",
+               HPCFLOW_HEALTH_TIMEOUT="4")
+    output = done.stdout[-3000:] + done.stderr[-3000:]
+    if "with-ft" in done.stderr:
+        pytest.skip(f"this MPI has no user-level failure mitigation (ULFM): {done.stderr}")
+    lines = sorted(re.findall(r"^rank (\d): (.*)$", done.stdout, re.M))
+    assert lines == [(k, "[3.0, 3.0, 3.0, 2.0, 2.0, 2.0, 2.0, 2.0] {'nccl': 5} 2")
+                     for k in "01"], output
 
 
 # ---------------------------------------------------------------- the stand-in itself

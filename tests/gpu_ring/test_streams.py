@@ -143,17 +143,46 @@ def test_too_little_memory(session: Any) -> None:
     assert session.run(total, {rows: 1}) == 2.0 * (1 << 20)
 
 
-def test_a_part_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = hf.GPUOptions(per_process_gpu_memory_fraction=0.25)
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_part_of_the_memory(grows: bool) -> None:
+    """All of it at once, unless it is to grow; a number of bytes that CuPy cannot take is less."""
+    options = hf.GPUOptions(per_process_gpu_memory_fraction=0.123, allow_growth=grows)
     with hf.Session(config=hf.ConfigProto(gpu_options=options)) as session:
         gpu = gpu_of(session)
         pool = gpu.xp.get_default_memory_pool()
         try:
-            assert pool.get_limit() == gpu.streams.device.mem_info[1] // 4
+            assert pool.get_limit() == int(gpu.streams.device.mem_info[1] * 0.123)
+            assert grows or pool.get_limit() - 512 < pool.total_bytes() <= pool.get_limit()
             assert session.list_devices()[-1].memory_limit_bytes == pool.get_limit()
             assert device_lib.list_local_devices()[-1].memory_limit == pool.get_limit()
         finally:
             pool.set_limit(size=0)
+
+
+def test_a_smaller_part_of_the_memory_than_before() -> None:
+    """What was taken is not taken back; no more is."""
+    for fraction in (0.2, 0.1):
+        options = hf.GPUOptions(per_process_gpu_memory_fraction=fraction)
+        with hf.Session(config=hf.ConfigProto(gpu_options=options)) as session:
+            gpu = gpu_of(session)
+            pool = gpu.xp.get_default_memory_pool()
+            assert pool.get_limit() == int(gpu.streams.device.mem_info[1] * fraction)
+    pool.set_limit(size=0)
+    pool.free_all_blocks()
+
+
+def test_a_part_that_others_have(monkeypatch: pytest.MonkeyPatch, stand_in_only: None) -> None:
+    """It is taken as far as it is there, when it is needed."""
+    with hf.Session() as session:
+        gpu = gpu_of(session)
+
+    def taken(self: Any, size: int) -> None:
+        raise MemoryError("out of memory")
+
+    monkeypatch.setattr(type(gpu.xp.get_default_memory_pool()), "malloc", taken)
+    options = hf.GPUOptions(per_process_gpu_memory_fraction=0.25)
+    with hf.Session(config=hf.ConfigProto(gpu_options=options)) as session:
+        assert session.run(hf.constant(2.0)) == 2.0
 
 
 def test_a_session_without_a_part_of_the_memory() -> None:
@@ -167,9 +196,11 @@ def test_a_session_without_a_part_of_the_memory() -> None:
 
 
 @pytest.mark.usefixtures("graphs")
-def test_graphs_take_their_part_of_the_limit() -> None:
-    """What the pools of graphs hold, CuPy's pool may not take besides."""
-    options = hf.GPUOptions(per_process_gpu_memory_fraction=0.25, allow_growth=True)
+@pytest.mark.parametrize("grows", [True, False])
+def test_graphs_take_their_part_of_the_limit(grows: bool) -> None:
+    """What the pools of graphs hold, CuPy's pool may not take besides; of a part that was taken at
+    once there is some for graphs."""
+    options = hf.GPUOptions(per_process_gpu_memory_fraction=0.25, allow_growth=grows)
     with hf.Graph().as_default(), hf.Session(
             config=hf.ConfigProto(gpu_options=options)) as session:
         gpu = gpu_of(session)
@@ -178,7 +209,7 @@ def test_graphs_take_their_part_of_the_limit() -> None:
         x, y = hf.placeholder(hf.float32, fed.shape), hf.Variable(fed)
         step = y.assign(hf.matmul(hf.exp(-hf.matmul(x, y)), y)).op
         session.run(hf.global_variables_initializer())
-        for _ in range(4):
+        for _ in range(5):
             session.run(step, {x: fed})
         held = sum(r.graph_bytes() for r in gpu.recorded)
         assert held >= fed.nbytes

@@ -25,6 +25,12 @@ EXEMPT: dict[str, str] = {
     "GatherTree": "an op of contrib, which the reference has no more; compared with plain Python "
                   "in the process ring",
     "CTCLossV2": "the reference has no kernel of it for CPUs; ctc_loss_v2 is compared",
+    **dict.fromkeys(("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", "CudnnRNNBackprop",
+                     "CudnnRNNBackpropV2", "CudnnRNNBackpropV3", "CudnnRNNParamsSize",
+                     "CudnnRNNParamsToCanonical", "CudnnRNNParamsToCanonicalV2",
+                     "CudnnRNNCanonicalToParams", "CudnnRNNCanonicalToParamsV2"),
+                    "the reference has no kernel of it for CPUs; the process ring compares with "
+                    "cells"),
     "TensorArrayScatter": "has the kernel of TensorArrayScatterV2, which is compared",
     **dict.fromkeys(("MpiAllgather", "MpiAllreduce", "MpiAllreduceSlices", "MpiAlltoall",
                      "MpiBarrier", "MpiBroadcast", "MpiRank", "MpiReduceScatter"), _MPI),
@@ -110,5 +116,9 @@ UNDIFFERENTIATED: dict[str, str] = {
     **dict.fromkeys(("ReadVariableOp", "ResourceGather", "ResourceGatherNd"), _OF_VARIABLE),
     **dict.fromkeys(("FractionalAvgPool", "FractionalMaxPool", "RandomGamma"),
                     "of random numbers; the ops that it is made of are compared"),
+    **dict.fromkeys(("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", "CudnnRNNParamsToCanonical",
+                     "CudnnRNNParamsToCanonicalV2", "CudnnRNNCanonicalToParams",
+                     "CudnnRNNCanonicalToParamsV2"),
+                    "not computed by the reference on CPUs; held against finite differences"),
     "BlockLSTMV2": "the reference's gradient is wrong, see BlockLSTMGradV2",
 }

@@ -180,7 +180,7 @@ def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> compil
 
 @functools.lru_cache(maxsize=256)
 def _row_updates(ufunc: str, dtype: str, row_dtype: str) -> compiling.Loop | None:
-    if not llvm_plan.supports_exactly(ufunc, dtype):
+    if not (llvm_plan.supports_exactly(ufunc, dtype) and row_code.takes(dtype)):
         return None
     b = form.Builder(1)
     target, updates = b.array(dtype), b.array(dtype)

@@ -12,7 +12,17 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from ctypes import POINTER, byref, c_double, c_float, c_int, c_size_t, c_uint, c_void_p
+from ctypes import (
+    POINTER,
+    byref,
+    c_double,
+    c_float,
+    c_int,
+    c_size_t,
+    c_uint,
+    c_ulonglong,
+    c_void_p,
+)
 from typing import Any
 
 import numpy as np
@@ -27,6 +37,7 @@ _NAME = "libcudnn.so.9"
 _OFF, _SEARCH = ("0", "off", "no", "false"), ("", "1")
 _WHEELS = ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12")
 _P, _OUT, _INTS = c_void_p, POINTER(c_void_p), POINTER(c_int)
+_SIZE = POINTER(c_size_t)
 
 
 class AlgorithmFound(ctypes.Structure):
@@ -75,6 +86,25 @@ SIGNATURES: dict[str, list] = {
     "SetLRNDescriptor": [_P, c_uint, c_double, c_double, c_double],
     "LRNCrossChannelForward": [_P, _P, c_int, *[_P] * 6],
     "LRNCrossChannelBackward": [_P, _P, c_int, *[_P] * 10],
+    "SetTensorNdDescriptor": [_P, c_int, c_int, _INTS, _INTS],
+    "GetTensorNdDescriptor": [_P, c_int, _INTS, _INTS, _INTS, _INTS],
+    "CreateDropoutDescriptor": [_OUT],
+    "DestroyDropoutDescriptor": [_P],
+    "SetDropoutDescriptor": [_P, _P, c_float, _P, c_size_t, c_ulonglong],
+    "DropoutGetStatesSize": [_P, _SIZE],
+    "CreateRNNDescriptor": [_OUT],
+    "DestroyRNNDescriptor": [_P],
+    "SetRNNDescriptor_v8": [_P, *[c_int] * 12, _P, c_uint],
+    "CreateRNNDataDescriptor": [_OUT],
+    "DestroyRNNDataDescriptor": [_P],
+    "SetRNNDataDescriptor": [_P, *[c_int] * 5, _INTS, _P],
+    "GetRNNWeightSpaceSize": [_P, _P, _SIZE],
+    "GetRNNTempSpaceSizes": [_P, _P, c_int, _P, _SIZE, _SIZE],
+    "GetRNNWeightParams": [_P, _P, c_int, c_size_t, _P, c_int, _P, _OUT, _P, _OUT],
+    "RNNForward": [_P, _P, c_int, *[_P] * 11, c_size_t, _P, c_size_t, _P, c_size_t, _P],
+    "RNNBackwardData_v8": [*[_P] * 16, c_size_t, _P, c_size_t, _P, c_size_t, _P],
+    "RNNBackwardWeights_v8": [_P, _P, c_int, *[_P] * 7, c_size_t, _P, c_size_t, _P, c_size_t,
+                              _P],
 }  # fmt: skip
 
 FLOAT, DOUBLE, HALF = 0, 1, 2

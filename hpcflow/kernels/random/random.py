@@ -104,6 +104,24 @@ def _on_device(node: KernelNode, op_type: str, sequence: Sequence, draw: Callabl
     return run
 
 
+def uniform_numbers(node: KernelNode) -> Callable[[tuple[int, ...]], Any]:
+    """``draw(dims)``: uniform numbers of the type of the op's first output, on its device, from its
+    own sequence."""
+    sequence, dtype = _sequence(node), node.np_dtype()
+
+    def draw(dims: tuple[int, ...]) -> Any:
+        start = sequence.take(_SPARE_BLOCKS * math.prod(dims))
+        return numbers.drawn(numbers.uniform, start, dims, dtype)
+
+    return draw if node.xp is np else _on_device(node, "RandomUniform", sequence, draw, None)
+
+
+def random_start(node: KernelNode) -> Callable[[], Start]:
+    """``start()``: a place in the op's own sequence that no other draw has."""
+    sequence = _sequence(node)
+    return lambda: sequence.take(1)
+
+
 def _scalar_draw(draw: Callable) -> Callable:
     """Scalars are NumPy scalars where there is no array to fill."""
     return lambda shape, out=None: draw(())[()] if out is None else draw((), out)

@@ -197,7 +197,9 @@ def _calls(program: Program) -> int:
 def known_row_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int,
                    scalar_count: int, row_dtype: str) -> KnownRows | None:
     """The loop of `rule` over rows of so many states by their numbers, which are of `row_dtype`;
-    None if a scalar's value decides what it is."""
+    None if a scalar's value decides what it is, or it has no code for that type."""
+    if not row_code.takes(compiling.name_of(dtype)):
+        return None
     scalars = tuple([_Scalar(operator.itemgetter(i), dtype) for i in range(scalar_count)])
     try:
         program, numbers = _traced(rule, dtype, states, scratch_count, scalars, None, states + 1,

@@ -19,6 +19,7 @@ def checks() -> Checks:
     yield from _windows()
     yield from _rows()
     yield from _numbers()
+    yield from _networks()
     from gpu_ring import test_changing_steps, test_ctc, test_cublas
 
     yield "descent", functools.partial(_passing, lambda _: (
@@ -63,6 +64,35 @@ def _agreeing(agree: Callable[..., None], build: Callable[[int, str], Any],
     for seed in range(6):
         agree(functools.partial(build, seed, dtype), seed, dtype)
     return {}
+
+
+def _networks() -> Checks:
+    """Recurrent networks step by step, and by cuDNN, which must have computed them."""
+    from gpu_ring import test_networks as t
+
+    for by_library in (False, True):
+        title = "by cuDNN" if by_library else "step by step"
+        for name, attrs in t.FORMS.items():
+            yield f"networks {title}: {name}", functools.partial(
+                _network, functools.partial(t.agree, **attrs), by_library)
+        yield f"networks {title}: dropout", functools.partial(
+            _network, t.check_dropout, by_library)
+
+
+def _network(check: Callable[[], None], by_library: bool) -> dict[str, Any]:
+    from hpcflow import config
+    from hpcflow.kernels.cudnn import library, recurrent
+
+    config.flags.cudnn = "" if by_library else "0"
+    try:
+        recurrent._refused.clear()
+        if by_library and library.load() is None:
+            return {"cuDNN": "not installed"}
+        check()
+        refused = sorted(net.mode for net, _ in recurrent._refused)
+        return {"failed": f"cuDNN refuses {refused}" if refused else None}
+    finally:
+        config.flags.cudnn = "0"
 
 
 def _rows() -> Checks:

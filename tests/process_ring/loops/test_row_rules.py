@@ -10,7 +10,7 @@ import hpcflow as hf
 from hpcflow import config
 from hpcflow.kernels.arrays import partition
 from hpcflow.kernels.common import indices
-from hpcflow.kernels.training import row_rules
+from hpcflow.kernels.training import block_rules, row_rules, update_rules
 from hpcflow.loops import compiling
 
 pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
@@ -107,6 +107,15 @@ def test_columns_are_added_up_by_the_loop(monkeypatch):
         indices.combine_rows(np.add, target, rows, columns)
         compiling.wait()
         np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, hf.bfloat16.np, np.bool_])
+def test_types_that_lie_otherwise_than_they_are_computed_have_no_loop(dtype):
+    """They are combined and updated in rounds, and nothing is tried that cannot be compiled."""
+    target, rows = np.zeros((9, 4), dtype), np.arange(5)
+    assert indices._row_loop(np.add, target, rows, np.ones((5, 4), dtype)) is None
+    assert block_rules.known_row_loop(update_rules.momentum, np.dtype(dtype), 2, 1, 2,
+                                      "int64") is None
 
 
 def test_few_elements_are_told_apart_by_the_loop(monkeypatch):

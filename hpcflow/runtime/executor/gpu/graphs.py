@@ -128,6 +128,8 @@ class RecordedRegion:
                              "its shapes change, or its variables move")
         elif not all(s.initialized and s.exclusive() for s in self._parts.written):
             return False  # another step may be luckier; memory is looked at only for a recording
+        elif not memory.measures(self._streams):
+            return False
         elif not memory.has_room_twice(self._streams):
             self.obstacle = "there is too little memory for a second copy of its values"
         return not self.obstacle

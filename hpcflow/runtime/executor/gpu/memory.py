@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hpcflow.host.tuning import gpu as tuning
@@ -30,7 +31,10 @@ def limit(streams: Streams, options: GpuOptions, owner: object) -> None:
     memory.limit = pool.get_limit()
     memory.share()
     if not options.allow_growth:
-        pool.malloc(pool.get_limit() - pool.total_bytes())  # and back into the pool
+        left = pool.get_limit() - pool.total_bytes()
+        with suppress(MemoryError):  # others have it: what is needed is asked for when it is
+            pool.malloc(max(0, left) // _UNIT * _UNIT)  # and back into the pool
+            memory.filled = True
 
 
 def may_take(streams: Streams) -> int:
@@ -57,6 +61,9 @@ def identity(xp: Any, number: int) -> str:
     return bytes(uuid).hex() if uuid else f"{socket.gethostname()} {description(xp, number)}"
 
 
+_UNIT = 512  # CuPy takes memory in multiples of so many bytes
+
+
 class HasGraphs(Protocol):
     """Something that keeps graphs, with pools of their own."""
 
@@ -74,6 +81,8 @@ class Held:
         self.limit = 0
         #: Whose limit that is, None for nobody's.
         self.limited_by: Callable[[], object | None] = lambda: None
+        #: True while CuPy's pool holds what no step has asked for.
+        self.filled = False
         #: What keeps graphs, as long as it lives.
         self.regions: weakref.WeakSet[HasGraphs] = weakref.WeakSet()
 
@@ -99,6 +108,16 @@ class Held:
 
     def _of_graphs(self) -> int:
         return sum(r.graph_bytes() for r in list(self.regions))
+
+
+def measures(streams: Streams) -> bool:
+    """True if CuPy's pool holds what steps have asked for, and no more. What it was filled with is
+    given back, so later it does."""
+    if not streams.memory.filled:
+        return True
+    streams.memory.filled = False
+    streams.xp.get_default_memory_pool().free_all_blocks()
+    return False
 
 
 def has_room_twice(streams: Streams) -> bool:
