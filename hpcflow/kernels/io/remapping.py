@@ -49,8 +49,8 @@ def _load_and_remap(node: KernelNode) -> Callable:
         rows = _checked(rows, height, len(old), "row_remapping")
         if not columns.size:
             if old.shape[1] != width:
-                raise invalid(f"The matrix has {old.shape[1]} columns, num_cols is {width}: without "
-                              "a col_remapping they must be equal")
+                raise invalid(f"The matrix has {old.shape[1]} columns, num_cols is {width}: they "
+                              "must be equal without a col_remapping")
             columns = np.arange(width)
         columns = _checked(columns, width, old.shape[1], "col_remapping")
         return _remapped(old, rows, columns, values)
@@ -62,7 +62,7 @@ def _old_matrix(path: str, name: str) -> np.ndarray:
     with storage.open_checkpoint(path) as reader:
         old = reader.read(name, None, dtypes.float32)
     if old.ndim != 2:
-        raise invalid(f"'{name}' of checkpoint '{path}' must be a matrix; its rank is {old.ndim}")
+        raise invalid(f"'{name}' of '{path}' must be a matrix, but it has rank {old.ndim}")
     return old
 
 
