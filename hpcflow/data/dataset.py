@@ -231,9 +231,7 @@ class Dataset(AnyDataset):
 
     def unbatch(self) -> Dataset:
         """The slices of the elements along their first dimension, one after the other."""
-        from hpcflow.data.experimental.batching import unbatch
-
-        return self.apply(unbatch())
+        return batches.unbatch(self)
 
     def window(self, size: TensorLike, shift: TensorLike | None = None, stride: Sizes = 1,
                drop_remainder: BoolLike = False) -> Dataset:

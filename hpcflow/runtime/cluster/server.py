@@ -131,8 +131,8 @@ class TaskServer:
         self.endpoint.close()
 
 
-def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEngine:
-    """The engine of a session on `target`, with the server's options where none are given.
+def server_at(target: str) -> TaskServer:
+    """The server of this process at `target`.
 
     Raises ``UnavailableError`` if nobody here serves it, ``NotFoundError`` for what is no address.
     """
@@ -147,10 +147,13 @@ def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEng
         raise UnavailableError(
             None, None, f"No server in this process has the target '{target}' (servers here: "
             f"{have}); make an hpcflow.train.Server first and use its target")
-    if options.cluster or options.is_isolated:
-        from hpcflow.runtime.cluster.session_cluster import own_engine
+    return server
 
-        return own_engine(server, session_id, options)
+
+def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEngine:
+    """The engine of a session on `target`, with the server's options where none are given; raises
+    as :func:`server_at`."""
+    server = server_at(target)
     return ClusterEngine(server.endpoint, server.peers(), session_id,
                          options if options.is_given else server.options)
 
@@ -163,11 +166,7 @@ def servers_here() -> list[TaskServer]:
 
 def task_of(target: str) -> Task:
     """The task that this process serves at `target`; ``UnavailableError`` if there is none."""
-    with _lock:
-        server = _servers.get(target)
-    if server is None:
-        raise UnavailableError(None, None, f"No server in this process has the target '{target}'")
-    return server.task
+    return server_at(target).task
 
 
 def tasks_and_nodes() -> list[tuple[str, int]]:

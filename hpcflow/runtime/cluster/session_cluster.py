@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow.errors import InvalidArgumentError, UnavailableError, UnimplementedError
 from hpcflow.runtime.cluster.master import ClusterEngine
-from hpcflow.runtime.cluster.server import ProcessNetwork, TaskServer, servers_here
+from hpcflow.runtime.cluster.server import (
+    ProcessNetwork,
+    TaskServer,
+    engine_for,
+    server_at,
+    servers_here,
+)
 from hpcflow.runtime.steps.compiled import StepOptions
 
 if TYPE_CHECKING:
@@ -29,6 +35,14 @@ class OwnClusterEngine(ClusterEngine):
         for server in self._own_servers:
             server.close()
         self._own_servers = []
+
+
+def engine_of_session(target: str, session_id: str, options: StepOptions) -> ClusterEngine:
+    """The engine of a session on `target`, in a cluster of its own where its options ask for it;
+    raises as :func:`own_engine` and ``server.engine_for``."""
+    if options.cluster or options.is_isolated:
+        return own_engine(server_at(target), session_id, options)
+    return engine_for(target, session_id, options)
 
 
 def own_engine(server: TaskServer, session_id: str, options: StepOptions) -> ClusterEngine:
