@@ -9,7 +9,6 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.data import nest
-from hpcflow.data.sources import from_tensor_slices
 from hpcflow.data.structure import DatasetLeaf, Leaf, SparseLeaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import BoolLike, Nest, Sizes, TensorLike
@@ -143,13 +142,3 @@ def window(dataset: Dataset, size: TensorLike, shift: TensorLike | None, stride:
         ("size", size), ("shift", size if shift is None else shift), ("stride", stride))}
     drop = convert_to_tensor(drop_remainder, dtypes.bool, "drop_remainder")
     return dataset._derived("WindowDataset", Structure(tree), drop_remainder=drop, **numbers)
-
-
-def unbatch(dataset: Dataset) -> Dataset:
-    """See ``Dataset.unbatch``."""
-    structure = dataset._structure.map_shapes(
-        lambda s: s.with_rank_at_least(1)[1:] if s.ndims is not None else s)
-    if not any(isinstance(leaf, SparseLeaf) for leaf in structure.leaves):
-        return dataset._derived("UnbatchDataset", structure)
-    return dataset.flat_map(lambda *parts: from_tensor_slices(
-        parts if len(parts) > 1 else parts[0]))
