@@ -66,7 +66,8 @@ _FRAMEWORK = {
     "tensor_conversion_registry": Entry((_GRAPH + "convert",)),
     "tensor_spec": Entry((_GRAPH + "tensor_spec", _GRAPH + "bounded_spec")),
     "type_spec": Entry((_GRAPH + "type_spec",), members(
-        _GRAPH + "composite_specs", "type_spec_from_value")),
+        _GRAPH + "composite_specs", "type_spec_from_value",
+        "register_type_spec_from_value_converter")),
     "tensor_util": Entry((_GRAPH + "tensor_proto", _GRAPH + "shape_inference"),
                          {"MakeNdarray": "hpcflow.contrib.util:make_ndarray",
                           **members(_GRAPH + "legacy", "is_tensor", "constant_value",
@@ -383,7 +384,7 @@ _PYTHON = {
     "data.util.nest": Entry(("hpcflow.data.nest",), {
         "is_sequence": "hpcflow.data.nest:is_nested",
         "pack_sequence_as": "hpcflow.data.nest:pack_as"}),
-    "pywrap_tensorflow": Entry((_TRAIN,)),
+    "pywrap_tensorflow": Entry((_TRAIN,), {"TF_bfloat16_type": _GRAPH + "legacy:bfloat16_type"}),
     "debug": Entry(("hpcflow.tools.debug",)),
     "debug.lib.debug_data": Entry(("hpcflow.tools.debug",)),
     "debug.wrappers.hooks": Entry(("hpcflow.tools.debug",)),

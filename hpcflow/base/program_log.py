@@ -35,3 +35,11 @@ def warning(message: str, *arguments: Any) -> None:
 def error(message: str, *arguments: Any) -> None:
     """Log ``message % arguments`` at level ERROR."""
     _log("error", message, arguments)
+
+
+def warn_first_n(message: str, n: int, *arguments: Any) -> None:
+    """Log ``message % arguments`` at level WARN, the first `n` times of such calls."""
+    if isinstance(_functions, ModuleType):
+        _functions.log_first_n(logging.WARNING, message, n, *arguments)
+    else:
+        _functions.warning(message, *arguments)

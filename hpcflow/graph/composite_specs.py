@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -168,14 +168,29 @@ class IndexedSlicesSpec(TypeSpec):
         return IndexedSlices(*parts)
 
 
+_CONVERTERS: list[tuple[type, Callable[[Any], Any], bool]] = []
+
+
+def register_type_spec_from_value_converter(
+        type_object: type, converter_fn: Callable[[Any], TypeSpec],
+        allow_subclass: bool = False) -> None:
+    """Let ``converter_fn(value)`` make the specifications of values of a class, and of its
+    subclasses with `allow_subclass`."""
+    _CONVERTERS.append((type_object, converter_fn, allow_subclass))
+
+
 def type_spec_from_value(value: Any) -> TypeSpec:
     """Return the specification of a tensor, an array, a sparse tensor or slices.
 
-    A class of a program's own has it as `_type_spec`. Raises ``TypeError`` for values without one.
+    A class of a program's own has it as `_type_spec`, or a function that was registered for it.
+    Raises ``TypeError`` for values without one.
     """
     spec = getattr(value, "_type_spec", None)
     if isinstance(spec, TypeSpec):
         return spec
+    for kind, convert, allow_subclass in reversed(_CONVERTERS):
+        if type(value) is kind or (allow_subclass and isinstance(value, kind)):
+            return convert(value)
     if isinstance(value, (SparseTensor, SparseTensorValue)):
         return SparseTensorSpec.from_value(value)
     if isinstance(value, IndexedSlices):

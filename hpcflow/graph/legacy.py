@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import shape_inference
 from hpcflow.graph.graph import get_default_graph
@@ -143,3 +144,8 @@ def node_def(op_type: str, name: str, device: DeviceSpec | str | None = None,
     from tensorboard.compat.proto.node_def_pb2 import NodeDef
 
     return NodeDef(op=op_type, name=name, device=device_string(device), attr=dict(attrs or {}))
+
+
+def bfloat16_type() -> type:
+    """Return NumPy's scalar type of bfloat16."""
+    return dtypes.bfloat16.as_numpy_dtype

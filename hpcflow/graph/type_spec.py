@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,16 +66,29 @@ class TypeSpec:
         return type(self)(*_common(self._serialize(), other._serialize()))
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._serialize() == other._serialize()  # type: ignore[attr-defined]
+        return (isinstance(other, TypeSpec) and type(self) is type(other)
+                and _key(self._serialize()) == _key(other._serialize()))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
-        return hash((type(self), self._serialize()))
+        return hash((type(self), _key(self._serialize())))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._serialize()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}{self._serialize()!r}"
+
+
+def _key(part: Any) -> Any:
+    """What stands for a part of a specification where it is compared and hashed."""
+    if isinstance(part, np.ndarray):
+        return np.ndarray, part.dtype.str, part.shape, _key(part.ravel().tolist())
+    if isinstance(part, Mapping):
+        return dict, frozenset((_key(k), _key(v)) for k, v in part.items())
+    return (type(part), *map(_key, part)) if isinstance(part, (tuple, list)) else part
 
 
 def _compatible(a: Any, b: Any) -> bool:
@@ -85,7 +98,9 @@ def _compatible(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(_compatible, a, b))
     if isinstance(a, (TensorShape, DType, TypeSpec)):
         return a.is_compatible_with(b)
-    return bool(a == b)
+    if isinstance(a, Mapping):
+        return set(a) == set(b) and all(_compatible(a[key], b[key]) for key in a)
+    return bool(_key(a) == _key(b))
 
 
 def _common(a: Any, b: Any) -> Any:
@@ -95,7 +110,9 @@ def _common(a: Any, b: Any) -> Any:
         return a.most_specific_compatible_shape(b)
     if isinstance(a, TypeSpec) and isinstance(b, TypeSpec):
         return a.most_specific_compatible_type(b)
-    if type(a) is type(b) and a == b:
+    if isinstance(a, Mapping) and isinstance(b, Mapping) and set(a) == set(b):
+        return type(a)((key, _common(a[key], b[key])) for key in a)  # type: ignore[call-arg]
+    if type(a) is type(b) and _key(a) == _key(b):
         return a
     raise ValueError(f"Types are not compatible: {a!r} vs {b!r}")
 

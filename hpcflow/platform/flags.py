@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -165,15 +166,28 @@ def DEFINE_string(flag_name: str, default_value: str | None, docstring: str) -> 
 
 
 @_by_later_names
-def DEFINE_integer(flag_name: str, default_value: int | None, docstring: str) -> None:
-    """Define a flag that is an integer."""
+def DEFINE_integer(flag_name: str, default_value: int | None, docstring: str,
+                   lower_bound: int | None = None, upper_bound: int | None = None) -> None:
+    """Define a flag that is an integer, within bounds if there are any."""
     FLAGS._define(flag_name, default_value, docstring, type=int)
+    _bound(flag_name, lower_bound, upper_bound)
 
 
 @_by_later_names
-def DEFINE_float(flag_name: str, default_value: float | None, docstring: str) -> None:
-    """Define a flag that is a number."""
+def DEFINE_float(flag_name: str, default_value: float | None, docstring: str,
+                 lower_bound: float | None = None, upper_bound: float | None = None) -> None:
+    """Define a flag that is a number, within bounds if there are any."""
     FLAGS._define(flag_name, default_value, docstring, type=float)
+    _bound(flag_name, lower_bound, upper_bound)
+
+
+def _bound(name: str, lower: float | None, upper: float | None) -> None:
+    """Let the program end with an error for a value outside of these bounds."""
+    low = -math.inf if lower is None else lower
+    high = math.inf if upper is None else upper
+    if (low, high) != (-math.inf, math.inf):
+        register_validator(name, lambda value: value is None or low <= value <= high,
+                           f"must be between {low} and {high}")
 
 
 def DEFINE_enum(name: str, default: str | None, enum_values: list[str],

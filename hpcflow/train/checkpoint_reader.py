@@ -8,6 +8,7 @@ import numpy as np
 
 from hpcflow import storage
 from hpcflow.dtypes import DType, c_name
+from hpcflow.errors import NotFoundError
 
 
 class CheckpointReader:
@@ -18,7 +19,12 @@ class CheckpointReader:
     """
 
     def __init__(self, path: str) -> None:
-        self._reader = storage.open_checkpoint(path)
+        try:
+            self._reader = storage.open_checkpoint(path)
+        except NotFoundError as error:
+            raise NotFoundError(
+                None, None, "Unsuccessful TensorSliceReader constructor: Failed to find any "
+                f"matching files for {path}: {error.message}") from error
 
     def has_tensor(self, name: str) -> bool:
         """True if there is a variable of this name."""

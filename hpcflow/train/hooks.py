@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow.base import program_log
+from hpcflow.errors import OutOfRangeError
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
@@ -210,8 +211,14 @@ class FinalOpsHook(SessionRunHook):
 
     def end(self, session: SessionLike) -> None:
         """Run the final ops."""
-        if self._final_ops is not None:
+        if self._final_ops is None:
+            return
+        try:
             self._values = session.run(self._final_ops, feed_dict=self._feed_dict)
+        except OutOfRangeError:
+            program_log.warning("The final ops have found the end of the data: they seem to have a "
+                                "dependency back to some input source, whose elements are used up")
+            raise
 
 
 class FeedFnHook(SessionRunHook):

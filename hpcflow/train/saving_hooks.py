@@ -191,6 +191,7 @@ class StepCounterHook(SessionRunHook):
         """Find the global step; ``RuntimeError`` without one."""
         if self._writer is None and self._output_dir:
             self._writer = FileWriterCache.get(self._output_dir)
+        self._seen: int | None = None
         self._global_step = global_step_for(self)
         self._tag = f"{self._global_step.op.name}/sec"
 
@@ -199,7 +200,13 @@ class StepCounterHook(SessionRunHook):
         return SessionRunArgs(self._global_step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Write the speed since the last time, if it is time."""
+        """Write the speed since the last time, if it is time; warn if steps are not counted."""
+        if run_values.results == self._seen:
+            program_log.warn_first_n(
+                "It seems that global step (tf.train.get_global_step) has not been increased. "
+                "Current value (could be stable): %s vs previous value: %s", 5,
+                run_values.results, self._seen)
+        self._seen = run_values.results
         if not self._timer.should_trigger_for_step(int(run_values.results) + 1):
             return
         step = int(run_context.session.run(self._global_step))

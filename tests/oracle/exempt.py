@@ -72,7 +72,7 @@ EXEMPT: dict[str, str] = {
                     "the states of iterators are compared through checkpoints"),
     **dict.fromkeys(("_Send", "_Recv", "_SendControl", "_RecvControl"), _MOVED),
     **dict.fromkeys(("Restore", "RestoreSlice", "RestoreV2", "Save", "SaveSlices", "SaveV2",
-                     "MergeV2Checkpoints"), _BY_SAVER),
+                     "MergeV2Checkpoints", "LoadAndRemapMatrix"), _BY_SAVER),
     **dict.fromkeys(("TensorArrayGrad", "TensorArrayGradV2", "TensorArrayGradV3"), _BY_GRADIENT),
     **dict.fromkeys(("BatchNormWithGlobalNormalization", "BatchNormWithGlobalNormalizationGrad"),
                     "refused in new graphs; the successor is a Python function"),

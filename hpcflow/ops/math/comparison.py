@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -59,8 +60,21 @@ def _different(op: Operation) -> Any:
     return None if same is None else ~same
 
 
+def _compared(compare: Callable) -> Callable:
+    """The value of an op whose operands are known."""
+
+    def value(op: Operation) -> Any:
+        x, y = (constant_value(t) for t in op.inputs)
+        return None if x is None or y is None else np.asarray(compare(x, y))
+
+    return value
+
+
 register_constant_value("Equal")(_same)
 register_constant_value("NotEqual")(_different)
+for _op_type, _compare in (("Less", np.less), ("LessEqual", np.less_equal),
+                           ("Greater", np.greater), ("GreaterEqual", np.greater_equal)):
+    register_constant_value(_op_type)(_compared(_compare))
 
 
 def equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:

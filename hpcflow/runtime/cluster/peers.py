@@ -129,3 +129,11 @@ class Peers:
             "cluster needs a process that makes its hpcflow.train.Server")
 
 
+def moved_tasks(lost: list[str], there: list[str]) -> dict[str, str]:
+    """The task that each lost one moves to: one of the same job, if any is left."""
+    moved = {}
+    for i, name in enumerate(lost):
+        job = name.partition("/replica:")[0] + "/"
+        of_job = [other for other in there if other.startswith(job)] or there
+        moved[name] = of_job[i % len(of_job)]
+    return moved

@@ -25,7 +25,7 @@ from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.cluster import preemption
 from hpcflow.runtime.cluster.endpoint import Endpoint
 from hpcflow.runtime.cluster.master import ClusterEngine
-from hpcflow.runtime.cluster.peers import Peers
+from hpcflow.runtime.cluster.peers import Peers, moved_tasks
 from hpcflow.runtime.cluster.preemption import noticing
 from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.runtime.steps.compiled import StepOptions
@@ -59,11 +59,12 @@ class TaskServer:
 
     `addresses` maps (job, index) to address: ``mpi://RANK`` is a rank of the communicator, any
     other address only names a task. Port 0 of a task that is alone stands for a name that is free;
-    other tasks could not find one that is chosen so.
+    other tasks could not find one that is chosen so. The variables are those of the task `shared`.
     """
 
     def __init__(self, addresses: dict[tuple[str, int], str], job: str, index: int,
-                 config: Message | None = None, network: Any = None) -> None:
+                 config: Message | None = None, network: Any = None,
+                 shared: Task | None = None) -> None:
         if (job, index) not in addresses:
             have = ", ".join(f"/job:{j}/task:{i}" for j, i in sorted(addresses))
             raise InvalidArgumentError(
@@ -73,6 +74,7 @@ class TaskServer:
         is_alone = len(addresses) == 1 and isinstance(self.network, ProcessNetwork)
         if is_alone and addresses[(job, index)].endswith(":0"):
             addresses = {**addresses, (job, index): unused_addresses(1)[0]}
+        self.addresses = addresses
         self.address = addresses[(job, index)]
         self.names = {f"/job:{j}/replica:0/task:{i}": a for (j, i), a in addresses.items()}
         # Nothing behind `join` is meant to run where a program could not tell ranks from hosts.
@@ -86,7 +88,8 @@ class TaskServer:
                     None, None, f"This process already serves {self.address}")
             transport = self.network.attach(self.address, addresses)
             self.options = StepOptions(config)
-            self.task = Task(job, index, self.options.device_counts, self.options.gpus)
+            self.task = Task(job, index, self.options.device_counts, self.options.gpus,
+                             shared.resources if shared else None)
             self.endpoint = Endpoint(self.task, transport, self.network.oversubscribed)
             self.network.announce(self.endpoint, self.address)
             _servers[self.target] = self
@@ -128,18 +131,8 @@ class TaskServer:
         self.endpoint.close()
 
 
-def moved_tasks(lost: list[str], there: list[str]) -> dict[str, str]:
-    """The task that each lost one moves to: one of the same job, if any is left."""
-    moved = {}
-    for i, name in enumerate(lost):
-        job = name.partition("/replica:")[0] + "/"
-        of_job = [other for other in there if other.startswith(job)] or there
-        moved[name] = of_job[i % len(of_job)]
-    return moved
-
-
-def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEngine:
-    """The engine of a session on `target`, with the server's options where none are given.
+def server_at(target: str) -> TaskServer:
+    """The server of this process at `target`.
 
     Raises ``UnavailableError`` if nobody here serves it, ``NotFoundError`` for what is no address.
     """
@@ -154,17 +147,26 @@ def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEng
         raise UnavailableError(
             None, None, f"No server in this process has the target '{target}' (servers here: "
             f"{have}); make an hpcflow.train.Server first and use its target")
+    return server
+
+
+def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEngine:
+    """The engine of a session on `target`, with the server's options where none are given; raises
+    as :func:`server_at`."""
+    server = server_at(target)
     return ClusterEngine(server.endpoint, server.peers(), session_id,
                          options if options.is_given else server.options)
 
 
+def servers_here() -> list[TaskServer]:
+    """The servers of this process that programs have made."""
+    with _lock:
+        return [s for target, s in _servers.items() if "#" not in target]
+
+
 def task_of(target: str) -> Task:
     """The task that this process serves at `target`; ``UnavailableError`` if there is none."""
-    with _lock:
-        server = _servers.get(target)
-    if server is None:
-        raise UnavailableError(None, None, f"No server in this process has the target '{target}'")
-    return server.task
+    return server_at(target).task
 
 
 def tasks_and_nodes() -> list[tuple[str, int]]:

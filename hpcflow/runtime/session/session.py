@@ -114,9 +114,9 @@ class BaseSession:
     def _make_engine(self) -> Any:
         if not self._target:
             return LocalEngine(self._options)
-        from hpcflow.runtime.cluster.server import engine_for
+        from hpcflow.runtime.cluster.session_cluster import engine_of_session
 
-        return engine_for(self._target, self._id, self._options)
+        return engine_of_session(self._target, self._id, self._options)
 
     # ------------------------------------------------------------ facts
 

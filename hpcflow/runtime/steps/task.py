@@ -29,11 +29,12 @@ class Task:
 
     def __init__(self, job: str = "localhost", index: int = 0,
                  device_counts: dict[str, int] | None = None,
-                 gpus: GpuOptions | None = None) -> None:
+                 gpus: GpuOptions | None = None,
+                 resources: ResourceManager | None = None) -> None:
         self.job = job
         self.index = index
         self.name = f"/job:{job}/replica:0/task:{index}"
-        self.resources = ResourceManager()
+        self.resources = resources or ResourceManager()
         self.devices: list[Device] = make_devices(
             self.name, self.resources, device_counts, gpus)
         self.by_name = {d.name: d for d in self.devices}

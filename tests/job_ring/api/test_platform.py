@@ -84,7 +84,7 @@ def test_required_flags(tmp_path):
 import hpcflow as hf
 hf.flags.DEFINE_string("data", None, "a folder")
 hf.flags.DEFINE_integer("steps", None, "how many")
-hf.flags.DEFINE_integer("size", 4, "how large")
+hf.flags.DEFINE_integer("size", 4, "how large", lower_bound=1)
 hf.flags.mark_flag_as_required("data")
 hf.app.flags.mark_flags_as_required(["steps", "size"])
 FLAGS = hf.flags.FLAGS
@@ -98,6 +98,8 @@ hf.app.run(lambda argv: print(FLAGS.data, FLAGS.steps, FLAGS.size))
     missing = run("--data=d")
     assert missing.returncode != 0 and not missing.stdout
     assert "Flag --steps must have a value other than None" in missing.stderr
+    small = run("--data=d", "--steps=0", "--size=0")
+    assert small.returncode != 0 and "--size=0: must be between 1 and inf" in small.stderr
     with pytest.raises(AttributeError, match="'absent'"):
         hf.flags.mark_flag_as_required("absent")
 

@@ -46,6 +46,23 @@ def tables_of_files(tf: Any, session: Any) -> list:
 
 
 @scenario
+def remapped_vocabularies(tf: Any, session: Any) -> list:
+    add, values = raw(tf), []
+    with tempfile.TemporaryDirectory() as folder:
+        old, new = Path(folder) / "old.txt", Path(folder) / "new.txt"
+        old.write_bytes(b"knitting\neminem\nMISSING\n")
+        new.write_bytes(b"MISSING\nknitting\neminem\nmore\n")
+        for first, count, size in ((0, 3, -1), (1, 2, -1), (0, 4, 2), (2, 2, 1), (0, 0, -1)):
+            values.append(_outcome(session, add(
+                "GenerateVocabRemapping", new_vocab_file=str(new), old_vocab_file=str(old),
+                new_vocab_offset=first, num_new_vocab=count, old_vocab_size=size)))
+        values.append(_outcome(session, add(
+            "GenerateVocabRemapping", new_vocab_file=str(new), old_vocab_file=folder + "/none",
+            new_vocab_offset=0, num_new_vocab=1)))
+    return values
+
+
+@scenario
 def tables_of_tensors(tf: Any, session: Any) -> list:
     add, values, ours = raw(tf), [], tf.__name__ == "hpcflow"
     options = {"empty_key": tf.constant(-1, tf.int64), "value_dtype": tf.float32,

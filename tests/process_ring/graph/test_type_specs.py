@@ -90,3 +90,31 @@ def test_the_readers_of_a_sparse_tensor() -> None:
     assert sparse.consumers() == []
     dense = hf.sparse_tensor_to_dense(sparse)
     assert sparse.consumers() == [dense.op]
+
+
+def test_a_class_of_a_program_gets_its_specification_by_a_function():
+    from hpcflow.python.framework import type_spec
+
+    class Pair:
+        def __init__(self, x, labels):
+            self.x, self.labels = x, labels
+
+    class PairSpec(type_spec.TypeSpec):
+        value_type = Pair
+
+        def __init__(self, shape, labels):
+            self.shape, self.labels = hf.TensorShape(shape), labels
+
+        def _serialize(self):
+            return self.shape, self.labels
+
+    type_spec.register_type_spec_from_value_converter(
+        Pair, lambda pair: PairSpec(pair.x.shape, pair.labels))
+    labels = {"names": np.array(["a", "b"])}
+    spec = type_spec.type_spec_from_value(Pair(hf.zeros([2, 3]), labels))
+    assert spec == PairSpec([2, 3], {"names": np.array(["a", "b"])})
+    assert hash(spec) == hash(PairSpec([2, 3], dict(labels)))
+    assert spec != PairSpec([2, 3], {"names": np.array(["a", "c"])})
+    assert PairSpec([2, None], labels).is_compatible_with(spec)
+    assert spec.most_specific_compatible_type(PairSpec([5, 3], labels)) == PairSpec(
+        [None, 3], labels)
