@@ -275,7 +275,7 @@ def _axis_list(axes: np.ndarray | Sequence[int] | int, x: Tensor) -> list[int]:
     found = [int(i) for i in np.atleast_1d(np.asarray(axes, dtype=np.int64))]
     for axis in found:
         if not -rank <= axis < rank:
-            raise ValueError(f"tensordot: axis {axis} of a tensor of shape {show(x._dims)}")
+            raise IndexError(f"tensordot: axis {axis} of a tensor of shape {show(x._dims)}")
     return [i % rank for i in found]
 
 
