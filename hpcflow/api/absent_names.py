@@ -37,12 +37,8 @@ INSTEAD: dict[str, str] = {
         "`hf.contrib.distributions.TransformedDistribution`",
     **{f"contrib.distributions.bijectors.{name}":
        "`hf.contrib.distributions.bijectors.Inline`, or a `Bijector` of your own" for name in (
-           "AbsoluteValue", "AffineLinearOperator", "BatchNormalization", "CholeskyOuterProduct",
-           "ConditionalBijector", "FillTriangular", "Gumbel", "Kumaraswamy",
-           "MaskedAutoregressiveFlow", "MatrixInverseTriL", "Ordered", "PowerTransform",
-           "RealNVP", "ScaleTriL", "SinhArcsinh", "SoftmaxCentered", "Softsign", "Square",
-           "TransformDiagonal", "masked_autoregressive_default_template", "masked_dense",
-           "real_nvp_default_template")},
+           "AbsoluteValue", "AffineLinearOperator", "CholeskyOuterProduct", "ConditionalBijector",
+           "FillTriangular", "MatrixInverseTriL", "ScaleTriL", "TransformDiagonal")},
     **{f"contrib.factorization.{name}": "" for name in (
         "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "WALSModel", "gmm")},
     "contrib.ffmpeg": "",

@@ -105,6 +105,7 @@ def _along(op_type: str, logits: TensorLike, dim: Any, name: str | None) -> Tens
     if is_dynamic(dim):
         known = constant_value(dim)
         dim = dim if known is None else int(known)
+    dim = -1 if dim is None else dim
     rank = None if logits._dims is None else len(logits._dims)
     build = getattr(raw_ops, op_type)
     if not is_dynamic(dim) and dim in (-1, rank if rank is None else rank - 1):

@@ -15,6 +15,14 @@ X = np.array([[0.2, 0.7, 0.4], [0.9, 0.1, 0.5]])
 TRIANGLE = np.array([[1.0, 0.0, 0.0], [0.5, -2.0, 0.0], [0.3, 0.1, 0.7]])
 FACTOR = np.array([[1.0, 0.2], [0.3, 2.0], [0.1, 0.5]])
 
+
+
+def autoregressive(y):
+    """Shifts and logarithms of scales that look at the elements before theirs."""
+    before = hf.cumsum(y, axis=-1, exclusive=True)
+    return 0.3 * before, hf.tanh(before)
+
+
 MADE = {
     "identity": lambda b: b.Identity(),
     "affine scalar": lambda b: b.AffineScalar(np.float64(1), np.array([2.0, -3.0, 0.5])),
@@ -30,6 +38,18 @@ MADE = {
     "perturbed": lambda b: b.Affine(scale_perturb_factor=FACTOR,
                                     scale_perturb_diag=np.array([0.5, 2.0])),
     "perturbed triangle": lambda b: b.Affine(scale_tril=TRIANGLE, scale_perturb_factor=FACTOR),
+    "gumbel": lambda b: b.Gumbel(np.float64(0.3), np.float64(1.5)),
+    "kumaraswamy": lambda b: b.Kumaraswamy(np.float64(2), np.float64(3), validate_args=True),
+    "power": lambda b: b.PowerTransform(0.5, validate_args=True),
+    "no power": lambda b: b.PowerTransform(),
+    "sinh arcsinh": lambda b: b.SinhArcsinh(np.float64(0.3), np.float64(1.4)),
+    "softsign": lambda b: b.Softsign(validate_args=True),
+    "square": lambda b: b.Square(validate_args=True),
+    "order": lambda b: b.Invert(b.Ordered()),
+    "flow": lambda b: b.MaskedAutoregressiveFlow(autoregressive),
+    "unrolled flow": lambda b: b.MaskedAutoregressiveFlow(autoregressive, unroll_loop=True),
+    "shifts": lambda b: b.MaskedAutoregressiveFlow(lambda y: (autoregressive(y)[0], None)),
+    "half": lambda b: b.RealNVP(1, lambda x, n: (hf.tile(x, [1, n]), hf.tile(0.5 * x, [1, n]))),
     "reshape": lambda b: b.Reshape([3, 1]),
     "inline": lambda b: b.Inline(hf.sinh, hf.asinh, forward_min_event_ndims=0,
                                  forward_log_det_jacobian_fn=lambda x: hf.log(hf.cosh(x))),
@@ -120,3 +140,56 @@ def test_wrong_arguments_are_refused():
                 call()
         with pytest.raises(NotImplementedError, match="inverse is not implemented"):
             bijectors.Inline(hf.exp, forward_min_event_ndims=0).inverse(1.0)
+
+
+def test_softmax_centered_and_its_determinant():
+    x = np.array([[0.3, -1.2], [2.0, 0.1]])
+    exponents = np.exp(np.concatenate([x, np.zeros([2, 1])], 1))
+    expected = exponents / exponents.sum(1, keepdims=True)
+    made = bijectors.SoftmaxCentered()
+    with hf.Session() as session:
+        y = session.run(made.forward(hf.constant(x)))
+        np.testing.assert_allclose(y, expected)
+        np.testing.assert_allclose(session.run(made.inverse(hf.constant(y))), x)
+        for value in (made.forward_log_det_jacobian(hf.constant(x), 1),
+                      -made.inverse_log_det_jacobian(hf.constant(y), 1)):
+            np.testing.assert_allclose(session.run(value), np.log(y).sum(1))
+    assert made.forward_event_shape(hf.TensorShape([2])).as_list() == [3]
+
+
+def test_masked_layers_see_no_later_block():
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.constant(np.random.RandomState(0).randn(2, 3))
+        shift, log_scale = bijectors.masked_autoregressive_default_template([6, 6])(x)
+        made = [hf.gradients(part[:, i], x)[0] for part in (shift, log_scale) for i in range(3)]
+        session.run(hf.global_variables_initializer())
+        for i, slopes in enumerate(session.run(made)):
+            assert not slopes[:, i % 3:].any()
+        assert hf.trainable_variables()[0].op.name == (
+            "masked_autoregressive_default_template/dense/kernel")
+
+
+def test_batch_normalization_goes_back_with_the_statistics_it_kept():
+    x = np.random.RandomState(1).randn(8, 3) * 2 + 1
+    layer = hf.layers.BatchNormalization(momentum=0.0, epsilon=0.0)
+    made = bijectors.BatchNormalization(layer)
+    with hf.Session() as session:
+        normal = made.inverse(hf.constant(x))
+        volume = made.inverse_log_det_jacobian(hf.constant(x), 1)
+        session.run(hf.global_variables_initializer())
+        whitened = (x - x.mean(0)) / x.std(0)
+        np.testing.assert_allclose(session.run(normal), whitened, atol=1e-9)
+        np.testing.assert_allclose(session.run(volume), -np.log(x.std(0)).sum())
+        session.run(hf.get_collection(hf.GraphKeys.UPDATE_OPS))
+        np.testing.assert_allclose(session.run(made.forward(hf.constant(whitened))), x, atol=1e-9)
+
+
+@pytest.mark.parametrize("make, error", [
+    (lambda: bijectors.RealNVP(0, None), "num_masked must be a positive integer"),
+    (lambda: bijectors.RealNVP(3, None).forward([[1.0, 2.0]]), "smaller than the event size"),
+    (lambda: bijectors.PowerTransform(-1.0), "non-negative"),
+    (lambda: bijectors.BatchNormalization(3), "must be an instance of BatchNormalization"),
+])
+def test_what_flows_refuse(make, error):
+    with pytest.raises(ValueError, match=error):
+        make()

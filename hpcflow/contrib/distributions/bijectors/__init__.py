@@ -3,6 +3,22 @@
 from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.distributions.bijectors.base import Bijector
 from hpcflow.contrib.distributions.bijectors.composed import Chain, Inline, Invert
+from hpcflow.contrib.distributions.bijectors.curves import (
+    Gumbel,
+    Kumaraswamy,
+    PowerTransform,
+    SinhArcsinh,
+    Softsign,
+    Square,
+)
+from hpcflow.contrib.distributions.bijectors.flows import (
+    BatchNormalization,
+    MaskedAutoregressiveFlow,
+    RealNVP,
+    masked_autoregressive_default_template,
+    masked_dense,
+    real_nvp_default_template,
+)
 from hpcflow.contrib.distributions.bijectors.scalars import (
     AffineScalar,
     Exp,
@@ -10,9 +26,13 @@ from hpcflow.contrib.distributions.bijectors.scalars import (
     Sigmoid,
     Softplus,
 )
+from hpcflow.contrib.distributions.bijectors.simplex import Ordered, SoftmaxCentered
 from hpcflow.contrib.distributions.bijectors.vectors import Affine, Permute, Reshape
 
-__all__ = ["Affine", "AffineScalar", "Bijector", "Chain", "Exp", "Identity", "Inline", "Invert",
-           "Permute", "Reshape", "Sigmoid", "Softplus"]
+__all__ = ["Affine", "AffineScalar", "BatchNormalization", "Bijector", "Chain", "Exp", "Gumbel",
+           "Identity", "Inline", "Invert", "Kumaraswamy", "MaskedAutoregressiveFlow", "Ordered",
+           "Permute", "PowerTransform", "RealNVP", "Reshape", "Sigmoid", "SinhArcsinh",
+           "SoftmaxCentered", "Softplus", "Softsign", "Square",
+           "masked_autoregressive_default_template", "masked_dense", "real_nvp_default_template"]
 
 __getattr__ = named_otherwise(__name__)

@@ -11,7 +11,7 @@ import hpcflow as hf
 if TYPE_CHECKING:
     from hpcflow.dtypes import DTypeLike
     from hpcflow.graph.likes import TensorLike
-    from hpcflow.graph.operation import Tensor
+    from hpcflow.graph.operation import Operation, Tensor
     from hpcflow.shapes import TensorShape
 
 
@@ -214,6 +214,12 @@ class Bijector:
             shape = hf.shape(at)[rank - dims : rank - least]
             value = value * hf.ones(shape, value.dtype.base_dtype)
         return hf.reduce_sum(value, list(range(-(dims - least), 0)))
+
+
+def checked(value: Tensor, *checks: Operation) -> Tensor:
+    """Return `value`, which is there once the checks have passed."""
+    with hf.control_dependencies(list(checks)):
+        return hf.identity(value)
 
 
 def _checked_dims(event_ndims: Any, least: int) -> int:
