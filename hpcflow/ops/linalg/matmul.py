@@ -240,7 +240,7 @@ def tensordot(a: TensorLike, b: TensorLike, axes: TensorLike, name: str | None =
     `axes` is a number n (the last n axes of `a` against the first n of `b`) or a pair of axes or
     lists of axes, which may be a tensor. The result has the free axes of `a`, then those of `b`.
 
-    Raises ``ValueError`` for axes that do not fit.
+    Raises ``ValueError`` for axes that do not fit, ``IndexError`` for one that a tensor lacks.
     """
     with name_scope(name, "Tensordot", [a, b]) as scope:
         a, b = _factors(a, b)
