@@ -124,7 +124,7 @@ INSTEAD: dict[str, str] = {
     "keras.datasets": "`numpy.load` of data that you have: nothing is downloaded",
     "keras.mixed_precision": "casts to `hf.float16` and a loss that is scaled in the graph",
     **{f"linalg.LinearOperator{kind}": "`hf.linalg.LinearOperatorFullMatrix`" for kind in (
-        "Circulant2D", "Circulant3D", "Permutation", "Toeplitz", "Tridiag")},
+        "Permutation", "Tridiag")},
     "lite": "",
     "ragged": "`hf.sparse`",
     "random.Generator": "`hf.random`, or `hf.contrib.stateless`",

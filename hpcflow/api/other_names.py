@@ -161,9 +161,10 @@ NAMES: dict[str, dict[str, str]] = {
             "tridiagonal_matmul", "tridiagonal_solve")},
         **{name: f"hpcflow.linear_operators:{name}" for name in ("LinearOperator", *(
             f"LinearOperator{kind}" for kind in (
-                "Adjoint", "BlockDiag", "Circulant", "Composition", "Diag", "FullMatrix",
+                "Adjoint", "BlockDiag", "Circulant", "Circulant2D", "Circulant3D", "Composition",
+                "Diag", "FullMatrix",
                 "Householder", "Identity", "Inversion", "Kronecker", "LowRankUpdate",
-                "LowerTriangular", "ScaledIdentity", "Zeros")))},
+                "LowerTriangular", "ScaledIdentity", "Toeplitz", "Zeros")))},
         "l2_normalize": "hpcflow.nn:l2_normalize",
         "adjoint": "hpcflow.ops.linalg.linalg:adjoint",
         "logdet": "hpcflow.ops.linalg.linalg:logdet",

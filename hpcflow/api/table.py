@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hpcflow.api.columns_table import COLUMNS
 from hpcflow.api.contrib_table import CONTRIB
 from hpcflow.api.entry import RAW, Entry, members
+from hpcflow.api.operators_table import OPERATORS
 from hpcflow.api.training_table import TRAINING
 
 _API = "hpcflow"
@@ -205,13 +207,8 @@ _OPS = {
     "list_ops": Entry(("hpcflow.ops.flow.list_functions", _API, RAW), {
         "_build_element_shape": "hpcflow.ops.flow.list_functions:_sizes"}),
     **_DISTRIBUTIONS,
-    **{f"linalg.linear_operator{kind}": Entry(("hpcflow.linear_operators",)) for kind in (
-        "", "_adjoint", "_block_diag", "_circulant", "_composition", "_diag", "_full_matrix",
-        "_identity", "_inversion", "_kronecker", "_low_rank_update", "_lower_triangular",
-        "_zeros")},
-    "linalg.linear_operator_util": Entry(("hpcflow.linear_operators.broadcasting",
-                                          "hpcflow.linear_operators.checks"), {
-        "matmul_with_broadcast": "hpcflow.linear_operators.broadcasting:product"}),
+    "signal.fft_ops": Entry(("hpcflow.signal", _API)),
+    **{f"linalg.{name}": entry for name, entry in OPERATORS.items()},
     "linalg.linalg": Entry(("hpcflow:linalg", "hpcflow.linear_operators", _API), {
         "linalg": "hpcflow:linalg"}),
     "linalg.linalg_impl": Entry(("hpcflow:linalg", _API), {
@@ -310,7 +307,6 @@ _ESTIMATOR = {
     "canned.prediction_keys": Entry(("hpcflow.estimator.keys",)),
     "util": Entry(("hpcflow.platform.inspecting",)),
 }
-_COLUMN = "hpcflow.feature_column.column:"
 
 _PYTHON = {
     # Modules that the package itself shows.
@@ -323,37 +319,7 @@ _PYTHON = {
         "constant_op", "dtypes", "errors", "framework_lib", "graph_util", "importer",
         "random_seed", "tensor_shape", "tensor_util", "test_util")},
     **{f"estimator.{name}": entry for name, entry in _ESTIMATOR.items()},
-    **{f"feature_column.{name}": Entry((
-        "hpcflow.feature_column", _COLUMN[:-1], *(f"hpcflow.feature_column.{part}" for part in (
-            "categorical", "dense", "embeddings", "sequence", "steps"))), {
-        "_DenseColumn": _COLUMN + "EarlierDenseColumn", "_FeatureColumn": _COLUMN + "EarlierColumn",
-        "_CategoricalColumn": _COLUMN + "EarlierCategoricalColumn",
-        "_SequenceDenseColumn": _COLUMN + "EarlierSequenceDenseColumn",
-        "FeatureColumn": _COLUMN + "Column",
-        **dict.fromkeys(("_LazyBuilder", "FeatureTransformationCache"),
-                        "hpcflow.feature_column.features:Features"),
-        "StateManager": "hpcflow.feature_column.managers:StateManager",
-        "_StateManagerImpl": "hpcflow.feature_column.managers:LayerVariables",
-        "LinearModel": "hpcflow.keras.layers.features:LinearModel",
-        "_LinearModel": "hpcflow.feature_column.reading:EarlierLinearModel",
-        **dict.fromkeys(("_transform_features", "_transform_features_v2"),
-                        "hpcflow.feature_column.features:transform_features"),
-        "_LinearModelLayer": "hpcflow.keras.layers.features:LinearModel",
-        "shared_embedding_columns_v2":
-            "hpcflow.feature_column.embeddings:shared_embedding_columns_v2",
-        "make_parse_example_spec_v2": "hpcflow.feature_column:make_parse_example_spec",
-        **{f"_{column}": f"hpcflow.feature_column:{column}" for column in (
-            "bucketized_column", "categorical_column_with_hash_bucket",
-            "categorical_column_with_identity", "categorical_column_with_vocabulary_file",
-            "categorical_column_with_vocabulary_list", "crossed_column", "embedding_column",
-            "indicator_column", "numeric_column", "shared_embedding_columns",
-            "weighted_categorical_column")},
-    }) for name in ("feature_column", "feature_column_lib", "feature_column_v2")},
-    **{f"feature_column.{name}": Entry(("hpcflow.keras.layers.features",)) for name in (
-        "dense_features", "dense_features_v2")},
-    "feature_column.serialization": Entry(("hpcflow.feature_column.serialization",)),
-    "feature_column.sequence_feature_column": Entry(("hpcflow.feature_column.sequence",), {
-        "SequenceFeatures": "hpcflow.keras.layers.features:SequenceFeatures"}),
+    **{f"feature_column.{name}": entry for name, entry in COLUMNS.items()},
     **{f"util.{name}": entry for name, entry in _UTIL.items()},
     "compat.compat": Entry(("hpcflow.platform.compat",)),
     "eager.context": Entry(("hpcflow.platform.eager_context",)),

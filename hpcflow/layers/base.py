@@ -24,7 +24,9 @@ from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.layers.building import regularizer_below
+from hpcflow.layers.helpers import get_reachable_from_inputs
 from hpcflow.layers.input_spec import InputSpec, check_input
+from hpcflow.ops.state.replication import VariableSynchronization
 from hpcflow.ops.state.variable_scope import VariableScope, get_variable, variable_scope
 from hpcflow.shapes import ShapeLike
 
@@ -59,6 +61,7 @@ class Layer:
         self.built = False
         self._called = False
         self.input_spec: Any = None
+        self._with_inputs: set[int] = set()
         self.activity_regularizer = activity_regularizer
         self._base_name = name or _snake_case(type(self).__name__)
         self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
@@ -143,20 +146,30 @@ class Layer:
 
     def add_variable(self, name: str, shape: ShapeLike, dtype: DTypeLike | None = None,
                      initializer: InitializerLike | None = None,
-                     regularizer: Callable | None = None, trainable: bool = True,
+                     regularizer: Callable | None = None, trainable: bool | None = None,
                      constraint: Callable | None = None, partitioner: Callable | None = None,
-                     use_resource: bool | None = None) -> Any:
+                     use_resource: bool | None = None, synchronization: Any = None,
+                     aggregation: Any = None) -> Any:
         """Return the variable `name` of the layer's scope, made before and in the first call.
 
-        Arguments as of ``get_variable``. Raises ``ValueError`` for a new name in a later call.
+        Arguments as of ``get_variable``; variables are trained unless they are combined when they
+        are read (``VariableSynchronization.ON_READ``). Raises ``ValueError`` for a new name in a
+        later call, or for one of these that is to be trained.
         """
         with self._entered_scope() as scope, self._noting_losses():
             if regularizer is not None:
                 regularizer = regularizer_below(f"{scope.original_name_scope}{name}", regularizer)
+            combined = synchronization is VariableSynchronization.ON_READ
+            if combined and trainable:
+                raise ValueError(
+                    f"Synchronization value can be set to VariableSynchronization.ON_READ only for "
+                    f"non-trainable variables: {name} has trainable=True")
+            trainable = not combined if trainable is None else trainable
             trained = trainable and self.trainable
             variable = get_variable(name, shape, dtype or self._dtype, initializer, regularizer,
                                     trained, partitioner=partitioner, use_resource=use_resource,
-                                    constraint=constraint)
+                                    constraint=constraint, synchronization=synchronization,
+                                    aggregation=aggregation)
             # A custom getter may have decided that it is not trained.
             followed = not trained or getattr(variable, "trainable", True)
             self._note_variable(variable, trainable and followed)
@@ -164,17 +177,44 @@ class Layer:
 
     add_weight = add_variable
 
-    def add_loss(self, losses: TensorLike, inputs: TensorLike | None = None) -> None:
-        """Add a loss, or a list of them, also to the collection of regularization losses."""
+    def get_losses_for(self, inputs: Any) -> list[Tensor]:
+        """Return the losses that depend on `inputs`; of None, those that depend on no input."""
+        return self._of_inputs(self.losses, inputs)
+
+    def get_updates_for(self, inputs: Any) -> list[Operation]:
+        """Return the updates that depend on `inputs`; of None, those that depend on no input."""
+        return self._of_inputs(self.updates, inputs)
+
+    def _of_inputs(self, made: list, inputs: Any) -> list:
+        if inputs is None:
+            return [item for item in made if id(item) not in self._with_inputs]
+        found = [item for item in made if id(item) in self._with_inputs]
+        reached = get_reachable_from_inputs(inputs, found)
+        return [item for item in found if item in reached or getattr(item, "op", None) in reached]
+
+    def add_loss(self, losses: TensorLike, inputs: Any = None) -> None:
+        """Add a loss, or a list of them, also to the collection of regularization losses.
+
+        Losses without `inputs` are those of variables alone.
+        """
         for loss in nest.flatten(losses):
             self._losses.append(loss)
+            self._note_inputs(loss, inputs)
             add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
 
-    def add_update(self, updates: TensorLike, inputs: TensorLike | None = None) -> None:
-        """Add an update, or a list of them, also to the collection UPDATE_OPS."""
+    def add_update(self, updates: TensorLike, inputs: Any = None) -> None:
+        """Add an update, or a list of them, also to the collection UPDATE_OPS.
+
+        Updates without `inputs` are those that depend on no input.
+        """
         for update in nest.flatten(updates):
             self._updates.append(update)
+            self._note_inputs(update, inputs)
             add_to_collection(GraphKeys.UPDATE_OPS, update)
+
+    def _note_inputs(self, item: Any, inputs: Any) -> None:
+        if inputs is not None:
+            self._with_inputs.add(id(item))
 
     def _note_variable(self, variable: Variable, trained: bool) -> None:
         if not any(variable is v for v in self.variables):
@@ -215,7 +255,7 @@ class Layer:
                         self._dtype = tensors[0].dtype.base_dtype
                     self.build(_packed(inputs, [t.get_shape() for t in tensors]))
                 outputs = self.call(inputs, *args, **keywords)
-                self._regularize(outputs)
+                self._regularize(outputs, inputs)
         self.built = self._called = True
         return outputs
 
@@ -234,14 +274,14 @@ class Layer:
             if spec is not None:
                 check_input(spec, tensor, f"Input {position} of layer {self.name}")
 
-    def _regularize(self, outputs: Any) -> None:
+    def _regularize(self, outputs: Any, inputs: Any) -> None:
         if self.activity_regularizer is None:
             return
         for tensor in nest.flatten(outputs):
             with name_scope("ActivityRegularizer"):
                 loss = self.activity_regularizer(tensor)
             if loss is not None:
-                self.add_loss(loss)
+                self.add_loss(loss, inputs=inputs)
 
     @contextmanager
     def _entered_scope(self, scope: VariableScope | str | None = None) -> Iterator[VariableScope]:

@@ -25,6 +25,7 @@ from hpcflow.layers.convolutional import (
 from hpcflow.layers.dense import dense
 from hpcflow.layers.dropout import dropout
 from hpcflow.layers.flattening import flatten
+from hpcflow.layers.helpers import get_reachable_from_inputs
 from hpcflow.layers.normalization import batch_normalization
 from hpcflow.layers.pooling import (
     average_pooling1d,
@@ -71,11 +72,21 @@ class FunctionLayer(Layer):
     def call(self, inputs: TensorLike, **keywords: Any) -> Any:
         """Return the result of the function; `keywords` may have `training`."""
         with self._noting_variables() as scope, self._noting_losses():
-            before = len(get_collection(GraphKeys.UPDATE_OPS))
+            before, losses = len(get_collection(GraphKeys.UPDATE_OPS)), len(self._losses)
             name = OpenScope(scope.original_name_scope)
             outputs = type(self).function(inputs, **self._options, **keywords, name=name)
-            self._updates += get_collection(GraphKeys.UPDATE_OPS)[before:]
-            return outputs
+            added = get_collection(GraphKeys.UPDATE_OPS)[before:]
+            self._updates += added
+            for update in added:
+                self._note_inputs(update, inputs)
+        self._note_reached(self._losses[losses:], inputs)
+        return outputs
+
+    def _note_reached(self, losses: list, inputs: Any) -> None:
+        """Note which losses are of results, not of variables."""
+        reached = get_reachable_from_inputs(inputs, losses) if losses else set()
+        for loss in losses:
+            self._note_inputs(loss, inputs if loss in reached else None)
 
     def compute_output_shape(self, input_shape: ShapeLike) -> Any:
         """Return the static shape of the result for inputs of a shape.
@@ -86,7 +97,7 @@ class FunctionLayer(Layer):
             inputs = placeholder(self._dtype or dtypes.float32, input_shape)
             return type(self).function(inputs, **self._options).get_shape()
 
-    def _regularize(self, outputs: Any) -> None:
+    def _regularize(self, outputs: Any, inputs: Any) -> None:
         """The function has done so."""
 
     @contextmanager

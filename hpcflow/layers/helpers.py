@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.framework import nest
+from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.shape_inference import constant_value as _value
@@ -15,8 +17,10 @@ from hpcflow.ops.flow.cond import case, cond
 from hpcflow.ops.state.variables import Variable
 
 
-def smart_constant_value(pred: TensorLike) -> bool | None:
+def smart_constant_value(pred: TensorLike) -> Any:
     """Return what is known of a condition before the graph is run, None if nothing is.
+
+    Of a tensor that is the value, an array.
 
     Raises ``TypeError`` for what is neither true nor false.
     """
@@ -27,8 +31,7 @@ def smart_constant_value(pred: TensorLike) -> bool | None:
     if not isinstance(pred, Tensor):
         raise TypeError("`pred` must be a Tensor, a Variable, or a Python bool, or 1 or 0. "
                         f"Found instead: {pred!r}")
-    known = _value(pred)
-    return None if known is None else bool(known)
+    return _value(pred)
 
 
 constant_value = smart_constant_value
@@ -48,6 +51,31 @@ def smart_cond(pred: TensorLike, true_fn: Callable | None = None, false_fn: Call
     if known is None:
         return cond(pred, yes, no, name=name)
     return (yes if known else no)()  # type: ignore[misc]
+
+
+def get_reachable_from_inputs(inputs: Any, targets: Any = None) -> set:
+    """Return the tensors and operations that depend on `inputs`, with the tensors among these.
+
+    Args:
+        inputs: tensors, variables or operations.
+        targets: the walk may end when it has reached all of these.
+    """
+    wanted = set() if targets is None else set(nest.flatten(targets))
+    reached: set = set()
+    graph = get_default_graph()
+    waiting: list[Any] = [graph.as_graph_element(x) for x in nest.flatten(inputs)]
+    while waiting and not (wanted and wanted <= reached):
+        item = waiting.pop()
+        if item in reached:
+            continue
+        if isinstance(item, Tensor):
+            reached.add(item)
+            for op in item.consumers():
+                waiting += op.outputs or [op]
+        else:
+            reached |= {item} if not item.outputs else set()
+            waiting += item.outputs
+    return reached
 
 
 def smart_case(pred_fn_pairs: Sequence[tuple] | Mapping, default: Callable | None = None,

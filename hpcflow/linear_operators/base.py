@@ -10,11 +10,11 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DTypeLike
-from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.raw import raw_ops
-from hpcflow.linear_operators import broadcasting
+from hpcflow.linear_operators import algebra, broadcasting
 from hpcflow.ops.arrays.matrix_parts import eye, matrix_diag_part, matrix_set_diag
 from hpcflow.ops.common.grouping import group
 from hpcflow.ops.flow.checks import assert_equal, assert_less
@@ -27,7 +27,7 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def returned_as(what: str) -> Callable[[_Kind], _Kind]:
-    """Let operators return a class as their "product", "adjoint", "inverse" or "triangle"."""
+    """Let operators return a class as their "adjoint", "inverse" or "triangle"."""
     def register(kind: _Kind) -> _Kind:
         _KINDS[what] = kind
         return kind
@@ -53,7 +53,7 @@ class LinearOperator:
     Raises ``ValueError`` for promises that contradict each other.
     """
 
-    def __init__(self, dtype: DTypeLike, graph_parents: Sequence[Any] | None = None,
+    def __init__(self, dtype: DTypeLike | None, graph_parents: Sequence[Any] | None = None,
                  is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
                  is_positive_definite: bool | None = None, is_square: bool | None = None,
                  name: str | None = None) -> None:
@@ -65,7 +65,7 @@ class LinearOperator:
             raise ValueError("A non-singular or self-adjoint operator is always square.")
         if is_non_singular or is_self_adjoint or is_positive_definite:
             is_square = True
-        self.dtype = dtypes.as_dtype(dtype).base_dtype
+        self.dtype: Any = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
         self.graph_parents = [] if graph_parents is None else list(graph_parents)
         self.is_non_singular, self.is_self_adjoint = is_non_singular, is_self_adjoint
         self.is_positive_definite, self._is_square = is_positive_definite, is_square
@@ -111,11 +111,17 @@ class LinearOperator:
 
     @property
     def is_square(self) -> bool | None:
-        """True for as many rows as columns, None if that is not known."""
-        if self._is_square is None and self.range_dimension.value is not None and (
-                self.domain_dimension.value is not None):
-            return self.range_dimension.value == self.domain_dimension.value
-        return self._is_square
+        """True for as many rows as columns, None if that is not known.
+
+        Raises ``ValueError`` if it was said not to be square and is.
+        """
+        sizes = self.range_dimension.value, self.domain_dimension.value
+        if None in sizes:
+            return self._is_square
+        if self._is_square is False and sizes[0] == sizes[1]:
+            raise ValueError(f"{self.name}: is_square is False, but the shape {self.shape} was "
+                             "square")
+        return sizes[0] == sizes[1]
 
     def shape_tensor(self, name: str = "shape_tensor") -> Any:
         """Return the shape, an int32 vector."""
@@ -161,8 +167,11 @@ class LinearOperator:
         Raises ``ValueError`` for other sizes.
         """
         if isinstance(x, LinearOperator):
-            return _KINDS["product"]([self.adjoint() if adjoint else self,
-                                      x.adjoint() if adjoint_arg else x])
+            left = self.adjoint() if adjoint else self
+            right = x.adjoint() if adjoint_arg else x
+            left.domain_dimension.assert_is_compatible_with(right.range_dimension)
+            with self._scope(name):
+                return algebra.matmul(left, right)
         with self._scope(name, [x]):
             x = self._converted(x, "x")
             x = broadcasting.adjoint(x) if adjoint_arg else x
@@ -191,7 +200,11 @@ class LinearOperator:
         """
         self._ask("Exact solve", singular_too=True)
         if isinstance(rhs, LinearOperator):
-            return self.inverse().matmul(rhs, adjoint, adjoint_arg)
+            left = self.adjoint() if adjoint else self
+            right = rhs.adjoint() if adjoint_arg else rhs
+            left.range_dimension.assert_is_compatible_with(right.range_dimension)
+            with self._scope(name):
+                return algebra.solve(left, right)
         with self._scope(name, [rhs]):
             rhs = self._converted(rhs, "rhs")
             rhs = broadcasting.adjoint(rhs) if adjoint_arg else rhs
@@ -277,7 +290,10 @@ class LinearOperator:
 
     def adjoint(self, name: str = "adjoint") -> LinearOperator:
         """Return the conjugate transpose; the operator itself if it is known to be self-adjoint."""
-        return self if self.is_self_adjoint else self._adjoint()
+        if self.is_self_adjoint:
+            return self
+        with self._scope(name):
+            return algebra.adjoint(self)
 
     @property
     def H(self) -> LinearOperator:
@@ -294,7 +310,8 @@ class LinearOperator:
                              "matrix.")
         if self.is_non_singular is False:
             raise ValueError("Cannot take the Inverse: This operator represents a singular matrix.")
-        return self._inverse()
+        with self._scope(name):
+            return algebra.inverse(self)
 
     def _inverse(self) -> LinearOperator:
         return _KINDS["inverse"](self)
@@ -305,11 +322,13 @@ class LinearOperator:
         Raises ``ValueError`` if it is not known that the operator is self-adjoint and positive
         definite.
         """
-        if not (self.is_self_adjoint and self.is_positive_definite):
-            raise ValueError("Cannot take the Cholesky decomposition: it is not known that the "
-                             "operator is self-adjoint and positive definite.")
+        for known, what in ((self.is_positive_definite, "positive definite"),
+                            (self.is_self_adjoint, "self adjoint")):
+            if not known:
+                raise ValueError("Cannot take the Cholesky decomposition: it is not known that the "
+                                 f"operator is {what}.")
         with self._scope(name):
-            return self._cholesky()
+            return algebra.cholesky(self)
 
     def _cholesky(self) -> LinearOperator:
         return _KINDS["triangle"](raw_ops.Cholesky(self._to_dense()), is_non_singular=True)
@@ -353,6 +372,20 @@ class LinearOperator:
     @staticmethod
     def _nothing_to_check() -> Any:
         return group()
+
+
+def _written(value: LinearOperator, dtype: Any = None, name: str | None = None,
+             as_ref: bool = False) -> Any:
+    """The matrix of an operator that an operation reads."""
+    if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
+        return NotImplemented
+    return value.to_dense()
+
+
+register_tensor_conversion_function(LinearOperator, _written)
+algebra.RegisterAdjoint(LinearOperator)(lambda operator: operator._adjoint())
+algebra.RegisterCholesky(LinearOperator)(lambda operator: operator._cholesky())
+algebra.RegisterInverse(LinearOperator)(lambda operator: operator._inverse())
 
 
 def product_of(values: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hpcflow.graph.raw import raw_ops
 from hpcflow.linear_operators import broadcasting
-from hpcflow.linear_operators.base import LinearOperator, returned_as
+from hpcflow.linear_operators.base import LinearOperator
 from hpcflow.ops.arrays.shape_ops import broadcast_dynamic_shape, broadcast_static_shape
 from hpcflow.shapes import Dimension, TensorShape
 
@@ -27,7 +27,7 @@ class _Several(LinearOperator):
                  between: str) -> None:
         self.operators = list(operators)
         if not self.operators:
-            raise ValueError(f"{type(self).__name__}: expected a non-empty list of operators")
+            raise ValueError(f"{type(self).__name__}: expected a non-empty list of >=1 operators")
         kinds = {op.dtype for op in self.operators}
         if len(kinds) > 1:
             raise TypeError("Expected all operators to have the same dtype, found "
@@ -47,7 +47,6 @@ class _Several(LinearOperator):
         return reduce(raw_ops.AddV2, values)
 
 
-@returned_as("product")
 class LinearOperatorComposition(_Several):
     """The product ``A B C`` of operators, the last of which is applied first.
 
@@ -112,11 +111,12 @@ class _Squares(_Several):
         for hint in ("is_non_singular", "is_self_adjoint", "is_positive_definite"):
             if _all(operators, hint):
                 if hints[hint] is False:
-                    raise ValueError(f"{type(self).__name__}: all operators have {hint}, and so "
-                                     "has this one")
+                    word = hint.removeprefix("is_").replace("_", "-")
+                    raise ValueError(f"{type(self).__name__} of operators that are all {word} is "
+                                     f"always {word}")
                 hints[hint] = True
         if any(op.is_square is False for op in operators):
-            raise ValueError(f"{type(self).__name__} expects square operators")
+            raise ValueError(f"{type(self).__name__} expects operators of square matrices")
         super().__init__(operators, {**hints, "is_square": True}, name, between)
 
     def _size(self) -> Dimension:

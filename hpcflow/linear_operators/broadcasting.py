@@ -59,3 +59,8 @@ def triangular_solution(matrix: Any, rhs: Any, adjoint_matrix: bool = False) -> 
     """Return the solutions for lower triangular matrices."""
     return raw_ops.MatrixTriangularSolve(*together(matrix, rhs), lower=True,
                                          adjoint=adjoint_matrix)
+
+
+def static_batch(a: TensorShape, b: TensorShape) -> TensorShape:
+    """Return the shape that two shapes broadcast to, as far as it is known."""
+    return TensorShape(None) if None in (a.ndims, b.ndims) else broadcast_static_shape(a, b)

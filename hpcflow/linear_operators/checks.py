@@ -35,12 +35,13 @@ def assert_zero_imag_part(x: TensorLike, message: str | None = None,
         return assert_equal(convert_to_tensor(0, part.dtype), part, message=message)
 
 
-def assert_compatible_matrix_dimensions(operator: Any, x: Tensor) -> Operation:
-    """Return an op that fails unless the matrices `x` can be multiplied by `operator`."""
+def assert_compatible_matrix_dimensions(operator: Any, x: Tensor, rows: Any = None) -> Operation:
+    """Return an op that fails unless matrices `x` have `rows` rows: the columns of `operator`."""
+    name = getattr(operator, "name", type(operator).__name__)
     return assert_equal(
-        raw_ops.Shape(x)[-2], operator.domain_dimension_tensor(),
+        raw_ops.Shape(x)[-2], operator.domain_dimension_tensor() if rows is None else rows,
         message=f"Dimensions are not compatible: shape[-2] of the argument to the operator "
-                f"'{operator.name}' must be its domain dimension")
+                f"'{name}' must be its domain dimension")
 
 
 def broadcast_matrix_batch_dims(batch_matrices: Sequence[TensorLike],
@@ -54,6 +55,10 @@ def broadcast_matrix_batch_dims(batch_matrices: Sequence[TensorLike],
         raise TypeError(f"batch_matrices must be a list of matrices, got {batch_matrices!r}")
     with name_scope(name, "broadcast_matrix_batch_dims", list(batch_matrices)):
         found = [convert_to_tensor(m) for m in batch_matrices]
+        for matrix in found:
+            if matrix.shape.ndims is not None and matrix.shape.ndims < 2:
+                raise ValueError("batch_matrices must have at least two dimensions, found "
+                                 f"{matrix}")
         if len(found) < 2:
             return found
         if all(m.shape[:-2].is_fully_defined() for m in found):

@@ -61,6 +61,9 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         base_operator.range_dimension.assert_is_compatible_with(self._u.shape[-2])
         base_operator.domain_dimension.assert_is_compatible_with(self._v.shape[-2])
         self._u.shape[-1].assert_is_compatible_with(self._v.shape[-1])
+        if self._diag is not None:
+            self._diag.shape[-1].assert_is_compatible_with(self._u.shape[-1])
+        self._shape()  # raises for batch dimensions that do not fit
 
     @property
     def base_operator(self) -> LinearOperator:
@@ -165,6 +168,9 @@ class LinearOperatorHouseholder(LinearOperator):
             raise ValueError("A Householder operator is always self-adjoint, non-singular, square "
                              "and not positive definite.")
         self._axis: Any = convert_to_tensor(reflection_axis, name="reflection_axis")
+        if self._axis.shape.ndims == 0:
+            raise ValueError("Argument reflection_axis must have at least 1 dimension. Found: "
+                             f"{self._axis}")
         super().__init__(self._axis.dtype, [self._axis], True, True, False, True, name)
 
     @property

@@ -22,8 +22,9 @@ class _Turned(LinearOperator):
                  for key, value in hints.items()}
         for key, value in hints.items():
             if value is not None and getattr(operator, key) not in (None, value):
-                raise ValueError(f"{what}: {key} is {value}, but that of the operator is "
-                                 f"{getattr(operator, key)}")
+                word = key.removeprefix("is_").replace("_", "-")
+                raise ValueError(f"{what}: {key} is {value}, but the operator is "
+                                 f"{'' if getattr(operator, key) else 'not '}{word}")
         self._operator = operator
         super().__init__(operator.dtype, operator.graph_parents, name=name or (
             f"{operator.name}_{what}"), **known)
@@ -88,9 +89,10 @@ class LinearOperatorInversion(_Turned):
     def __init__(self, operator: LinearOperator, is_non_singular: bool | None = None,
                  is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
                  is_square: bool | None = None, name: str | None = None) -> None:
-        if operator.is_non_singular is False:
-            raise ValueError(f"operator and supplied hints must have is_non_singular=True or None; "
-                             f"found {operator.is_non_singular}.")
+        if False in (operator.is_non_singular, is_non_singular):
+            raise ValueError("An operator that has an inverse has is_non_singular True or None; "
+                             f"the operator says {operator.is_non_singular}, the hint "
+                             f"{is_non_singular}.")
         super().__init__(operator, name, "inv", is_non_singular=True if (
             is_non_singular is None) else is_non_singular, is_self_adjoint=is_self_adjoint,
             is_positive_definite=is_positive_definite, is_square=is_square)

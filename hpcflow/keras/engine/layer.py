@@ -439,7 +439,7 @@ class Layer(base.Layer):
 
 
 _HIDDEN = {"_trainable_weights", "_non_trainable_weights", "_by_name", "inbound_nodes", "_losses",
-           "_updates", "_network"}
+           "_with_inputs", "_updates", "_network"}
 
 
 class _Training(threading.local):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.math.device_counting import check_nth
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
@@ -38,13 +39,7 @@ def _nth_element(node: KernelNode) -> Callable:
     backwards = node.attr("reverse")
 
     def run(x: Any, n: Any) -> Any:
-        if np.ndim(n):
-            raise invalid(f"n must be scalar, got shape {shown(np.shape(n))}")
-        if not x.ndim:
-            raise invalid("input must be at least rank 1 but is rank 0")
-        size = x.shape[-1]
-        if not 0 <= n < size:
-            raise invalid(f"n must be in [0, {size}), got {int(n)}")
+        size = check_nth(x, n)
         place = size - 1 - int(n) if backwards else int(n)
         return np.partition(x, place, -1)[..., place]
 

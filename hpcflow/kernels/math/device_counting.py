@@ -41,18 +41,29 @@ def _bucketize(node: KernelNode) -> Any:
             np.int32).reshape(x.shape)
 
 
+def check_nth(x: Any, n: Any) -> int:
+    """Return the size of the last dimension, of which `n` is a position.
+
+    Raises ``InvalidArgumentError`` for anything else.
+    """
+    if np.ndim(n):
+        raise invalid(f"n must be scalar, got shape {shown(np.shape(n))}")
+    if not x.ndim:
+        raise invalid("Input must be >= 1-D, got a scalar")
+    if n < 0:
+        raise invalid(f"Need n >= 0, got {int(n)}")
+    if n >= x.shape[-1]:
+        raise invalid(f"Input must have at least n+1 columns: n is {int(n)}, the input has "
+                      f"{x.shape[-1]}")
+    return x.shape[-1]
+
+
 @kernel("NthElement", fresh=True, host_inputs=(1,))
 def _nth_element(node: KernelNode) -> Callable:
     xp, backwards = node.xp, node.attr("reverse")
 
     def run(x: Any, n: Any) -> Any:
-        if np.ndim(n):
-            raise invalid(f"n must be scalar, got shape {shown(np.shape(n))}")
-        if not x.ndim:
-            raise invalid("input must be at least rank 1 but is rank 0")
-        size = x.shape[-1]
-        if not 0 <= n < size:
-            raise invalid(f"n must be in [0, {size}), got {int(n)}")
+        size = check_nth(x, n)
         return xp.sort(x, axis=-1)[..., size - 1 - int(n) if backwards else int(n)]
 
     return run

@@ -361,7 +361,11 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
     Raises ``ValueError`` if they cannot be broadcast together.
     """
-    return TensorShape(broadcast_dims(as_shape(shape_x)._dims, as_shape(shape_y)._dims))
+    x, y = as_shape(shape_x), as_shape(shape_y)
+    try:
+        return TensorShape(broadcast_dims(x._dims, y._dims))
+    except ValueError as error:
+        raise ValueError(f"Incompatible shapes for broadcasting: {x} and {y}") from error
 
 
 def broadcast_dynamic_shape(shape_x: TensorLike, shape_y: TensorLike) -> Tensor:

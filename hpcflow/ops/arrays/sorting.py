@@ -98,7 +98,7 @@ def _without_last(op: Operation) -> list[Dims]:
     dims = with_rank_at_least(op.input_dims(0), 1, "input")
     n = known_number(op, 1)
     if n is not None and n < 0:
-        raise ValueError(f"n must be non-negative, got {int(n)}")
+        raise ValueError(f"n must be non-negative but is {int(n)}")
     if dims is None:
         return [None]
     if n is not None and dims[-1] is not None and n >= dims[-1]:

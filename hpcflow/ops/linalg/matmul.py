@@ -158,9 +158,9 @@ def matmul(a: TensorLike, b: TensorLike, transpose_a: bool = False, transpose_b:
            b_is_sparse: bool = False, name: str | None = None) -> Tensor:
     """Multiply the matrices in the last two dimensions of `a` and `b`.
 
-    For a rank above two the leading dimensions of both must be equal. A factor is transposed, or
-    transposed and conjugated (adjoint), but not both; the ``is_sparse`` hints (matrices of float32
-    or bfloat16 alone) say that many elements are zero.
+    Leading dimensions broadcast: ``[2, 3, 4] x [4, 5]`` is ``[2, 3, 5]``. A factor is transposed,
+    or transposed and conjugated (adjoint), but not both; the ``is_sparse`` hints (matrices of
+    float32 or bfloat16 alone) say that many elements are zero.
 
     Raises ``ValueError`` when inner dimensions differ or a factor is both transposed and adjoint.
     """
@@ -170,11 +170,13 @@ def matmul(a: TensorLike, b: TensorLike, transpose_a: bool = False, transpose_b:
         raise ValueError("Only one of transpose_b and adjoint_b can be True.")
     with name_scope(name, "MatMul", [a, b]) as scope:
         a, b = _factors(a, b)
-        if _is_batch(a) and _is_batch(b):
-            # The batch op has adjoints only.
+        hinted = a_is_sparse or b_is_sparse
+        if (_is_batch(a) and _is_batch(b)) or (not hinted and (_is_batch(a) or _is_batch(b))):
+            # The batch ops have adjoints only.
             a, adjoint_a = (_conj(a), True) if transpose_a else (a, adjoint_a)
             b, adjoint_b = (_conj(b), True) if transpose_b else (b, adjoint_b)
-            return raw_ops.BatchMatMul(a, b, adj_x=adjoint_a, adj_y=adjoint_b, name=scope)
+            multiply = raw_ops.BatchMatMul if _same_batch(a, b) else raw_ops.BatchMatMulV2
+            return multiply(a, b, adj_x=adjoint_a, adj_y=adjoint_b, name=scope)
         a, transpose_a = (_conj(a), True) if adjoint_a else (a, transpose_a)
         b, transpose_b = (_conj(b), True) if adjoint_b else (b, transpose_b)
         if _use_sparse(a, b, a_is_sparse, b_is_sparse):
@@ -194,6 +196,11 @@ def _factors(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
 
 def _is_batch(x: Tensor) -> bool:
     return x._dims is None or len(x._dims) > 2
+
+
+def _same_batch(a: Tensor, b: Tensor) -> bool:
+    """True if nothing says that the batch dimensions differ."""
+    return a._dims is not None and b._dims is not None and a._dims[:-2] == b._dims[:-2]
 
 
 def _use_sparse(a: Tensor, b: Tensor, a_is_sparse: bool, b_is_sparse: bool) -> bool:
@@ -233,7 +240,7 @@ def tensordot(a: TensorLike, b: TensorLike, axes: TensorLike, name: str | None =
     `axes` is a number n (the last n axes of `a` against the first n of `b`) or a pair of axes or
     lists of axes, which may be a tensor. The result has the free axes of `a`, then those of `b`.
 
-    Raises ``ValueError`` for axes that do not fit.
+    Raises ``ValueError`` for axes that do not fit, ``IndexError`` for one that a tensor lacks.
     """
     with name_scope(name, "Tensordot", [a, b]) as scope:
         a, b = _factors(a, b)
@@ -268,7 +275,7 @@ def _axis_list(axes: np.ndarray | Sequence[int] | int, x: Tensor) -> list[int]:
     found = [int(i) for i in np.atleast_1d(np.asarray(axes, dtype=np.int64))]
     for axis in found:
         if not -rank <= axis < rank:
-            raise ValueError(f"tensordot: axis {axis} of a tensor of shape {show(x._dims)}")
+            raise IndexError(f"tensordot: axis {axis} of a tensor of shape {show(x._dims)}")
     return [i % rank for i in found]
 
 

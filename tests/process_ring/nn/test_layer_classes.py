@@ -221,3 +221,40 @@ def test_layers_in_a_given_scope_and_with_the_variables_of_others(graph):
     second(hf.ones([2, 4]))
     assert [v.op.name for v in first.variables] == ["given/kernel", "given/bias"]
     assert second.trainable_weights == first.trainable_weights
+
+
+def test_losses_and_updates_know_whether_they_depend_on_inputs():
+    class Penal(hf.layers.Layer):
+        def build(self, input_shape):
+            self.scale = self.add_variable("scale", [], hf.float32)
+            self.add_loss(self.scale)
+            super().build(input_shape)
+
+        def call(self, inputs):
+            self.add_loss(hf.reduce_sum(inputs), inputs=inputs)
+            return inputs * self.scale
+
+    first, second = hf.placeholder(hf.float32, [2]), hf.placeholder(hf.float32, [2])
+    layer = Penal()
+    result = layer(first + 1)
+    layer(second)
+    assert len(layer.losses) == 3 and layer.get_losses_for(None) == [layer.scale]
+    assert layer.get_losses_for(first) == [layer.losses[1]]
+    assert layer.get_losses_for([second]) == [layer.losses[2]]
+    assert layer.get_losses_for(result) == []
+    images = hf.placeholder(hf.float32, [None, 3])
+    norm = hf.layers.BatchNormalization(gamma_regularizer=hf.nn.l2_loss)
+    norm(images, training=True)
+    assert norm.get_updates_for(None) == [] and norm.get_updates_for(images) == norm.updates
+    dense = hf.layers.Dense(2, kernel_regularizer=hf.nn.l2_loss, activity_regularizer=hf.nn.l2_loss)
+    dense(images)
+    assert len(dense.get_losses_for(images)) == len(dense.get_losses_for(None)) == 1
+
+
+def test_variables_that_are_combined_when_read_are_not_trained():
+    layer, kind = hf.layers.Layer(name="counted"), hf.VariableSynchronization.ON_READ
+    layer.add_variable("count", [], hf.float32, synchronization=kind)
+    (count,) = layer.non_trainable_variables
+    assert count not in hf.trainable_variables()
+    with pytest.raises(ValueError, match="only for non-trainable variables"):
+        layer.add_variable("other", [], hf.float32, trainable=True, synchronization=kind)

@@ -121,10 +121,12 @@ def test_tensordot(axes):
     np.testing.assert_allclose(got, expected)
 
 
-@pytest.mark.parametrize("axes", [4, [[0]], [[0, 1], [0]], [[5], [0]], [[1], [2]]], ids=str)
-def test_tensordot_axes_that_do_not_fit(axes):
+@pytest.mark.parametrize("axes, error", [
+    (4, ValueError), ([[0]], ValueError), ([[0, 1], [0]], ValueError), ([[1], [2]], ValueError),
+    ([[5], [0]], IndexError), ([[-5], [0]], IndexError)], ids=str)
+def test_tensordot_axes_that_do_not_fit(axes, error):
     a, b = hf.constant(np.ones((2, 3))), hf.constant(np.ones((3, 4, 5)))
-    with pytest.raises(ValueError):
+    with pytest.raises(error):
         hf.tensordot(a, b, axes)
 
 
