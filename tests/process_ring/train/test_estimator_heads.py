@@ -138,3 +138,37 @@ def test_several_heads(session):
 def test_refusals(session, make, error):
     with pytest.raises(ValueError, match=error):
         make()
+
+
+def test_all_modes_are_exported_over_one_set_of_variables(tmp_path):
+    def model(features, labels, mode):
+        logits = hf.layers.dense(features["x"], 1, name="out")
+        return heads.regression_head(name="size").create_estimator_spec(
+            features, mode, logits, labels, optimizer=hf.train.AdamOptimizer())
+
+    inputs = hf.estimator.inputs.numpy_input_fn({"x": LOGITS}, LOGITS[:, :1], 3, 2, shuffle=False)
+    estimator = hf.estimator.Estimator(model, str(tmp_path / "model")).train(inputs)
+    supervised = heads.build_supervised_input_receiver_fn_from_input_fn(inputs)
+    serving = hf.estimator.export.build_parsing_serving_input_receiver_fn(
+        {"x": hf.FixedLenFeature([3], hf.float32)})
+    path = heads.export_all_saved_models(estimator, str(tmp_path), {
+        "train": supervised, "eval": supervised, "infer": serving}).decode()
+    feeds = {"x:0": LOGITS[:2], "label:0": LOGITS[:2, :1]}
+    kernel = estimator.get_variable_value("out/kernel")
+    for tag, key, method in (("train", "train", "training"), ("eval", "eval", "eval"),
+                             ("serve", "serving_default", "regress")):
+        with hf.Graph().as_default(), hf.Session() as session:
+            graph = hf.saved_model.loader.load(session, [tag], path)
+            signature = graph.signature_def[key]
+            assert signature.method_name.endswith(method)
+            np.testing.assert_array_equal(session.run("out/kernel:0"), kernel)
+            if tag != "serve":
+                assert {"x", "label"} == set(signature.inputs)
+                predicted, loss = session.run(
+                    [signature.outputs[name].name for name in ("predictions", "loss")], feeds)
+                np.testing.assert_allclose(loss, ((predicted - LOGITS[:2, :1]) ** 2).mean(),
+                                           rtol=1e-5)
+    with pytest.raises(ValueError, match="No valid modes"):
+        heads.export_all_saved_models(estimator, str(tmp_path), {"other": serving})
+    with pytest.raises(ValueError, match="distinct keys"):
+        heads.build_raw_supervised_input_receiver_fn({"label": hf.constant([1])}, hf.constant([1]))
