@@ -204,8 +204,8 @@ class DType:
     def __eq__(self, other: object) -> _Bool:
         if self is other:
             return True
-        if other is None or other.__class__ is DType:
-            return False
+        if other is None or other.__class__ is DType or other is int:
+            return False  # Python's int has no element type of its own
         try:
             return self is as_dtype(other)
         except TypeError:

@@ -40,7 +40,6 @@ SMALL: dict[ModuleType, dict[str, float]] = {
         "ROWS_BLOCK_BYTES": 4096,
         # Which loops run as one call, and which products they make together.
         "LOOP_LEAST_SECONDS": 0.0, "LOOP_CHUNK_SECONDS": 0.0, "LOOP_CHUNK_STEPS": 3,
-        "ITERATIONS_LARGE": 1, "ITERATIONS_FEWEST_COLUMNS": 1,
         "ACCUMULATE_BLOCK_FLOPS": 1.0, "CONCURRENT_LARGE": 1,
         # What goes over the network, and when.
         "LATE_LEAST_BYTES": 1, "LATE_LEAST_GAIN": -9.0, "LATE_MESSAGE_SECONDS": 0.0,

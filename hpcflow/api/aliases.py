@@ -57,7 +57,7 @@ class AliasModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
             return [n for n in dir(self) if not n.startswith("_")]
-        if name.startswith("__"):
+        if name.startswith("__") and name not in self._entry.names:
             raise AttributeError(name)
         value = _lookup(self._entry, name)
         if value is _MISSING or (isinstance(value, ModuleType) and _known(self.__name__, name)):

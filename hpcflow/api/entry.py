@@ -16,3 +16,8 @@ class Entry(NamedTuple):
 
 
 RAW = "raw"  # a source: the builders of all op types, by the names of generated functions
+
+
+def members(module: str, *names: str) -> dict[str, str]:
+    """The paths of objects of one module, by their names."""
+    return {name: f"{module}:{name}" for name in names}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hpcflow.api.contrib_table import CONTRIB
-from hpcflow.api.entry import RAW, Entry
+from hpcflow.api.entry import RAW, Entry, members
+from hpcflow.api.training_table import TRAINING
 
 _API = "hpcflow"
 _NN = "hpcflow.nn"
@@ -13,10 +14,6 @@ _PROTO = "tensorboard.compat.proto."
 _MORE_PROTOS = "hpcflow.base.formats.protos"
 
 
-def _from(module: str, *names: str) -> dict[str, str]:
-    return {name: f"{module}:{name}" for name in names}
-
-
 _DEVICE_SPEC = {"DeviceSpecV1": "hpcflow:DeviceSpec"}
 _FRAMEWORK = {
     "common_shapes": Entry((_GRAPH + "shape_inference",), {
@@ -24,13 +21,13 @@ _FRAMEWORK = {
         "call_cpp_shape_fn": _GRAPH + "shape_inference:unknown",
         "scalar_shape": _GRAPH + "shape_inference:scalar",
         "unknown_shape": _GRAPH + "shape_inference:unknown",
-        **_from("hpcflow.shapes", "is_broadcast_compatible")}),
+        **members("hpcflow.shapes", "is_broadcast_compatible")}),
     "constant_op": Entry((_API,), {"constant_v1": "hpcflow:constant"}),
     "device": Entry(("hpcflow.device_spec",), _DEVICE_SPEC),
     "device_spec": Entry(("hpcflow.device_spec",), _DEVICE_SPEC),
     "dtypes": Entry(("hpcflow.dtypes",)),
-    "errors": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
-    "errors_impl": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
+    **{name: Entry(("hpcflow.errors",), members("hpcflow.errors", "_make_specific_exception"))
+       for name in ("errors", "errors_impl")},
     "framework_lib": Entry((_API,)),
     "function": Entry(("hpcflow.framework.function", "hpcflow.framework.function_protos"), {
         "_DefinedFunction": "hpcflow.framework.function:DefinedFunction",
@@ -40,7 +37,7 @@ _FRAMEWORK = {
     "graph_util": Entry(("hpcflow.graph_util",)),
     "graph_util_impl": Entry(("hpcflow.graph_util",)),
     "indexed_slices": Entry((_GRAPH + "indexed_slices", _GRAPH + "composite_specs")),
-    "importer": Entry((), _from("hpcflow", "import_graph_def")),
+    "importer": Entry((), members("hpcflow", "import_graph_def")),
     "meta_graph": Entry(("hpcflow.metagraph.scoped_meta_graph", "hpcflow.metagraph.meta_graph")),
     "load_library": Entry(("hpcflow.platform.libraries",)),
     "op_def_library": Entry((_GRAPH + "build",)),
@@ -48,35 +45,39 @@ _FRAMEWORK = {
         "get_registered_ops": _GRAPH + "opdef:registered_ops"}),
     "ops": Entry((_API, _GRAPH + "convert", _GRAPH + "graph", _GRAPH + "indexed_slices",
                   _GRAPH + "opdef", _GRAPH + "operation"),
-                 {**_from(_GRAPH + "legacy", "get_gradient_function", "name_from_scope_name",
+                 {**members(_GRAPH + "legacy", "get_gradient_function", "name_from_scope_name",
                           "strip_name_scope", "prepend_name_scope", "get_all_collection_keys",
-                          "add_to_collections", "convert_n_to_tensor_or_indexed_slices"),
-                  **_from("hpcflow.ops.state.tensor_likes", "is_dense_tensor_like",
+                          "inside_function", "add_to_collections",
+                          "convert_n_to_tensor_or_indexed_slices"),
+                  **members("hpcflow.ops.state.tensor_likes", "is_dense_tensor_like",
                           "register_dense_tensor_like_type"),
                   "RegisterShape": _GRAPH + "legacy:RegisterShape",
+                  "_NodeDef": _GRAPH + "legacy:node_def",
                   "_get_graph_from_inputs": _GRAPH + "graph:graph_of",
                   "_TensorLike": "hpcflow.ops.state.tensor_likes:TensorLike",
                   "get_name_scope": "hpcflow.contrib.framework:get_name_scope",
                   "_set_call_cpp_shape_fn": _GRAPH + "legacy:set_call_cpp_shape_fn",
-                  **_from(_GRAPH + "op_statistics", "OpStats", "RegisterStatistics",
+                  **members(_GRAPH + "op_statistics", "OpStats", "RegisterStatistics",
                           "get_stats_for_node_def"),
                   "uid": _GRAPH + "legacy:uid"}),
-    "random_seed": Entry(("hpcflow.ops.random.random_ops",), _from("hpcflow", "set_random_seed")),
+    "random_seed": Entry(("hpcflow.ops.random.random_ops",), members("hpcflow", "set_random_seed")),
     "sparse_tensor": Entry((_GRAPH + "sparse_tensor", _GRAPH + "composite_specs")),
     "tensor_shape": Entry(("hpcflow.shapes",)),
     "tensor_conversion_registry": Entry((_GRAPH + "convert",)),
-    "tensor_spec": Entry((_GRAPH + "tensor_spec",)),
-    "type_spec": Entry((_GRAPH + "type_spec",), _from(
+    "tensor_spec": Entry((_GRAPH + "tensor_spec", _GRAPH + "bounded_spec")),
+    "type_spec": Entry((_GRAPH + "type_spec",), members(
         _GRAPH + "composite_specs", "type_spec_from_value")),
     "tensor_util": Entry((_GRAPH + "tensor_proto", _GRAPH + "shape_inference"),
                          {"MakeNdarray": "hpcflow.contrib.util:make_ndarray",
-                          **_from(_GRAPH + "legacy", "is_tensor", "constant_value_as_shape",
-                                   "ShapeEquals", "TensorShapeProtoToList")}),
+                          **members(_GRAPH + "legacy", "is_tensor", "constant_value",
+                                    "constant_value_as_shape", "ShapeEquals",
+                                    "TensorShapeProtoToList")}),
     "smart_cond": Entry(("hpcflow.layers.helpers",)),
     "test_util": Entry(("hpcflow.test_util", "hpcflow.test_util.layouts",
                         "hpcflow.test_util.decorators", "hpcflow.test_util.graph_defs"),
                        {"TensorFlowTestCase": "hpcflow.test_util:TestCase"}),
-    "versions": Entry((_API,)),
+    "versions": Entry((_API,), {"__version__": "hpcflow:__version__", **dict.fromkeys(
+        ("__git_version__", "__compiler_version__"), "hpcflow:VERSION")}),
 }  # fmt: skip
 
 _OP_MODULES = {
@@ -144,7 +145,7 @@ _OPS = {
     "rnn": Entry((_NN, "hpcflow.contrib.rnn", _API, RAW), {
         "rnn_cell_impl": "hpcflow.contrib.rnn", **_CELL_HELPERS}),
     "resource_variable_ops": Entry(
-        (_API, RAW), _from("hpcflow.ops.state.handle_variables", "ResourceVariable",
+        (_API, RAW), members("hpcflow.ops.state.handle_variables", "ResourceVariable",
                            "is_resource_variable")),
     "rnn_cell_impl": Entry(("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
                            {"_RNNCell": "hpcflow.contrib.rnn:RNNCell",
@@ -158,28 +159,28 @@ _OPS = {
         "DenseHashTable": "hpcflow.contrib.lookup:MutableDenseHashTable"}),
     "math_ops": Entry((_API, "hpcflow:math", RAW), {"matvec": "hpcflow:linalg.matvec"}),
     "parsing_ops": Entry((_API, RAW), {"decode_raw_v1": "hpcflow:decode_raw"}),
-    "random_ops": Entry((_API, RAW), _from("hpcflow.ops.random.random_ops",
+    "random_ops": Entry((_API, RAW), members("hpcflow.ops.random.random_ops",
                                            "parameterized_truncated_normal")),
     "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW), {
         "_DEFAULT_HASH_KEY": "hpcflow.ops.sparse.sparse_cross:DEFAULT_KEY",
-        **_from("hpcflow.ops.sparse.sparse_math", "sparse_dense_cwise_add"),
-        **_from("hpcflow.ops.sparse.sparse_serialization", "deserialize_sparse"),
+        **members("hpcflow.ops.sparse.sparse_math", "sparse_dense_cwise_add"),
+        **members("hpcflow.ops.sparse.sparse_serialization", "deserialize_sparse"),
         **{f"_{name}": f"hpcflow.ops.sparse.sparse_serialization:{name}" for name in (
             "add_sparse_to_tensors_map", "add_many_sparse_to_tensors_map",
             "take_many_sparse_from_tensors_map")}}),
     "string_ops": Entry((_API, "hpcflow.ops.strings.string_formatting",
                          "hpcflow.ops.strings.string_splitting", RAW), {
-        **_from("hpcflow.ops.strings.string_rewriting", "regex_full_match", "regex_replace",
+        **members("hpcflow.ops.strings.string_rewriting", "regex_full_match", "regex_replace",
                 "string_length")}),
     "check_ops": Entry((_API, RAW), {
         "assert_shapes": "hpcflow.ops.flow.shape_checks:assert_shapes",
-        **_from("hpcflow.ops.flow.checks", "assert_scalar")}),
-    "array_ops": Entry((_API, RAW), {**_from("hpcflow.ops.arrays.batch_gathering",
+        **members("hpcflow.ops.flow.checks", "assert_scalar")}),
+    "array_ops": Entry((_API, RAW), {**members("hpcflow.ops.arrays.batch_gathering",
                                              "batch_gather_nd"),
                                      "_SLICE_TYPE_ERROR": "hpcflow.ops.arrays.slicing:INDEX_KINDS",
-                                     **_from("hpcflow.ops.compat.other_versions", "rank_internal",
+                                     **members("hpcflow.ops.compat.other_versions", "rank_internal",
                                              "shape_internal", "size_internal")}),
-    "confusion_matrix": Entry((_API, RAW), _from("hpcflow.nn.weighting",
+    "confusion_matrix": Entry((_API, RAW), members("hpcflow.nn.weighting",
                                                  "remove_squeezable_dimensions")),
     **{name: Entry((f"hpcflow.test_util.{name}",), {
         "_to_numpy": "hpcflow.test_util.gradient_checker_v2:_to_numpy"}) for name in (
@@ -192,7 +193,7 @@ _OPS = {
         "_confusion_matrix_at_thresholds":
             "hpcflow.metrics.thresholds:confusion_matrix_at_thresholds",
         "_remove_squeezable_dimensions": "hpcflow.metrics.state:remove_squeezable_dimensions",
-        **_from("hpcflow.metrics.state", "metric_variable")}),
+        **members("hpcflow.metrics.state", "metric_variable")}),
     "control_flow_ops": Entry(
         ("hpcflow.ops.common.grouping", "hpcflow.ops.flow.routing", "hpcflow.ops.flow.cond_context",
          "hpcflow.ops.flow.while_context", _API, RAW), {
@@ -214,13 +215,13 @@ _OPS = {
         "linalg": "hpcflow:linalg"}),
     "linalg.linalg_impl": Entry(("hpcflow:linalg", _API), {
         "matrix_exponential": "hpcflow:linalg.expm"}),
-    "nn_ops": Entry((_NN, _API, RAW), _from("hpcflow.nn.pooling", "fractional_avg_pool_v2",
+    "nn_ops": Entry((_NN, _API, RAW), members("hpcflow.nn.pooling", "fractional_avg_pool_v2",
                                             "fractional_max_pool_v2")),
     "embedding_ops": Entry((_NN, _API, RAW), {
-        **_from("hpcflow.contrib.layers.embedding", "safe_embedding_lookup_sparse_v2"),
+        **members("hpcflow.contrib.layers.embedding", "safe_embedding_lookup_sparse_v2"),
         "_embedding_lookup_and_transform": "hpcflow.nn.embedding:embedding_lookup_and_transform"}),
     "ctc_ops": Entry((_NN, _API, RAW), {
-        **_from("hpcflow.nn.ctc", "dense_labels_to_sparse"),
+        **members("hpcflow.nn.ctc", "dense_labels_to_sparse"),
         "ctc_loss_dense": "hpcflow.nn.ctc:ctc_loss_v2"}),
     "template": Entry(("hpcflow.ops.state.templates", _API, RAW)),
     "variable_scope": Entry(
@@ -263,54 +264,14 @@ _PLATFORM = {
     "flags": Entry(("hpcflow.platform.flags",)),
     "gfile": Entry(("hpcflow.platform.gfile",)),
     "googletest": Entry(("hpcflow.test_util",), {
-        **_from("unittest", "TestLoader", "TestSuite", "TextTestRunner", "skip", "skipIf"),
+        **members("unittest", "TestLoader", "TestSuite", "TextTestRunner", "skip", "skipIf"),
         "GetTempDir": "hpcflow.test_util:get_temp_dir"}),
     "resource_loader": Entry(("hpcflow.platform.resource_loader",)),
     "test": Entry(("hpcflow.test_util",), {
         "IsBuiltWithCuda": "hpcflow.test_util:is_built_with_cuda",
         "is_built_with_rocm": "hpcflow.test_util.layouts:is_built_with_rocm"}),
-    "tf_logging": Entry(("hpcflow.platform.logging",), {
-        "_get_logger": "hpcflow.platform.logging:get_logger"}),
+    "tf_logging": Entry(("hpcflow.platform.logging",)),
 }  # fmt: skip
-
-_TRAINING = {name: Entry((_TRAIN, _API)) for name in (
-    "adadelta", "adagrad", "adagrad_da", "adam", "basic_loops", "basic_session_run_hooks",
-    "checkpoint_state_pb2", "coordinator", "device_setter", "ftrl", "gradient_descent", "input",
-    "learning_rate_decay", "momentum", "monitored_session", "moving_averages", "optimizer",
-    "proximal_adagrad", "proximal_gradient_descent", "queue_runner", "queue_runner_impl",
-    "rmsprop", "saver", "server_lib", "session_manager", "session_run_hook", "slot_creator",
-    "summary_io", "supervisor", "sync_replicas_optimizer", "training", "training_ops",
-    "training_util",
-)}  # fmt: skip
-_TRAINING["checkpoint_state_pb2"] = Entry((_MORE_PROTOS,))
-_EVALUATION = "hpcflow.contrib.training.evaluation"
-_TRAINING["evaluation"] = Entry((_EVALUATION, "hpcflow.train.hooks"), {
-    f"_{name}": f"{_EVALUATION}:{name}" for name in (
-        "StopAfterNEvalsHook", "evaluate_once", "get_or_create_eval_step")})
-_TRAINING["device_setter"] = Entry((_TRAIN,), {
-    "_RoundRobinStrategy": "hpcflow.train.device_setter:_RoundRobin",
-    "STANDARD_PS_OPS": "hpcflow.train.device_setter:STATE_TYPES"})
-_TRAINING["monitored_session"] = Entry((_TRAIN, _API), {
-    "_HookedSession": "hpcflow.train.monitored_session:_Hooked",
-    "_MonitoredSession": "hpcflow.train.monitored_session:_Monitored"})
-_TRAINING["optimizer"] = Entry((_TRAIN, _API), {
-    "_var_key": "hpcflow.optimizers.slots:slot_key"})
-_TRAINING["moving_averages"] = Entry((_TRAIN, "hpcflow.optimizers.moving_averages"))
-_TRAINING["saver"] = Entry((_TRAIN, _API), _from("hpcflow.train.saveable", "BaseSaverBuilder"))
-_TRAINING["slot_creator"] = Entry(("hpcflow.optimizers.slots",))
-_TRAINING["training_util"] = Entry((_TRAIN, _API), {
-    "_get_or_create_global_step_read": "hpcflow.optimizers.global_step:global_step_read",
-    "_increment_global_step": "hpcflow.optimizers.global_step:increment_global_step"})
-_TRAINING["training_ops"] = Entry((RAW,))
-_TRAINING["gen_training_ops"] = Entry((RAW,))
-_TRAINING["checkpoint_management"] = Entry((_TRAIN,))
-_TRAINING["checkpoint_utils"] = Entry(("hpcflow.contrib.framework", _TRAIN))
-_TRAINING["checkpoint_ops"] = Entry((), {
-    f"_{name}": f"hpcflow.train.vocabularies:{name}" for name in (
-        "load_and_remap_matrix", "load_and_remap_matrix_initializer",
-        "load_embedding_initializer")})
-_TRAINING["warm_starting_util"] = Entry(("hpcflow.train.warm_starting",), {
-    "warm_start": _TRAIN + ":warm_start"})
 
 _DECORATING = "hpcflow.platform.inspecting:"
 _UTIL = {
@@ -322,6 +283,9 @@ _UTIL = {
     "decorator_utils": Entry(("hpcflow.platform.deprecation",)),
     "deprecation": Entry(("hpcflow.platform.deprecation",)),
     "function_utils": Entry(("hpcflow.platform.inspecting",)),
+    "object_identity": Entry((_GRAPH + "identity",), {
+        "_ObjectIdentityWrapper": _GRAPH + "identity:Reference",
+        "_WeakObjectIdentityWrapper": _GRAPH + "identity:WeakReference"}),
     "nest": Entry(("hpcflow.framework.nest", "hpcflow.framework.nest_paths")),
     "tf_contextlib": Entry(("contextlib",)),
     "tf_decorator": Entry(("hpcflow.platform.inspecting",)),
@@ -358,10 +322,25 @@ _PYTHON = {
         "constant_op", "dtypes", "errors", "framework_lib", "graph_util", "importer",
         "random_seed", "tensor_shape", "tensor_util", "test_util")},
     **{f"estimator.{name}": entry for name, entry in _ESTIMATOR.items()},
-    **{f"feature_column.{name}": Entry(("hpcflow.feature_column", _COLUMN[:-1]), {
-        "_DenseColumn": _COLUMN + "DenseColumn", "_FeatureColumn": _COLUMN + "Column",
-        "_CategoricalColumn": _COLUMN + "CategoricalColumn", "FeatureColumn": _COLUMN + "Column",
-        "_LazyBuilder": _COLUMN + "Features", "FeatureTransformationCache": _COLUMN + "Features",
+    **{f"feature_column.{name}": Entry((
+        "hpcflow.feature_column", _COLUMN[:-1], *(f"hpcflow.feature_column.{part}" for part in (
+            "categorical", "dense", "embeddings", "sequence", "steps"))), {
+        "_DenseColumn": _COLUMN + "EarlierDenseColumn", "_FeatureColumn": _COLUMN + "EarlierColumn",
+        "_CategoricalColumn": _COLUMN + "EarlierCategoricalColumn",
+        "_SequenceDenseColumn": _COLUMN + "EarlierSequenceDenseColumn",
+        "FeatureColumn": _COLUMN + "Column",
+        **dict.fromkeys(("_LazyBuilder", "FeatureTransformationCache"),
+                        "hpcflow.feature_column.features:Features"),
+        "StateManager": "hpcflow.feature_column.managers:StateManager",
+        "_StateManagerImpl": "hpcflow.feature_column.managers:LayerVariables",
+        "LinearModel": "hpcflow.keras.layers.features:LinearModel",
+        "_LinearModel": "hpcflow.feature_column.reading:EarlierLinearModel",
+        **dict.fromkeys(("_transform_features", "_transform_features_v2"),
+                        "hpcflow.feature_column.features:transform_features"),
+        "_LinearModelLayer": "hpcflow.keras.layers.features:LinearModel",
+        "shared_embedding_columns_v2":
+            "hpcflow.feature_column.embeddings:shared_embedding_columns_v2",
+        "make_parse_example_spec_v2": "hpcflow.feature_column:make_parse_example_spec",
         **{f"_{column}": f"hpcflow.feature_column:{column}" for column in (
             "bucketized_column", "categorical_column_with_hash_bucket",
             "categorical_column_with_identity", "categorical_column_with_vocabulary_file",
@@ -369,7 +348,11 @@ _PYTHON = {
             "indicator_column", "numeric_column", "shared_embedding_columns",
             "weighted_categorical_column")},
     }) for name in ("feature_column", "feature_column_lib", "feature_column_v2")},
-    "feature_column.sequence_feature_column": Entry(("hpcflow.feature_column.sequence",)),
+    **{f"feature_column.{name}": Entry(("hpcflow.keras.layers.features",)) for name in (
+        "dense_features", "dense_features_v2")},
+    "feature_column.serialization": Entry(("hpcflow.feature_column.serialization",)),
+    "feature_column.sequence_feature_column": Entry(("hpcflow.feature_column.sequence",), {
+        "SequenceFeatures": "hpcflow.keras.layers.features:SequenceFeatures"}),
     **{f"util.{name}": entry for name, entry in _UTIL.items()},
     "compat.compat": Entry(("hpcflow.platform.compat",)),
     "eager.context": Entry(("hpcflow.platform.eager_context",)),
@@ -378,16 +361,28 @@ _PYTHON = {
     **{f"framework.{name}": entry for name, entry in _FRAMEWORK.items()},
     **{f"ops.{name}": entry for name, entry in _OPS.items()},
     **{f"platform.{name}": entry for name, entry in _PLATFORM.items()},
-    **{f"training.{name}": entry for name, entry in _TRAINING.items()},
+    **{f"training.{name}": entry for name, entry in TRAINING.items()},
     **{f"layers.{name}": Entry(("hpcflow.layers",), {
         older: f"hpcflow.layers:{now}" for older, now in _OLDER_LAYERS.items()})
        for name in _LAYERS},
     "layers.utils": Entry(("hpcflow.layers.helpers",)),
     "client.client_lib": Entry((_API,)),
     "data": Entry(("hpcflow.data",)),
-    **{f"data.ops.{name}": Entry(("hpcflow.data",)) for name in (
-        "dataset_ops", "iterator_ops", "readers")},
-    "data.util.nest": Entry(("hpcflow.framework.nest",)),
+    **{f"data.ops.{name}": Entry(("hpcflow.data", "hpcflow.data.experimental"), {
+        f"get_legacy_output_{what}": f"hpcflow.data:get_output_{what}" for what in (
+            "classes", "shapes", "types")}) for name in (
+        "dataset_ops", "iterator_ops", "multi_device_iterator_ops", "optional_ops", "readers")},
+    **{f"data.experimental.ops.{name}": Entry(("hpcflow.data.experimental", "hpcflow.data"))
+       for name in (
+        "batching", "cardinality", "counter", "distribute", "distribute_options", "enumerate_ops",
+        "error_ops", "get_single_element", "grouping", "interleave_ops", "iterator_ops",
+        "map_defun", "matching_files", "optimization", "optimization_options", "parsing_ops",
+        "prefetching_ops", "random_ops", "readers", "resampling", "scan_ops", "shuffle_ops",
+        "sleep", "stats_aggregator", "stats_ops", "stats_options", "take_while_ops",
+        "threading_options", "threadpool", "unique", "writers")},
+    "data.util.nest": Entry(("hpcflow.data.nest",), {
+        "is_sequence": "hpcflow.data.nest:is_nested",
+        "pack_sequence_as": "hpcflow.data.nest:pack_as"}),
     "pywrap_tensorflow": Entry((_TRAIN,)),
     "debug": Entry(("hpcflow.tools.debug",)),
     "debug.lib.debug_data": Entry(("hpcflow.tools.debug",)),
@@ -395,7 +390,7 @@ _PYTHON = {
     "client.device_lib": Entry(("hpcflow.platform.device_lib",)),
     "client.session": Entry((_API,), {"BaseSession": "hpcflow:Session",
                                       "SessionInterface": "hpcflow:Session",
-                                      **_from("hpcflow.runtime.session.fetching",
+                                      **members("hpcflow.runtime.session.fetching",
                                               "register_session_run_conversion_functions")}),
     "client.timeline": Entry(("hpcflow.tools.timeline",)),
     **{f"keras.{name}": Entry((f"hpcflow.keras.{name}",)) for name in (
@@ -418,6 +413,7 @@ _PYTHON = {
     "saved_model.loader_impl": Entry(("hpcflow.saved_model.loader",)),
     "saved_model.saved_model": Entry(("hpcflow.saved_model",)),
     "summary.summary": Entry(("hpcflow.summary", _API)),
+    "summary.plugin_asset": Entry(("hpcflow.summary.plugin_asset",)),
     "summary.summary_iterator": Entry((_TRAIN,)),
     "summary.writer.event_file_writer": Entry(("hpcflow.summary",)),
     "summary.writer.writer": Entry(("hpcflow.summary",)),
@@ -450,6 +446,7 @@ _CORE = {
     **{f"{folder}.{name}_pb2": Entry((f"{_PROTO}{name}_pb2",))
        for folder, names in _PROTO_MODULES.items() for name in names},
     "framework.summary_pb2": Entry((f"{_PROTO}summary_pb2", f"{_PROTO}histogram_pb2")),
+    "protobuf.config_pb2": Entry((f"{_PROTO}config_pb2", f"{_PROTO}rpc_options_pb2")),
     "protobuf.cluster_pb2": Entry((f"{_PROTO}cluster_pb2",)),
     "protobuf.tensorflow_server_pb2": Entry((f"{_PROTO}cluster_pb2", _MORE_PROTOS)),
     "protobuf.saved_model_pb2": Entry((_MORE_PROTOS,)),

@@ -37,6 +37,16 @@ def batch(dataset: Dataset, batch_size: TensorLike, drop_remainder: BoolLike) ->
     return dataset._derived("BatchDatasetV2", structure, batch_size=size, drop_remainder=drop)
 
 
+def unbatch(dataset: Dataset) -> Dataset:
+    """See ``Dataset.unbatch``."""
+    structure = dataset._structure.map_shapes(
+        lambda s: s.with_rank_at_least(1)[1:] if s.ndims is not None else s)
+    if not any(isinstance(leaf, SparseLeaf) for leaf in structure.leaves):
+        return dataset._derived("UnbatchDataset", structure)
+    return dataset.flat_map(lambda *parts: dataset.from_tensor_slices(
+        parts if len(parts) > 1 else parts[0]))
+
+
 def padded_batch(dataset: Any, batch_size: Any, padded_shapes: Nest | None,
                  padding_values: Sequence[Any] | None, drop_remainder: BoolLike) -> Any:
     """See ``Dataset.padded_batch``."""

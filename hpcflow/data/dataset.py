@@ -11,6 +11,7 @@ from hpcflow.data.functions import ElementFunction, is_variant_function
 from hpcflow.data.iterator import Iterator, initializable_iterator, one_shot_iterator
 from hpcflow.data.options import Options
 from hpcflow.data.structure import AnyDataset, Structure, dataset_of, merged
+from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import BoolLike, Nest, Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
@@ -20,6 +21,10 @@ from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.shapes import ShapeLike, TensorShape
 
 AUTOTUNE = -1
+
+
+class BadShard(InvalidArgumentError, ValueError):
+    """A number of shards, or of one of them, that there cannot be."""
 
 
 class Dataset(AnyDataset):
@@ -193,17 +198,18 @@ class Dataset(AnyDataset):
     def shard(self, num_shards: Any, index: Any) -> Dataset:
         """Every `num_shards`-th element, from number `index` on.
 
-        Raises ``ValueError`` for known numbers that do not fit, ``InvalidArgumentError`` for others
-        when an iterator begins.
+        Raises ``InvalidArgumentError`` (also a ``ValueError``) for known numbers that do not fit,
+        for others when an iterator begins.
         """
         shards, at = _int64(num_shards, "num_shards"), _int64(index, "index")
         count, place = constant_value(shards), constant_value(at)
         if count is not None and count < 1:
-            raise ValueError(f"num_shards must be >= 1; got: {int(count)}")
+            raise BadShard(None, None, f"num_shards must be >= 1; got: {int(count)}")
         if place is not None and place < 0:
-            raise ValueError(f"index must be >= 0; got: {int(place)}")
+            raise BadShard(None, None, f"index must be >= 0; got: {int(place)}")
         if count is not None and place is not None and place >= count:
-            raise ValueError(f"index must be <= num_shards; {int(place)} is not < {int(count)}")
+            raise BadShard(None, None, f"index must be <= num_shards; {int(place)} is not < "
+                                       f"{int(count)}")
         return self._derived("ShardDataset", num_shards=shards, index=at)
 
     # ------------------------------------------------------------ batches
@@ -222,6 +228,10 @@ class Dataset(AnyDataset):
         """
         return batches.padded_batch(self, batch_size, padded_shapes, padding_values,
                                     drop_remainder)
+
+    def unbatch(self) -> Dataset:
+        """The slices of the elements along their first dimension, one after the other."""
+        return batches.unbatch(self)
 
     def window(self, size: TensorLike, shift: TensorLike | None = None, stride: Sizes = 1,
                drop_remainder: BoolLike = False) -> Dataset:
@@ -280,6 +290,16 @@ class Dataset(AnyDataset):
             raise ValueError("`predicate` must return a scalar boolean tensor.")
         return self._derived("FilterDataset", predicate=function.func,
                              other_arguments=function.captured)
+
+    def filter_with_legacy_function(self, predicate: Callable) -> Dataset:
+        """As :meth:`filter`: there is one kind of functions."""
+        return self.filter(predicate)
+
+    def map_with_legacy_function(self, map_func: Callable, num_parallel_calls: int | None = None,
+                                 deterministic: bool | None = None) -> Dataset:
+        """As :meth:`map`: there is one kind of functions, and the order is kept."""
+        del deterministic
+        return self.map(map_func, num_parallel_calls)
 
     def reduce(self, initial_state: Nest, reduce_func: Callable) -> Any:
         """Return the state after ``state = reduce_func(state, element)`` for all elements: a nest

@@ -46,9 +46,51 @@ def _pack(structure: Any, leaves: Iterator[Any]) -> Any:
     return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
 
 
-def map_structure(function: Callable, structure: Any) -> Any:
-    """A structure of what `function` makes of the leaves."""
-    return pack_as(structure, [function(leaf) for leaf in flatten(structure)])
+def map_structure(function: Callable, *structures: Any, check_types: bool = True) -> Any:
+    """A structure of what `function` makes of the leaves: one of each structure, which are alike.
+
+    Raises as :func:`assert_same_structure`.
+    """
+    for other in structures[1:]:
+        assert_same_structure(structures[0], other, check_types)
+    return pack_as(structures[0], [function(*leaves) for leaves in zip(
+        *map(flatten, structures), strict=True)])
+
+
+def map_structure_up_to(shallow: Any, function: Callable, *structures: Any) -> Any:
+    """A structure as `shallow` of what `function` makes of the parts of each structure that stand
+    where it has leaves. Raises as :func:`flatten_up_to`."""
+    parts = [flatten_up_to(shallow, structure) for structure in structures]
+    return pack_as(shallow, [function(*part) for part in zip(*parts, strict=True)])
+
+
+def assert_shallow_structure(shallow: Any, deep: Any, check_types: bool = True) -> None:
+    """Raise as :func:`flatten_up_to` unless `deep` is `shallow` with more in the leaves."""
+    flatten_up_to(shallow, deep)
+    if check_types and is_nested(shallow):
+        _check_types(shallow, deep)
+        for a, b in zip(children(shallow), children(deep), strict=True):
+            assert_shallow_structure(a, b)
+
+
+def assert_same_structure(first: Any, second: Any, check_types: bool = True) -> None:
+    """Raise ``ValueError`` for another nesting, ``TypeError`` (unless not `check_types`) for
+    containers of different types."""
+    if len(flatten(first)) != len(flatten(second)):
+        raise ValueError("The two structures don't have the same number of elements. First "
+                         f"structure: {first}, second structure: {second}.")
+    check_same(first, second)
+    if check_types and is_nested(first):
+        _check_types(first, second)
+        for a, b in zip(children(first), children(second), strict=True):
+            assert_same_structure(a, b)
+
+
+def _check_types(first: Any, second: Any) -> None:
+    kinds = [Mapping if isinstance(s, Mapping) else type(s) for s in (first, second)]
+    if kinds[0] is not kinds[1]:
+        raise TypeError("The two structures don't have the same sequence type. First structure has "
+                        f"type {type(first)}, while second structure has type {type(second)}.")
 
 
 def check_same(first: Any, second: Any) -> None:

@@ -11,13 +11,8 @@ from hpcflow.feature_column.categorical import (
     crossed_column,
     weighted_categorical_column,
 )
-from hpcflow.feature_column.dense import (
-    bucketized_column,
-    embedding_column,
-    indicator_column,
-    numeric_column,
-    shared_embedding_columns,
-)
+from hpcflow.feature_column.dense import bucketized_column, indicator_column, numeric_column
+from hpcflow.feature_column.embeddings import embedding_column, shared_embedding_columns
 from hpcflow.feature_column.reading import (
     input_layer,
     linear_model,

@@ -1,257 +1,21 @@
-"""The base classes of feature columns, and the features that the columns of a layer read."""
+"""The base classes of feature columns, by the names of later releases and of earlier ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from hpcflow import dtypes
-from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import control_dependencies
-from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
-from hpcflow.ops.arrays.indexing import gather_nd, where
-from hpcflow.ops.arrays.joining import concat
-from hpcflow.ops.arrays.shape_ops import expand_dims, rank, reshape, shape, size
-from hpcflow.ops.flow.checks import assert_positive
-from hpcflow.ops.flow.cond import cond
-from hpcflow.ops.math.comparison import equal, not_equal
-from hpcflow.ops.sparse.sparse_layout import sparse_reshape
+from hpcflow.feature_column.managers import StateManager, is_earlier
+from hpcflow.graph.sparse_tensor import SparseTensor
+from hpcflow.ops.arrays.shape_ops import reshape, shape
 from hpcflow.shapes import TensorShape
 
-
-class Features:
-    """The features that a layer was given, and what columns have made of them so far."""
-
-    def __init__(self, features: Mapping[str, Any]) -> None:
-        self._features = features
-        self._made: dict[Any, Any] = {}
-
-    def of(self, column: Column) -> Any:
-        """Return the tensor that `column` makes of its features; built once."""
-        return self._once(column, lambda: column.transform(self))
-
-    def raw(self, key: str) -> Any:
-        """The feature as a sparse tensor, or as a tensor with a dimension behind the batch."""
-        return self._once(key, lambda: self._read(key))
-
-    def sparse(self, key: str, ignored: float = -1) -> SparseTensor:
-        """The feature as a sparse tensor: without "" and `ignored` if it is dense."""
-        return self._once((key, "sparse", ignored), lambda: _as_sparse(self.raw(key), ignored))
-
-    def get(self, key: str | Column, state_manager: Any = None) -> Any:
-        """Return a feature by its name, or what a column makes of its own, for columns that
-        programs define. Raises ``TypeError`` for another key, ``ValueError`` for a missing one."""
-        del state_manager  # variables are those of the graph
-        if isinstance(key, str):
-            return self.raw(key)
-        if not isinstance(key, Column):
-            raise TypeError(f'"key" must be either a "str" or "_FeatureColumn". Provided: {key}')
-        found = self.of(key)
-        if found is None:
-            raise ValueError(f"Column {key.name} is not supported.")
-        return found
-
-    def _once(self, key: Any, make: Callable) -> Any:
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
-
-    def _read(self, key: str) -> Any:
-        if key not in self._features:
-            raise ValueError(f"Feature {key} is not in features dictionary.")
-        given = self._features[key]
-        return _sparse_rows(to_sparse(given)) if is_sparse(given) else _rows(key, given)
+if TYPE_CHECKING:
+    from hpcflow.feature_column.features import Features
+    from hpcflow.graph.operation import Tensor
 
 
-def _rows(key: str, given: Any) -> Any:
-    """A dense feature with at least one dimension behind the batch, also of unknown rank."""
-    tensor = convert_to_tensor(given)
-    if tensor.shape.ndims is not None:
-        if not tensor.shape.ndims:
-            raise ValueError(f"Feature (key: {key}) cannot have rank 0. Given: {tensor}")
-        return expand_dims(tensor, -1) if tensor.shape.ndims == 1 else tensor
-    count = rank(tensor)
-    with control_dependencies([assert_positive(count, message=(
-            f"Feature (key: {key}) cannot have rank 0. Given: {tensor}"))]):
-        return cond(equal(count, 1), lambda: expand_dims(tensor, -1), lambda: tensor)
-
-
-def _sparse_rows(given: SparseTensor) -> SparseTensor:
-    """A sparse feature with at least one dimension behind the batch, also of unknown rank."""
-    sizes = given.dense_shape
-    known = given.get_shape().ndims
-    if known == 1:
-        return sparse_reshape(given, concat([sizes, [1]], 0))
-    if known is not None:
-        return given
-    wider = cond(equal(size(sizes), 1), lambda: concat([sizes, np.array([1], np.int64)], 0),
-                 lambda: sizes)
-    return sparse_reshape(given, wider)
-
-
-def _as_sparse(x: Any, ignored: float) -> SparseTensor:
-    if is_sparse(x):
-        return x
-    kind = x.dtype.base_dtype
-    nothing: Any = "" if kind is dtypes.string else np.array(ignored, kind.np)
-    indices = where(not_equal(x, nothing))
-    return SparseTensor(indices, gather_nd(x, indices), shape(x, out_type=dtypes.int64))
-
-
-# The names by which programs read the fields of columns, and those of the fields.
-_READ_AS = {
-    "hash_bucket_size": "buckets", "num_buckets": "buckets", "_num_buckets": "buckets",
-    "categorical_column": "source", "source_column": "source", "dimension": "size",
-    "vocabulary_list": "vocabulary", "vocabulary_file": "path", "vocabulary_size": "size",
-    "num_oov_buckets": "oov", "weight_feature_key": "weight_key", "normalizer_fn": "normalizer",
-    "ckpt_to_load_from": "checkpoint", "tensor_name_in_ckpt": "tensor_name",
-    "shared_embedding_collection_name": "shared_name",
-}  # fmt: skip
-
-
-class Column:
-    """A column: `name`, what parses its features, and how to build it.
-
-    Columns that describe the same are equal. Programs define columns of their own by `name`,
-    ``_parse_example_spec`` and ``_transform_feature(inputs)``, where ``inputs.get(key)`` gives
-    a feature or what another column makes, and what the kinds of columns below say; or by the names
-    of later releases, which have no ``_`` and take a state manager, of which nothing is asked.
-    """
-
-    name: str
-
-    def __init__(self, *given: Any, **fields: Any) -> None:
-        if isinstance(self, tuple):  # a program's, which keeps its fields itself
-            return
-        if given:
-            raise TypeError(f"{type(self).__name__} takes its fields by name, got {given}")
-        self.__dict__.update(fields)
-        self._described = tuple((key, _hashable(value)) for key, value in fields.items())
-
-    def __getattr__(self, name: str) -> Any:
-        field = _READ_AS.get(name)
-        if name == "_num_buckets" and hasattr(type(self), "num_buckets"):
-            return self.num_buckets
-        if field is None or field not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return self.__dict__[field]
-
-    def __eq__(self, other: object) -> bool:
-        own = self.__dict__.get("_described")
-        if own is None:
-            return bool(super().__eq__(other)) if isinstance(self, tuple) else self is other
-        return type(self) is type(other) and own == other.__dict__.get("_described")
-
-    def __hash__(self) -> int:
-        own = self.__dict__.get("_described")
-        return super().__hash__() if own is None else hash((type(self).__name__, own))
-
-    def __repr__(self) -> str:
-        if "_described" not in self.__dict__:
-            return super().__repr__()
-        given = ", ".join(f"{key}={value!r}" for key, value in self._described)
-        return f"{type(self).__name__}({given})"
-
-    @property
-    def scope_name(self) -> str:
-        """The name of the scope of its variables."""
-        return self.name
-
-    @property
-    def _parse_example_spec(self) -> dict[str, Any]:
-        """The configuration with which ``hf.parse_example`` reads the features of the column."""
-        if self._defines("parse_example_spec"):
-            return self.parse_example_spec
-        raise NotImplementedError(f"{type(self).__name__} must define _parse_example_spec")
-
-    def transform(self, features: Features) -> Any:
-        """Return the column's form of the features, before any variables apply."""
-        if self._defines("transform_feature"):
-            return self.transform_feature(features, None)
-        if not self._defines("_transform_feature"):
-            raise NotImplementedError(f"{type(self).__name__} must define _transform_feature")
-        return self._transform_feature(features)
-
-    def _defines(self, name: str) -> bool:
-        """True if the class of the column has a method of its own of this name."""
-        return all(getattr(type(self), name) is not getattr(kind, name, None)
-                   for kind in (Column, DenseColumn, CategoricalColumn))
-
-    @property
-    def parse_example_spec(self) -> dict[str, Any]:
-        """The configuration with which ``hf.parse_example`` reads the features of the column."""
-        return self._parse_example_spec
-
-    @property
-    def parents(self) -> list:
-        """The features (by name) and the columns that this one is made of."""
-        own = self.__dict__
-        return [*(own.get("keys") or ()), *(own[k] for k in ("key", "source", "weight_key")
-                                            if k in own)]
-
-    def transform_feature(self, transformation_cache: Features, state_manager: Any) -> Any:
-        """Return the column's form of the features."""
-        del state_manager  # variables are those of the graph
-        return self.transform(transformation_cache)
-
-    def create_state(self, state_manager: Any) -> None:
-        """Do nothing: variables are made when they are first used."""
-
-    @property
-    def _var_scope_name(self) -> str:
-        return self.scope_name
-
-    def _transform_feature(self, inputs: Features) -> Any:
-        return self.transform(inputs)
-
-
-class DenseColumn(Column):
-    """A column of `size` numbers for each example.
-
-    One that a program defines has ``_variable_shape``, of an example's numbers, and
-    ``_get_dense_tensor(inputs, weight_collections=None, trainable=None)``.
-    """
-
-    size: int
-
-    def dense(self, features: Features, trainable: bool, collections: list | None) -> Any:
-        """The numbers ``[batch, size]``."""
-        if self._defines("get_dense_tensor"):
-            numbers = self.get_dense_tensor(features, None)
-        elif self._defines("_get_dense_tensor"):
-            numbers = self._get_dense_tensor(features, weight_collections=collections,
-                                             trainable=trainable)
-        else:
-            raise NotImplementedError(f"{type(self).__name__} must define _get_dense_tensor")
-        return reshape(numbers, [-1, width_of(self)])
-
-    @property
-    def variable_shape(self) -> TensorShape:
-        """The shape of an example's numbers."""
-        return self._variable_shape
-
-    def get_dense_tensor(self, transformation_cache: Features, state_manager: Any) -> Any:
-        """Return the numbers, with the batch first."""
-        del state_manager  # variables are those of the graph
-        return self._get_dense_tensor(transformation_cache)
-
-    @property
-    def _variable_shape(self) -> TensorShape:
-        return self.variable_shape if self._defines("variable_shape") else TensorShape([self.size])
-
-    def _get_dense_tensor(self, inputs: Features, weight_collections: list | None = None,
-                          trainable: bool | None = None) -> Any:
-        return self.dense(inputs, trainable is None or trainable, weight_collections)
-
-
-def width_of(column: DenseColumn) -> int:
-    """How many numbers a dense column has for each example."""
-    own = column.__dict__.get("size")
-    if own is None:
-        own = TensorShape(column.variable_shape).num_elements()
-    return own or 0
+def _must_define(column: Any, name: str) -> NotImplementedError:
+    return NotImplementedError(f"{type(column).__name__} must define {name}")
 
 
 class Ids(NamedTuple):
@@ -261,34 +25,228 @@ class Ids(NamedTuple):
     weight_tensor: SparseTensor | None = None
 
 
-class CategoricalColumn(Column):
-    """A column of any number of ids below `buckets` for each example.
+class Steps(NamedTuple):
+    """A sequence column's values ``[batch, time, ...]`` and the lengths of the sequences."""
 
-    One that a program defines has ``_num_buckets`` and
-    ``_get_sparse_tensors(inputs, weight_collections=None, trainable=None)``, which returns an
-    ``IdWeightPair``.
+    dense_tensor: Tensor
+    sequence_length: Tensor
+
+
+class _Ordered:
+    """Columns are in order by what they print."""
+
+    name: str
+
+    def __lt__(self, other: object) -> bool:
+        return str(self) < str(other)
+
+    def __gt__(self, other: object) -> bool:
+        return str(self) > str(other)
+
+
+class Column(_Ordered):
+    """A column: `name`, what parses its features, and how to build it.
+
+    A column that a program defines has `name`, ``parse_example_spec`` and
+    ``transform_feature(transformation_cache, state_manager)``, where
+    ``transformation_cache.get(key, state_manager)`` gives a feature or what another column makes,
+    and what the kinds of columns below say.
     """
 
-    buckets: int
+    _is_v2_column = True
+
+    @property
+    def parse_example_spec(self) -> dict[str, Any]:
+        """The configuration with which ``hf.parse_example`` reads the features of the column."""
+        raise _must_define(self, "parse_example_spec")
+
+    @property
+    def parents(self) -> list:
+        """The features (by name) and the columns that this one is made of."""
+        raise _must_define(self, "parents")
+
+    def transform_feature(self, transformation_cache: Features,
+                          state_manager: StateManager | None) -> Any:
+        """Return the column's form of the features, before any variables apply."""
+        raise _must_define(self, "transform_feature")
+
+    def create_state(self, state_manager: StateManager) -> None:
+        """Let a manager create the variables of the column; most have none."""
+
+    def _get_config(self) -> dict[str, Any]:
+        raise _must_define(self, "_get_config")
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any], custom_objects: dict | None = None,
+                     columns_by_name: dict | None = None) -> Column:
+        raise NotImplementedError(f"{cls.__name__} must define _from_config")
+
+
+class DenseColumn(Column):
+    """A column of numbers, ``variable_shape`` of them for each example.
+
+    One that a program defines has ``get_dense_tensor(transformation_cache, state_manager)``.
+    """
+
+    @property
+    def variable_shape(self) -> TensorShape:
+        """The shape of an example's numbers."""
+        raise _must_define(self, "variable_shape")
+
+    def get_dense_tensor(self, transformation_cache: Features,
+                         state_manager: StateManager | None) -> Any:
+        """Return the numbers, with the batch first."""
+        raise _must_define(self, "get_dense_tensor")
+
+
+class CategoricalColumn(Column):
+    """A column of any number of ids below `num_buckets` for each example.
+
+    One that a program defines has ``get_sparse_tensors(transformation_cache, state_manager)``,
+    which returns an ``IdWeightPair``.
+    """
+
     IdWeightPair = Ids
 
-    def ids(self, features: Features) -> Ids:
-        """The ids."""
-        if self._defines("get_sparse_tensors"):
-            return Ids(*self.get_sparse_tensors(features, None))
-        if self._defines("_get_sparse_tensors"):
-            return Ids(*self._get_sparse_tensors(features))
-        return Ids(features.of(self))
+    @property
+    def num_buckets(self) -> int:
+        """One more than the largest id."""
+        raise _must_define(self, "num_buckets")
 
-    def get_sparse_tensors(self, transformation_cache: Features, state_manager: Any) -> Ids:
+    def get_sparse_tensors(self, transformation_cache: Features,
+                           state_manager: StateManager | None) -> Ids:
         """Return the ids, and their weights."""
-        del state_manager  # ids have no variables
-        return self.ids(transformation_cache)
+        raise _must_define(self, "get_sparse_tensors")
+
+
+class SequenceDenseColumn(Column):
+    """A column of numbers for each step of a sequence.
+
+    One that a program defines has ``get_sequence_dense_tensor(transformation_cache,
+    state_manager)``, which returns a ``TensorSequenceLengthPair``.
+    """
+
+    TensorSequenceLengthPair = Steps
+
+    def get_sequence_dense_tensor(self, transformation_cache: Features,
+                                  state_manager: StateManager | None) -> Steps:
+        """Return the numbers, with the batch and the time first, and the sequences' lengths."""
+        raise _must_define(self, "get_sequence_dense_tensor")
+
+
+class EarlierColumn(_Ordered):
+    """Base of columns of earlier releases, whose names begin with ``_``.
+
+    A program defines `name`, ``_parse_example_spec`` and ``_transform_feature(inputs)``, where
+    ``inputs.get(key)`` gives a feature or what another column makes.
+    """
+
+    _is_v2_column = False
+
+    @property
+    def _var_scope_name(self) -> str:
+        return self.name
+
+    @property
+    def _parse_example_spec(self) -> dict[str, Any]:
+        raise _must_define(self, "_parse_example_spec")
+
+    def _transform_feature(self, inputs: Features) -> Any:
+        raise _must_define(self, "_transform_feature")
+
+
+class EarlierDenseColumn(EarlierColumn):
+    """A column of numbers of earlier releases.
+
+    A program defines ``_variable_shape``, of an example's numbers, and
+    ``_get_dense_tensor(inputs, weight_collections=None, trainable=None)``.
+    """
+
+    @property
+    def _variable_shape(self) -> TensorShape:
+        raise _must_define(self, "_variable_shape")
+
+    def _get_dense_tensor(self, inputs: Features, weight_collections: list | None = None,
+                          trainable: bool | None = None) -> Any:
+        raise _must_define(self, "_get_dense_tensor")
+
+
+class EarlierCategoricalColumn(EarlierColumn):
+    """A column of ids of earlier releases.
+
+    A program defines ``_num_buckets`` and
+    ``_get_sparse_tensors(inputs, weight_collections=None, trainable=None)``.
+    """
+
+    IdWeightPair = Ids
+
+    @property
+    def _num_buckets(self) -> int:
+        raise _must_define(self, "_num_buckets")
 
     def _get_sparse_tensors(self, inputs: Features, weight_collections: list | None = None,
                             trainable: bool | None = None) -> Ids:
-        del weight_collections, trainable  # ids have no variables
-        return self.ids(inputs)
+        raise _must_define(self, "_get_sparse_tensors")
+
+
+class EarlierSequenceDenseColumn(EarlierColumn):
+    """A column of numbers for each step of a sequence, of earlier releases."""
+
+    TensorSequenceLengthPair = Steps
+
+    def _get_sequence_dense_tensor(self, inputs: Features, weight_collections: list | None = None,
+                                   trainable: bool | None = None) -> Steps:
+        raise _must_define(self, "_get_sequence_dense_tensor")
+
+
+ANY = (Column, EarlierColumn)
+DENSE = (DenseColumn, EarlierDenseColumn)
+OF_IDS = (CategoricalColumn, EarlierCategoricalColumn)
+
+
+# ------------------------------------------------------------ what columns of both kinds say
+
+
+def spec_of(column: Any) -> dict[str, Any]:
+    """Return the parsing configuration of a column."""
+    return column.parse_example_spec if isinstance(column, Column) else column._parse_example_spec
+
+
+def shape_of(column: Any) -> TensorShape:
+    """Return the shape of a dense column's numbers for one example."""
+    return TensorShape(column.variable_shape if isinstance(column, DenseColumn)
+                       else column._variable_shape)
+
+
+def width_of(column: Any) -> int:
+    """Return how many numbers a dense column has for each example."""
+    return shape_of(column).num_elements() or 0
+
+
+def buckets_of(column: Any) -> int:
+    """Return how many ids a column of ids has."""
+    return column.num_buckets if isinstance(column, CategoricalColumn) else column._num_buckets
+
+
+def ids_of(column: Any, features: Features, manager: StateManager | None) -> Ids:
+    """Return the ids of a column of ids, and their weights.
+
+    Layers of earlier releases ask a column that has the names of both by the earlier ones.
+    """
+    if isinstance(column, CategoricalColumn) and not (
+            is_earlier(manager) and isinstance(column, EarlierCategoricalColumn)):
+        return Ids(*column.get_sparse_tensors(features, manager))
+    return Ids(*column._get_sparse_tensors(features))
+
+
+def rows_of(column: Any, numbers: Any) -> Any:
+    """Return a dense column's numbers as ``[batch, width]``."""
+    batch = numbers.shape[0].value if numbers.shape.ndims else None
+    sizes: Any = shape(numbers)
+    return reshape(numbers, [sizes[0] if batch is None else batch, width_of(column)])
+
+
+# ------------------------------------------------------------ checks
 
 
 def check_key(key: Any) -> None:
@@ -297,11 +255,7 @@ def check_key(key: Any) -> None:
         raise ValueError(f"key must be a string. Got: type {type(key).__name__}. Given key: {key}.")
 
 
-def _hashable(value: Any) -> Any:
-    return tuple(_hashable(v) for v in value) if isinstance(value, (list, tuple)) else value
-
-
-def check_is(kind: type, column: Any, what: str) -> None:
+def check_is(kind: type | tuple, column: Any, what: str) -> None:
     """Raise ``ValueError`` unless `column` is of this kind."""
     if not isinstance(column, kind):
         raise ValueError(f"{what}. Given: {column} (type {type(column).__name__})")

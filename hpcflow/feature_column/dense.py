@@ -1,4 +1,4 @@
-"""Columns of numbers: numbers, buckets, indicators and embeddings of ids."""
+"""Columns of numbers: numbers, buckets, and indicators of ids."""
 
 from __future__ import annotations
 
@@ -10,64 +10,74 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.contrib.layers.embedding import safe_embedding_lookup_sparse
 from hpcflow.dtypes import DTypeLike
-from hpcflow.feature_column.categorical import same_kind
 from hpcflow.feature_column.column import (
+    OF_IDS,
     CategoricalColumn,
     Column,
-    DenseColumn,
-    Features,
+    EarlierCategoricalColumn,
     Ids,
+    Steps,
+    buckets_of,
     check_is,
     check_key,
+    ids_of,
+    spec_of,
 )
-from hpcflow.graph.graph import get_collection_ref
-from hpcflow.graph.likes import InitializerLike, TensorLike
+from hpcflow.feature_column.features import Features
+from hpcflow.feature_column.own import OwnDense, OwnIds, OwnSequence
+from hpcflow.feature_column.steps import check_no_sequence, check_sequence, lengths_of
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse
 from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.arrays.indexing import one_hot
 from hpcflow.ops.arrays.shape_ops import reshape
 from hpcflow.ops.io.example_features import FixedLenFeature
+from hpcflow.ops.math.comparison import greater_equal
 from hpcflow.ops.math.reductions import reduce_sum
 from hpcflow.ops.sparse.sparse_changes import sparse_merge
 from hpcflow.ops.sparse.sparse_layout import sparse_tensor_to_dense
-from hpcflow.ops.state.initializers import TruncatedNormal
-from hpcflow.ops.state.variable_scope import get_variable
 from hpcflow.shapes import TensorShape
-from hpcflow.train.warm_starting import init_from_checkpoint
 
 
-class _Numeric(DenseColumn):
+class NumericColumn(OwnDense):
+    """Numbers as they are."""
+
     key: str
     shape: tuple
     default_value: Any
     dtype: dtypes.DType
-    normalizer: Callable | None
+    normalizer_fn: Callable | None
+    _fields = ("key", "shape", "default_value", "dtype", "normalizer_fn")
 
     @property
     def name(self) -> str:  # type: ignore[override]
+        """The name of its feature."""
         return self.key
 
     @property
-    def _parse_example_spec(self) -> dict[str, Any]:
+    def parse_example_spec(self) -> dict[str, Any]:
+        """The parsing configuration: as many numbers as the shape has."""
         return {self.key: FixedLenFeature(self.shape, self.dtype, self.default_value)}
 
-    def transform(self, features: Features) -> Any:
-        given = features.raw(self.key)
+    def transform_feature(self, transformation_cache: Features, state_manager: Any) -> Any:
+        """Return the numbers, float32."""
+        given = transformation_cache.raw(self.key)
         if is_sparse(given):
             raise ValueError("The corresponding Tensor of numerical column must be a Tensor. "
                              f"SparseTensor is not supported. key: {self.key}")
-        numbers = given if self.normalizer is None else self.normalizer(given)
+        numbers = given if self.normalizer_fn is None else self.normalizer_fn(given)
         return cast(numbers, dtypes.float32)
 
     @property
-    def _variable_shape(self) -> TensorShape:
+    def variable_shape(self) -> TensorShape:
+        """The shape of an example's numbers."""
         return TensorShape(self.shape)
 
-    def dense(self, features: Features, trainable: bool, collections: list | None) -> Any:
-        return reshape(features.of(self), [-1, self.size])
+    def get_dense_tensor(self, transformation_cache: Features, state_manager: Any) -> Any:
+        """Return the numbers."""
+        return transformation_cache.get(self, state_manager)
 
 
 def numeric_column(key: str, shape: Any = (1,), default_value: TensorLike | None = None,
@@ -98,9 +108,9 @@ def numeric_column(key: str, shape: Any = (1,), default_value: TensorLike | None
         raise ValueError(f"dtype must be convertible to float. dtype: {kind.name}, key: {key}")
     if normalizer_fn is not None and not callable(normalizer_fn):
         raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
-    return _Numeric(key=key, shape=sizes, dtype=kind, normalizer=normalizer_fn,
-                    default_value=_default(default_value, sizes, kind, key),
-                    size=math.prod(sizes))
+    return NumericColumn(
+        key=key, shape=sizes, dtype=kind, normalizer_fn=normalizer_fn,
+        default_value=_default(default_value, sizes, kind, key))
 
 
 def _default(value: Any, shape: tuple, dtype: dtypes.DType, key: str) -> Any:
@@ -121,38 +131,48 @@ def _nested(value: Sequence[float] | float) -> Any:
     return tuple(_nested(v) for v in value) if isinstance(value, list) else value
 
 
-class _Bucketized(CategoricalColumn, DenseColumn):
-    source: _Numeric
+class BucketizedColumn(OwnIds, OwnDense):
+    """Bucket numbers of the numbers of another column."""
+
+    source_column: NumericColumn
     boundaries: tuple
+    _fields = ("source_column", "boundaries")
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return f"{self.source.name}_bucketized"
+        """The name of the column of the numbers."""
+        return f"{self.source_column.name}_bucketized"
 
     @property
-    def _parse_example_spec(self) -> dict[str, Any]:
-        return self.source._parse_example_spec
+    def parse_example_spec(self) -> dict[str, Any]:
+        """The parsing configuration of the column of the numbers."""
+        return spec_of(self.source_column)
 
-    def transform(self, features: Features) -> Any:
-        numbers = reshape(features.of(self.source), [-1, self.source.size])
+    def transform_feature(self, transformation_cache: Features, state_manager: Any) -> Any:
+        """Return the bucket numbers, int32."""
+        numbers = transformation_cache.get(self.source_column, state_manager)
         return raw_ops.Bucketize(numbers, boundaries=[float(b) for b in self.boundaries])
 
     @property
-    def _variable_shape(self) -> TensorShape:
-        return TensorShape([*self.source.shape, len(self.boundaries) + 1])
+    def variable_shape(self) -> TensorShape:
+        """The numbers' shape, and one more than there are boundaries."""
+        return TensorShape([*self.source_column.shape, len(self.boundaries) + 1])
 
-    def _get_dense_tensor(self, inputs: Features, weight_collections: list | None = None,
-                          trainable: bool | None = None) -> Any:
-        return one_hot(inputs.of(self), len(self.boundaries) + 1)
+    @property
+    def num_buckets(self) -> int:
+        """Buckets of all numbers together."""
+        return (len(self.boundaries) + 1) * math.prod(self.source_column.shape)
 
-    def dense(self, features: Features, trainable: bool, collections: list | None) -> Any:
-        return reshape(one_hot(features.of(self), len(self.boundaries) + 1), [-1, self.size])
+    def get_dense_tensor(self, transformation_cache: Features, state_manager: Any) -> Any:
+        """Return each number's bucket as a vector with a one."""
+        return one_hot(transformation_cache.get(self, state_manager), len(self.boundaries) + 1)
 
-    def ids(self, features: Features) -> Ids:
+    def get_sparse_tensors(self, transformation_cache: Features, state_manager: Any) -> Ids:
         """Return an id for each number; each position in the vector has ids of its own."""
-        places = self.source.size
+        places = math.prod(self.source_column.shape)
         own = np.arange(places, dtype=np.int32) * (len(self.boundaries) + 1)
-        ids = raw_ops.Add(features.of(self), own)
+        ids = raw_ops.Add(
+            reshape(transformation_cache.get(self, state_manager), [-1, places]), own)
         rows = raw_ops.Unpack(raw_ops.Shape(ids, out_type=dtypes.int64), num=2)[0]
         row = raw_ops.Range(np.int64(0), rows, np.int64(1))
         pairs = raw_ops.Pack([
@@ -169,162 +189,72 @@ def bucketized_column(source_column: Column, boundaries: Sequence[float]) -> Col
     Raises ``ValueError`` for another source than a numeric column of a vector, or boundaries that
     do not ascend.
     """
-    check_is(_Numeric, source_column, "source_column must be a column generated with "
+    check_is(NumericColumn, source_column, "source_column must be a column generated with "
              "numeric_column()")
-    assert isinstance(source_column, _Numeric)
+    assert isinstance(source_column, NumericColumn)
     if len(source_column.shape) > 1:
         raise ValueError(f"source_column must be one-dimensional column. Given: {source_column}")
     limits = tuple(boundaries or ()) if isinstance(boundaries, (list, tuple)) else ()
     if not limits or any(a >= b for a, b in itertools.pairwise(limits)):
-        raise ValueError(f"boundaries must be a sorted list. Given: {boundaries}")
-    count = (len(limits) + 1) * source_column.size
-    return _Bucketized(source=source_column, boundaries=limits, size=count, buckets=count)
+        raise ValueError("boundaries must not be empty: boundaries must be a sorted list. Given: "
+                         f"{boundaries}")
+    return BucketizedColumn(source_column=source_column, boundaries=limits)
 
 
-class _Indicator(DenseColumn):
-    source: CategoricalColumn
+class IndicatorColumn(OwnDense, OwnSequence):
+    """The counts of ids, or the sums of their weights."""
+
+    categorical_column: CategoricalColumn | EarlierCategoricalColumn
+    _fields = ("categorical_column",)
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return f"{self.source.name}_indicator"
+        """The name of the column of ids."""
+        return f"{self.categorical_column.name}_indicator"
 
     @property
-    def _parse_example_spec(self) -> dict[str, Any]:
-        return self.source._parse_example_spec
+    def parse_example_spec(self) -> dict[str, Any]:
+        """The parsing configuration of the column of ids."""
+        return spec_of(self.categorical_column)
 
-    def transform(self, features: Features) -> Any:
-        ids, weights = self.source.ids(features)
-        if weights is not None:
-            return sparse_tensor_to_dense(sparse_merge(ids, weights, self.size))
-        return reduce_sum(one_hot(sparse_tensor_to_dense(ids, -1), self.size), 1)
+    def transform_feature(self, transformation_cache: Features, state_manager: Any) -> Any:
+        """Return the counts, with the batch, and the time of sequences, first."""
+        ids, weights = ids_of(self.categorical_column, transformation_cache, state_manager)
+        size = buckets_of(self.categorical_column)
+        if weights is None:
+            return reduce_sum(one_hot(sparse_tensor_to_dense(ids, -1), size), -2)
+        return _sums(ids, weights, size)
 
     @property
-    def _variable_shape(self) -> TensorShape:
-        return TensorShape([1, self.size])
+    def variable_shape(self) -> TensorShape:
+        """One row of all ids."""
+        return TensorShape([1, buckets_of(self.categorical_column)])
 
-    def dense(self, features: Features, trainable: bool, collections: list | None) -> Any:
-        return reshape(features.of(self), [-1, self.size])
+    def get_dense_tensor(self, transformation_cache: Features, state_manager: Any) -> Any:
+        """Return the counts. Raises ``ValueError`` for ids of sequences."""
+        check_no_sequence(self, "indicator_column")
+        return transformation_cache.get(self, state_manager)
+
+    def get_sequence_dense_tensor(self, transformation_cache: Features,
+                                  state_manager: Any) -> Steps:
+        """Return the counts of each step. Raises ``ValueError`` unless ids are of sequences."""
+        check_sequence(self, "indicator_column")
+        counts = transformation_cache.get(self, state_manager)
+        ids = ids_of(self.categorical_column, transformation_cache, state_manager)
+        return Steps(counts, lengths_of(ids.id_tensor))
+
+
+def _sums(ids: SparseTensor, weights: SparseTensor, size: int) -> Any:
+    """The sums of the weights of each id; ids of -1 stand for none."""
+    there = greater_equal(ids.values, np.int64(0))
+    known = SparseTensor(ids.indices, raw_ops.Maximum(ids.values, np.int64(0)), ids.dense_shape)
+    counted = raw_ops.Select(there, weights.values, raw_ops.ZerosLike(weights.values))
+    merged = sparse_merge(known, SparseTensor(weights.indices, counted, weights.dense_shape), size,
+                          already_sorted=True)
+    return raw_ops.ScatterNd(merged.indices, merged.values, merged.dense_shape)
 
 
 def indicator_column(categorical_column: CategoricalColumn) -> Column:
     """Return a dense column that counts each id (or sums its weights): a multi-hot vector."""
-    check_is(CategoricalColumn, categorical_column, "categorical_column must be a categorical "
-             "column")
-    return _Indicator(source=categorical_column, size=categorical_column._num_buckets)
-
-
-class _Embedding(DenseColumn):
-    source: CategoricalColumn
-    combiner: str
-    initializer: Any
-    checkpoint: str | None
-    tensor_name: str | None
-    max_norm: float | None
-    trainable: bool
-    shared_name: str | None
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return f"{self.source.name}_{'shared_' if self.shared_name else ''}embedding"
-
-    @property
-    def scope_name(self) -> str:
-        return self.shared_name or self.name
-
-    @property
-    def _parse_example_spec(self) -> dict[str, Any]:
-        return self.source._parse_example_spec
-
-    def transform(self, features: Features) -> Ids:
-        return self.source.ids(features)
-
-    def dense(self, features: Features, trainable: bool, collections: list | None) -> Any:
-        ids, weights = features.of(self)
-        table = self.table(trainable, collections)
-        found = safe_embedding_lookup_sparse(table, ids, weights, self.combiner,
-                                             max_norm=self.max_norm, name=f"{self.name}_weights")
-        return reshape(found, [-1, self.size])
-
-    def table(self, trainable: bool, collections: list | None) -> Any:
-        """The embeddings, shared by columns where they have a name."""
-        kept = get_collection_ref(self.shared_name) if self.shared_name else []
-        if not kept:
-            kept.append(self._table(trainable, collections))
-        return kept[0]
-
-    def _table(self, trainable: bool, collections: list | None) -> Any:
-        table = get_variable(
-            "embedding_weights", [self.source._num_buckets, self.size], dtypes.float32,
-            initializer=self.initializer, trainable=self.trainable and trainable,
-            collections=collections)
-        if self.checkpoint is not None:
-            init_from_checkpoint(self.checkpoint, {self.tensor_name: table})
-        return table
-
-
-def embedding_column(categorical_column: CategoricalColumn, dimension: int,
-                     combiner: str = "mean", initializer: InitializerLike | None = None,
-                     ckpt_to_load_from: str | None = None, tensor_name_in_ckpt: str | None = None,
-                     max_norm: float | None = None, trainable: bool = True,
-                     use_safe_embedding_lookup: bool = True) -> Column:
-    """The embeddings of ids, combined for each example; zeros for one without ids.
-
-    Args:
-        categorical_column: a column of ids.
-        dimension: size of the embeddings.
-        combiner: "mean", "sqrtn" or "sum".
-        initializer: of the embeddings; normal with deviation 1/sqrt(`dimension`) by default.
-        ckpt_to_load_from, tensor_name_in_ckpt: a checkpoint to begin with, and its variable.
-        max_norm: embeddings are clipped to this length.
-        trainable: whether they are trained.
-        use_safe_embedding_lookup: accepted: examples may always be without ids.
-
-    Raises ``ValueError`` for no dimension, an initializer that cannot be called, or one of the two
-    arguments of a checkpoint alone.
-    """
-    return _embedding(categorical_column, dimension, combiner, initializer, ckpt_to_load_from,
-                      tensor_name_in_ckpt, max_norm, trainable, None)
-
-
-def _embedding(source: Any, dimension: int, combiner: str, initializer: InitializerLike | None,
-               checkpoint: str | None, tensor_name: str | None, max_norm: float | None,
-               trainable: bool, shared_name: str | None) -> _Embedding:
-    check_is(CategoricalColumn, source, "categorical_column must be a categorical column")
-    if dimension is None or dimension < 1:
-        raise ValueError(f"Invalid dimension {dimension}.")
-    if (checkpoint is None) != (tensor_name is None):
-        raise ValueError("Must specify both `ckpt_to_load_from` and `tensor_name_in_ckpt` or none "
-                         "of them.")
-    if initializer is not None and not callable(initializer):
-        raise ValueError("initializer must be callable if specified. Embedding of column_name: "
-                         f"{source.name}")
-    return _Embedding(
-        source=source, size=dimension, combiner=combiner, checkpoint=checkpoint,
-        initializer=initializer or TruncatedNormal(0.0, 1 / math.sqrt(dimension)),
-        tensor_name=tensor_name, max_norm=max_norm, trainable=trainable, shared_name=shared_name)
-
-
-def shared_embedding_columns(categorical_columns: Sequence[CategoricalColumn], dimension: int,
-                             combiner: str = "mean", initializer: InitializerLike | None = None,
-                             shared_embedding_collection_name: str | None = None,
-                             ckpt_to_load_from: str | None = None,
-                             tensor_name_in_ckpt: str | None = None, max_norm: float | None = None,
-                             trainable: bool = True,
-                             use_safe_embedding_lookup: bool = True) -> list[Column]:
-    """Embeddings of several columns with as many ids, in one table; a column for each.
-
-    `shared_embedding_collection_name` names the table, and the collection of the graph that keeps
-    it; by default it is made of the names of the columns. The other arguments are those of
-    :func:`embedding_column`. Raises ``ValueError`` for columns with other numbers of ids.
-    """
-    columns = sorted(categorical_columns, key=lambda c: c.name)
-    if len({c._num_buckets for c in columns}) > 1:
-        raise ValueError("To use shared_embedding_column, all categorical_columns must have the "
-                         "same number of buckets. Given: "
-                         f"{', '.join(f'{c.name} with {c._num_buckets}' for c in columns)}")
-    same_kind(columns)
-    name = shared_embedding_collection_name or (
-        "_".join(c.name for c in columns) + "_shared_embedding")
-    initializer = initializer or TruncatedNormal(0.0, 1 / math.sqrt(dimension or 1))
-    return [_embedding(c, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt,
-                       max_norm, trainable, name) for c in categorical_columns]
+    check_is(OF_IDS, categorical_column, "categorical_column must be a categorical column")
+    return IndicatorColumn(categorical_column=categorical_column)

@@ -8,13 +8,21 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.contrib.layers.embedding import safe_embedding_lookup_sparse
 from hpcflow.feature_column.column import (
-    CategoricalColumn,
+    ANY,
+    DENSE,
+    OF_IDS,
     Column,
-    DenseColumn,
-    Features,
+    EarlierColumn,
+    EarlierDenseColumn,
+    buckets_of,
     check_is,
+    ids_of,
+    rows_of,
+    spec_of,
     width_of,
 )
+from hpcflow.feature_column.features import Features
+from hpcflow.feature_column.managers import ScopeVariables
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.nn.activations import bias_add
@@ -23,7 +31,7 @@ from hpcflow.ops.linalg.matmul import matmul
 from hpcflow.ops.math.sums import add_n
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.partitioned import PartitionedVariable
-from hpcflow.ops.state.variable_scope import get_variable, variable_scope
+from hpcflow.ops.state.variable_scope import VariableScope, get_variable, variable_scope
 
 
 def input_layer(features: Mapping[str, Any], feature_columns: Iterable[Column],
@@ -44,22 +52,22 @@ def input_layer(features: Mapping[str, Any], feature_columns: Iterable[Column],
     of one name, a column of ids (put it into an indicator or an embedding), or features that are
     missing.
     """
-    columns = _columns_of(feature_columns)
+    columns = sorted_columns(feature_columns)
     for column in columns:
-        check_is(DenseColumn, column, "Items of feature_columns must be a _DenseColumn. You can "
+        check_is(DENSE, column, "Items of feature_columns must be a _DenseColumn. You can "
                  "wrap a categorical column with an embedding_column or indicator_column")
-    collections = _collections_of(weight_collections)
+    collections = model_collections(weight_collections)
     with variable_scope(None, "input_layer", list(features.values())):
         read, outputs = Features(features), []
         for column in columns:
-            with variable_scope(None, column.scope_name) as scope:
-                numbers = column.dense(read, trainable, collections)
+            with variable_scope(None, _scope_of(column)) as scope:
+                numbers = rows_of(column, _dense(column, read, collections, trainable))
                 outputs.append(numbers)
                 if cols_to_vars is not None:
                     cols_to_vars[column] = scope.global_variables()
                 if cols_to_output_tensors is not None:
                     cols_to_output_tensors[column] = numbers
-        _check_batches(outputs, columns)
+        check_batches(outputs, columns)
         return concat(outputs, 1)
 
 
@@ -79,41 +87,107 @@ def linear_model(features: Mapping[str, Any], feature_columns: Iterable[Column],
     Returns float32 ``[batch, units]``. Weights and bias begin as zeros. Raises ``ValueError`` as
     :func:`input_layer`.
     """
-    columns = _columns_of(feature_columns)
-    for column in columns:
-        check_is((DenseColumn, CategoricalColumn), column, "Items of feature_columns must be "  # type: ignore[arg-type]
-                 "either a _DenseColumn or _CategoricalColumn")
-    collections = _collections_of(weight_collections)
+    columns = _linear_columns(feature_columns)
+    collections = model_collections(weight_collections)
     with variable_scope(None, "linear_model", list(features.values())):
-        read, sums = Features(features), []
-        for column in columns:
-            with variable_scope(None, column.scope_name) as scope:
-                sums.append(_weighted_sum(column, read, units, sparse_combiner, trainable,
-                                          collections))
-                if cols_to_vars is not None:
-                    cols_to_vars[column] = scope.global_variables()
-        _check_batches(sums, columns)
-        bias = get_variable("bias_weights", [units], dtypes.float32, initializer=Zeros(),
-                            trainable=trainable, collections=collections)
-        if cols_to_vars is not None:
-            cols_to_vars["bias"] = list(bias) if isinstance(bias, PartitionedVariable) else [bias]
-        return bias_add(add_n(sums, name="weighted_sum_no_bias"), bias, name="weighted_sum")
+        return _linear(features, columns, units, sparse_combiner, collections, trainable,
+                       {} if cols_to_vars is None else cols_to_vars, {})
+
+
+class EarlierLinearModel:
+    """A linear model that may be called several times; the variables are those of the first call.
+
+    Arguments are those of :func:`linear_model`, and the name of the scope of the variables.
+    """
+
+    def __init__(self, feature_columns: Iterable[Column], units: int = 1,
+                 sparse_combiner: str = "sum", weight_collections: Iterable[str] | None = None,
+                 trainable: bool = True, name: str | None = None) -> None:
+        self._columns = _linear_columns(feature_columns)
+        self._units, self._combiner, self._trainable = units, sparse_combiner, trainable
+        self._collections = model_collections(weight_collections)
+        self._name = name or "linear_model"
+        self._scope: VariableScope | None = None
+        self._cols_to_vars: dict[Any, list] = {}
+        self._scopes: dict[Any, VariableScope] = {}
+
+    def __call__(self, features: Mapping[str, Any]) -> Tensor:
+        """Return the sums, float32 ``[batch, units]``."""
+        with variable_scope(self._scope or self._name, values=list(features.values()),
+                            reuse=True if self._scope else None) as scope:
+            self._scope = scope
+            return _linear(features, self._columns, self._units, self._combiner,
+                           self._collections, self._trainable, self._cols_to_vars,
+                           self._scopes)
+
+    def cols_to_vars(self) -> dict:
+        """Return the variables of each column, and those of ``"bias"``."""
+        return self._cols_to_vars
+
+
+def _linear_columns(given: Iterable[Column]) -> list:
+    columns = sorted_columns(given)
+    for column in columns:
+        check_is(DENSE + OF_IDS, column, "Items of feature_columns must be "
+                 "either a _DenseColumn or _CategoricalColumn")
+    return columns
+
+
+def _linear(features: Mapping[str, Any], columns: list, units: int, combiner: str,
+            collections: list, trainable: bool, made: dict, scopes: dict) -> Tensor:
+    """The sums; `made` gets the variables, `scopes` those that other calls go on with."""
+    read, sums = Features(features), []
+    for column in columns:
+        before = scopes.get(column)
+        with variable_scope(before, _scope_of(column), reuse=before and True) as scope:
+            scopes[column] = scope
+            sums.append(_weighted_sum(column, read, units, combiner, trainable, collections))
+            made[column] = scope.global_variables()
+    check_batches(sums, columns)
+    bias = get_variable("bias_weights", [units], dtypes.float32, initializer=Zeros(),
+                        trainable=trainable, collections=collections)
+    made["bias"] = list(bias) if isinstance(bias, PartitionedVariable) else [bias]
+    return bias_add(add_n(sums, name="weighted_sum_no_bias"), bias, name="weighted_sum")
+
+
+def _scope_of(column: Any) -> str:
+    return column._var_scope_name if isinstance(column, EarlierColumn) else column.name
+
+
+def _dense(column: Any, features: Features, collections: list, trainable: bool) -> Any:
+    """The numbers of a column of this or of earlier releases."""
+    if isinstance(column, EarlierDenseColumn):
+        return column._get_dense_tensor(features, weight_collections=collections,
+                                        trainable=trainable)
+    manager = ScopeVariables(collections, trainable)
+    column.create_state(manager)
+    return column.get_dense_tensor(features, manager)
 
 
 def _weighted_sum(column: Any, features: Features, units: int, combiner: str, trainable: bool,
                   collections: list) -> Tensor:
-    of_ids = isinstance(column, CategoricalColumn)
-    found = column.ids(features) if of_ids else column.dense(features, trainable, collections)
-    weights = get_variable("weights", [column._num_buckets if of_ids else width_of(column), units],
-                           dtypes.float32, initializer=Zeros(), trainable=trainable,
-                           collections=collections)
-    if of_ids:
-        return safe_embedding_lookup_sparse(weights, found.id_tensor, found.weight_tensor, combiner,
-                                            name="weighted_sum")
-    return matmul(found, weights, name="weighted_sum")
+    of_ids = isinstance(column, OF_IDS)
+    numbers = None if of_ids else rows_of(column, _dense(column, features, collections, trainable))
+    weights = get_variable("weights", weights_shape(column, units), dtypes.float32,
+                           initializer=Zeros(), trainable=trainable, collections=collections)
+    if numbers is not None:
+        return matmul(numbers, weights, name="weighted_sum")
+    return sum_of_ids(column, features, None, weights, combiner)
 
 
-def _check_batches(tensors: list[Tensor], columns: list[Column]) -> None:
+def weights_shape(column: Any, units: int) -> list[int]:
+    """Return the shape of a column's weights in a linear model."""
+    return [buckets_of(column) if isinstance(column, OF_IDS) else width_of(column), units]
+
+
+def sum_of_ids(column: Any, features: Features, manager: Any, weights: Any,
+               combiner: str) -> Tensor:
+    """Return the combined weights of each example's ids."""
+    ids, of_each = ids_of(column, features, manager)
+    return safe_embedding_lookup_sparse(weights, ids, of_each, combiner, name="weighted_sum")
+
+
+def check_batches(tensors: list[Tensor], columns: list[Column]) -> None:
     """Raise ``ValueError`` if the batches of two columns are known to be of other sizes."""
     sizes = [(t.shape[0].value, column.name) for t, column in zip(tensors, columns)
              if t.shape.ndims and t.shape[0].value is not None]
@@ -130,8 +204,8 @@ def make_parse_example_spec(feature_columns: Iterable[Column]) -> dict[str, Any]
     """
     spec: dict[str, Any] = {}
     for column in feature_columns:
-        check_is(Column, column, "All feature_columns must be _FeatureColumn instances")
-        for key, config in column._parse_example_spec.items():
+        check_is(ANY, column, "All feature_columns must be _FeatureColumn instances")
+        for key, config in spec_of(column).items():
             if key in spec and spec[key] != config:
                 raise ValueError(f"feature_columns contain different parse_spec for key {key}. "
                                  f"Given: {config} and {spec[key]}")
@@ -139,9 +213,9 @@ def make_parse_example_spec(feature_columns: Iterable[Column]) -> dict[str, Any]
     return spec
 
 
-def _columns_of(given: Any) -> list:
-    """The columns in the order of their names."""
-    if isinstance(given, Column):
+def sorted_columns(given: Any, kind: str = "_FeatureColumn") -> list:
+    """Return the columns in the order of their names. Raises ``ValueError`` as the layers."""
+    if isinstance(given, ANY):
         given = [given]
     if isinstance(given, Mapping):
         raise ValueError("Expected feature_columns to be iterable, found dict.")
@@ -149,7 +223,7 @@ def _columns_of(given: Any) -> list:
     if not columns:
         raise ValueError("feature_columns must not be empty.")
     for column in columns:
-        check_is(Column, column, "Items of feature_columns must be a _FeatureColumn")
+        check_is(ANY, column, f"Items of feature_columns must be a {kind}")
     names = [column.name for column in columns]
     for name in names:
         if names.count(name) > 1:
@@ -158,6 +232,7 @@ def _columns_of(given: Any) -> list:
     return sorted(columns, key=lambda c: c.name)
 
 
-def _collections_of(given: Iterable[str] | None) -> list[str]:
+def model_collections(given: Iterable[str] | None) -> list[str]:
+    """Return the collections of a model's variables: the given ones and those of all of them."""
     own = [GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]
     return [*own, *(name for name in given or () if name not in own)]

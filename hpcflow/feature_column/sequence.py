@@ -4,94 +4,96 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.contrib.layers.embedding import safe_embedding_lookup_sparse
 from hpcflow.dtypes import DTypeLike
 from hpcflow.feature_column import categorical
-from hpcflow.feature_column.column import CategoricalColumn, Column, Features, Ids, check_is
-from hpcflow.feature_column.dense import _Embedding, _Indicator
-from hpcflow.feature_column.reading import _collections_of, _columns_of
+from hpcflow.feature_column.column import (
+    CategoricalColumn,
+    Column,
+    EarlierSequenceDenseColumn,
+    SequenceDenseColumn,
+    Steps,
+    check_is,
+)
+from hpcflow.feature_column.features import Features
+from hpcflow.feature_column.managers import StateManager
+from hpcflow.feature_column.own import OwnSequence
+from hpcflow.feature_column.reading import model_collections, sorted_columns
+from hpcflow.feature_column.steps import SequenceCategoricalColumn, lengths_of
+from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies
+from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse
 from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.arrays.identities import identity
-from hpcflow.ops.arrays.indexing import one_hot
 from hpcflow.ops.arrays.joining import concat, stack
 from hpcflow.ops.arrays.shape_ops import reshape
 from hpcflow.ops.flow.checks import assert_equal
 from hpcflow.ops.io.example_features import VarLenFeature
-from hpcflow.ops.math.segments import unsorted_segment_max
-from hpcflow.ops.sparse.sparse_layout import sparse_reshape, sparse_tensor_to_dense
+from hpcflow.ops.sparse.sparse_layout import sparse_tensor_to_dense
 from hpcflow.ops.state.variable_scope import variable_scope
+from hpcflow.shapes import TensorShape
 
 
-class _Steps(NamedTuple):
-    """A sequence column's values ``[batch, time, size]`` and the lengths of the sequences."""
+class SequenceNumericColumn(OwnSequence):
+    """Numbers of sequences."""
 
-    values: Tensor
-    lengths: Tensor
-
-
-class SequenceCategoricalColumn(CategoricalColumn):
-    """A column with one id for each step."""
-
-    source: CategoricalColumn
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The name of the column of ids."""
-        return self.source.name
-
-    @property
-    def _parse_example_spec(self) -> dict[str, Any]:
-        """The parsing configuration of the column of ids."""
-        return self.source._parse_example_spec
-
-    def transform(self, features: Features) -> Any:
-        """The ids, ``[batch, time]``."""
-        return self.source.ids(features).id_tensor
-
-    def ids(self, features: Features) -> Ids:
-        """Raise ``ValueError``: layers that do not read sequences would add up the steps."""
-        raise ValueError(f"{self.name} is a column of sequences: read it by sequence_input_layer, "
-                         "in an embedding_column or indicator_column")
-
-
-class _SequenceNumeric(Column):
     key: str
     shape: tuple
     default_value: float
     dtype: dtypes.DType
-    normalizer: Callable | None
+    normalizer_fn: Callable | None
+    _fields = ("key", "shape", "default_value", "dtype", "normalizer_fn")
 
     @property
     def name(self) -> str:  # type: ignore[override]
+        """The name of its feature."""
         return self.key
 
     @property
-    def _parse_example_spec(self) -> dict[str, Any]:
+    def parse_example_spec(self) -> dict[str, Any]:
+        """The parsing configuration: any number of values for the feature."""
         return {self.key: VarLenFeature(self.dtype)}
 
-    def transform(self, features: Features) -> Any:
-        given = features.raw(self.key)
+    def transform_feature(self, transformation_cache: Features, state_manager: Any) -> Any:
+        """Return the numbers, a sparse tensor of float32."""
+        given = transformation_cache.raw(self.key)
         if not is_sparse(given):
             raise ValueError("The corresponding Tensor of a sequence numeric column must be a "
                              f"SparseTensor. key: {self.key}")
-        if self.normalizer is not None:
-            given = self.normalizer(given)
-        values = cast(given.values, dtypes.float32)
-        return SparseTensor(given.indices, values, given.dense_shape)
+        if self.normalizer_fn is not None:
+            given = self.normalizer_fn(given)
+        return SparseTensor(given.indices, cast(given.values, dtypes.float32), given.dense_shape)
+
+    @property
+    def variable_shape(self) -> TensorShape:
+        """The shape of one step's numbers."""
+        return TensorShape(self.shape)
+
+    def get_sequence_dense_tensor(self, transformation_cache: Features,
+                                  state_manager: Any) -> Steps:
+        """Return the numbers ``[batch, time, *shape]`` and the lengths."""
+        given = transformation_cache.get(self, state_manager)
+        dense: Any = sparse_tensor_to_dense(given, np.float32(self.default_value))
+        values = reshape(dense, stack([given.dense_shape[0], np.int64(-1),
+                                       *(np.int64(n) for n in self.shape)]))
+        # A feature of three dimensions has the steps in the second one.
+        elements = 1 if given.get_shape().ndims == 3 else math.prod(self.shape)
+        dims = constant_value(given.dense_shape)
+        batch, longest = (None, None) if dims is None else (dims[0], math.prod(dims[1:]))
+        values.set_shape([batch, longest and -(-longest // math.prod(self.shape)), *self.shape])
+        return Steps(values, lengths_of(given, elements))
 
 
 def _wrapped(source: CategoricalColumn) -> SequenceCategoricalColumn:
-    return SequenceCategoricalColumn(source=source, buckets=source._num_buckets)
+    return SequenceCategoricalColumn(categorical_column=source)
 
 
 def sequence_categorical_column_with_identity(key: str, num_buckets: int,
@@ -150,8 +152,8 @@ def sequence_numeric_column(key: str, shape: Any = (1,), default_value: float = 
         raise ValueError(f"dtype must be convertible to float. dtype: {kind.name}, key: {key}")
     if normalizer_fn is not None and not callable(normalizer_fn):
         raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
-    return _SequenceNumeric(key=key, shape=sizes, default_value=default_value, dtype=kind,
-                            normalizer=normalizer_fn)
+    return SequenceNumericColumn(key=key, shape=sizes, default_value=default_value, dtype=kind,
+                                 normalizer_fn=normalizer_fn)
 
 
 def sequence_input_layer(features: Mapping[str, Any], feature_columns: Iterable[Column],
@@ -168,58 +170,59 @@ def sequence_input_layer(features: Mapping[str, Any], feature_columns: Iterable[
     Returns float32 ``[batch, time, numbers of all columns]`` and int64 ``[batch]``, which all
     columns must agree about. Raises ``ValueError`` for other columns.
     """
-    columns = _columns_of(feature_columns)
-    collections = _collections_of(weight_collections)
+    columns = sorted_columns(feature_columns)
+    collections = model_collections(weight_collections)
     with variable_scope(None, "sequence_input_layer", list(features.values())):
         read, found = Features(features), []
         for column in columns:
-            with variable_scope(None, column.scope_name):
-                found.append(_steps_of(column, read, trainable, collections))
-        lengths = _agreed([f.lengths for f in found])
-        return concat([f.values for f in found], -1), lengths
+            check_is(EarlierSequenceDenseColumn, column, "All feature_columns must be of type "
+                     "_SequenceDenseColumn. You can wrap a sequence_categorical_column with an "
+                     "embedding_column or indicator_column")
+            with variable_scope(None, column._var_scope_name):
+                found.append(column._get_sequence_dense_tensor(read, collections, trainable))
+        return joined(columns, found)
 
 
-def _steps_of(column: Any, features: Features, trainable: bool, collections: list) -> _Steps:
-    if isinstance(column, _SequenceNumeric):
-        return _numbers(column, features)
-    check_is((_Embedding, _Indicator), column, "All feature_columns must be of type "  # type: ignore[arg-type]
-             "_SequenceDenseColumn. You can wrap a sequence_categorical_column with an "
-             "embedding_column or indicator_column")
-    check_is(SequenceCategoricalColumn, column.source, f"In {column.name}: its column of ids must "
-             "be a sequence_categorical_column")
-    ids = column.source.transform(features)
-    dims = raw_ops.Unpack(ids.dense_shape, num=2)
-    if isinstance(column, _Indicator):
-        values = one_hot(sparse_tensor_to_dense(ids, -1), column.size)
-    else:
-        steps = sparse_reshape(ids, stack([dims[0] * dims[1], np.int64(1)]))
-        values = safe_embedding_lookup_sparse(
-            column.table(trainable, collections), steps, None, column.combiner,
-            max_norm=column.max_norm, name=f"{column.name}_weights")
-    values = reshape(values, stack([*dims, np.int64(column.size)]))
-    known = constant_value(ids.dense_shape)
-    values.set_shape([*((None, None) if known is None else known), column.size])
-    return _Steps(values, _lengths(ids, 1))
+def steps_of(column: Any, features: Features, manager: StateManager) -> Steps:
+    """Return a column's steps. Raises ``ValueError`` for one that has none."""
+    check_is(SequenceDenseColumn, column, "All feature_columns must be of type "
+             "SequenceDenseColumn")
+    return Steps(*column.get_sequence_dense_tensor(features, manager))
 
 
-def _numbers(column: _SequenceNumeric, features: Features) -> _Steps:
-    given, size = features.of(column), math.prod(column.shape)
-    dense: Any = sparse_tensor_to_dense(given, np.float32(column.default_value))
-    rows = raw_ops.Unpack(given.dense_shape, num=2)[0]
-    values = reshape(dense, stack([rows, np.int64(-1), np.int64(size)]))
-    dims = constant_value(given.dense_shape)
-    batch, longest = (None, None) if dims is None else dims
-    values.set_shape([batch, longest and -(-longest // size), size])
-    return _Steps(values, _lengths(given, size))
+def joined(columns: Sequence[Any], found: Sequence[Steps]) -> tuple[Tensor, Tensor]:
+    """Return the numbers ``[batch, time, all]`` of several columns, and the lengths."""
+    values = []
+    for column, steps in zip(columns, found):
+        dense = steps.dense_tensor
+        width = TensorShape(column.variable_shape).num_elements()
+        shape = raw_ops.Shape(dense, out_type=dtypes.int32)
+        flat = reshape(dense, stack([shape[0], shape[1], np.int32(width or 0)]))
+        flat.set_shape([*dense.shape.as_list()[:2], width] if dense.shape.ndims else
+                       [None, None, width])
+        values.append(flat)
+    return concat(values, -1), _agreed([f.sequence_length for f in found])
 
 
-def _lengths(given: SparseTensor, size: int) -> Tensor:
-    """The number of steps of each sequence, of `size` elements each."""
-    row, position = raw_ops.Unpack(given.indices, num=2, axis=1)
-    rows = raw_ops.Unpack(given.dense_shape, num=2)[0]
-    steps: Any = raw_ops.FloorDiv(position, np.int64(size))
-    longest = unsorted_segment_max(steps + np.int64(1), row, rows)
-    return raw_ops.Maximum(longest, np.int64(0))
+def concatenate_context_input(context_input: TensorLike, sequence_input: TensorLike) -> Tensor:
+    """Return the numbers of each step ``[batch, time, a + b]``: its own, then those of the example.
+
+    Args:
+        context_input: float32 ``[batch, b]``.
+        sequence_input: float32 ``[batch, time, a]``.
+
+    Raises ``ValueError`` for other ranks, ``TypeError`` for other types.
+    """
+    context, sequence = convert_to_tensor(context_input), convert_to_tensor(sequence_input)
+    for tensor, rank, what in ((sequence, 3, "sequence_input"), (context, 2, "context_input")):
+        if tensor.shape.ndims not in (None, rank):
+            raise ValueError(f"{what} must have rank {rank}, its shape is {tensor.shape}")
+        if tensor.dtype.base_dtype is not dtypes.float32:
+            raise TypeError(f"{what} must have dtype float32, got {tensor.dtype.name}")
+    steps = raw_ops.Shape(sequence, out_type=dtypes.int32)[1]
+    many = raw_ops.Tile(raw_ops.ExpandDims(context, np.int32(1)),
+                        stack([np.int32(1), steps, np.int32(1)]))
+    return concat([sequence, many], 2)
 
 
 def _agreed(lengths: list[Tensor]) -> Tensor:

@@ -140,8 +140,8 @@ class Graph(Elements, Collections, ScopedGraph):
 
     def _check_owns(self, element: Tensor | Operation) -> None:
         if element.graph is not self:
-            raise ValueError(f"{element!r} is not from the same graph as the operation "
-                             "that uses it")
+            raise ValueError(f"{element!r} must be from the same graph as the operation that "
+                             "uses it")
 
     def _mutated(self) -> None:
         """An existing operation changed: compiled steps are stale."""
@@ -401,6 +401,9 @@ def name_scope(name: str | None, default_name: str | None = None,
 
 @reentrant
 def _name_scope(name: str | None, default_name: str | None, values: list | None) -> Iterator[str]:
+    if not isinstance(default_name, (str, type(None))):
+        raise TypeError(f"default_name must be a string or None, not {default_name!r}; the values "
+                        "are the third argument")
     chosen = default_name if name is None else name
     if chosen is None and values is not None:
         raise ValueError(f"At least one of name ({name}) and default_name ({default_name}) must be "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import device_spec, dtypes
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, c_name
 from hpcflow.graph import shape_inference
 from hpcflow.graph.attr_values import node_attrs
 from hpcflow.graph.graph import Graph, get_default_graph
@@ -124,7 +124,8 @@ def split_input(text: str) -> tuple[str, int]:
     if not colon:
         return text, 0
     if not index.isdigit():
-        raise ValueError(f"Cannot convert '{text}' to a tensor name.")
+        raise ValueError(f"Unknown input node '{text}': Cannot convert '{text}' to a tensor "
+                         "name.")
     return op, int(index)
 
 
@@ -264,11 +265,12 @@ class Importer:
         expected = arg_types(op_def.inputs, attrs)
         data = [t for t in node.input if not t.startswith("^")]
         if len(data) != len(expected):
-            raise ValueError(f"Node '{node.name}' ({node.op}): {len(data)} inputs specified of "
-                             f"{len(expected)} inputs in Op: {', '.join(data)}")
+            types = ", ".join(map(_shown, expected))
+            raise ValueError(f"Node '{node.name}' ({node.op}): NodeDef expected inputs '{types}' "
+                             f"do not match {len(data)} inputs specified: {', '.join(data)}")
         inputs, late = self._inputs(data, expected)
         for i, (tensor, dtype) in enumerate(zip(inputs, expected, strict=True)):
-            _check_input_type(node, i, tensor, dtype)
+            self._check_input_type(node, i, tensor, dtype)
         controls = [self._control(t) for t in node.input if t.startswith("^")]
         create = self._lower if node.op in LOWERED else self._create
         if controls:
@@ -413,6 +415,16 @@ class Importer:
                        for c in op.colocation_groups())
             op._set_device(next((t.device for t in targets if t.device), ""))
 
+    def _check_input_type(self, node: Message, i: int, tensor: Tensor, dtype: DType) -> None:
+        got = tensor._dtype
+        if got.base_dtype is dtype.base_dtype and (got._is_ref_dtype or not dtype._is_ref_dtype):
+            return
+        scope = self.graph.get_name_scope()
+        name = f"{scope}/{node.name}" if scope else node.name
+        raise ValueError(f"Input {i} of node {name} was passed {_shown(got)} from {tensor.name} "
+                         f"incompatible with expected {_shown(dtype)}. (Node '{node.name}' of "
+                         f"type {node.op})")
+
     def elements(self, names: Iterable[str | bytes]) -> list[Any]:
         """The operations and tensors called `names`; ``ValueError`` if there is none."""
         found = []
@@ -420,8 +432,12 @@ class Importer:
             name = name.decode() if isinstance(name, bytes) else name
             op_name, index = split_input(name)
             op = self.ops.get(op_name)
-            if op is None or (index >= len(op.outputs) and ":" in name):
-                raise ValueError(f"Requested return_element {name!r} not found in graph_def.")
+            if op is None:
+                raise ValueError(f"Requested return node '{op_name}' not found in graph def: "
+                                 f"{name!r} is a return_element")
+            if index >= len(op.outputs) and ":" in name:
+                raise ValueError(f"Invalid return output {index} of node '{op_name}', which has "
+                                 f"{len(op.outputs)} output(s)")
             found.append(op.outputs[index] if ":" in name else op)
         return found
 
@@ -435,21 +451,17 @@ def _naming(node: Message) -> Iterator[None]:
         if f"'{node.name}'" in str(e) or isinstance(e, UnicodeError):
             raise
         kind = TypeError if isinstance(e, TypeError) else ValueError
-        raise kind(f"Node '{node.name}' ({node.op}): {e}") from e
+        raise kind(f"Node '{node.name}': {e} (of type {node.op})") from e
+
+
+def _shown(dtype: DType) -> str:
+    return f"{c_name(dtype.base_dtype)}{'_ref' if dtype._is_ref_dtype else ''}"
 
 
 def _is_handle(tensor: Tensor) -> bool:
     """True if a tensor stands for a resource: by a handle, or by the older pair of strings."""
     return tensor.dtype.base_dtype is dtypes.resource or (
         tensor.dtype._is_ref_dtype and tensor.dtype.base_dtype is dtypes.string)
-
-
-def _check_input_type(node: Message, i: int, tensor: Tensor, dtype: DType) -> None:
-    got = tensor._dtype
-    if got.base_dtype is dtype.base_dtype and (got._is_ref_dtype or not dtype._is_ref_dtype):
-        return
-    raise ValueError(f"Input {i} of node '{node.name}' ({node.op}) was passed {got.name} from "
-                     f"{tensor.name} incompatible with expected {dtype.name}.")
 
 
 def _colocation_target(group: bytes) -> str | None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hpcflow.dtypes import DTypeLike
+from hpcflow.graph import shape_inference
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import get_gradient
-from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.operation import Operation, Tensor, device_string
 from hpcflow.graph.shape_inference import constant_value_as_dims
 from hpcflow.graph.sparse_tensor import SparseTensor, convert_to_tensor_or_indexed_slices
 from hpcflow.shapes import TensorShape, as_shape
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
+
+    from hpcflow.device_spec import DeviceSpec
 
 
 def get_gradient_function(op: Operation) -> Callable | None:
@@ -69,6 +74,25 @@ def is_tensor(x: TensorLike) -> bool:
     return isinstance(x, (Tensor, SparseTensor, IndexedSlices)) or hasattr(x, "_as_graph_element")
 
 
+def constant_value(tensor: TensorLike, partial: bool = False) -> Any:
+    """Return the value of `tensor` if it follows from the graph alone, else None.
+
+    What is no tensor is returned as it is. With `partial`, the value of tensors stacked along their
+    first axis has None for those that are not known.
+    """
+    if not isinstance(tensor, Tensor):
+        return None if is_tensor(tensor) else tensor
+    known = shape_inference.constant_value(tensor)
+    if known is not None or not partial or tensor.op.type != "Pack" or tensor.op.attr("axis"):
+        return known
+    parts = [shape_inference.constant_value(part) for part in tensor.op.inputs]
+    if all(part is None for part in parts):
+        return None
+    stacked = np.empty(len(parts), object)
+    stacked[:] = parts
+    return stacked
+
+
 def constant_value_as_shape(tensor: Tensor) -> TensorShape:
     """Return what is known of a 1-D integer tensor that stands for a shape."""
     return TensorShape(constant_value_as_dims(tensor))
@@ -91,6 +115,11 @@ def TensorShapeProtoToList(shape: Message) -> list[int]:
     return [d.size for d in shape.dim]
 
 
+def inside_function() -> bool:
+    """Return whether the default graph is the body of a function that is being built."""
+    return get_default_graph().building_function
+
+
 _uids = itertools.count(1)
 
 
@@ -106,3 +135,11 @@ def set_call_cpp_shape_fn(function: Callable) -> None:
 def RegisterShape(op_type: str) -> Callable:
     """Return a decorator that leaves a function as it is: shapes follow from the op types."""
     return lambda function: function
+
+
+def node_def(op_type: str, name: str, device: DeviceSpec | str | None = None,
+             attrs: Mapping[str, Message] | None = None) -> Message:
+    """Return a ``NodeDef`` of this type, name and device, with these ``AttrValue``s."""
+    from tensorboard.compat.proto.node_def_pb2 import NodeDef
+
+    return NodeDef(op=op_type, name=name, device=device_string(device), attr=dict(attrs or {}))

@@ -128,6 +128,21 @@ class OpDef:
         """Return the definition as a ``tensorboard.compat.proto.op_def_pb2.OpDef``."""
         return op_def_proto(self)
 
+    @property
+    def input_arg(self) -> Any:
+        """The inputs as the ``OpDef`` protobuf holds them."""
+        return self.to_proto().input_arg
+
+    @property
+    def output_arg(self) -> Any:
+        """The outputs as the ``OpDef`` protobuf holds them."""
+        return self.to_proto().output_arg
+
+    @property
+    def attr(self) -> Any:
+        """The attributes as the ``OpDef`` protobuf holds them."""
+        return self.to_proto().attr
+
     def __repr__(self) -> str:
         return f"<OpDef {self.name}>"
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hpcflow.base import tracing
 from hpcflow.dtypes import DType, DTypeLike
+from hpcflow.errors import OutOfRangeError
 from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.identity import Reference
 from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.opdef import OpDef
 from hpcflow.host.tuning import programs as tuning
@@ -169,6 +171,10 @@ class Tensor:
         """Run the default (or given) session for this tensor and return its value."""
         return _session_for(session, self.graph, "eval").run(self, feed_dict)
 
+    def experimental_ref(self) -> Reference:
+        """Return what stands for this tensor in sets and dictionaries, equal for itself alone."""
+        return Reference(self)
+
     def _as_node_def_input(self) -> str:
         name = self._op.name
         return f"{name}:{self._value_index}" if self._value_index else name
@@ -188,16 +194,18 @@ class Tensor:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` "
-            "instead of `if t:` to test if a tensor is defined, and tf.cond to run a part of the "
-            f"graph depending on a value. ({self!r})"
+            "using a `tf.Tensor` as a Python `bool` is not allowed in Graph execution. Use `if t "
+            "is not None:` instead of `if t:` to test if a tensor is defined, and tf.cond to run a "
+            f"part of the graph depending on a value. ({self!r})"
         )
 
     def __iter__(self) -> Any:
-        raise TypeError(f"'Tensor' object is not iterable ({self!r}); use tf.unstack")
+        raise TypeError("iterating over `tf.Tensor` is not allowed in Graph execution: 'Tensor' "
+                        f"object is not iterable ({self!r}); use tf.unstack")
 
     def __len__(self) -> int:
-        raise TypeError(f"len() of {self!r} is not defined; use tf.shape or .shape")
+        raise TypeError(f"len is not well defined for symbolic Tensors. ({self.name}) "
+                        "Please call `x.shape` or `tf.shape(x)`")
 
     @staticmethod
     def _override_operator(operator: str, func: Callable) -> None:
@@ -317,7 +325,8 @@ class Operation:
         bytes.
         """
         if name not in self._attrs:
-            raise ValueError(f"No attr named '{name}' in {self.type} op '{self.name}'")
+            raise ValueError(f"Operation '{self.name}' has no attr named '{name}'. "
+                             f"(op type {self.type})")
         from hpcflow.graph.attr_values import to_public
 
         return to_public(self._attrs[name])
@@ -365,6 +374,10 @@ class Operation:
     def _update_input(self, index: int, tensor: Tensor) -> None:
         """Replace input `index` (the back edge of a loop)."""
         self.graph._check_owns(tensor)
+        if not 0 <= index < len(self._inputs):
+            raise OutOfRangeError(None, self, f"Cannot update edge. Input index [{index}] is "
+                                  "greater than the number of total inputs "
+                                  f"[{len(self._inputs)}].")
         old = self._inputs[index]
         old._consumers.remove(self)
         self._inputs[index] = tensor

@@ -163,7 +163,7 @@ class ScopedGraph:
             new = self.unique_name(name)
         self._name_stack = new
         try:
-            yield f"{new}/" if new else ""
+            yield f"{new}/" if name else ""
         finally:
             self._name_stack = old
 

@@ -38,7 +38,9 @@ def _explain(op: Operation, message: str) -> str:
     where = f", created at {site[0]}:{site[1]} in {site[2]}" if site else ""
     fact = _FACT.match(message)
     if fact is not None:
-        return f"{fact[0]} for '{op.name}' (op: '{op.type}'){message[fact.end():]}{where}"
+        inputs = ", ".join(show(op.input_dims(i)) for i in range(len(op.inputs)))
+        return (f"{fact[0]} for '{op.name}' (op: '{op.type}') with input shapes: {inputs}"
+                f"{message[fact.end():]}{where}")
     prefix = "" if message.startswith(op.type) else f"{op.type}: "
     return f"{prefix}{message} (op '{op.name}'{where})"
 
@@ -207,11 +209,11 @@ def broadcast_dims(a: Dims, b: Dims) -> Dims:
     if a == b and None not in a:
         return a
     out = []
-    for i in range(-1, -1 - max(len(a), len(b)), -1):
+    for i in range(-max(len(a), len(b)), 0):
         x = a[i] if i >= -len(a) else 1
         y = b[i] if i >= -len(b) else 1
         out.append(_broadcast_dim(x, y, a, b))
-    return tuple(reversed(out))
+    return tuple(out)
 
 
 def _broadcast_dim(x: int | None, y: int | None, a: Dims, b: Dims) -> int | None:

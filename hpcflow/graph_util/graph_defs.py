@@ -76,8 +76,9 @@ def _graph_with(graph_def: Message, nodes: list) -> Any:
     """A GraphDef with copies of `nodes` and the versions and functions of `graph_def`."""
     result = type(graph_def)()
     result.node.extend(nodes)
-    result.library.CopyFrom(graph_def.library)
-    result.versions.CopyFrom(graph_def.versions)
+    for part in ("library", "versions"):
+        if graph_def.HasField(part):
+            getattr(result, part).CopyFrom(getattr(graph_def, part))
     return result
 
 

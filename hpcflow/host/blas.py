@@ -147,30 +147,6 @@ def may_try() -> bool:
 # ---------------------------------------------------------------- products
 
 
-def idle_pool(multiplications: int) -> threads.Pool | None:
-    """Threads for products that can be put off, while the caller goes on with others; or None.
-
-    Each of these has one thread meanwhile: where that leaves cores idle, the products must be so
-    small (`multiplications` of one of them) that they would have no more anyway.
-    """
-    return threads.pool() if _fills_the_cores(multiplications) else None
-
-
-def _fills_the_cores(multiplications: int) -> bool:
-    """True if one thread for such products, and the others of the pool, are all that is wanted."""
-    return threads.has_idle_cores() and (threads.pool().size == 2 or is_small(multiplications))
-
-
-def beside(a: Any, b: Any) -> Any:
-    """The product of two matrices by one thread, while others compute what was put off; None if
-    it is too large for that, or other threads would be idle."""
-    size = a.size * b.shape[1]
-    if not tuning.BLAS_SMALL < size <= tuning.BLAS_LARGEST_BESIDE or not _fills_the_cores(size):
-        return None
-    with alone():
-        return np.dot(a, b)
-
-
 def is_small(multiplications: int) -> bool:
     """True for products that one thread computes best."""
     return multiplications <= tuning.BLAS_SMALL
@@ -191,30 +167,22 @@ def alone() -> contextlib.AbstractContextManager[None]:
     return _threads() or contextlib.nullcontext()
 
 
-#: Products of matrices, ``large_alone(a, b)`` by one thread and ``large_together(a, b)`` by all
-#: threads; None for those that NumPy makes.
-large_alone = Hook("the large product by one thread")
+#: ``large_together(a, b)``: the product of two matrices by all threads; None for those that NumPy
+#: makes.
 large_together = Hook("the large product by all threads")
 
 
 def dot_together(a: Any, b: Any) -> Any:
     """The product of two large matrices by all threads; None where that is not possible, or the
     threads have other work."""
+    if threads.pool().size == 1:
+        return large_together(a, b)
     if not threads.has_idle_cores() or not threads.may_spin() or not threads.pool().take():
         return None
     try:
         return large_together(a, b)
     finally:
         threads.pool().give_back()
-
-
-def dot_alone(a: Any, b: Any) -> Any:
-    """The product of two matrices, or of a vector and a matrix, by one thread."""
-    found = large_alone(a, b) if a.ndim == 2 else None
-    if found is not None:
-        return found
-    with alone():
-        return np.dot(a, b)
 
 
 def dot(a: np.ndarray, b: np.ndarray, out: Any = None) -> Any:

@@ -44,26 +44,6 @@ class Job:
                 if not self.left:
                     self._done.set()
 
-    def is_done(self) -> bool:
-        """True if nothing is left to do or to wait for."""
-        return not self.left
-
-    def finish(self) -> None:
-        """Do what is left, and wait for what others do; raises what a part raised."""
-        self.work()
-        self.wait()
-
-    def cancel(self) -> None:
-        """Begin no more parts, and wait for those that are begun; what they raise is dropped."""
-        dropped = 0
-        while next(self._numbers) < self.count:
-            dropped += 1
-        with self._lock:
-            self.left -= dropped
-            is_done = not self.left
-        if not is_done:
-            self._done.wait()
-
     def wait(self) -> None:
         """Until every part is done; raises what one of them raised."""
         self._done.wait()
@@ -111,14 +91,6 @@ class Pool:
     def give_back(self) -> None:
         """Give back the right that ``take()`` got."""
         self._busy.release()
-
-    def start(self, function: Callable[[int], None], count: int) -> Job:
-        """Let free threads call ``function(0)`` to ``function(count - 1)``, in any order, while the
-        caller goes on. It must ``finish()`` the job, or ``cancel()`` it."""
-        job = Job(function, count)
-        for _ in range(min(self.size - 1, count)):
-            self._jobs.put(job)
-        return job
 
     def close(self) -> None:
         """End the threads; what is run later is done by its caller."""

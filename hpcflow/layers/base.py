@@ -22,6 +22,7 @@ from hpcflow.graph.graph import (
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.layers.building import regularizer_below
 from hpcflow.layers.input_spec import InputSpec, check_input
 from hpcflow.ops.state.variable_scope import VariableScope, get_variable, variable_scope
@@ -269,7 +270,8 @@ class Layer:
 def _converted(inputs: Any) -> tuple[Any, list[Tensor]]:
     """The nest (or dict) with tensors for its values, and these."""
     values = list(inputs.values()) if isinstance(inputs, dict) else nest.flatten(inputs)
-    tensors = [convert_to_tensor(v) for v in values]
+    tensors: list[Any] = [v if isinstance(v, SparseTensor) else convert_to_tensor(v)
+                          for v in values]
     return _packed(inputs, tensors), tensors
 
 

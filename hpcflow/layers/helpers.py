@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.shape_inference import constant_value as _value
 from hpcflow.layers.building import format_name, is_channels_first, numbers
-from hpcflow.ops.flow.cond import cond
+from hpcflow.ops.flow.cond import case, cond
 from hpcflow.ops.state.variables import Variable
 
 
@@ -48,6 +48,24 @@ def smart_cond(pred: TensorLike, true_fn: Callable | None = None, false_fn: Call
     if known is None:
         return cond(pred, yes, no, name=name)
     return (yes if known else no)()  # type: ignore[misc]
+
+
+def smart_case(pred_fn_pairs: Sequence[tuple] | Mapping, default: Callable | None = None,
+               exclusive: bool = False, name: str = "smart_case") -> Any:
+    """Return what ``case`` does, but build only what may be chosen: no function of a predicate
+    that is known to be false, and none after one that is known to be true.
+
+    Arguments and errors as of ``case``; predicates may also be Python's.
+    """
+    pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, Mapping) else pred_fn_pairs)
+    unknown: list[tuple] = []
+    for pred, function in pairs:
+        known = smart_constant_value(pred)
+        if known:
+            return case(unknown, function, exclusive, name)
+        if known is None:
+            unknown.append((pred, function))
+    return case(unknown, default, exclusive, name)
 
 
 def convert_data_format(data_format: str, ndim: int) -> str:

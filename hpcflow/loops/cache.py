@@ -21,7 +21,7 @@ import numpy as np
 
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.host.user_cache import directory
-from hpcflow.loops import entries, objects
+from hpcflow.loops import entries
 from hpcflow.loops.programs import Loop
 
 _FIRST_LINE = b"hpcflow loop 2\n"
@@ -31,17 +31,14 @@ ROOM = Path(__file__).parent
 
 def name_of(loop: Loop) -> str:
     """The name of a loop's code: another one for whatever may change the code. These are the loop's
-    class, key and arguments, the text of the modules that write it, and where the code is written
-    and runs."""
-    kind = type(loop)
-    parts = [*_surroundings(), *_texts(ROOM), kind.__module__, kind.__qualname__,
-             *loop.key, repr(loop.arguments)]
+    key, the text of the modules that write it, and where the code is written and runs."""
+    parts = [*_surroundings(), *_texts(ROOM), *loop.key]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
 
 
 @functools.lru_cache(maxsize=1)
 def _surroundings() -> tuple[str, ...]:
-    return importlib.metadata.version("llvmlite"), np.__version__, sys.version, objects.processor()
+    return importlib.metadata.version("llvmlite"), np.__version__, sys.version, entries.processor()
 
 
 @functools.lru_cache(maxsize=1)
@@ -118,3 +115,14 @@ def one_process(name: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def code_of(loop: Loop) -> entries.Code:
+    """The code of a loop, which is kept for other processes. Raises what writing it raises."""
+    name = name_of(loop)
+    with one_process(name):
+        code = read(name)  # which another process may have written meanwhile
+        if code is None:
+            code = loop.code(name)
+            write(code)
+    return code

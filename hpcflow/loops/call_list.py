@@ -6,21 +6,22 @@ that several threads run lists at the same time, each over rows of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from hpcflow.loops import compiling, packed_gemm, parallel_for
-from hpcflow.loops.address_loops import AddressLoop, written
 from hpcflow.loops.direct_code import code_from
-from hpcflow.loops.entries import Array, Code, Integer
+from hpcflow.loops.entries import Array, Code, Integer, Kind
+from hpcflow.loops.llvm_loops import Loops
 
-if TYPE_CHECKING:
-    from llvmlite.ir import Module
-
-ARRAY, PROGRAM, PRODUCT = range(3)
+ARRAY, PROGRAM = range(2)
+#: Products, by their dtype.
+PRODUCTS = {"float32": 2, "float64": 3}
 #: The most arrays of a program.
 TABLE_WORDS = 32
 _WORDS, _WORD = 13, 8  # of a call, and bytes of each
+_NUMBERS = 4  # of a program after its arrays
 
 
 class Operand(NamedTuple):
@@ -38,9 +39,10 @@ class Operand(NamedTuple):
 
 
 class Product(NamedTuple):
-    """``made = first @ second`` of float32, of which the second factor, of `inner` rows, lies in
+    """``made = first @ second`` of `dtype`, of which the second factor, of `inner` rows, lies in
     panels (see ``packed_gemm``), so many registers wide, in the slot `panels`."""
 
+    dtype: str
     columns: int
     inner: int
     vectors: int
@@ -50,66 +52,65 @@ class Product(NamedTuple):
 
     def words(self) -> list[int]:
         """The call as the compiled function reads it."""
-        return [PRODUCT, self.columns, self.inner, self.vectors, *self.first.words(),
+        return [PRODUCTS[self.dtype], self.columns, self.inner, self.vectors, *self.first.words(),
                 self.panels, 0, 0, *self.made.words()]
 
 
 def program_words(table: int, arrays: Sequence[Operand]) -> list[list[int]]:
     """The calls that let a program run (see ``llvm_code``): each array is put into its table, at
-    its number, and then the function at the address `table` is called."""
-    given = [[ARRAY, k, *a.words()] for k, a in enumerate(arrays)]
-    return [words + [0] * (_WORDS - len(words)) for words in (*given, [PROGRAM, table])]
+    its number, after them the numbers that follow, and then the function at the address `table` is
+    called."""
+    calls = [*[[ARRAY, k, *a.words()] for k, a in enumerate(arrays)], [PROGRAM, table, len(arrays)]]
+    return [words + [0] * (_WORDS - len(words)) for words in calls]
 
 
 #: What becomes of the arguments of the function.
 USES = parallel_for.WHOLE * 3 + parallel_for.START + parallel_for.STOP
 
 
-class Runner(compiling.Loop):
-    """``loop(calls, slots, count, start, stop)`` makes all `calls`, matrices of int64, of `count`
-    iterations for the rows from `start` to `stop`."""
+_KINDS: list[Kind] = [*[Array("int64", 2, False)] * 2, *[Integer("int64")] * 3]
 
-    key = "calls", "list"
 
-    def code(self, name: str) -> Code:
-        """See `Loop`."""
-        return code_from(name, lambda module: written(_List(module)))
+def code_of(name: str) -> Code:
+    """The code of ``loop(calls, slots, count, start, stop)``, which makes all `calls`, matrices of
+    int64, of `count` iterations for the rows from `start` to `stop`."""
+    return code_from(name, _KINDS, lambda function: _List(function).write())
 
 
 def runner() -> compiling.Compiled | None:
     """Return the function that runs lists, once it is compiled; None where there is none."""
     if not compiling.enabled() or packed_gemm.tile() is None:
         return None
-    return compiling.compiled(Runner())
+    return compiling.compiled(_RUNNER)
 
 
-class _List(AddressLoop):
-    """It takes the addresses of the calls and the slots, each with a number: of calls, and of
-    iterations that there are slots for."""
+_RUNNER = compiling.Loop("call_list")
 
-    def __init__(self, module: Module) -> None:
-        super().__init__(module, [*[Array("int64", 2, False)] * 2, *[Integer("int64")] * 3], 7)
-        self.tiles = packed_gemm.Tiles(module)
 
-    def arguments(self, values: Sequence) -> list:
-        """See `AddressLoop`."""
-        (calls, (number, _)), (slots, (_, iterations)), *numbers = values
-        return [calls, number, slots, iterations, *numbers]
+class _List(Loops):
+    """Writes the loop; `iterations` are those that there are slots for."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function, _KINDS)
+        self.module = function.module
 
     def write(self) -> None:
         """Write the loop."""
         b, word = self.builder, self.word
-        calls, number, self.slots, self.iterations, count, self.start, stop = self.function.args
+        (calls, (number, _)), (slots, (_, self.iterations)), count, self.start, stop = self.given
+        calls, self.slots = [b.ptrtoint(start, word) for start in (calls, slots)]
         self.rows = b.sub(stop, self.start)
-        table = b.ptrtoint(b.alloca(word, word(TABLE_WORDS)), word)
+        table = b.ptrtoint(b.alloca(word, word(TABLE_WORDS + _NUMBERS)), word)
         with self.steps(word(0), count, 1) as self.time, self.steps(word(0), number, 1) as call:
             self.call_at = b.add(calls, b.mul(call, word(_WORDS * _WORD)))
             kind = self._field(0)
-            for of_kind, make in ((ARRAY, self._array), (PROGRAM, self._program),
-                                  (PRODUCT, self._product)):
+            kinds: list[tuple[int, Callable]] = [(ARRAY, self._array), (PROGRAM, self._program)]
+            for dtype, kind_of in PRODUCTS.items():
+                kinds.append((kind_of, functools.partial(self._product, dtype)))
+            for of_kind, make in kinds:
                 with b.if_then(b.icmp_signed("==", kind, word(of_kind))):
                     make(table)
-        b.ret_void()
+        b.ret(word(0))
 
     def _field(self, number: int) -> Any:
         return self.builder.load(self.place(self.call_at, self.word(number * _WORD), self.word))
@@ -129,17 +130,21 @@ class _List(AddressLoop):
 
     def _program(self, table: Any) -> None:
         b, word = self.builder, self.word
-        kind = self.ir.FunctionType(self.ir.VoidType(), [word] * 4)
-        function = b.inttoptr(self._field(1), kind.as_pointer())
-        b.call(function, [table, self.rows, word(0), word(0)])
+        numbers = b.add(table, b.mul(self._field(2), word(_WORD)))
+        for k, number in enumerate((word(0), self.rows, word(1), word(0))):
+            b.store(number, self.place(numbers, word(k * _WORD), word))
+        kind = self.ir.FunctionType(word, [word.as_pointer()])
+        b.call(b.inttoptr(self._field(1), kind.as_pointer()),
+               [b.inttoptr(table, word.as_pointer())])
 
-    def _product(self, _: Any) -> None:
+    def _product(self, dtype: str, _: Any) -> None:
         """Panel by panel, of each some terms, over all rows."""
-        b, word, item = self.builder, self.word, packed_gemm.DTYPE.itemsize
+        made_of = packed_gemm.Tiles(self.module, dtype)
+        b, word, item = self.builder, self.word, made_of.item
         columns, inner, vectors = (self._field(k) for k in (1, 2, 3))
         first, panels, made = (self._address(k) for k in (4, 7, 10))
         ahead, ahead_made = (b.sdiv(self._field(k), word(item)) for k in (6, 12))
-        width, most = b.mul(vectors, word(self.tiles.form.lanes)), word(self.tiles.form.rows)
+        width, most = b.mul(vectors, word(made_of.form.lanes)), word(made_of.form.rows)
         tiles = b.sdiv(b.add(self.rows, b.sub(most, word(1))), most)
 
         def place(start: Any, row: Any, step: Any, more: Any) -> Any:
@@ -152,7 +157,7 @@ class _List(AddressLoop):
             is_last = b.icmp_signed("<", left, word(packed_gemm.CHAIN))
             top, bottom = (b.sdiv(b.mul(self.rows, n), tiles) for n in (
                 tile, b.add(tile, word(1))))
-            b.call(self.tiles.function(), [
+            b.call(made_of.function(), [
                 b.sub(bottom, top), vectors, b.select(is_last, left, word(packed_gemm.CHAIN)),
                 place(first, top, ahead, term), ahead,
                 place(panels, column, inner, b.mul(term, width)),

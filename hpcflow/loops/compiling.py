@@ -19,19 +19,10 @@ import numpy as np
 from hpcflow import config
 from hpcflow.host.bits import keeps_bits
 from hpcflow.host.tuning import loops as tuning
-from hpcflow.loops.programs import (
-    FormLoop,
-    Loop,
-    PhiloxBlocks,
-    RowCopies,
-    RowUpdates,
-    TextLoop,
-    supports,
-)
+from hpcflow.loops.programs import Loop, TextLoop
 
-__all__ = ["Compiled", "FormLoop", "Loop", "PhiloxBlocks", "RowCopies",
-           "RowUpdates", "TextLoop", "approximates", "compiled", "enabled",
-           "keeps_bits", "name_of", "supports", "wait"]
+__all__ = ["Compiled", "Loop", "TextLoop", "approximates", "compiled", "enabled", "keeps_bits",
+           "name_of", "wait"]
 
 
 @functools.lru_cache(maxsize=64)
@@ -41,19 +32,18 @@ def name_of(dtype: np.dtype) -> str:
 
 
 class Compiled:
-    """A loop's functions when there are any.
+    """A loop's function when there is one.
 
-    ``function(*arguments)`` is the loop; ``entry`` runs it in a team of threads, if its arguments
-    allow that (see `loops.parallel_for`); ``table`` is the address of what other compiled loops
-    call (see `llvm_code`), or 0. ``spent(seconds)`` tells how long its work took without it.
+    ``function(*arguments)`` is the loop, alone or in a team of threads (see `loops.parallel_for`);
+    ``table`` is the address of what other compiled loops call (see `entries`), or 0.
+    ``spent(seconds)`` tells how long its work took without it.
     """
 
-    __slots__ = ("program", "function", "entry", "table", "seconds", "is_sought", "is_wanted")
+    __slots__ = ("program", "function", "table", "seconds", "is_sought", "is_wanted")
 
     def __init__(self, program: Loop) -> None:
         self.program = program
         self.function: Callable | None = None
-        self.entry: Callable | None = None
         self.table = 0
         self.seconds = 0.0
         self.is_sought = self.is_wanted = not enabled()

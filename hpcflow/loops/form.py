@@ -249,30 +249,6 @@ def _verify_extents(program: Program) -> None:
             raise MalformedError(f"v{i} stores many numbers at one place")
 
 
-def encoded(program: Program) -> tuple:
-    """The program as tuples of numbers, strings and tuples: see `decoded`."""
-    steps = [(type(s).__name__, *map(_plain, s)) for s in program.instructions]
-    return program.columns, program.arrays, program.arguments, tuple(steps)
-
-
-def _plain(field: Any) -> Any:
-    return tuple(field) if isinstance(field, tuple) else field
-
-
-_CLASSES = {c.__name__: c for c in (Load, Constant, Argument, Column, Elementwise, Pick,
-                                    RowReduce, ColumnReduce, Store)}
-
-
-def decoded(columns: int, arrays: tuple, arguments: tuple, steps: tuple) -> Program:
-    """The program that `encoded` has made tuples of."""
-    return Program(columns, arrays, arguments, tuple([_step(*s) for s in steps]))
-
-
-def _step(name: str, *fields: Any) -> Instruction:
-    step = _CLASSES[name](*fields)
-    return step._replace(map=Map(*step.map)) if isinstance(step, (Load, Store)) else step
-
-
 class Builder:
     """Writes a program; equal instructions become one."""
 

@@ -33,7 +33,7 @@ class FormLoop:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.is_exact = llvm_plan.is_exact(program)
-        self._loop = compiling.FormLoop.of(program)
+        self._loop = compiling.Loop("llvm_code", program)
         self._sums = [
             _Sums(numpy_dtype(llvm_code.wide_dtype(s.dtype)), start_of(s.function, s.dtype),
                   program.columns if extent.columns else 1)
@@ -103,7 +103,7 @@ def _row_bytes(program: Program) -> int:
     found: dict[int, int] = {}
     for step in program.instructions:
         if isinstance(step, (Load, Store)) and step.map.row != 0:
-            width = program.columns if step.map.column else 1
+            width = program.columns if step.map.row is None else step.map.row
             item = numpy_dtype(step.dtype).itemsize
             found[step.array] = max(found.get(step.array, 0), width * item)
     return sum(found.values())

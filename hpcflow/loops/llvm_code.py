@@ -7,8 +7,6 @@ is there (see `start_of`); where `blocks` is not zero, the parts of so many bloc
 their order, and what follows from them is stored. So the bits do not depend on which thread
 computes which block. What loops they become says :mod:`~hpcflow.loops.llvm_plan`.
 
-A program over arrays alone has a function for other compiled loops, too: see `_Body.write_table`.
-
 Elements of one number may be read and written through several arrays, if these are the same: a
 value is stored only after it is computed. No array that is written to may overlap another else.
 """
@@ -17,11 +15,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.direct_code import code_from
-from hpcflow.loops.entries import PLACE, TABLE, Array, Code, Integer, Kind, Real
+from hpcflow.loops.entries import PLACE, Array, Code, Integer, Kind, Real
 from hpcflow.loops.form import (
     DENSE,
     Argument,
@@ -41,9 +39,6 @@ from hpcflow.loops.llvm_plan import BEFORE, Plan, Sinks
 from hpcflow.loops.llvm_reductions import Reduction, Totals
 from hpcflow.loops.meanings import CAST, FLOATS
 
-if TYPE_CHECKING:
-    from llvmlite.ir import IRBuilder, Module, Value
-
 _PIECE = 4096  # rows that are summed in registers
 _AT_ONCE = 8  # rows that are added up before their sum is
 _SHORT = 64  # columns
@@ -53,14 +48,19 @@ _INDICES = 4  # arguments after the parts
 
 def code_of(name: str, program: Program) -> Code:
     """The code of a program; for `name` see `direct_code.code_from`."""
+    kinds = _kinds(program)
+    return code_from(name, kinds, lambda function: _Writer(function, program, kinds).write())
 
-    def body_in(module: Module) -> _Body:
-        body = _Body(module, program)
-        _Writer(body, program).write()
-        body.write_table(TABLE + name, len(program.arrays))
-        return body
 
-    return code_from(name, body_in)
+def _kinds(program: Program) -> list[Kind]:
+    """What the loop of a program is called with."""
+    stored = program.stored()
+    arrays = [Array(array_dtype(t), PLACE, i in stored) for i, t in enumerate(program.arrays)]
+    numbers = [Real(wide_dtype(t)) if t in FLOATS else Integer("int8" if t == "bool" else t)
+               for t in program.arguments]
+    parts = [Array(wide_dtype(s.dtype), PLACE, True) for s in program.instructions
+             if isinstance(s, ColumnReduce)]
+    return [*arrays, *numbers, *parts, *[Integer("int64")] * _INDICES]
 
 
 def wide_dtype(dtype: str) -> str:
@@ -73,76 +73,19 @@ def array_dtype(dtype: str) -> str:
     return "uint16" if dtype in llvm_math.NARROW else dtype
 
 
-class _Body:
-    """See `entries.Body`."""
-
-    def __init__(self, module: Module, program: Program) -> None:
-        ir = self.ir = llvm_math.ir()
-        stored = program.stored()
-        sums = [s.dtype for s in program.instructions if isinstance(s, ColumnReduce)]
-        parts = [wide_dtype(t) for t in sums]
-        self.kinds: list[Kind] = [Array(array_dtype(t), PLACE, i in stored)
-                                  for i, t in enumerate(program.arrays)]
-        self.kinds += [_number(t) for t in program.arguments]
-        self.kinds += [Array(t, PLACE, True) for t in parts]
-        self.kinds += [Integer("int64")] * _INDICES
-        self.word = ir.IntType(64)
-        given = [_pointer(t) for t in program.arrays]
-        given += [llvm_math.memory_type("bool") if t == "bool" else llvm_math.value_type(t)
-                  for t in program.arguments]
-        given += [_pointer(t) for t in parts] + [self.word] * _INDICES
-        self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), given), "loop")
-        self.function.linkage = "internal"
-        self.function.attributes.add("noinline")  # two functions call it
-        if llvm_math.has_wide_registers():  # the set knows only attributes without a value
-            set.add(self.function.attributes, '"prefer-vector-width"="512"')
-
-    def array(self, builder: IRBuilder, index: int, address: Value, dims: Sequence) -> Any:
-        """The first element."""
-        return builder.inttoptr(address, self.function.args[index].type)
-
-    def write_table(self, name: str, arrays: int) -> None:
-        """A function of a table's address and a number of rows, and of two more words that it does
-        not need: the table has the addresses of all arrays. Only where there are just arrays."""
-        if len(self.kinds) > arrays + _INDICES:
-            return
-        ir, word = self.ir, self.word
-        made = ir.Function(self.function.module, ir.FunctionType(ir.VoidType(), [word] * 4), name)
-        builder = ir.IRBuilder(made.append_basic_block())
-        table = builder.inttoptr(made.args[0], word.as_pointer())
-        places = [builder.inttoptr(builder.load(builder.gep(table, [word(k)])), array.type)
-                  for k, array in enumerate(self.function.args[:arrays])]
-        builder.call(self.function, [*places, word(0), made.args[1], word(1), word(0)])
-        builder.ret_void()
-
-    def call(self, builder: IRBuilder, values: Sequence) -> None:
-        """See `entries.Body`."""
-        builder.call(self.function, values)
-
-
-def _number(dtype: str) -> Kind:
-    if dtype in FLOATS:
-        return Real(wide_dtype(dtype))
-    return Integer("int8" if dtype == "bool" else dtype)
-
-
-def _pointer(dtype: str) -> Any:
-    return llvm_math.memory_type(dtype).as_pointer()
-
-
 class _Writer(Loops):
     """Writes the loop of a program."""
 
-    def __init__(self, body: _Body, program: Program) -> None:
-        super().__init__(body.function)
+    def __init__(self, function: Any, program: Program, kinds: Sequence[Kind]) -> None:
+        super().__init__(function, kinds)
         self.program = program
-        self.steps = program.instructions
+        self.lines = program.instructions
         self.plan = Plan(program)
-        arguments, arrays = self.function.args, len(program.arrays)
-        self.arrays = arguments[:arrays]
-        self.numbers = arguments[arrays : arrays + len(program.arguments)]
-        self.parts = dict(zip(self.plan.sums, arguments[arrays + len(program.arguments):]))
-        self.first, self.last, self.block, self.blocks = arguments[-_INDICES:]
+        given = [g[0] if isinstance(k, Array) else g for g, k in zip(self.given, kinds)]
+        count, total = len(program.arrays), len(program.arrays) + len(program.arguments)
+        self.arrays, self.numbers = given[:count], given[count:total]
+        self.parts = dict(zip(self.plan.sums, given[total:]))
+        self.first, self.last, self.block, self.blocks = given[-_INDICES:]
         self.fixed: dict[int, Any] = {}  # the values that are known where code is written
         self.scratch: dict[int, Any] = {}
         self.row: Any = self.word(0)
@@ -165,12 +108,12 @@ class _Writer(Loops):
                 self._finish()
         for pointer in release:
             self.free(pointer)
-        self.builder.ret_void()
+        self.builder.ret(self.word(0))
 
     def _allocate(self) -> list[Any]:
         """Memory of a row for each value that is kept; what is to be freed."""
         columns = self.program.columns
-        kinds = {i: _scratch_type(self.steps[i].dtype) for i in self.plan.kept
+        kinds = {i: _scratch_type(self.lines[i].dtype) for i in self.plan.kept
                  if i not in self.plan.lent}
         size = sum(columns * llvm_math.item_size(kind) for kind in kinds.values())
         for i, kind in kinds.items():
@@ -283,14 +226,14 @@ class _Writer(Loops):
             found = self.loop(self.word(0), self.word(self.program.columns), totals.starts(),
                               visit)
         for i, total in zip(sinks.reductions, totals.results(found)):
-            self.fixed[i] = llvm_math.rounded(self.builder, total, self.steps[i].dtype)
+            self.fixed[i] = llvm_math.rounded(self.builder, total, self.lines[i].dtype)
 
     def _unrolled(self, row: Any, totals: list) -> list:
         """A row whose columns are written out one by one, in a loop whose vectors are of rows."""
         self.row = row
         columns = [self.word(c) for c in range(self.program.columns)]
         local = [dict(self.fixed) for _ in columns]
-        for i, step in enumerate(self.steps):
+        for i, step in enumerate(self.lines):
             if isinstance(step, (Store, ColumnReduce)) or i in local[0] or (
                     self.plan.extents[i].is_final):
                 continue
@@ -307,13 +250,13 @@ class _Writer(Loops):
         return self._totals().joined(totals, given)
 
     def _value_or_total(self, i: int, local: list[dict[int, Any]], column: Any) -> Any:
-        step = self.steps[i]
+        step = self.lines[i]
         if isinstance(step, Pick):
             return self._chosen(step, local, local[column.constant][step.column])
         if not isinstance(step, RowReduce):
             return self._value(i, local[column.constant], column)
         total = self._reduction(i).of(self.builder, [v[self._operand(i)] for v in local])
-        return llvm_math.rounded(self.builder, total, self.steps[i].dtype)
+        return llvm_math.rounded(self.builder, total, self.lines[i].dtype)
 
     def _chosen(self, step: Pick, local: list[dict[int, Any]], index: Any) -> Any:
         """The one of the values of a row in the column `index`."""
@@ -375,12 +318,12 @@ class _Writer(Loops):
     # ------------------------------------------------------------ reductions
 
     def _operand(self, i: int) -> int:
-        step = self.steps[i]
+        step = self.lines[i]
         assert isinstance(step, (RowReduce, ColumnReduce, Store))
         return step.operand
 
     def _reduction(self, i: int) -> Reduction:
-        step = self.steps[i]
+        step = self.lines[i]
         assert isinstance(step, (RowReduce, ColumnReduce))
         return Reduction(step.function, step.dtype)
 
@@ -421,7 +364,7 @@ class _Writer(Loops):
     def _total(self, i: int, column: Any) -> Any:
         at = column if self.plan.width(i) > 1 else self.word(0)
         total = self.load(self._part_place(i, self.word(0), at))
-        return llvm_math.rounded(self.builder, total, self.steps[i].dtype)
+        return llvm_math.rounded(self.builder, total, self.lines[i].dtype)
 
     # ------------------------------------------------------------ values
 
@@ -441,23 +384,23 @@ class _Writer(Loops):
                 self._keep(i, values[i], column)
 
     def _keep(self, i: int, value: Any, column: Any) -> None:
-        if self.steps[i].dtype == "bool":
+        if self.lines[i].dtype == "bool":
             value = llvm_math.to_memory(self.builder, value, "bool")
         self.store(value, self._kept_place(i, column))
 
     def _kept_place(self, i: int, column: Any) -> Any:
         if i in self.scratch:
             return self.builder.gep(self.scratch[i], [column])
-        lender = self.steps[self.plan.lent[i]]
+        lender = self.lines[self.plan.lent[i]]
         assert isinstance(lender, Store)
         return self._place(lender.array, lender.map, column)
 
     def _from_scratch(self, value: Any, i: int) -> Any:
-        is_bool = self.steps[i].dtype == "bool"
+        is_bool = self.lines[i].dtype == "bool"
         return llvm_math.from_memory(self.builder, value, "bool") if is_bool else value
 
     def _value(self, i: int, values: dict[int, Any], column: Any) -> Any:
-        step, b = self.steps[i], self.builder
+        step, b = self.lines[i], self.builder
         if isinstance(step, Load):
             found = self.load(self._place(step.array, step.map, column))
             return llvm_math.from_memory(b, found, step.dtype)
@@ -472,14 +415,14 @@ class _Writer(Loops):
             return self._picked(step, values)
         assert isinstance(step, Elementwise)
         given = [values[o] for o in step.operands]
-        dtype = self.steps[step.operands[0]].dtype
+        dtype = self.lines[step.operands[0]].dtype
         if step.function == CAST:
             return llvm_math.cast(b, given[0], dtype, step.dtype)
         return llvm_functions.emit(step.function, b, dtype, given)
 
     def _picked(self, step: Pick, values: dict[int, Any]) -> Any:
         """A value, computed once more in another column."""
-        index = llvm_math.cast(self.builder, values[step.column], self.steps[step.column].dtype,
+        index = llvm_math.cast(self.builder, values[step.column], self.lines[step.column].dtype,
                                "int64")
         column = self.largest(self.word(0), self.smallest(
             index, self.word(self.program.columns - 1)))
@@ -495,7 +438,7 @@ class _Writer(Loops):
         return b.gep(self.arrays[array], [b.add(index, b.mul(column, word(where.column)))])
 
     def _store(self, i: int, values: dict[int, Any], column: Any) -> None:
-        step = self.steps[i]
+        step = self.lines[i]
         assert isinstance(step, Store)
         value = llvm_math.to_memory(self.builder, values[step.operand], step.dtype)
         self.store(value, self._place(step.array, step.map, column))

@@ -7,21 +7,43 @@ from contextlib import contextmanager
 from typing import Any
 
 from hpcflow.loops import llvm_math
+from hpcflow.loops.entries import Array, Kind, Real
 
 #: Bytes of a page of memory, at least, and of what is fetched at once.
 PAGE, _LINE = 1 << 12, 1 << 6
 
 
 class Loops:
-    """Writes loops into a function."""
+    """Writes loops into a function.
 
-    def __init__(self, function: Any) -> None:
+    Args:
+        function: of words, or of a table (see `entries`) where there are `kinds`.
+        kinds: what the table has.
+
+    Attributes:
+        given: the numbers of the table, and of each array a pointer and its dims.
+    """
+
+    def __init__(self, function: Any, kinds: Sequence[Kind] = ()) -> None:
         self.ir = llvm_math.ir()
         self.function = function
         self.word = self.ir.IntType(64)
         self.builder = self.ir.IRBuilder(function.append_basic_block())
         self._group: Any = None
         self._is_short = False
+        words = iter([self.builder.load(self.builder.gep(function.args[0], [self.word(k)]))
+                      for k in range(sum([kind.words for kind in kinds]))])
+        self.given: list[Any] = [self._given(kind, words) for kind in kinds]
+
+    def _given(self, kind: Kind, words: Iterator) -> Any:
+        """A number, or the place and the dims of an array."""
+        b, word = self.builder, next(words)
+        if isinstance(kind, Array):
+            start = b.inttoptr(word, llvm_math.memory_type(kind.dtype).as_pointer())
+            return start, [next(words) for _ in range(kind.words - 1)]
+        if isinstance(kind, Real):
+            return llvm_math.cast(b, b.bitcast(word, self.ir.DoubleType()), "float64", kind.dtype)
+        return llvm_math.cast(b, word, "int64", kind.dtype)
 
     def loop(self, first: Any, end: Any, starts: Sequence[Any],
              visit: Callable[[Any, list[Any]], list[Any]], step: int = 1) -> list[Any]:
@@ -36,7 +58,7 @@ class Loops:
         made = visit(index, list(carried))
         following = b.add(index, self.word(step), flags=("nuw", "nsw"))
         branch = b.cbranch(b.icmp_signed("<", following, end), again, after)
-        self._mark(branch)
+        self.mark(branch)
         last = b.block
         b.position_at_end(after)
         results = [b.phi(s.type) for s in starts]
@@ -49,15 +71,34 @@ class Loops:
         return results
 
     @contextmanager
-    def parallel(self, is_short: bool = False) -> Iterator[None]:
-        """The loop that is written meanwhile, an innermost one, has turns that do not depend on
-        each other through memory: LLVM need not compare addresses to find that. Of a short one it
-        would write out all turns, and then find no vectors in them."""
-        self._group, self._is_short = _Distinct(self.function.module, []), is_short
-        yield
-        self._group = None
+    def steps(self, first: Any, end: Any, step: int | Any) -> Iterator[Any]:
+        """A loop from `first` to before `end`, whose body is what is written meanwhile."""
+        b, before = self.builder, self.builder.block
+        again, after = [self.function.append_basic_block() for _ in range(2)]
+        b.cbranch(b.icmp_signed("<", first, end), again, after)
+        b.position_at_end(again)
+        index = b.phi(self.word)
+        index.add_incoming(first, before)
+        yield index
+        step = self.word(step) if isinstance(step, int) else step
+        following = b.add(index, step, flags=("nuw", "nsw"))
+        index.add_incoming(following, b.block)
+        b.cbranch(b.icmp_signed("<", following, end), again, after)
+        b.position_at_end(after)
 
-    def _mark(self, branch: Any) -> None:
+    @contextmanager
+    def parallel(self, is_short: bool = False, is_so: bool = True) -> Iterator[None]:
+        """The loop that is written meanwhile, an innermost one, has turns that do not depend on
+        each other through memory, if it `is_so`: LLVM need not compare addresses to find that. Of a
+        short one it would write out all turns, and then find no vectors in them."""
+        before = self._group, self._is_short
+        self._group = _Distinct(self.function.module, []) if is_so else None
+        self._is_short = is_short
+        yield
+        self._group, self._is_short = before
+
+    def mark(self, branch: Any) -> None:
+        """Say of the loop that a branch repeats what is known of it."""
         if self._group is None:
             return
         module = self.function.module
@@ -92,19 +133,28 @@ class Loops:
 
     # ------------------------------------------------------------ memory
 
+    def place(self, start: Any, offset: Any, kind: Any) -> Any:
+        """A pointer to what is `offset` bytes after an address."""
+        return self.builder.inttoptr(self.builder.add(start, offset), kind.as_pointer())
+
     def prefetch(self, place: Any, offset: int, size: int) -> None:
         """Ask for `size` bytes that begin `offset` bytes after a place, be there memory or not."""
-        b, number, byte = self.builder, self.ir.IntType(32), self.ir.IntType(8).as_pointer()
-        fetch = b.module.declare_intrinsic("llvm.prefetch.p0", (), self.ir.FunctionType(
-            self.ir.VoidType(), [byte, *[number] * 3]))
-        start = b.gep(b.bitcast(place, byte), [self.word(offset)])
+        b = self.builder
+        start = b.gep(b.bitcast(place, self.ir.IntType(8).as_pointer()), [self.word(offset)])
 
         def visit(at: Any, _: list) -> list:
-            is_write, nearest, data = number(0), number(3), number(1)
-            b.call(fetch, [b.gep(start, [at]), is_write, nearest, data])
+            self.fetch(b.gep(start, [at]))
             return []
 
         self.loop(self.word(0), self.word(size), [], visit, _LINE)
+
+    def fetch(self, place: Any) -> None:
+        """Ask for the line of memory at a place, to be read."""
+        b, number, byte = self.builder, self.ir.IntType(32), self.ir.IntType(8).as_pointer()
+        function = b.module.declare_intrinsic("llvm.prefetch.p0", (), self.ir.FunctionType(
+            self.ir.VoidType(), [byte, *[number] * 3]))
+        is_write, nearest, data = number(0), number(3), number(1)
+        b.call(function, [b.bitcast(place, byte), is_write, nearest, data])
 
     def stack(self, kind: Any, count: int) -> Any:
         """Room for so many numbers, until the function returns."""
@@ -115,7 +165,7 @@ class Loops:
     def malloc(self, kind: Any, count: int) -> Any:
         """Room for so many numbers, until it is freed."""
         byte = self.ir.IntType(8).as_pointer()
-        allocate = self._c_function("malloc", byte, self.word)
+        allocate = self.c_function("malloc", byte, self.word)
         size = count * llvm_math.item_size(kind)
         found = self.builder.call(allocate, [self.word(size)])
         return self.builder.bitcast(found, kind.as_pointer())
@@ -123,15 +173,20 @@ class Loops:
     def free(self, pointer: Any) -> None:
         """Free what `malloc` gave."""
         byte = self.ir.IntType(8).as_pointer()
-        release = self._c_function("free", self.ir.VoidType(), byte)
+        release = self.c_function("free", self.ir.VoidType(), byte)
         self.builder.call(release, [self.builder.bitcast(pointer, byte)])
 
-    def _c_function(self, name: str, returned: Any, given: Any) -> Any:
-        module = self.function.module
-        found = module.globals.get(name)
-        if found is None:
-            found = self.ir.Function(module, self.ir.FunctionType(returned, [given]), name)
-        return found
+    def c_function(self, name: str, returned: Any, *given: Any) -> Any:
+        """A function of C's, by its name."""
+        found = self.function.module.globals.get(name)
+        return found or self.ir.Function(
+            self.function.module, self.ir.FunctionType(returned, given), name)
+
+    def global_(self, name: str) -> Any:
+        """What the module, or the loader, has under a name."""
+        found = self.function.module.globals.get(name)
+        return found or self.ir.GlobalVariable(
+            self.function.module, self.ir.IntType(8), name)
 
 
 class _Distinct:

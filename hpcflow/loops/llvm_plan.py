@@ -75,6 +75,12 @@ def _are_separate(program: Program) -> bool:
     return True
 
 
+def supports_exactly(name: str, dtype: str) -> bool:
+    """True if NumPy's ufunc `name` on `dtype` may be part of a program, and has NumPy's bits."""
+    name = SYNONYMS.get(name, name)
+    return name in MEANINGS and MEANINGS[name].ulps == 0 and llvm_functions.supports(name, dtype)
+
+
 def is_exact(program: Program) -> bool:
     """True if the results have the bits of NumPy: no function is approximate, and no sum of numbers
     with a fraction is taken."""

@@ -16,22 +16,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.base.once import once
-from hpcflow.loops import entries
+from hpcflow.loops import cache, entries
+from hpcflow.loops.programs import Loop
 
 
 class Functions(NamedTuple):
-    """The functions that a loop is compiled to.
+    """What a loop is compiled to.
 
     Attributes:
-        call: ``call(*arguments)`` of the loop.
-        spread: ``spread(team, threads, size, rows, step, firsts, stops, *arguments)``, which calls
-            it in several threads (see :mod:`hpcflow.loops.parallel_for`).
-        table: the address of what other compiled loops call; 0 without one.
+        call: ``call(*arguments)`` of the loop; after the numbers of a team (see `entries.ENTRY`) it
+            runs in several threads.
+        address: of the loop itself, a function of a table.
     """
 
     call: Callable
-    spread: Callable
-    table: int
+    address: int
 
 
 @functools.lru_cache(maxsize=1)
@@ -74,28 +73,38 @@ _lock = threading.Lock()
 
 def functions_of(code: entries.Code) -> Functions:
     """The functions of machine code, which stays loaded."""
+    method = _method()
     with _lock:
-        binding, engine = importlib.import_module("llvmlite.binding"), _engine()
-        found = binding.ObjectFileRef.from_data(code.text)
-        _kept.append((found, code.text))
-        engine.add_object_file(found)
-        engine.finalize_object()
-        call = _function(engine, entries.CALL + code.name)
-        spread = _function(engine, entries.SPREAD + code.name)
-        table = engine.get_function_address(entries.TABLE + code.name)
-    return Functions(call, spread, table)
+        plan = _loaded(code, entries.PLAN + code.name)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object,
+                                                     ctypes.c_void_p]
+    call = make(ctypes.addressof(method), plan, None)
+    return Functions(call, ctypes.c_size_t.from_address(plan).value)
 
 
-def _function(engine: Any, name: str) -> Callable:
-    address = engine.get_function_address(name)
+def _loaded(code: entries.Code, name: str) -> int:
+    """The address of what code has under a name, once it is loaded."""
+    binding, engine = importlib.import_module("llvmlite.binding"), _engine()
+    found = binding.ObjectFileRef.from_data(code.text)
+    _kept.append((found, code.text))
+    engine.add_object_file(found)
+    engine.finalize_object()
+    address = engine.get_global_value_address(name)
     if not address:
-        raise ValueError(f"the code has no function {name}")
-    method = _Method(b"compiled_loop", address, _FASTCALL, None)
+        raise ValueError(f"the code has no {name}")
+    return address
+
+
+@once
+def _method() -> _Method:
+    """The function that Python calls for every loop."""
+    code = cache.code_of(Loop("entry_code"))
+    with _lock:
+        method = _Method(b"compiled_loop", _loaded(code, code.name), _FASTCALL, None)
     # For ever: at the end of the process functions may outlive what a module keeps, and read it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
-    return make(ctypes.addressof(method), None, None)
+    return method
 
 
 @once
@@ -106,12 +115,3 @@ def _engine() -> Any:
                         (entries.TYPE_ERROR, TypeError)):
         binding.add_symbol(name, id(thing))
     return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
-
-
-@functools.lru_cache(maxsize=1)
-def processor() -> str:
-    """Return the text that machine code depends on: the kind of machine and system, with the width
-    of addresses, and the processor and its features."""
-    binding = importlib.import_module("llvmlite.binding")
-    return (f"{binding.get_process_triple()} {binding.get_host_cpu_name()} "
-            f"{binding.get_host_cpu_features().flatten()}")

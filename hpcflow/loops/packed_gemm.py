@@ -6,7 +6,7 @@ done once: the matrix lies as *panels* of some columns, one row of a panel after
 The order of summation is fixed: each element of a product is the sum of its terms in their order,
 every one added with a single rounding, `CHAIN` of them at a time, whose sums are added up in their
 order. It depends neither on the other rows and columns nor on the number of cores. Another library
-adds in another order, so the two differ in the last bits: usually by less than 4 ulps (of 2**-23)
+adds in another order, so the two differ in the last bits: usually by less than 4 ulps of the dtype
 of the sum of the absolute products, and never by more than as many ulps as there are terms.
 """
 
@@ -23,7 +23,6 @@ from hpcflow.host import memory
 if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Module
 
-DTYPE = np.dtype(np.float32)
 #: Terms that are added up at a time: as much of a panel as stays in the cache.
 CHAIN = 512
 _ARGUMENTS = 10
@@ -33,7 +32,7 @@ class Tile(NamedTuple):
     """The tile of a product that a processor computes at a time in its registers.
 
     Attributes:
-        lanes: elements of a register.
+        lanes: elements of a register, of single floats or of what the tile is of.
         rows: of a tile, at most.
         widths: of a tile, in registers, from wide to narrow.
     """
@@ -52,17 +51,18 @@ class Tile(NamedTuple):
 _TILES = {"avx512f": Tile(16, 6, (4, 2)), "fma": Tile(8, 6, (2,)), "neon": Tile(4, 6, (4,))}
 
 
-@functools.lru_cache(maxsize=1)
-def tile() -> Tile | None:
+@functools.lru_cache(maxsize=2)
+def tile(dtype: str = "float32") -> Tile | None:
     """Return the tile of this processor; None if products are better left to a BLAS."""
     features = importlib.import_module("llvmlite.binding").get_host_cpu_features()
-    return next((form for name, form in _TILES.items() if features.get(name)), None)
+    found = next((form for name, form in _TILES.items() if features.get(name)), None)
+    return found and found._replace(lanes=found.lanes * 4 // np.dtype(dtype).itemsize)
 
 
 def pack(matrix: np.ndarray, vectors: int) -> np.ndarray:
-    """The panels of a `matrix` of float32, each as wide as so many registers: an array of panels,
-    rows and columns. Columns that there are not are zeros."""
-    form = tile()
+    """The panels of a `matrix` of float32 or float64, each as wide as so many registers: an array
+    of panels, rows and columns. Columns that there are not are zeros."""
+    form = tile(matrix.dtype.name)
     assert form is not None
     inner, columns = matrix.shape
     width = vectors * form.lanes
@@ -92,15 +92,15 @@ class Tiles:
         adds: not 0 where the sums are added to what is there.
     """
 
-    name = "hpcflow_tiles"
-
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, dtype: str) -> None:
         self.ir = importlib.import_module("llvmlite.ir")
         self.module = module
-        self.form = tile() or Tile(1, 1, ())
+        self.name = f"hpcflow_tiles_{dtype}"
+        self.item = np.dtype(dtype).itemsize
+        self.form = tile(dtype) or Tile(1, 1, ())
         self.lanes = self.form.lanes
         self.word, self.small = self.ir.IntType(64), self.ir.IntType(32)
-        self.real = self.ir.FloatType()
+        self.real = self.ir.FloatType() if dtype == "float32" else self.ir.DoubleType()
         self.vector = self.ir.VectorType(self.real, self.lanes)
         self.flags = self.ir.VectorType(self.ir.IntType(1), self.lanes)
 
@@ -156,7 +156,7 @@ class Tiles:
 
     def _put(self, builder: IRBuilder, place: Any, value: Any, adds: Any, mask: Any) -> None:
         """Store a register, or add it to what is there; some of it if there is a mask."""
-        item, small = DTYPE.itemsize, self.small
+        item, small = self.item, self.small
         if mask is None:
             before = builder.load(place, align=item)
         else:
@@ -185,7 +185,7 @@ class Tiles:
         row = builder.mul(term, self.word(vectors * self.lanes))
         right = [builder.load(builder.bitcast(
             builder.gep(matrix, [builder.add(row, self.word(v * self.lanes))]),
-            self.vector.as_pointer()), align=DTYPE.itemsize) for v in range(vectors)]
+            self.vector.as_pointer()), align=self.item) for v in range(vectors)]
         fma = self._intrinsic("fma", self.vector, [self.vector] * 3)
         following = [[None] * vectors for _ in range(rows)]
         for r in range(rows):
@@ -205,7 +205,7 @@ class Tiles:
 
     def _intrinsic(self, name: str, made: Any, given: list, of: str = "") -> Any:
         """An operation of LLVM's on registers."""
-        name = f"llvm.{name}.v{self.lanes}f32{of}"
+        name = f"llvm.{name}.v{self.lanes}f{8 * self.item}{of}"
         found = self.module.globals.get(name)
         return found or self.ir.Function(self.module, self.ir.FunctionType(made, given), name)
 
@@ -215,7 +215,7 @@ class Tiles:
     def _place(self, builder: IRBuilder, address: Any, elements: Any, more: int,
                kind: Any) -> Any:
         """A pointer to `elements` and `more` behind an address."""
-        offset = builder.mul(builder.add(elements, self.word(more)), self.word(DTYPE.itemsize))
+        offset = builder.mul(builder.add(elements, self.word(more)), self.word(self.item))
         return builder.inttoptr(builder.add(address, offset), kind.as_pointer())
 
     def _splat(self, builder: IRBuilder, value: Any, kind: Any) -> Any:

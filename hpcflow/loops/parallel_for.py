@@ -45,47 +45,23 @@ def run(found: compiling.Compiled, rows: int, step: int, uses: str, arguments: S
         uses: a character for each of the arguments; see above.
         arguments: of the loop. In the place of START and STOP is any number.
     """
-    pool = threads.pool()
+    pool, function = threads.pool(), found.function
+    assert function is not None
     if rows > step and pool.size > 1:
-        team, entry = openmp.team() if threads.may_spin() else None, found.entry
-        if entry is not None and team is not None and pool.take():
+        team = openmp.team() if threads.may_spin() else None
+        if team is not None and pool.take():
             try:
                 # The team is oneDNN's too, so its threads must be made without signals.
                 signals.call_undisturbed(
-                    entry, team.address, max(team.threads, pool.size), pool.size, rows, step,
+                    function, team.address, max(team.threads, pool.size), pool.size, rows, step,
                     *_masks(uses), *arguments)
             finally:
                 pool.give_back()
             return
     if START not in uses:
         step *= max(1, rows // step // (4 * pool.size))  # fewer blocks, where each costs more
-    pool.run(lambda k: _run_block(found.function, k * step, min(k * step + step, rows), uses,
+    pool.run(lambda k: _run_block(function, k * step, min(k * step + step, rows), uses,
                                   arguments), -(-rows // step))
-
-
-def run_rows(found: compiling.Compiled, arrays: Sequence, more: Sequence = ()) -> None:
-    """Call ``found.function(*arrays, *more)`` for blocks of the rows of all `arrays`."""
-    if sum([a.nbytes for a in arrays]) < tuning.PARALLEL_LARGE_BYTES:
-        found.function(*arrays, *more)  # type: ignore[misc]
-        return
-    rows, row_bytes = len(arrays[0]), sum([a[:1].nbytes for a in arrays])
-    step = block_rows(rows, row_bytes)
-    if step == rows:
-        found.function(*arrays, *more)  # type: ignore[misc]
-    else:
-        run(found, rows, step, ROWS * len(arrays) + WHOLE * len(more), [*arrays, *more])
-
-
-def run_elements(found: compiling.Compiled, arrays: Sequence, numbers: Sequence = ()) -> None:
-    """Call ``found.function(*arrays, *numbers)``, a loop over elements, for blocks of `arrays` of
-    one size and any shapes. ``TypeError``, before anything is written, if one of them does not lie
-    in C order, or is of another type than it should be."""
-    if sum([a.nbytes for a in arrays]) < tuning.PARALLEL_LARGE_BYTES:
-        found.function(*arrays, *numbers)  # type: ignore[misc]
-        return
-    if not all([a.flags.c_contiguous for a in arrays]):  # of others these would be copies
-        raise TypeError("an array does not lie in C order")
-    run_rows(found, [a.reshape(-1) for a in arrays], numbers)
 
 
 def _run_block(loop: Any, start: int, stop: int, uses: str, arguments: Sequence) -> None:

@@ -14,7 +14,6 @@ from hpcflow.loops import cache, entries, objects
 
 if TYPE_CHECKING:
     from hpcflow.loops.compiling import Compiled
-    from hpcflow.loops.programs import Loop
 
 
 class Service:
@@ -87,30 +86,18 @@ class Service:
                 self._wanted.append(item)
 
     def _compile(self, found: Compiled) -> None:
-        loop = found.program
         try:
             with self._at_work:
-                code = compile_loop(loop, cache.name_of(loop))
+                code = cache.code_of(found.program)
             self._use(found, code)
         except Exception:
             logging.getLogger("hpcflow").warning(
                 "A loop cannot be compiled, so what it stands for goes on without it: %s\n%s",
-                *loop.key, exc_info=True)
+                *found.program.key, exc_info=True)
 
     def _use(self, found: Compiled, code: entries.Code | None) -> None:
         if code is not None:
             with self._at_work:
                 functions = objects.functions_of(code)
-            # First, for who finds the function may look for these.
-            found.entry, found.table = functions.spread, functions.table
+            found.table = functions.address  # first, for who finds the function may look for it
             found.function = functions.call
-
-
-def compile_loop(loop: Loop, name: str) -> entries.Code:
-    """The code of a loop, which is kept for other processes. Raises what writing it raises."""
-    with cache.one_process(name):
-        code = cache.read(name)  # which another process may have written meanwhile
-        if code is None:
-            code = loop.code(name)
-            cache.write(code)
-    return code

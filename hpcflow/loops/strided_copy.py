@@ -155,7 +155,7 @@ class _Plan(NamedTuple):
         arguments: (size, step in the target, step in the source) of the two dimensions of a job.
     """
 
-    loop: compiling.TextLoop
+    loop: compiling.Loop
     outer: np.ndarray
     jobs: int
     starts: tuple[int, int]
@@ -282,7 +282,7 @@ _SQUARES = """        full, done = high - (high - low) % SIDE, (end - begin) - (
 
 
 @functools.lru_cache(maxsize=16)
-def _loop(body: str, item: int) -> compiling.TextLoop:
+def _loop(body: str, item: int) -> compiling.Loop:
     """The loop over words of `item` bytes, called with what a `_Plan` says."""
     source = _SOURCE + body
     for name, value in (("CHUNK", tuning.COPY_CHUNK), ("LINES", tuning.COPY_LINES),

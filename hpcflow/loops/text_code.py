@@ -1,42 +1,58 @@
-"""Machine code of loops that are given as text: see `programs.TextLoop`.
+"""Machine code of loops that are given as text: see `code_of`.
 
 The text is Python, of which there are numbers, vectors and matrices, ``range``, ``while``, ``if``,
-and a result that is a whole number or none. Whole numbers have 64 bits, and are unsigned where one
-of two is; of a float32 and a whole number that is not a literal the result is a float64. Nothing
-counts from the end of an array, and nobody looks whether a place is inside of it.
+element-wise functions of the table of meanings by NumPy's names, and a result that is a whole
+number or none. Whole numbers have 64 bits, and are unsigned where one of two is; of a float32 and a
+whole number that is not a literal the result is a float64. Nothing counts from the end of an array,
+and nobody looks whether a place is inside of it. The turns of a loop over ``apart(first, end)`` do
+not depend on each other through memory.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from hpcflow.loops import llvm_math
-from hpcflow.loops.address_loops import AddressLoop, written
+from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.direct_code import code_from
-from hpcflow.loops.entries import Array, Code, Integer
+from hpcflow.loops.entries import Array, Code, Integer, Kind, Real
+from hpcflow.loops.llvm_loops import Loops
+from hpcflow.loops.meanings import FLOATS, MEANINGS
 
-if TYPE_CHECKING:
-    from llvmlite.ir import Module
-
-_COMPARES = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==",
-             ast.NotEq: "!="}
-_INTEGERS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and_",
-             ast.BitOr: "or_", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "lshr"}
-_REALS = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
+_COMPARES = {ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
+             ast.Eq: "equal", ast.NotEq: "not_equal"}
+_BINARY = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
+           ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor"}
 _WHOLE = ("int64", "uint64")
 _KINDS = (*_WHOLE, "float32", "float64")
+# Bits of a whole number at an address, by the name of what reads it.
+_READERS = {"word_at": 64, "half_at": 32, "byte_at": 8}
 
 
-def code_of(name: str, source: str, arrays: tuple, numbers: int) -> Code:
-    """The code of a `programs.TextLoop`; for `name` see `direct_code.code_from`. Raises ValueError
-    or SyntaxError for a text that says something else."""
-    (function,) = ast.parse(source).body
-    if not isinstance(function, ast.FunctionDef):
+def code_of(name: str, source: str, arrays: tuple, numbers: int | tuple[str, ...]) -> Code:
+    """The code of ``loop(*arrays, *numbers)``, which returns nothing or a whole number.
+
+    Args:
+        name: see `direct_code.code_from`.
+        source: the text.
+        arrays: of each a dtype, a rank, and whether it is written to: all lie in C order.
+        numbers: their dtypes, or how many integers there are.
+
+    Raises:
+        ValueError, SyntaxError: for a text that says something else.
+    """
+    (text,) = ast.parse(source).body
+    if not isinstance(text, ast.FunctionDef):
         raise ValueError("the text is not one function")
-    return code_from(name, lambda module: written(
-        _Text(module, function, [Array(*kind) for kind in arrays], numbers)))
+    dtypes = ("int64",) * numbers if isinstance(numbers, int) else numbers
+    kinds: list[Kind] = [Array(*kind) for kind in arrays]
+    kinds += [Real(t) if t in FLOATS else Integer(t) for t in dtypes]
+    names = [a.arg for a in text.args.args]
+    if len(names) != len(kinds):
+        raise ValueError(f"the loop takes {len(names)} arguments, not {len(kinds)}")
+    returns = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(text))
+    return code_from(name, kinds, lambda function: Text(function, text, kinds).write(), returns)
 
 
 class _Number(NamedTuple):
@@ -55,44 +71,27 @@ class _Elements(NamedTuple):
     dims: tuple
 
 
-class _Text(AddressLoop):
-    """The loop: it takes an address and the dims for each array, and then the numbers."""
+class Text(Loops):
+    """Writes a text into a function: of a table, if there are `kinds`, else of words."""
 
-    def __init__(self, module: Module, text: ast.FunctionDef, arrays: list[Array],
-                 numbers: int) -> None:
-        returns = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(text))
-        super().__init__(module, [*arrays, *[Integer("int64")] * numbers],
-                         sum([1 + a.rank for a in arrays]) + numbers, returns=returns)
+    def __init__(self, function: Any, text: ast.FunctionDef, kinds: Sequence[Kind] = ()) -> None:
+        super().__init__(function, kinds)
         self.text = text
         self.names: dict[str, _Elements | tuple[str, Any]] = {}
         self.loops: list[tuple[Any, Any]] = []  # where ``continue`` and ``break`` lead
-        given = iter(self.function.args)
         names = [a.arg for a in text.args.args]
-        if len(names) != len(self.kinds):
-            raise ValueError(f"the loop takes {len(names)} arguments, not {len(self.kinds)}")
-        for name, kind in zip(names, self.kinds):
+        for name, kind, given in zip(names, kinds or [Integer("int64")] * len(names),
+                                     self.given or function.args):
             if isinstance(kind, Array):
-                self.names[name] = _Elements(kind.dtype, self._typed(next(given), kind.dtype),
-                                             tuple([next(given) for _ in range(kind.rank)]))
+                self.names[name] = _Elements(kind.dtype, given[0], tuple(given[1]))
             else:
-                self._assign(name, _Number("int64", next(given)))
-
-    def arguments(self, values: Sequence) -> list:
-        """See `AddressLoop`."""
-        return [word for v in values for word in (
-            [v[0], *v[1]] if isinstance(v, tuple) else [v])]
+                self._assign(name, _Number(kind.dtype, given))
 
     def write(self) -> None:
-        """Write the loop."""
+        """Write it."""
         self._all(self.text.body)
         if not self.builder.block.is_terminated:
-            self._return(_Number("int64", self.word(0)))
-
-    def _return(self, found: _Number) -> None:
-        if self.returns:
-            self.builder.ret(self._as(found, "int64"))
-        else:
-            self.builder.ret_void()
+            self.builder.ret(self.word(0))
 
     # ------------------------------------------------------------ statements
 
@@ -108,11 +107,8 @@ class _Text(AddressLoop):
     def _do_expr(self, s: ast.Expr) -> None:
         self._call(s.value) if isinstance(s.value, ast.Call) else self._refused(s)
 
-    def _do_pass(self, _: ast.Pass) -> None:
-        pass
-
     def _do_return(self, s: ast.Return) -> None:
-        self._return(self._number(s.value) if s.value else _Number("int64", self.word(0)))
+        self.builder.ret(self._word(s.value) if s.value else self.word(0))
 
     def _do_continue(self, _: ast.Continue) -> None:
         self.builder.branch(self.loops[-1][0])
@@ -139,16 +135,10 @@ class _Text(AddressLoop):
         elif isinstance(target, ast.Name) and isinstance(value, _Number):
             self._assign(target.id, value)
         elif isinstance(target, ast.Subscript) and isinstance(value, _Number):
-            array = self._of(target.value)
-            assert isinstance(array, _Elements)
-            kind = _kind_of(array.dtype)
-            made = self._as(value, kind)
-            if kind in _WHOLE:
-                made = self.builder.trunc(made, array.start.type.pointee) if (
-                    made.type != array.start.type.pointee) else made
-            elif kind == "bool":
-                made = self.builder.zext(made, array.start.type.pointee)
-            self.builder.store(made, self._place_in(array, target.slice))
+            array = self._array(target.value)
+            made = llvm_math.to_memory(
+                self.builder, self._as(value, array.dtype), array.dtype)
+            self.store(made, self._place_in(array, target.slice))
         else:
             self._refused(target)
 
@@ -163,10 +153,13 @@ class _Text(AddressLoop):
     def _blocks(self, count: int) -> list:
         return [self.function.append_basic_block() for _ in range(count)]
 
-    def _body(self, statements: Sequence[ast.stmt], following: Any) -> None:
+    def _body(self, statements: Sequence[ast.stmt], following: Any, *loop: Any) -> None:
+        """Write statements and what follows; of a loop with the blocks of its jumps."""
+        self.loops += [loop] if loop else []  # type: ignore[list-item]
         self._all(statements)
         if not self.builder.block.is_terminated:
             self.builder.branch(following)
+        del self.loops[len(self.loops) - bool(loop):]
 
     def _do_if(self, s: ast.If) -> None:
         yes, no, end = self._blocks(3)
@@ -182,15 +175,13 @@ class _Text(AddressLoop):
         self.builder.position_at_end(test)
         self.builder.cbranch(self._truth(s.test), body, end)
         self.builder.position_at_end(body)
-        self.loops.append((test, end))
-        self._body(s.body, test)
-        self.loops.pop()
+        self._body(s.body, test, test, end)
         self.builder.position_at_end(end)
 
     def _do_for(self, s: ast.For) -> None:
         b, spans = self.builder, s.iter
-        if not isinstance(spans, ast.Call) or not isinstance(s.target, ast.Name) or (
-                ast.unparse(spans.func) != "range"):
+        name = ast.unparse(spans.func) if isinstance(spans, ast.Call) else ""
+        if not isinstance(s.target, ast.Name) or name not in ("range", "apart"):
             self._refused(s)
         given = [self._number(a) for a in spans.args]  # type: ignore[attr-defined]
         kind = "uint64" if any(g.kind == "uint64" for g in given) else "int64"
@@ -206,13 +197,12 @@ class _Text(AddressLoop):
         compare = b.icmp_unsigned if kind == "uint64" else b.icmp_signed
         b.cbranch(compare("<", index, stop), body, end)
         b.position_at_end(body)
-        self._assign(s.target.id, _Number(kind, index))  # type: ignore[attr-defined]
-        self.loops.append((following, end))
-        self._body(s.body, following)
-        self.loops.pop()
-        b.position_at_end(following)
-        index.add_incoming(b.add(index, step, flags=("nsw",)), following)
-        b.branch(test)
+        with self.parallel(is_so=name == "apart"):
+            self._assign(s.target.id, _Number(kind, index))  # type: ignore[attr-defined]
+            self._body(s.body, following, following, end)
+            b.position_at_end(following)
+            index.add_incoming(b.add(index, step, flags=("nsw",)), following)
+            self.mark(b.branch(test))
         b.position_at_end(end)
 
     # ------------------------------------------------------------ values
@@ -225,6 +215,13 @@ class _Text(AddressLoop):
     def _number(self, node: ast.expr) -> _Number:
         found = self._of(node)
         return found if isinstance(found, _Number) else self._refused(node)
+
+    def _array(self, node: ast.expr) -> _Elements:
+        found = self._of(node)
+        return found if isinstance(found, _Elements) else self._refused(node)
+
+    def _word(self, node: ast.expr) -> Any:
+        return self._as(self._number(node), "int64")
 
     def _truth(self, node: ast.expr) -> Any:
         found = self._number(node)
@@ -239,6 +236,8 @@ class _Text(AddressLoop):
         return _Number("float64", self.ir.DoubleType()(float(value)))  # type: ignore[arg-type]
 
     def _name(self, node: ast.Name) -> _Number | _Elements:
+        if node.id.startswith("hpcflow_"):  # the address of what the loader or the module knows
+            return _Number("int64", self.global_(node.id).ptrtoint(self.word))
         found = self.names[node.id]
         return found if isinstance(found, _Elements) else _Number(
             found[0], self.builder.load(found[1]))
@@ -246,8 +245,7 @@ class _Text(AddressLoop):
     def _attribute(self, node: ast.Attribute) -> _Number:
         """``x.size``, or ``x.ctypes.data``."""
         inner = node.value.value if node.attr == "data" else node.value  # type: ignore[attr-defined]
-        array = self._of(inner)
-        assert isinstance(array, _Elements)
+        array = self._array(inner)
         if node.attr == "data":
             return _Number("int64", self.builder.ptrtoint(array.start, self.word))
         return _Number("int64", self._size(array)) if node.attr == "size" else self._refused(node)
@@ -260,58 +258,33 @@ class _Text(AddressLoop):
 
     def _subscript(self, node: ast.Subscript) -> _Number | _Elements:
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
-            array, axis = self._of(node.value.value), self._number(node.slice).literal
-            assert isinstance(array, _Elements) and axis is not None
-            return _Number("int64", array.dims[axis])
-        array = self._of(node.value)
-        assert isinstance(array, _Elements)
+            array, axis = self._array(node.value.value), self._number(node.slice).literal
+            return self._refused(node) if axis is None else _Number("int64", array.dims[axis])
+        array = self._array(node.value)
         if isinstance(node.slice, ast.Slice):
-            low, high = [self._as(self._number(n), "int64")  # type: ignore[arg-type]
+            low, high = [self._word(n)  # type: ignore[arg-type]
                          for n in (node.slice.lower, node.slice.upper)]
             start = self.builder.gep(array.start, [low], inbounds=True)
             return _Elements(array.dtype, start, (self.builder.sub(high, low),))
         place = self._place_in(array, node.slice)
         if len(array.dims) > 1 and not isinstance(node.slice, ast.Tuple):
             return _Elements(array.dtype, place, array.dims[1:])
-        return self._loaded(array.dtype, self.builder.load(place))
-
-    def _loaded(self, dtype: str, value: Any) -> _Number:
-        kind = _kind_of(dtype)
-        if kind == "bool":
-            return _Number(kind, self.builder.icmp_unsigned("!=", value, value.type(0)))
-        if kind in _WHOLE and value.type != self.word:
-            widen = self.builder.sext if kind == "int64" else self.builder.zext
-            value = widen(value, self.word)
-        return _Number(kind, value)
+        found = llvm_math.from_memory(self.builder, self.load(place), array.dtype)
+        kind = _kind_of(array.dtype)
+        return _Number(kind, self._as(_Number(array.dtype, found), kind))
 
     def _place_in(self, array: _Elements, index: ast.expr) -> Any:
         b, numbers = self.builder, index.elts if isinstance(index, ast.Tuple) else [index]
-        words = [self._as(self._number(n), "int64") for n in numbers]
-        place = words[0]
-        for dim, word in zip(array.dims[1:], [*words[1:], *[self.word(0)] * len(array.dims)]):
+        place, *words = [self._word(n) for n in numbers]
+        for dim, word in zip(array.dims[1:], [*words, *[self.word(0)] * len(array.dims)]):
             place = b.add(b.mul(place, dim), word)
         return b.gep(array.start, [place], inbounds=True)
-
-    def _typed(self, address: Any, dtype: str) -> Any:
-        return self.builder.inttoptr(address, llvm_math.memory_type(dtype).as_pointer())
 
     # ------------------------------------------------------------ arithmetic
 
     def _as(self, x: _Number, kind: str) -> Any:
         """The value as one of another kind."""
-        b, value = self.builder, x.value
-        if x.kind == kind or {x.kind, kind} <= {*_WHOLE}:
-            return value
-        if kind == "bool":
-            return self._refused(ast.Constant(kind))
-        if kind in _WHOLE:
-            if x.kind == "bool":
-                return b.zext(value, self.word)
-            return (b.fptosi if kind == "int64" else b.fptoui)(value, self.word)
-        real = llvm_math.value_type(kind)
-        if x.kind in ("float32", "float64"):
-            return (b.fpext if kind == "float64" else b.fptrunc)(value, real)
-        return (b.sitofp if x.kind == "int64" else b.uitofp)(value, real)
+        return x.value if x.kind == kind else llvm_math.cast(self.builder, x.value, x.kind, kind)
 
     def _alike(self, x: _Number, y: _Number) -> tuple[str, Any, Any]:
         """Two numbers as those of the kind that both become."""
@@ -331,12 +304,12 @@ class _Text(AddressLoop):
         kind, left, right = self._alike(x, y)
         if kind in _WHOLE and isinstance(op, ast.Div):
             kind, left, right = "float64", self._as(x, "float64"), self._as(y, "float64")
-        if kind not in _WHOLE:
-            return _Number(kind, getattr(b, _REALS[type(op)])(left, right))
         if isinstance(op, (ast.FloorDiv, ast.Mod)):
             return _Number(kind, self._quotient(kind, left, right, isinstance(op, ast.Mod)))
-        name = "ashr" if isinstance(op, ast.RShift) and kind == "int64" else _INTEGERS[type(op)]
-        return _Number(kind, getattr(b, name)(left, right))
+        if isinstance(op, (ast.LShift, ast.RShift)):
+            shift = b.shl if isinstance(op, ast.LShift) else b.ashr if kind == "int64" else b.lshr
+            return _Number(kind, shift(left, right))
+        return _Number(kind, llvm_math.emit(_BINARY[type(op)], b, kind, [left, right]))
 
     def _quotient(self, kind: str, x: Any, y: Any, wants_rest: bool) -> Any:
         """Rounded down, or the rest, which has the sign of the divisor."""
@@ -351,23 +324,16 @@ class _Text(AddressLoop):
 
     def _unaryop(self, node: ast.UnaryOp) -> _Number:
         x = self._number(node.operand)
-        if isinstance(node.op, ast.Not) and x.kind == "bool":
-            return _Number("bool", self.builder.not_(x.value))
-        if not isinstance(node.op, ast.USub) or x.kind == "bool":
+        if isinstance(node.op, ast.Not) != (x.kind == "bool"):
             self._refused(node)
         if x.literal is not None:
             return _Number("int64", self.word(-x.literal), -x.literal)
-        return _Number(x.kind, (self.builder.neg if x.kind in _WHOLE else self.builder.fneg)(
-            x.value))
+        function = "logical_not" if x.kind == "bool" else "negative"
+        return _Number(x.kind, llvm_math.emit(function, self.builder, x.kind, [x.value]))
 
-    def _compared(self, sign: str, x: _Number, y: _Number) -> Any:
+    def _compared(self, function: str, x: _Number, y: _Number) -> Any:
         kind, left, right = self._alike(x, y)
-        if kind == "uint64":
-            return self.builder.icmp_unsigned(sign, left, right)
-        if kind == "int64":
-            return self.builder.icmp_signed(sign, left, right)
-        compare = self.builder.fcmp_unordered if sign == "!=" else self.builder.fcmp_ordered
-        return compare(sign, left, right)
+        return llvm_math.emit(function, self.builder, kind, [left, right])
 
     def _compare(self, node: ast.Compare) -> _Number:
         left, found = self._number(node.left), None
@@ -381,15 +347,15 @@ class _Text(AddressLoop):
         """What follows is only looked at where it matters."""
         b, is_and = self.builder, isinstance(node.op, ast.And)
         (end,), ways = self._blocks(1), []
-        for k, part in enumerate(node.values):
+        for part in node.values[:-1]:
             value = self._truth(part)
             ways.append((value, b.block))
-            if k == len(node.values) - 1:
-                b.branch(end)
-                break
             (following,) = self._blocks(1)
             b.cbranch(value, *((following, end) if is_and else (end, following)))
             b.position_at_end(following)
+        value = self._truth(node.values[-1])
+        ways.append((value, b.block))
+        b.branch(end)
         b.position_at_end(end)
         found = b.phi(self.ir.IntType(1))
         for value, block in ways:
@@ -405,30 +371,57 @@ class _Text(AddressLoop):
 
     def _call(self, node: ast.Call) -> _Number | _Elements:
         name = ast.unparse(node.func).removeprefix("np.")
-        given = [self._of(a) for a in node.args]
-        if name == "flat" and isinstance(given[0], _Elements):
-            return _Elements(given[0].dtype, given[0].start, (self._size(given[0]),))
-        numbers = [g for g in given if isinstance(g, _Number)]
-        if len(numbers) < len(given):
-            self._refused(node)
+        if name == "flat":
+            array = self._array(node.args[0])
+            return _Elements(array.dtype, array.start, (self._size(array),))
+        if name == "fetch":
+            array, place = self._array(node.args[0]), self._word(node.args[1])
+            self.fetch(self.builder.gep(array.start, [place]))
+            return _Number("int64", self.word(0))
+        numbers = [self._number(a) for a in node.args]
         if name in _KINDS:
             return _Number(name, self._as(numbers[0], name))
-        if name == "sqrt":
-            return _Number(numbers[0].kind, self.builder.call(self.builder.module.declare_intrinsic(
-                "llvm.sqrt", [numbers[0].value.type]), [numbers[0].value]))
         if name in ("min", "max"):
-            return self._extreme("<" if name == "min" else ">", numbers)
+            return self._extreme("less" if name == "min" else "greater", numbers)
+        if name in MEANINGS:
+            kind = numbers[0].kind
+            made = llvm_functions.emit(name, self.builder, kind, [n.value for n in numbers])
+            return _Number("bool" if MEANINGS[name].is_test else kind, made)
         if name == "turned":
             item, side = [n.literal or 0 for n in numbers[4:]]
             self._turned([n.value for n in numbers[:4]], item, side)
             return numbers[0]
-        return self._refused(node)
+        return _Number("int64", self._machine(name, [n.value for n in numbers]))
 
-    def _extreme(self, sign: str, given: Sequence[_Number]) -> _Number:
+    def _machine(self, name: str, words: list) -> Any:
+        """What only `entry_code` needs: words at addresses, functions of C's, and those there."""
+        b, word = self.builder, self.word
+        if name in _READERS:
+            kind = self.ir.IntType(_READERS[name])
+            found = b.load(self.place(words[0], word(0), kind))
+            return found if kind == word else b.zext(found, word)
+        if name == "put":
+            b.store(words[1], self.place(words[0], word(0), word))
+            return words[1]
+        if name == "take":
+            return b.atomic_rmw("add", self.place(words[0], word(0), word), words[1], "monotonic")
+        if name == "stack":
+            return b.ptrtoint(b.alloca(word, words[0]), word)
+        if name == "bits":
+            return b.bitcast(words[0], word)
+        if name == "invoke":
+            kind = self.ir.FunctionType(word, [word] * (len(words) - 1))
+            return b.call(b.inttoptr(words[0], kind.as_pointer()), words[1:])
+        if not name.startswith("Py"):
+            raise ValueError(f"a loop has no function {name}")
+        made = self.ir.DoubleType() if name == "PyFloat_AsDouble" else word
+        return b.call(self.c_function(name, made, *[word] * len(words)), words)
+
+    def _extreme(self, order: str, given: Sequence[_Number]) -> _Number:
         found = given[0]
         for other in given[1:]:
             kind, x, y = self._alike(found, other)
-            is_better = self._compared(sign, _Number(kind, y), _Number(kind, x))
+            is_better = self._compared(order, _Number(kind, y), _Number(kind, x))
             found = _Number(kind, self.builder.select(is_better, y, x))
         return found
 

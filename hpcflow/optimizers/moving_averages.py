@@ -59,15 +59,18 @@ class ExponentialMovingAverage:
 
         `var_list`: variables or tensors; the trainable variables if None.
 
-        Raises ``TypeError`` for types other than floats, ``ValueError`` for one averaged already.
+        One that has a shadow variable from an earlier call keeps it.
+
+        Raises ``TypeError`` for types other than floats.
         """
         if var_list is None:
             var_list = variable_lists.trainable_variables()
         debiased = set()
         for var in var_list:
             self._check(var)
-            with control_dependencies(None):
-                self._averages[var] = self._create_shadow(var)
+            if var not in self._averages:
+                with control_dependencies(None):
+                    self._averages[var] = self._create_shadow(var)
             if self._zero_debias and not isinstance(var, Variable):
                 debiased.add(var)
         with name_scope(self._name) as scope:
@@ -80,8 +83,6 @@ class ExponentialMovingAverage:
         if var.dtype.base_dtype not in (dtypes.float16, dtypes.bfloat16, dtypes.float32,
                                          dtypes.float64):
             raise TypeError(f"The variables must be half, float, or double: {var.name}")
-        if var in self._averages:
-            raise ValueError(f"Moving average already computed for: {var.name}")
 
     def _create_shadow(self, var: Tensor | Variable) -> Variable:
         if isinstance(var, Variable):
@@ -164,3 +165,30 @@ def _debiased_delta(unbiased: Any, value: TensorLike, gain: Any) -> Tensor:
         with control_dependencies(updates):
             weight = 1 - raw_ops.Pow(1 - gain, count.read_value())
             return unbiased - biased.read_value() / weight
+
+
+def weighted_moving_average(value: Tensor, decay: Any, weight: Tensor, truediv: bool = True,
+                            collections: list | None = None, name: str | None = None) -> Tensor:
+    """Return the moving average of `value`, weighted by `weight`, after an update with both.
+
+    It is the average of ``value * weight`` divided by that of `weight`, both in variables of its
+    own below the scope `name`.
+
+    Args:
+        value: what is averaged, of static shape.
+        decay: the factor of the averages so far.
+        weight: of a shape that multiplies `value`.
+        truediv: divide as real numbers; else as the types say.
+        collections: of the two variables; GLOBAL_VARIABLES by default.
+        name: of the scope, ``WeightedMovingAvg`` by default.
+    """
+    with variable_scope(name, "WeightedMovingAvg", [value, weight, decay]) as scope:
+        parts: list[Tensor] = []
+        for part, update in (("value_x_weight", raw_ops.Mul(value, weight)), ("weight", weight)):
+            zeros: Any = Zeros(update.dtype)
+            variable = get_variable(part, shape=update.shape, dtype=update.dtype, trainable=False,
+                                    initializer=zeros, collections=collections)
+            parts.append(assign_moving_average(variable, update, decay, zero_debias=False))
+        average, total = parts
+        divide: Any = raw_ops.RealDiv if truediv else raw_ops.Div
+        return divide(average, total, name=scope.name)

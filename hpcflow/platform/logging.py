@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from hpcflow.base import program_log
+
 __all__ = ["DEBUG", "ERROR", "FATAL", "INFO", "WARN", "debug", "error", "fatal", "flush",
            "get_logger", "get_verbosity", "info", "log", "log_every_n", "log_first_n", "log_if",
            "set_verbosity", "vlog", "warn", "warning"]
@@ -33,6 +35,9 @@ def _ready() -> _logging.Logger:
 def get_logger() -> _logging.Logger:
     """Return the library's logger."""
     return _ready()
+
+
+_get_logger = get_logger
 
 
 def log(level: int, msg: str, *args: Any) -> None:
@@ -109,3 +114,6 @@ def flush() -> None:
     """Write out what handlers may still hold."""
     for handler in _ready().handlers:
         handler.flush()
+
+
+program_log.go_through(sys.modules[__name__])

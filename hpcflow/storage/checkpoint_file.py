@@ -149,6 +149,9 @@ class CheckpointFile(ABC):
                 f"restoring '{name}' from checkpoint '{self.path}': it is "
                 f"{describe_value((variable.dtype, region.extent))}, expected "
                 f"{describe_value((wanted, extent))}"
+                + ("" if wanted is variable.dtype else
+                   f": the expected dtype {wanted.name} does not equal original dtype "
+                   f"{variable.dtype.name}")
                 + ("" if extent == region.extent else
                    ". Assign requires shapes of both tensors to match."),
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.likes import SessionLike, TensorLike
 from hpcflow.summary.event_file import EventFile
+from hpcflow.summary.plugin_asset import write_plugin_assets
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -126,7 +127,7 @@ class FileWriter:
 
     def add_graph(self, graph: Graph | None = None, global_step: TensorLike | None = None,
                   graph_def: Any = None) -> None:
-        """Add a Graph, or (the old form) a ``GraphDef``.
+        """Add a Graph with the assets of its plugins, or (the old form) a ``GraphDef``.
 
         Raises ``ValueError`` if both are given, ``TypeError`` for anything else.
         """
@@ -134,6 +135,7 @@ class FileWriter:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
         given = graph if graph is not None else graph_def
         if isinstance(given, Graph):
+            write_plugin_assets(given, self._logdir)
             given = given.as_graph_def(add_shapes=True)
         if not hasattr(given, "node") or not hasattr(given, "SerializeToString"):
             raise TypeError("The passed graph must be an instance of `Graph` or the deprecated "

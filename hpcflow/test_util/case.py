@@ -26,6 +26,7 @@ from hpcflow.shapes import TensorShape
 from hpcflow.test_util.assertions import Assertions
 from hpcflow.test_util.captured import CapturedWrites, captured_writes
 from hpcflow.test_util.environment import get_temp_dir, gpu_device_name
+from hpcflow.version import GRAPH_DEF_VERSION
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -194,6 +195,12 @@ class TestCase(Assertions):
             self.assertMultiLineEqual(str(expected), str(message))
             self.fail("the messages differ in unknown fields or in NaN")
 
+    def assertProtoEqualsVersion(self, expected: str, actual: Message,
+                                 producer: int = GRAPH_DEF_VERSION, min_consumer: int = 0) -> None:
+        """Fail unless a ``GraphDef`` equals the one of a text without its versions and these."""
+        versions = f"versions {{ producer: {producer} min_consumer: {min_consumer} }};"
+        self.assertProtoEquals(f"{versions}\n{expected}", actual)
+
     def assertShapeEqual(self, np_array: np.ndarray, tf_tensor: TensorHandle) -> None:
         """Fail unless the tensor's static shape is the array's."""
         self.assertIsInstance(np_array, (np.ndarray, np.generic))
@@ -263,12 +270,15 @@ class TestCase(Assertions):
         for f1, f2 in zip(farray1, farray2):
             self.assertNear(float(f1), float(f2), err)
 
-    def assertNDArrayNear(self, ndarray1: TensorLike, ndarray2: TensorLike, err: float) -> None:
-        """Fail unless the 2-norm of the difference is at most `err`."""
+    def _NDArrayNear(self, ndarray1: TensorLike, ndarray2: TensorLike, err: float) -> bool:
         first, second = self._array(ndarray1), self._array(ndarray2)
         self.assertEqual(first.shape, second.shape)
-        distance = float(np.linalg.norm((first - second).ravel()))
-        self.assertLessEqual(distance, err)
+        return float(np.linalg.norm((first - second).ravel())) <= err
+
+    def assertNDArrayNear(self, ndarray1: TensorLike, ndarray2: TensorLike, err: float) -> None:
+        """Fail unless the 2-norm of the difference is at most `err`."""
+        self.assertTrue(self._NDArrayNear(ndarray1, ndarray2, err),
+                        f"the 2-norm of the difference is more than {err}")
 
     def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6,
                        msg: str | None = None) -> None:
@@ -277,22 +287,26 @@ class TestCase(Assertions):
         NaNs are equal to each other. Dicts, and lists of arrays of different shapes, are compared
         entry by entry.
         """
-        a, b = self._evaluated(a), self._evaluated(b)
+        self._all_close(self._evaluated(a), self._evaluated(b), rtol, atol, "", msg or "")
+
+    def _all_close(self, a: Any, b: Any, rtol: float, atol: float, path: str, msg: str) -> None:
+        """Compare what stands at `path` in both nests, as ``[key][1]``."""
         if isinstance(a, dict) or isinstance(b, dict):
             if not (isinstance(a, dict) and isinstance(b, dict)):
                 raise ValueError(f"Can't compare dict to non-dict, {a!r} vs {b!r}")
             self.assertEqual(sorted(a), sorted(b), "mismatched keys")
             for key in a:
-                self.assertAllClose(a[key], b[key], rtol, atol, msg)
+                self._all_close(a[key], b[key], rtol, atol, f"{path}[{key}]", msg)
         elif _is_ragged(a) or _is_ragged(b):
-            self.assertEqual(len(a), len(b), msg)
-            for x, y in zip(a, b):
-                self.assertAllClose(x, y, rtol, atol, msg)
+            self.assertEqual(len(a), len(b), f"Length mismatch: {len(a)} vs {len(b)}. {msg}")
+            for n, (x, y) in enumerate(zip(a, b)):
+                self._all_close(x, y, rtol, atol, f"{path}[{n}]", msg)
         else:
-            first, second = self._array(a), self._array(b)
-            self.assertEqual(first.shape, second.shape, msg)
-            np.testing.assert_allclose(_comparable(first), _comparable(second), rtol, atol,
-                                       err_msg=msg or "")
+            first, second = _comparable(self._array(a)), _comparable(self._array(b))
+            where = f"Mismatched value: a{path} is different from b{path}. {msg}"
+            self.assertEqual(first.shape, second.shape, f"Shape mismatch: {where}")
+            np.testing.assert_allclose(
+                first, second, rtol, atol, err_msg=f"{where}\n{_unlike(first, second, rtol, atol)}")
 
     def assertAllCloseAccordingToType(self, a: TensorLike, b: TensorLike, rtol: float = 1e-6,
                                       atol: float = 1e-6, float_rtol: float = 1e-6,
@@ -313,8 +327,11 @@ class TestCase(Assertions):
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
         """Fail unless shapes and elements are equal; NaNs are equal to each other.
 
-        Lists of arrays of different shapes are compared array by array.
+        Lists of arrays of different shapes are compared array by array; lists of the same
+        variables are equal, whatever their values.
         """
+        if _same_objects(a, b):
+            return
         a, b = self._evaluated(a), self._evaluated(b)
         if _is_ragged(a) or _is_ragged(b):
             self.assertEqual(len(a), len(b), msg)
@@ -323,6 +340,9 @@ class TestCase(Assertions):
             return
         first, second = self._array(a), self._array(b)
         self.assertEqual(first.shape, second.shape, msg)
+        unlike = first != second
+        if unlike.ndim:
+            msg = f"{msg or ''}\nnot equal lhs = {first[unlike]}\nnot equal rhs = {second[unlike]}"
         np.testing.assert_array_equal(first, second, err_msg=msg or "")
 
     def assertNotAllClose(self, a: TensorLike, b: TensorLike, rtol: float = 1e-6,
@@ -355,6 +375,9 @@ class TestCase(Assertions):
     def assertAllInRange(self, target: TensorLike, lower_bound: Any, upper_bound: Any,
                          open_lower_bound: bool = False, open_upper_bound: bool = False) -> None:
         """Fail unless all elements are between the bounds, which an open side excludes."""
+        target = self._array(target)
+        if target.dtype.kind not in "iuf" and target.dtype != dtypes.bfloat16.np:
+            self.fail(f"The elements are of {target.dtype}: integers and floats are in a range")
         above = self.assertAllGreater if open_lower_bound else self.assertAllGreaterEqual
         below = self.assertAllLess if open_upper_bound else self.assertAllLessEqual
         above(target, lower_bound)
@@ -373,9 +396,26 @@ def _array(value: TensorLike) -> np.ndarray:
     return array.astype(object) if array.dtype.kind == "S" else array
 
 
+def _same_objects(a: Any, b: Any) -> bool:
+    return isinstance(a, list) and isinstance(b, list) and len(a) == len(b) and all(
+        x is y and isinstance(x, Variable) for x, y in zip(a, b))
+
+
 def _comparable(array: np.ndarray) -> np.ndarray:
     """Convert bfloat16, which NumPy does not compare by itself, to float32."""
     return array.astype(np.float32) if array.dtype == dtypes.bfloat16.np else array
+
+
+def _unlike(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> str:
+    """The elements of two arrays of numbers that are not close, as a message shows them."""
+    if not a.ndim or a.dtype.kind not in "iufc" or b.dtype.kind not in "iufc":
+        return ""
+    far = ~np.isclose(a, b, rtol, atol, equal_nan=True)
+    with np.errstate(all="ignore"):
+        distance = np.abs(a[far].astype(complex) - b[far])
+    return (f"not close where = {np.argwhere(far).tolist()}\nnot close lhs = {a[far]}\n"
+            f"not close rhs = {b[far]}\nnot close dif = {distance}\n"
+            f"not close tol = {atol + rtol * np.abs(b[far])}")
 
 
 def _is_ragged(value: TensorLike) -> bool:

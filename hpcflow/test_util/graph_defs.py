@@ -1,4 +1,4 @@
-"""Comparison of GraphDefs."""
+"""Comparison of GraphDefs and MetaGraphDefs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.importer import import_graph_def
+from hpcflow.metagraph.collection_protos import proto_functions
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from hpcflow.graph.graph import Graph
+    from hpcflow.test_util.case import TestCase
 
 # The random part of the names of files that a checkpoint is first written to.
 _TEMPORARY = re.compile(rb"_temp_[0-9a-z]{32}/part")
@@ -60,8 +62,10 @@ def assert_equal_graph_def(actual: Any, expected: Message, checkpoint_v2: bool =
         if not isinstance(graph_def, GraphDef):
             raise TypeError(f"Expected tf.GraphDef for {name}, got {type(graph_def).__name__}")
     found, wanted = (_nodes(g, checkpoint_v2) for g in (actual, expected))
-    problems = [f"Did not find expected node '{name}'" for name in wanted if name not in found]
-    problems += [f"Found unexpected node '{name}'" for name in found if name not in wanted]
+    problems = [f"Did not find expected node '{{{{node {name}}}}}'"
+                for name in wanted if name not in found]
+    problems += [f"Found unexpected node '{{{{node {name}}}}}'"
+                 for name in found if name not in wanted]
     problems += [f"node '{name}' is {found[name]}, expected {wanted[name]}"
                  for name in wanted if name in found and found[name] != wanted[name]]
     if problems:
@@ -85,3 +89,29 @@ def _attrs(node: Message, checkpoint_v2: bool) -> dict[str, bytes]:
     if checkpoint_v2:
         attrs = {k: _TEMPORARY.sub(b"_temp_", v) for k, v in attrs.items()}
     return attrs
+
+
+def assert_meta_graph_protos_equal(tester: TestCase, a: Any, b: Any) -> None:
+    """Fail the test case `tester` unless two MetaGraphDefs say the same, in whatever order.
+
+    Both are without their collections and nodes afterwards.
+    """
+    tester.assertEqual(set(a.collection_def), set(b.collection_def))
+    for key in a.collection_def:
+        _assert_collections_equal(tester, key, a.collection_def[key], b.collection_def[key])
+    assert_equal_graph_def(a.graph_def, b.graph_def, checkpoint_v2=True)
+    tester.assertProtoEquals(a.graph_def.versions, b.graph_def.versions)
+    for meta in (a, b):
+        meta.ClearField("collection_def")
+        meta.ClearField("graph_def")
+    tester.assertProtoEquals(a, b)
+
+
+def _assert_collections_equal(tester: TestCase, key: str, a: Message, b: Message) -> None:
+    functions = proto_functions(key)
+    if functions is None:
+        tester.assertEqual(a, b)
+        return
+    items = [[functions.proto_type().FromString(item) for item in c.bytes_list.value]
+             for c in (a, b)]
+    tester.assertEqual(*items)

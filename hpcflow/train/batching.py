@@ -253,6 +253,9 @@ def _common_shapes(lists: list[list[Tensor]], shapes: Any, enqueue_many: bool) -
         known = [t.get_shape() for t in column]
         if enqueue_many:
             known = [s.with_rank_at_least(1)[1:] for s in known]
+        if any(s.ndims is None for s in known):
+            raise ValueError(f"Cannot infer Tensor's rank: {[t.name for t in column]}; give their "
+                             "`shapes`")
         common.append(_loosest(known))
     return common
 

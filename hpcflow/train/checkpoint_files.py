@@ -74,3 +74,8 @@ def remove_checkpoint(checkpoint_prefix: str, checkpoint_format_version: int = 2
         os.unlink(meta)
     if storage.checkpoint_exists(checkpoint_prefix):
         storage.delete(checkpoint_prefix)
+
+
+def meta_graph_filename(checkpoint_filename: str, meta_graph_suffix: str = "meta") -> str:
+    """Return the path of the file that holds the MetaGraph of a checkpoint."""
+    return f"{checkpoint_filename}.{meta_graph_suffix}"

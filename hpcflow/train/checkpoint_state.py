@@ -12,6 +12,7 @@ from hpcflow.base.formats.protos import message_class
 from hpcflow.errors import NotFoundError
 from hpcflow.storage.system_errors import system_errors
 from hpcflow.storage.whole_files import write_atomically
+from hpcflow.train.background_task import wait_for_writes
 
 DEFAULT_FILENAME = "checkpoint"
 _log = logging.getLogger("hpcflow")
@@ -63,11 +64,14 @@ def update_checkpoint_state(save_dir: str, model_checkpoint_path: str,
 def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None) -> Any:
     """Return the ``CheckpointState`` of a directory with usable paths, or None.
 
+    A checkpoint that a hook of this process is writing there in the background is waited for.
+
     None (with a warning) also if the file cannot be understood. Raises ``ValueError`` if it names
     no checkpoint, ``FailedPreconditionError`` if it is no regular file, and other OpErrors of the
     file system.
     """
     filename = _state_filename(checkpoint_dir, latest_filename)
+    wait_for_writes(checkpoint_dir)
     try:
         with system_errors(f"reading file '{filename}'"):
             text = storage.read_file(filename)
@@ -104,6 +108,7 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
     """True if there is a checkpoint saved under this path."""
+    wait_for_writes(checkpoint_prefix)
     return storage.checkpoint_exists(checkpoint_prefix)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcflow.base import program_log
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
@@ -22,8 +22,6 @@ from hpcflow.train.step_timer import SecondOrStepTimer
 
 if TYPE_CHECKING:
     from hpcflow.train.coordinator import Coordinator
-
-_log = logging.getLogger("hpcflow")
 
 
 def global_step_for(hook: SessionRunHook) -> Any:
@@ -95,7 +93,8 @@ class GlobalStepWaiterHook(SessionRunHook):
                 return
             if time.monotonic() - logged > 60:
                 logged = time.monotonic()
-                _log.info("Waiting for global step %d, now at %d", self._wait_until_step, current)
+                program_log.info("Waiting for global step %d, now at %d", self._wait_until_step,
+                                 current)
             time.sleep(0.1)
 
 
@@ -127,9 +126,9 @@ class NanTensorHook(SessionRunHook):
         if not np.isnan(run_values.results).any():
             return
         if self._fail:
-            _log.error("Model diverged with loss = NaN.")
+            program_log.error("Model diverged with loss = NaN.")
             raise NanLossDuringTrainingError
-        _log.warning("Model diverged with loss = NaN.")
+        program_log.warning("Model diverged with loss = NaN.")
         run_context.request_stop()
 
 
@@ -187,7 +186,7 @@ class LoggingTensorHook(SessionRunHook):
 
     def _log_values(self, values: dict) -> None:
         elapsed, _ = self._timer.update_last_triggered_step(self._step)
-        _log.info("%s", self._line(values, elapsed))
+        program_log.info(self._line(values, elapsed))
 
     def _line(self, values: dict, elapsed: float | None) -> str:
         if self._formatter is not None:

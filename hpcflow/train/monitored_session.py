@@ -172,6 +172,9 @@ class _Monitored:
         return self._session is None or self._session.should_stop() or any(
             hook.preempted for hook in _preemption_hooks(self._hooks))
 
+    def _is_closed(self) -> bool:
+        return self._session is None
+
     def close(self) -> None:
         """Call the hooks' ``end`` and close the session; ends the program if it is preempted."""
         self._close()
@@ -307,12 +310,15 @@ class _Nothing(Exception):
 class _Hooked:
     """Calls the hooks around every step."""
 
-    def __init__(self, session: Any, hooks: list[SessionRunHook]) -> None:
-        self.session = session
+    def __init__(self, sess: Any, hooks: list[SessionRunHook]) -> None:
+        self.session = sess
         # Those that have something to say around a step; most only do before the first.
         self._hooks = [h for h in hooks if _overrides(h, "before_run", "after_run")]
         self._preemption = _preemption_hooks(hooks)
         self.stopping = False
+
+    def should_stop(self) -> bool:
+        return self.stopping
 
     def run(
             self, fetches: Any, feed_dict: Feeds | None = None, options: Message | None = None,
@@ -482,7 +488,8 @@ class _Recovering(_Once):
 
     def _stops(self, current: _Coordinated) -> bool:
         try:
-            return current.should_stop()
+            # What a thread raised may have ended the session: then a new one goes on.
+            return self._attempt(lambda: self._current.should_stop())  # type: ignore[union-attr]
         except _RECOVERABLE:
             return False
         except Exception:  # noqa: BLE001  (closing raises it again)

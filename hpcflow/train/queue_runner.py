@@ -119,7 +119,7 @@ class QueueRunner:
         if coord is not None:
             threads.append(threading.Thread(target=self._close_on_stop,
                                             args=(sess, coord),
-                                            name=f"QueueRunnerThread-{self._name}-close"))
+                                            name=f"QueueRunnerThread-{self._name}-close_on_stop"))
         for thread in threads:
             if coord is not None:
                 coord.register_thread(thread)
@@ -209,7 +209,7 @@ def start_queue_runners(sess: SessionLike | None = None, coord: Coordinator | No
     if hasattr(sess, "should_stop"):
         return []
     if not hasattr(sess, "graph"):
-        raise TypeError(f"'sess' must be a Session, not {sess!r}")
+        raise TypeError(f"'sess' must be a Session (`tf.Session`), not {sess!r}")
     threads: list[threading.Thread] = []
     with sess.graph.as_default():
         for runner in get_collection(collection):

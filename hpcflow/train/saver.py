@@ -22,7 +22,8 @@ from hpcflow.metagraph import meta_graph
 from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
 from hpcflow.train.background_task import BackgroundTask
-from hpcflow.train.cell_names import restore_by_other_names
+from hpcflow.train.cell_names import mismatch_explained, restore_by_other_names
+from hpcflow.train.checkpoint_files import meta_graph_filename
 from hpcflow.train.checkpoint_state import (
     DEFAULT_FILENAME,
     get_checkpoint_mtimes,
@@ -118,6 +119,7 @@ class Saver:
             "restore_sequentially": restore_sequentially, "filename": filename or "model"}
         self._async_save = async_save
         self._background: BackgroundTask | None = None
+        self._awaited = False  # by what reads checkpoints
         self._name = name
         self._allow_empty = allow_empty
         self._write_version = write_version
@@ -230,7 +232,7 @@ class Saver:
             note_progress(saved)
         if target.write_meta_graph:
             with sess.graph.as_default():
-                self.export_meta_graph(_meta_graph_filename(path, target.meta_graph_suffix),
+                self.export_meta_graph(meta_graph_filename(path, target.meta_graph_suffix),
                                        strip_default_attrs=target.strip_default_attrs)
         return saved
 
@@ -253,7 +255,7 @@ class Saver:
                         sess.run(ops.release, feeds)
                     raise
 
-        self._background = BackgroundTask(complete, f"saving {path}")
+        self._background = BackgroundTask(complete, path, self._awaited)
         sess._unfinished[:] = [*[f for f in sess._unfinished if f != self.join], self.join]
 
     def join(self) -> None:
@@ -330,8 +332,8 @@ class Saver:
     def _record(self, path: str) -> None:
         if not self.saver_def.max_to_keep:
             return
-        self._last_checkpoints = [item for item in self._last_checkpoints if item[0] != path]
-        self._last_checkpoints.append((path, time.time()))
+        others = [item for item in self._last_checkpoints if item[0] != path]
+        self._last_checkpoints = [*others, (path, time.time())]
         while len(self._last_checkpoints) > self.saver_def.max_to_keep:
             self._to_delete.append(self._last_checkpoints.pop(0))
 
@@ -345,7 +347,7 @@ class Saver:
             try:
                 if storage.checkpoint_exists(path):
                     storage.delete(path)
-                meta = _meta_graph_filename(path, meta_graph_suffix)
+                meta = meta_graph_filename(path, meta_graph_suffix)
                 if os.path.exists(meta):
                     os.unlink(meta)
             except (OpError, OSError) as error:
@@ -372,7 +374,8 @@ class Saver:
         save_path = os.fspath(save_path)
         definition = self.saver_def
         try:
-            sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})
+            with mismatch_explained():
+                sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})
         except NotFoundError as error:
             if not storage.checkpoint_exists(save_path):
                 raise _NoCheckpoint(None, None, "The passed save_path is not a valid checkpoint: "
@@ -426,10 +429,11 @@ def in_background(saver: Saver) -> Iterator[None]:
         yield
         return
     before, saver._async_save = saver._async_save, True
+    saver._awaited = not before
     try:
         yield
     finally:
-        saver._async_save = before
+        saver._async_save, saver._awaited = before, False
 
 
 def join(saver: Saver) -> None:
@@ -479,13 +483,8 @@ def _checked_filename(latest_filename: str | None, save_path: str,
     if os.path.split(name)[0]:
         raise ValueError(f"'latest_filename' must not contain path components: {name!r}")
     if global_step is None and os.path.basename(save_path) == name:
-        raise ValueError(f"'latest_filename' collides with 'save_path': '{name}' and "
-                         f"'{save_path}'")
+        raise ValueError(f"'latest_filename' collides with 'save_path': '{name}', '{save_path}'")
     return name
-
-
-def _meta_graph_filename(path: str, suffix: str) -> str:
-    return f"{path}.{suffix}"
 
 
 def _saver_type() -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from hpcflow.base import program_log
 from hpcflow.config import flags
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
@@ -26,8 +26,6 @@ from hpcflow.train.training_util import write_graph
 
 if TYPE_CHECKING:
     from hpcflow.train.coordinator import Coordinator
-
-_log = logging.getLogger("hpcflow")
 
 
 class CheckpointSaverListener:
@@ -144,7 +142,7 @@ class CheckpointSaverHook(SessionRunHook):
         """Write a checkpoint; returns whether a listener wants training to end."""
         from tensorboard.compat.proto.event_pb2 import SessionLog
 
-        _log.info("Saving checkpoints for %d into %s.", step, self._path)
+        program_log.info("Saving checkpoints for %d into %s.", step, self._path)
         for listener in self._listeners:
             listener.before_save(session, step)
         saver = self._get_saver()
@@ -216,7 +214,7 @@ class StepCounterHook(SessionRunHook):
 
             value = Summary.Value(tag=self._tag, simple_value=steps_per_second)
             self._writer.add_summary(Summary(value=[value]), step)
-        _log.info("%s: %g", self._tag, steps_per_second)
+        program_log.info("%s: %g", self._tag, steps_per_second)
 
 
 class SummarySaverHook(SessionRunHook):
@@ -263,8 +261,10 @@ class SummarySaverHook(SessionRunHook):
         """Write them."""
         if self._writer is None:
             return
-        stale, *summaries = run_values.results
-        step = int(stale) + 1
+        seen, *summaries = run_values.results
+        # The value may have been read before or after this very step was counted.
+        counted = self._next_step is not None and int(seen) >= self._next_step
+        step = int(seen) + (0 if counted else 1)
         if self._due:
             step = int(run_context.session.run(self._global_step))
             if self._next_step is None:

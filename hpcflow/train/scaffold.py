@@ -79,7 +79,7 @@ class Scaffold:
         self._summary_op = self._or_default(
             self._summary_op, "summary_op", GraphKeys.SUMMARY_OP, merge_all)
         self._saver = self._or_default(
-            self._saver, "saver", GraphKeys.SAVERS, lambda: Saver(sharded=True, allow_empty=True))
+            self._saver, "saver", GraphKeys.SAVERS, _new_saver)
         self._saver.build()
         get_default_graph().finalize()
         return self
@@ -152,3 +152,15 @@ class Scaffold:
     def saver(self) -> Any:
         """The Saver."""
         return self._saver
+
+
+def _new_saver() -> Saver:
+    return Saver(sharded=True, allow_empty=True)
+
+
+def saver_or_default() -> Saver:
+    """Return the Saver of the default graph's collection SAVERS, made and added if there is none.
+
+    Raises ``RuntimeError`` if the collection has several.
+    """
+    return Scaffold.get_or_default("saver", GraphKeys.SAVERS, _new_saver)

@@ -34,5 +34,5 @@ def check_step_fn(step_fn: Callable[..., Any]) -> None:
     """Raise ``ValueError`` unless `step_fn` takes one argument, `step_context`."""
     names = [n for n in inspect.signature(step_fn).parameters if n != "self"]
     if names != ["step_context"]:
-        raise ValueError("`step_fn` may have one argument, `step_context`, and `self` before it; "
-                         f"got {names}")
+        raise ValueError("`step_fn` may either have one `step_context` argument, or `self` and "
+                         f"that; got {names}")

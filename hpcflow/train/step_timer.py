@@ -32,13 +32,13 @@ class SecondOrStepTimer:
         if self._last_step == step:
             return False
         if self._every_secs is not None:
-            return time.monotonic() >= self._last_time + self._every_secs
+            return time.time() >= self._last_time + self._every_secs
         return step >= self._last_step + (self._every_steps or 0)
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
         """Note that it happened at `step`; returns (seconds, steps) since the time before, or
         Nones."""
-        now = time.monotonic()
+        now = time.time()
         if self._last_step is None:
             elapsed: tuple[float | None, int | None] = (None, None)
         else:

@@ -273,7 +273,8 @@ class SyncReplicasOptimizer(Optimizer):
 
     def _check_applied(self, what: str) -> None:
         if not self._gradients_applied:
-            raise ValueError(f"{what}() should be called after apply_gradients().")
+            raise ValueError(f"apply_gradient should be called first: {what}() should be called "
+                             "after apply_gradients()")
 
 
 def _task_of(where: str) -> str:
@@ -322,7 +323,7 @@ class _SyncReplicasHook(SessionRunHook):
     def begin(self) -> None:
         """Add what the hook needs to the graph; ``ValueError`` before ``apply_gradients``."""
         optimizer = self._optimizer
-        optimizer._check_applied("SyncReplicasOptimizer's hook: begin")
+        optimizer._check_applied("begin")
         self._init = optimizer.chief_init_op if self._is_chief else optimizer.local_step_init_op
         if self._is_chief:
             self._first_tokens = optimizer.get_init_tokens_op(self._num_tokens)

@@ -68,12 +68,12 @@ def test_wrong_clusters_and_devices_on_every_rank():
 
 def test_large_values_just_before_their_use(monkeypatch):
     """Parameters of other ranks, also in steps that fail before they are needed."""
-    from hpcflow.runtime.cluster.lane import Lane
+    from hpcflow.runtime.cluster.receiving import Receiving
 
     lower(monkeypatch, "LATE_BYTES_PER_SECOND", "LATE_MESSAGE_SECONDS")
     late = []
-    receive = Lane._receive_late
-    monkeypatch.setattr(Lane, "_receive_late",
+    receive = Receiving._receive_late
+    monkeypatch.setattr(Receiving, "_receive_late",
                         lambda *args: late.append(1) or receive(*args))
     with cluster() as (task, server):
         size = world.world().size

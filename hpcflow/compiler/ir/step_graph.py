@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hpcflow.dtypes import DType
+from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.opdef import OpDef, get_op_def
 from hpcflow.graph.operation import Operation, arg_length, arg_types
 from hpcflow.kernels.registry import ASYNC, Kernel, find_kernel
@@ -243,6 +244,7 @@ def topological(nodes: list[Node]) -> list[Node]:
             if not waiting[reader]:
                 heapq.heappush(ready, key(reader))
     if len(result) < len(nodes):
-        stuck = sorted(n.name for n in nodes if waiting[n])[:5]
-        raise ValueError(f"The graph has a cycle through {', '.join(stuck)}")
+        stuck = sorted(n.name for n in nodes if waiting[n])
+        raise InvalidArgumentError(None, None, f"Graph is invalid, contains a cycle with "
+                                   f"{len(stuck)} nodes, including: {', '.join(stuck[:5])}")
     return result

@@ -1,12 +1,9 @@
 """batch_iterations: products of a loop that need not be computed step by step are computed for many
 iterations at once.
 
-What an iteration needs of the one before has to be computed step by step. Three things that the
-loops of recurrent networks also hold need not be:
-
-* a sum over the iterations, as of the gradients of weights (``running_sums``);
-* the layout of a transposed factor that is the same in every iteration: it is made before.
-  Of a product with such a factor, only the columns that are read are computed.
+What an iteration needs of the one before has to be computed step by step. A sum over the
+iterations, as of the gradients of weights (``accumulate_gemm``), need not be. And of a product with
+a factor that is the same in every iteration only the columns that are read are computed.
 
 The lines of the loop are replaced by calls of these objects, which live as long as the loop runs.
 The order in which numbers are added changes; everything else stays as it is.
@@ -14,7 +11,6 @@ The order in which numbers are added changes; everything else stays as it is.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, TypeGuard
@@ -37,8 +33,6 @@ from hpcflow.compiler.regions.lines import (
     Until,
 )
 from hpcflow.compiler.regions.lower import Translation
-from hpcflow.host import blas, memory
-from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC, is_own
 
 _ADDS = frozenset({"Add", "AddV2", "AddN"})
@@ -106,33 +100,19 @@ class _Loop:
         if sums:
             self._replace_sums(sums)
         for line in self.own:
-            if not _is_product(line) or any(line is s.made for s in sums):
-                continue
-            if sums and _may_be_long(line):
-                line.function = self._name(_beside(self.program.globals[line.function], line.node))
-            self._cut(line)
-            if line.node.attrs.get("transpose_b"):
-                self._lay_out(line)
+            if _is_product(line) and not any(line is s.made for s in sums):
+                self._cut(line)
 
     # ------------------------------------------------------------ changes of the lines
 
-    def _before(self, line: Line) -> None:
-        self.program.lines.insert(self.start, line)
-        self.start += 1
-        self.end += 1
-
-    def _after(self, line: Line) -> None:
-        self.program.lines.insert(self.end + 1, line)
-
-    def _name(self, value: Callable[..., Any]) -> str:
-        return self.program.add_global("p", value)
-
     def _object(self, make: Callable, *arguments: str) -> str:
         """Call ``make(*arguments)`` whenever the loop begins; return the name of the result."""
-        function = self._name(make)
+        function = self.program.add_global("p", make)
         name = f"v_{function}"
-        self._before(Call(self.program.lines[self.start].node, [name], [*arguments],
-                          function=function))
+        self.program.lines.insert(self.start, Call(
+            self.program.lines[self.start].node, [name], [*arguments], function=function))
+        self.start += 1
+        self.end += 1
         return name
 
     # ------------------------------------------------------------ sums
@@ -186,13 +166,14 @@ class _Loop:
         plan = Plan(terms)
         name = self._object(plan.begin)
         self._drop_lines(sums, AddToSums(sums[0].made.node, [], [name, *operands],
-                                         function=self._name(Sums.add), plan=plan))
+                                         function=program.add_global("p", Sums.add), plan=plan))
         variables = [s.variable for s in sums]
         entering = dict(zip(loop.targets, loop.arguments))
         kept = [t for t in loop.targets if t not in variables]
         loop.targets, loop.arguments = kept, [entering[t] for t in kept]
-        self._after(Call(loop.node, variables, [name, *(entering[v] for v in variables)],
-                         function=self._name(Sums.total)))
+        program.lines.insert(self.end + 1, Call(
+            loop.node, variables, [name, *(entering[v] for v in variables)],
+            function=program.add_global("p", Sums.total)))
 
     def _drop_lines(self, sums: list[_Sum], add: Line) -> None:
         """Put `add` in the place of the last of the lines that make the terms, and drop the
@@ -215,26 +196,12 @@ class _Loop:
 
     # ------------------------------------------------------------ factors that stay
 
-    def _is_invariant(self, name: str) -> bool:
-        return name not in self.made_inside
-
-    def _lay_out(self, line: KernelCall) -> None:
-        """Make a transposed factor that stays the same contiguous before the loop."""
-        value, factor = line.arguments
-        dims = line.node.inputs[1][0].dims[line.node.inputs[1][1]]
-        if not self._is_invariant(factor) or not dims or None in dims:
-            return
-        function = self._name(_turned)
-        turned = f"v_{function}"
-        self._before(Call(line.node, [turned], [factor], function=function))
-        line.arguments = [value, turned]
-
     def _cut(self, product: KernelCall) -> None:
         """Compute only the columns that are read of a product with a factor that stays the same:
         the gradient of joined values is often wanted for one of them."""
         (name,), (value, factor) = product.targets, product.arguments
         split = next((line for line in self.own if name in line.arguments), None)
-        if split is None or self.uses[name] != 1 or not self._is_invariant(factor) or (
+        if split is None or self.uses[name] != 1 or factor in self.made_inside or (
                 not self._splits_columns(split, product.node.dims[0])):
             return
         read = [k for k, target in enumerate(split.targets) if self.uses[target]]
@@ -243,10 +210,8 @@ class _Loop:
         widths = [dims[1] for dims in split.node.dims]
         start = sum(widths[: read[0]])
         is_flipped = bool(product.node.attrs.get("transpose_b"))
-        function = self._name(_Columns(start, start + widths[read[0]], is_flipped))
-        part = f"v_{function}"
-        self._before(Call(product.node, [part], [factor], function=function))
-        product.arguments = [value, part]
+        columns = _Columns(start, start + widths[read[0]], is_flipped)
+        product.arguments = [value, self._object(columns, factor)]
         self._drop(split, name, split.targets[read[0]])
 
     def _splits_columns(self, line: Line, whole: Any) -> bool:
@@ -287,31 +252,6 @@ class _Columns:
         return factor[self.part] if self.is_flipped else np.ascontiguousarray(factor[:, self.part])
 
 
-def _turned(factor: Any) -> Any:
-    """A transposed matrix whose memory is in the order of the matrix as it was before."""
-    made = memory.empty(factor.shape[::-1], factor.dtype, least=0)
-    made[...] = factor.T
-    return made.T
-
-
-def _may_be_long(line: Line) -> bool:
-    """True for a product that is not surely computed by one thread anyway."""
-    dims = [d for source, i in line.node.inputs for d in source.dims[i]]
-    return None in dims or not blas.is_small(int(_flops(line)) // 2)
-
-
-def _beside(function: Callable, node: Node) -> Callable:
-    """Return the product `function` of `node`, by one thread while another computes sums."""
-    flip_a, flip_b = node.attrs.get("transpose_a"), node.attrs.get("transpose_b")
-
-    def product(a: Any, b: Any) -> Any:
-        left, right = a.T if flip_a else a, b.T if flip_b else b
-        found = blas.beside(left, right) if left.shape[-1:] == right.shape[:1] else None
-        return function(a, b) if found is None else found
-
-    return product
-
-
 def is_call(line: Line, types: Collection[str]) -> TypeGuard[KernelCall]:
     """True if `line` calls the library's own synchronous kernel of one of `types`."""
     b = line.bound
@@ -321,34 +261,21 @@ def is_call(line: Line, types: Collection[str]) -> TypeGuard[KernelCall]:
 
 
 def _is_product(line: Line) -> TypeGuard[KernelCall]:
-    """True for a large product of matrices."""
+    """True for a product of matrices."""
     node = line.node
     return (is_call(line, {"MatMul"}) and node.dtypes[0].name in _DTYPES
-            and not any([s.dtypes[i]._is_ref_dtype and s.dims[i] is None for s, i in node.inputs])
-            and _rank(node, 0) == _rank(node, 1) == 2 and _flops(line) >= tuning.ITERATIONS_LARGE)
+            and _rank(node, 0) == _rank(node, 1) == 2)
 
 
 def _is_product_over_rows(line: Line) -> bool:
     attrs = line.node.attrs
-    return bool(_is_product(line) and attrs.get("transpose_a") and not attrs.get("transpose_b")
-                and min(line.node.dims[0]) >= tuning.ITERATIONS_FEWEST_COLUMNS)
+    return bool(_is_product(line) and attrs.get("transpose_a") and not attrs.get("transpose_b"))
 
 
 def _rank(node: Node, index: int) -> int | None:
     source, port = node.inputs[index]
     dims = source.dims[port]
     return None if dims is None else len(dims)
-
-
-def _flops(line: Line) -> float:
-    """Operations of a line, with a usual batch size where it is not known."""
-    node = line.node
-    if node.type != "MatMul":
-        return 0.0
-    (one, i), (other, j) = node.inputs
-    dims = [tuning.ITERATIONS_USUAL_ROWS if d is None else d
-            for d in (*one.dims[i], *other.dims[j])]
-    return 2.0 * math.prod(dims) / (dims[3] if node.attrs.get("transpose_b") else dims[2])
 
 
 def _term(line: Line, operands: list[str]) -> Term:

@@ -1,7 +1,4 @@
-"""native_layout: the places of a loop's values, and the calls that make them, for given shapes.
-
-A value in rows is a matrix for each iteration; see ``native_memory`` for where it lies.
-"""
+"""native_layout: the steps of a loop as a loop over time of the form, for given shapes."""
 
 from __future__ import annotations
 
@@ -9,284 +6,208 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.compiler.native.native_memory import (
-    FIXED,
-    GIVEN,
-    KEPT,
-    SCRATCH,
-    SUM,
-    TWO,
-    VARIABLE,
-    Arena,
-    Memory,
-    Packed,
-    Plan,
-    Slot,
-)
-from hpcflow.compiler.native.native_programs import Calls
-from hpcflow.compiler.native.native_values import Note, Unfit, Value, Values
+from hpcflow.compiler.native.native_memory import Packed
+from hpcflow.compiler.native.native_steps import LoopSteps, Step, plan_of
+from hpcflow.compiler.trace import recipes
 from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.loops import packed_gemm
-from hpcflow.loops.call_list import Product
-from hpcflow.loops.meanings import SELECT
+from hpcflow.loops import call_list, packed_gemm
+from hpcflow.loops.over_time import FIXED, GIVEN, KEPT, SCRATCH, TWO, OverTime, Value, require
 
 
-def key_of(values: list) -> tuple:
-    """Return the key of a layout: the shapes, strides and dtypes of the values."""
-    return tuple([(v.shape, v.strides, v.dtype.char) if isinstance(v, (np.ndarray, np.generic))
-                  else None for v in values])
-
-
-class Layout(Values):
-    """The calls of an iteration for values of certain shapes; raises Unfit where there are none.
+class Layout(OverTime):
+    """The calls of an iteration for values of certain shapes; raises UntraceableError where there
+    are none.
 
     Attributes:
-        calls: for the compiled function.
-        parts: the rows that each thread computes, of `count` threads.
+        values: of the names that are known so far.
+        part: the rows that a thread computes, of `count` threads.
         seconds: what the products of an iteration take, about.
+        kept_bytes: what an iteration keeps.
+        spare: scratch that no run uses.
     """
 
-    def __init__(self, loop: Any, outside: dict[str, Any], first: dict[str, Any],
+    def __init__(self, loop: LoopSteps, outside: dict[str, Any], first: dict[str, Any],
                  count: int) -> None:
-        super().__init__(loop, outside)
-        self._first = first
-        self._slots_of_panels: dict[Packed, int] = {}
-        self.rows, fewest = self._find_rows(), tuning.LAYOUT_FEWEST_ROWS
-        self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // fewest)),
-                                    fewest // tuning.LAYOUT_UNITS)
+        self.loop = loop
+        self._outside, self._first = outside, first
+        super().__init__(self._find_rows())
+        self.values: dict[str, Value] = {}
+        self._panels: dict[Packed, int] = {}
+        self._flags: set[str] = set()  # names of vectors, with one for each row
         self._name_variables()
         for step in loop.steps:
-            self._take(step)
-        self._check_variables()
-        sizes = [self.rows * call.inner * call.columns for call in self.made
-                 if isinstance(call, Product)]
-        if len(self.parts) < threads.pool().size and not all(map(blas.is_small, sizes)):
-            raise Unfit  # one thread computes no larger products well
+            getattr(self, f"_take_{step.kind}", _nothing)(step)
+        require(all(self.values[v][:2] == self.values[n][:2] for v, n in loop.following.items()))
+        require(all(n in self.values and self.slots[self.values[n].slot].kind in (KEPT, GIVEN)
+                    for n in loop.kept))
+        fewest = tuning.LAYOUT_FEWEST_ROWS
+        parts = threads.bounds(self.rows, min(count, max(1, self.rows // fewest)),
+                               fewest // tuning.LAYOUT_UNITS)
+        self.part = parts[0][1]
+        sizes = self.multiplications()
+        # One thread computes no larger products well.
+        require(len(parts) == threads.pool().size or all(map(blas.is_small, sizes)))
         self.seconds = 2.0 * sum(sizes) / costs.costs().operations_per_second
-        self.calls = Calls(self.made, self.slots)
-        self.arenas: list[Arena] = []
-        self._plans: dict[int, Plan] = {}
+        self.finish()
+        self.kept_bytes = sum(s.nbytes() for s in self.slots if s.kind == KEPT)
+        self.spare: list[dict[Any, np.ndarray]] = []
         del self._outside, self._first
 
     # ------------------------------------------------------------ values
 
     def _find_rows(self) -> int:
-        counts = [self.value_outside(n).shape[:1] for v, n in self.loop.entering.items()
-                  if v in self.loop.following]
-        counts += [value.shape[:1] for n, value in self._first.items()
-                   if n not in self.loop.factors]
-        if len(set(counts)) != 1 or not counts[0] or not counts[0][0]:
-            raise Unfit
+        loop = self.loop
+        counts = [np.shape(self._value_outside(n))[:1] for v, n in loop.entering.items()
+                  if v in loop.following]
+        counts += [value.shape[:1] for n, value in self._first.items() if n not in loop.factors]
+        # A vector is multiplied in other ways.
+        require(len(set(counts)) == 1 and counts[0] and counts[0][0] > 1)
         return counts[0][0]
+
+    def _value_outside(self, name: str) -> Any:
+        """The value that a name has before the loop."""
+        require(name in self._outside or name not in self.loop.made)  # by a scalar of the loop
+        return self._outside.get(name, self.loop.program.globals.get(name))
+
+    def _value(self, name: str) -> Value:
+        """The value of a name, in rows or from outside."""
+        if name not in self.values:
+            value = self._value_outside(name)
+            require(isinstance(value, (np.ndarray, np.generic)))
+            self.values[name] = self.like(FIXED, name, value)
+        return self.values[name]
 
     def _name_variables(self) -> None:
         for name in self.loop.factors:
-            first = self._first[name]
-            self.values[name] = self.add(Slot(GIVEN, name), first.shape, first.dtype, ())
+            self.values[name] = self.like(GIVEN, name, self._first[name])
         for variable, name in self.loop.entering.items():
-            value = self.value_outside(name)
-            if variable not in self.loop.following:
-                self.values[variable] = self.value(name)
-                continue
-            if type(value) is not np.ndarray or not value.flags.c_contiguous:
-                raise Unfit
-            self.values[variable] = self.add_rows(VARIABLE, variable, value.shape, value.dtype)
+            following, value = self.loop.following.get(variable), self._value_outside(name)
+            if following is None:
+                self.values[variable] = self._value(name)
+            else:
+                require(type(value) is np.ndarray and value.ndim == 2)
+                self.values[variable] = self.rows_of(
+                    self._kind(following), following, value.shape[1], value.dtype.name)
+
+    def _kind(self, name: str) -> int:
+        """The kind of the slot of a value that outlives its iteration."""
+        return KEPT if name in self.loop.kept else TWO
+
+    def _outlives(self, name: str) -> bool:
+        return name in self.loop.kept or name in self.loop.following.values()
 
     def _finish(self, target: str, made: Value) -> None:
-        """Let `made` be the value of `target`; raises Unfit if it cannot be kept where it lies."""
-        loop = self.loop
-        if made.strides == (0, 0) and (target in loop.kept or target in loop.following.values()):
-            made = self.call("positive", [made])
-        slot = self.slots[made.slot]
+        """Let `made` be the value of `target`, in a slot of its own if that has to be kept."""
+        if self._outlives(target):
+            if made.number is not None:
+                made = self.copy(made)
+            self.place(made, self._kind(target), target)
         self.values[target] = made
-        if target in loop.kept or target in loop.following.values():
-            if slot.kind != SCRATCH or made.offset:
-                raise Unfit
-            slot.kind, slot.source = (KEPT if target in loop.kept else TWO), target
-
-    def _check_variables(self) -> None:
-        for variable, name in self.loop.following.items():
-            one, other = self.values[variable], self.values.get(name)
-            if other is None or self.slots[other.slot].kind not in (KEPT, TWO) or (
-                    one.shape, one.dtype) != (other.shape, other.dtype):
-                raise Unfit
-        for name in self.loop.kept:
-            if name not in self.values or self.slots[self.values[name].slot].kind not in (
-                    KEPT, GIVEN, VARIABLE):
-                raise Unfit
 
     # ------------------------------------------------------------ steps
 
-    def _take(self, step: Any) -> None:
-        if step.kind in ("pop", "read", "compare"):
-            self.values[step.target] = self._given(step.target, self._first[step.target])
-        elif step.kind == "draw":
-            self._draw(step)
-        elif step.kind == "product":
-            self._finish(step.target, self._product(step))
-        elif step.kind == "split":
-            self._split(step)
-        elif step.kind == "join":
-            self._finish(step.target, self._join([self.value(a) for a in step.arguments]))
-        elif step.kind == "map":
-            self._finish(step.target, self._map(step))
-        elif step.kind == "choose":
-            self._finish(step.target, self._choose(*step.arguments))
-        elif step.kind == "zeros":
-            self._finish(step.target, self._zeros(self.value(step.arguments[0])))
-        elif step.kind == "sum":
-            self._add_rows_up(step)
+    def _take_pop(self, step: Step) -> None:
+        """A matrix in rows, or a flag for each row."""
+        first = self._first[step.target]
+        if first.ndim == 1 and first.dtype == np.bool_:
+            self._flags.add(step.target)
+            first = first[:, np.newaxis]
+        require(first.ndim == 2)
+        self.values[step.target] = self.like(GIVEN, step.target, first)
 
-    def _given(self, name: str, first: Any) -> Value:
-        """Add a value that is read or popped: a matrix in rows, or a flag for each row."""
-        if first.dtype == np.bool_:
-            return self.add(Slot(GIVEN, name), first.shape, first.dtype, (1,))
-        return self.add_rows(GIVEN, name, first.shape, first.dtype)._replace(
-            strides=first.strides)
+    _take_read = _take_compare = _take_pop
 
-    def _draw(self, step: Any) -> None:
+    def _take_draw(self, step: Step) -> None:
         """Random numbers in the shape of a value, or in that which a value says."""
         name = step.arguments[0]
         shape = self.values[name].shape if name in self.loop.made else tuple(
-            self.value_outside(name).tolist())
-        self.values[step.target] = self.add_rows(
-            GIVEN, step.target, shape, step.line.node.dtypes[0].np)
+            self._value_outside(name).tolist())
+        require(len(shape) == 2 and shape[0] == self.rows)
+        self.values[step.target] = self.rows_of(
+            GIVEN, step.target, shape[1], step.line.node.dtypes[0].name)
 
-    def _choose(self, flags: str, yes: str, no: str) -> Value:
-        """The rows of one value where a flag is set, and those of another elsewhere."""
-        given, values = self.value(flags), [self.value(yes), self.value(no)]
-        one = values[0]
-        if given.dtype != np.bool_ or given.shape != (self.rows,) or len(one.shape) != 2 or any(
-                (v.shape, v.dtype) != (one.shape, one.dtype) for v in values):
-            raise Unfit
-        given = given._replace(shape=(self.rows, 1), strides=(*given.strides, 0))
-        return self.call(SELECT, [given, *values])
+    def _take_choose(self, step: Step) -> None:
+        """Elements of one value where a flag is set, and of another elsewhere; of whole rows where
+        there is a flag for each."""
+        flags, one, other = map(self._value, step.arguments)
+        if flags.rank == 1:  # from outside
+            flags = flags._replace(shape=flags.shape[::-1], strides=flags.strides[::-1])
+        require(flags.dtype == "bool" and one.shape == other.shape and (
+            flags.shape in (one.shape, (self.rows, 1))))
+        self._finish(step.target, self.apply(lambda b, given: b.select(*given),
+                                             [flags, one, other]))
 
-    def _zeros(self, like: Value) -> Value:
-        if like.shape[:1] != (self.rows,) or len(like.shape) != 2:
-            raise Unfit
-        return self.constant(0, like.dtype)._replace(shape=like.shape, strides=(0, 0))
+    def _take_copy(self, step: Step) -> None:
+        self._finish(step.target, self.copy(self._value(step.arguments[0])))
 
-    def _add_rows_up(self, step: Any) -> None:
+    def _take_zeros(self, step: Step) -> None:
+        like = self._value(step.arguments[0])
+        require(like.shape[0] == self.rows)
+        self._finish(step.target, Value(like.shape, like.dtype, number=0))
+
+    def _take_sum(self, step: Step) -> None:
         """Add to the sums over time of rows."""
         name, *operands = step.arguments
-        plan = self.value_outside(name).plan
+        plan = plan_of(step)
         for term in plan.row_terms:
-            value = self.value(operands[plan.terms[term].right])
-            if value.shape[:1] != (self.rows,):
-                raise Unfit
-            total = self.add_rows(SUM, (name, term), value.shape, value.dtype)
-            self.call("add", [total, value], total)
-        if plan.row_terms:
-            self.fixed.append(name)
+            value = self._value(operands[plan.terms[term].right])
+            total = self.rows_of(FIXED, (name, term), value.shape[1], value.dtype)
+            self.apply(lambda b, given: b.apply("add", *given), [total, value], total)
 
-    def _split(self, step: Any) -> None:
+    def _take_split(self, step: Step) -> None:
         """The parts are views, but for those that are kept."""
-        value, targets = self.value(step.arguments[0]), step.line.targets
+        value, targets = self._value(step.arguments[0]), step.line.targets
         widths = [value.shape[-1] // len(targets)] * len(targets) if len(step.arguments) < 2 else (
-            self.value_outside(step.arguments[1]).tolist())
-        if value.shape != (self.rows, sum(widths)) or min(widths) < 1:
-            raise Unfit
+            self._value_outside(step.arguments[1]).tolist())
+        require(value.shape == (self.rows, sum(widths)) and min(widths) > 0
+                and value.number is None)
         start = 0
         for target, columns in zip(targets, widths):
             part = value.part(start, columns)
             start += columns
-            if target in self.loop.kept or target in self.loop.following.values():
-                self._finish(target, self.call("positive", [part]))
-            else:
-                self.values[target] = part
+            self._finish(target, self.copy(part) if self._outlives(target) else part)
 
-    def _join(self, values: list[Value]) -> Value:
-        if any(v.shape[:-1] != (self.rows,) for v in values):
-            raise Unfit
-        made = self.new_rows((self.rows, sum(v.shape[1] for v in values)), values[0].dtype)
+    def _take_join(self, step: Step) -> None:
+        values = [self._value(a) for a in step.arguments]
+        require(all(v.shape[0] == self.rows and v.dtype == values[0].dtype for v in values))
+        made = self.rows_of(SCRATCH, None, sum(v.shape[1] for v in values), values[0].dtype)
         start = 0
         for value in values:
-            self.call("positive", [value], made.part(start, value.shape[1]))
+            self.copy(value, made.part(start, value.shape[1]))
             start += value.shape[1]
-        return made
+        self._finish(step.target, made)
 
-    def _map(self, step: Any) -> Value:
-        """The calls of an element-wise kernel: those of its ufuncs, which it makes of notes."""
-        given = [Note(self, self.value(a)) for a in step.arguments]
-        try:
-            made = step.line.bound.function(*given)
-        except Exception as error:
-            raise Unfit from error
-        if type(made) is not Note:
-            raise Unfit
-        return made.value
+    def _take_map(self, step: Step) -> None:
+        """An element-wise op, in the program of those beside it."""
+        node, kernel = step.line.node, step.line.bound.kernel  # type: ignore[union-attr]
+        given = [self._value(a) for a in step.arguments]
+        assert kernel is not None
+        require(self._flags.isdisjoint(step.arguments))
+        self._finish(step.target, self.apply(lambda b, numbers: recipes.elementwise(
+            b, node, kernel, numbers, [v.dims for v in given])[0], given))
 
-    # ------------------------------------------------------------ products
-
-    def _product(self, step: Any) -> Value:
-        """Add the product of a value in rows and a matrix from outside, by panels that are packed
+    def _take_product(self, step: Step) -> None:
+        """The product of a value in rows and a matrix from outside, by panels that are packed
         once, in an order of summation that is fixed (``packed_gemm``)."""
-        name, matrix_name = step.arguments
-        value, factor, form = self.value(name), self._factor(step), packed_gemm.tile()
-        inner, columns = factor.shape
-        if form is None or value.dtype != packed_gemm.DTYPE:
-            raise Unfit
-        made = self.new_rows((self.rows, columns), value.dtype)
-        packed = Packed(matrix_name, is_flipped(step), form.vectors_of(columns))
-        self.made.append(Product(columns, inner, packed.vectors, value.over(self.rows, inner),
-                                 self._packed(packed), made.over(self.rows, columns)))
-        return made
-
-    def _factor(self, step: Any) -> np.ndarray:
-        """Return the matrix that a value is multiplied by, as a view if its transpose is meant."""
-        name, matrix_name = step.arguments
-        value, factor = self.value(name), self.value_outside(matrix_name)
-        if factor.ndim != 2 or value.dtype != factor.dtype:
-            raise Unfit
-        factor = factor.T if is_flipped(step) else factor
-        inner, columns = factor.shape
-        size = value.dtype.itemsize
-        if (value.shape != (self.rows, inner)
-                or min(self.rows, inner, columns) < 2  # a vector is multiplied in other ways
-                or value.strides[1] != size or value.strides[0] < inner * size):
-            raise Unfit
-        return factor
-
-    def _packed(self, source: Packed) -> int:
-        """The slot of the panels of a matrix."""
-        if source not in self._slots_of_panels:
-            self.fixed.append(source.name)
-            self.slots.append(Slot(FIXED, source))
-            self._slots_of_panels[source] = len(self.slots) - 1
-        return self._slots_of_panels[source]
-
-    # ------------------------------------------------------------ memory
-
-    def chunk(self, nbytes: int, seconds: float, most: int) -> int:
-        """Return the number of iterations that run together, so that what they keep takes about
-        `nbytes` and their products take about `seconds`."""
-        kept = sum(s.nbytes() for s in self.slots if s.kind == KEPT)
-        return max(1, min(nbytes // max(1, kept), int(seconds / self.seconds), most))
-
-    def memory(self, count: int, fixed: dict[str, Any], given: dict[str, Any],
-               variables: dict[str, Any]) -> Memory:
-        """The places of all values in `count` iterations."""
-        return Memory(self, count, fixed, given, variables)
-
-    def plan(self, count: int) -> Plan:
-        """Return the plan for `count` iterations."""
-        found = self._plans.get(count)
-        if found is None:
-            if len(self._plans) >= tuning.LAYOUT_MOST_PLANS:
-                self._plans.clear()
-            found = self._plans[count] = Plan(self, count)
-        return found
-
-    def take_arena(self) -> Arena:
-        """Return an arena that no other run uses."""
-        try:
-            return self.arenas.pop()
-        except IndexError:
-            return Arena(self.slots)
+        value, name = self._value(step.arguments[0]), step.arguments[1]
+        flip = bool(step.line.node.attrs.get("transpose_b"))
+        matrix = self._value_outside(name)
+        inner, columns = matrix.shape[::-1] if flip else matrix.shape
+        require(matrix.dtype.name == value.dtype in call_list.PRODUCTS and (
+            value.shape == (self.rows, inner) and min(inner, columns) > 1))
+        form, size = packed_gemm.tile(value.dtype), matrix.dtype.itemsize
+        if value.number is not None:
+            value = self.copy(value)
+        require(form is not None and value.strides[1] == size
+                and value.strides[0] >= inner * size)
+        assert form is not None
+        packed = Packed(name, flip, form.vectors_of(columns))
+        if packed not in self._panels:
+            self._panels[packed] = self.slot(FIXED, packed)
+        self._finish(step.target, self.product(
+            value, self._panels[packed], columns, packed.vectors))
 
 
-def is_flipped(step: Any) -> bool:
-    """True if the second factor of a product is to be transposed."""
-    return bool(step.line.node.attrs.get("transpose_b"))
+def _nothing(step: Step) -> None:
+    """A step that is about no value."""

@@ -5,16 +5,14 @@ See ``native_loops``.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, NamedTuple
 
 from hpcflow.compiler.native.accumulate_gemm import AddToSums, Plan
 from hpcflow.compiler.native.batch_iterations import is_call
-from hpcflow.compiler.native.native_values import Unfit
 from hpcflow.compiler.regions.lines import Assign, Call, Line, Next, Operator, Structure, Until
 from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.kernels.registry import SYNC, is_own
+from hpcflow.loops.over_time import require
 
 _POPS = frozenset({"StackPop", "StackPopV2"})
 _DRAWS = frozenset({"RandomUniform", "RandomStandardNormal", "TruncatedNormal"})
@@ -24,11 +22,15 @@ _OF_ARRAYS = {"TensorArrayGradV3": "gradient", "TensorArrayReadV3": "read",
               "TensorArrayWriteV3": "write"}
 
 
+# Kinds of steps that make values in places of their own.
+_MAKE = frozenset({"product", "join", "split", "map", "choose", "zeros"})
+
+
 class Step(NamedTuple):
     """A line of a loop as one step. `kind` is "product", "join", "split", "map", "choose", "zeros",
-    "shape" or "sum" of values; "compare" or "draw" of what depends on none, but for the shape of
-    one; "read" or "write" of an element, "gradient" of a TensorArray; "pop", "push" or these of a
-    "scalar"."""
+    "copy", "shape" or "sum" of values; "compare" or "draw" of what depends on none, but for the
+    shape of one; "read" or "write" of an element, "gradient" of a TensorArray; "pop", "push",
+    "pop_scalar" or "push_scalar"."""
 
     kind: str
     target: str
@@ -37,32 +39,30 @@ class Step(NamedTuple):
 
 
 class LoopSteps:
-    """The steps of a loop, found when it is compiled; raises Unfit if it cannot be called.
+    """The steps of a loop, found when it is compiled; raises UntraceableError if it cannot be
+    called.
 
     Attributes:
         steps: what the lines do that are not about scalars alone.
         outside: the names of what comes from outside.
         entering: the variables that are not scalars, with the names of their first values.
-        following: the names of their next values.
-        summed: the names of values that are only kept for sums.
-        uses: how often steps and variables read a name.
+        following: the names of their next values, each of one variable.
         kept: the names of all values that outlive their iteration.
+        summed: those that are only kept for sums.
         factors: the scalars of the loop that values are computed with.
         indices: all scalars of the loop whose values in each iteration are wanted.
-        count: a function of all of `outside`; see `_count_function`.
-        counted_by: those of `outside`, by number, on which what it returns depends; None if it
-            depends on more.
+        count: see `_count_function`.
+        counted_by: those of `outside` that it takes, by number.
     """
 
     def __init__(self, program: Translation, start: int, end: int) -> None:
         self.program = program
         lines = program.lines[start : end + 1]
-        _check(len(lines) <= tuning.STEPS_MOST_LINES)
+        require(len(lines) <= tuning.STEPS_MOST_LINES)
         self.variables = dict(zip(lines[0].targets, lines[0].arguments))
         step = next((line for line in lines if isinstance(line, Next)), None)
         self.assigned = {} if step is None else dict(zip(step.targets, step.arguments))
         self.scalars = {v for v in self.variables if v in program.scalars}
-        self.until = ""
         self.scalar_lines: list[Line] = []
         self.steps: list[Step] = []
         self.arrays: set[str] = set()
@@ -72,36 +72,45 @@ class LoopSteps:
         for line in lines[1:-1]:
             self._take(line)
         self._check_outside(end)
+        require(any(s.kind == "product" for s in self.steps) and all(
+            n in self.scalars for v, n in self.assigned.items() if v in self.scalars))
         self.entering = {v: n for v, n in self.variables.items() if v not in self.scalars}
-        self.following = {v: n for v, n in self.assigned.items() if v not in self.scalars}
-        _check(all(n in self.scalars for v, n in self.assigned.items() if v in self.scalars))
-        _check(any(s.kind == "product" for s in self.steps))
-        self.uses = Counter([a for s in self.steps for a in s.arguments])
-        self.uses.update(self.following.values())
+        self.following: dict[str, str] = {}
+        for variable, name in self.assigned.items():
+            if variable not in self.scalars:
+                self.following[variable] = self._place_of_next(variable, name, lines[0])
         self.summed: set[str] = set()
         self.kept = self._kept()
         inner = self.scalars & self.made
         self.factors = inner & {a for s in self.steps if s.kind == "map" for a in s.arguments}
         self.indices = sorted(
-            {s.arguments[1] for s in self.steps if s.kind in ("read", "write", "push a scalar")}
+            {s.arguments[1] for s in self.steps if s.kind in ("read", "write", "push_scalar")}
             | {a for s in self.steps if s.kind == "compare" for a in s.arguments} & inner
             | self.factors)
-        self.outside = self._outside(lines)
+        self.outside = [*dict.fromkeys([
+            a for line in lines for a in line.arguments
+            if a not in self.made and a not in program.globals])]
+        self.counted_by = [k for k, name in enumerate(self.outside) if any(
+            name in line.arguments for line in self.scalar_lines) or any(
+            v in self.scalars and n == name for v, n in self.variables.items())]
         self.count = self._count_function()
-        read = {a for line in self.scalar_lines for a in line.arguments} | {
-            self.variables[v] for v in self.variables if v in self.scalars}
-        pops = any(line.node.type in _POPS for line in self.scalar_lines)
-        self.counted_by = None if pops else [
-            k for k, name in enumerate(self.outside) if name in read]
+
+    def _place_of_next(self, variable: str, name: str, line: Line) -> str:
+        """The name of a variable's next value, which lies in a place of its own."""
+        made = {t for s in self.steps if s.kind in _MAKE for t in s.line.targets}
+        if name in made and name not in self.following.values():
+            return name
+        self.steps.append(Step("copy", f"{variable}+", (name,), line))
+        return f"{variable}+"
 
     def _take(self, line: Line) -> None:
         if isinstance(line, Until):
-            self.until = line.arguments[0]
-            _check(self.until in self.scalars and not self.steps)
+            require(line.arguments[0] in self.scalars and not self.steps)
+            self.scalar_lines.append(line)
         elif self._is_scalar(line):
             self._take_scalar(line)
         elif not isinstance(line, Next):
-            _check(bool(self.until) and not isinstance(line, Structure))
+            require(not isinstance(line, Structure))
             self.steps.append(self._step(line))
 
     def _take_scalar(self, line: Line) -> None:
@@ -111,7 +120,7 @@ class LoopSteps:
     def _take_flow(self, line: Line, target: str, flow: str) -> None:
         """Note that the flow `target`, which only orders the accesses to an array, equals
         `flow`."""
-        _check(flow in self.scalars or flow not in self.made)
+        require(flow in self.scalars or flow not in self.made)
         self._take_scalar(Assign(line.node, [target], [flow]))
 
     def _is_scalar(self, line: Line) -> bool:
@@ -125,53 +134,48 @@ class LoopSteps:
         return all([a in self.scalars or a not in self.made for a in line.arguments])
 
     def _step(self, line: Line) -> Step:
-        """Return the step of a line that computes with values in rows."""
+        """The step of a line that computes with values in rows."""
         given = tuple(line.arguments)
         if isinstance(line, AddToSums):
             return Step("sum", "", given, line)
         target = line.targets[0] if line.targets else ""
-        b, node = line.bound, line.node
-        _check(b is not None and b.kernel is not None and not b.moves)
-        assert b is not None and b.kernel is not None
-        if is_call(line, _OF_ARRAYS):
+        node = line.node
+        require(is_call(line, {node.type}))
+        if node.type in _OF_ARRAYS:
             return self._step_of_array(line)
-        if is_call(line, {"Split"}):
-            _check(self.program.globals.get(given[0]) in (1, -1))
-            return Step("split", "", given[1:], line)
-        if is_call(line, {"SplitV"}):
-            _check(self.program.globals.get(given[2]) in (1, -1) and given[1] not in self.made)
-            return Step("split", "", given[:2], line)
-        _check(len(line.targets) == 1)
+        if node.type in ("Split", "SplitV", "ConcatV2"):
+            at = {"Split": 0, "SplitV": 2, "ConcatV2": len(given) - 1}[node.type]
+            require(self.program.globals.get(given[at]) in (1, -1))
+            if node.type == "ConcatV2":
+                return Step("join", target, given[:-1], line)
+            require(node.type == "Split" or given[1] not in self.made)
+            return Step("split", "", given[1:] if node.type == "Split" else given[:2], line)
+        require(len(line.targets) == 1)
         if self._is_comparison(line):
             self.flags.add(target)
             return Step("compare", target, given, line)
-        if is_call(line, {"Shape"}):
+        if node.type == "Shape":
             self.shapes[target] = given[0]
             return Step("shape", "", given, line)
-        if is_call(line, _DRAWS):
-            _check(given[0] in self.shapes or given[0] not in self.made)
+        if node.type in _DRAWS:
+            require(given[0] in self.shapes or given[0] not in self.made)
             return Step("draw", target, (self.shapes.get(given[0], given[0]),), line)
-        if is_call(line, {"ZerosLike"}):
-            return Step("zeros", target, given, line)
-        if is_call(line, {"Select"}):
-            return Step("choose", target, given, line)
         if node.type == "MatMul":
-            _check(b.kernel.mode == SYNC and not node.attrs.get("transpose_a")
-                   and is_own(b.kernel)
-                   and given[1] not in self.made)
+            require(not node.attrs.get("transpose_a") and given[1] not in self.made)
             return Step("product", target, given, line)
-        if is_call(line, _POPS):
+        if node.type in _POPS:
             if target not in self.program.scalars:
                 return Step("pop", target, given, line)
             self._take_scalar(line)
-            return Step("pop a scalar", "", given, line)
-        if is_call(line, {"StackPush", "StackPushV2"}):
-            _check(not self._is_read(target))
-            return Step("push a scalar" if given[1] in self.scalars else "push", "", given, line)
-        if is_call(line, {"ConcatV2"}):
-            _check(self.program.globals.get(given[-1]) in (1, -1))
-            return Step("join", target, given[:-1], line)
-        _check(is_call(line, {node.type}) and b.kernel.elementwise)
+            return Step("pop_scalar", "", given, line)
+        if node.type in ("StackPush", "StackPushV2"):
+            require(not self._is_read(target))
+            return Step("push_scalar" if given[1] in self.scalars else "push", "", given, line)
+        if node.type in ("ZerosLike", "Select"):
+            return Step("zeros" if node.type == "ZerosLike" else "choose", target, given, line)
+        kernel = line.bound.kernel  # type: ignore[union-attr]
+        require(kernel is not None and kernel.elementwise and not kernel.host_inputs
+               and len(given) == len(node.inputs))
         return Step("map", target, given, line)
 
     def _is_comparison(self, line: Line) -> bool:
@@ -182,27 +186,27 @@ class LoopSteps:
     def _step_of_array(self, line: Line) -> Step:
         """Return the step of a line that uses a TensorArray."""
         given, kind = tuple(line.arguments), _OF_ARRAYS[line.node.type]
-        _check(given[0] not in self.made or given[0] in self.arrays)
+        require(given[0] not in self.made or given[0] in self.arrays)
         if kind == "gradient":
             self.arrays.add(line.targets[0])
             self._take_flow(line, line.targets[1], given[1])
             return Step(kind, line.targets[0], given, line)
-        _check(given[1] in self.scalars)
+        require(given[1] in self.scalars)
         if kind == "write":
             self._take_flow(line, line.targets[0], given[3])
             return Step(kind, "", given, line)
-        _check(given[2] in self.scalars or given[2] not in self.made)
+        require(given[2] in self.scalars or given[2] not in self.made)
         return Step(kind, line.targets[0], given, line)
 
     def _is_read(self, name: str) -> bool:
         return any(name in line.arguments for line in self.program.lines)
 
     def _check_outside(self, end: int) -> None:
-        """Raise Unfit if a value of the loop other than its variables is read after it."""
+        """Raise UntraceableError if anything but the variables is read after the loop."""
         inner = self.made - {*self.variables}
         for line in self.program.lines[end + 1 :]:
-            _check(inner.isdisjoint(line.arguments))
-        _check(all(p is None or self.program.name(p) not in inner for p in self.program.outputs))
+            require(inner.isdisjoint(line.arguments))
+        require(all(p is None or self.program.name(p) not in inner for p in self.program.outputs))
 
     def _kept(self) -> set[str]:
         left = {s.arguments[1] for s in self.steps if s.kind == "push"}
@@ -216,23 +220,16 @@ class LoopSteps:
     def _next_of(self, names: set[str]) -> set[str]:
         return {self.following[v] for v in names if v in self.following}
 
-    def _outside(self, lines: list[Line]) -> list[str]:
-        names = [a for line in lines for a in line.arguments
-                 if a not in self.made and a not in self.program.globals]
-        return [*dict.fromkeys(names)]
-
     def _count_function(self) -> Any:
-        """``f(*outside)``: the iterations by the scalars alone. A list with the values of `indices`
-        in each, and the values of the scalar variables at the end; None if there are many."""
+        """The iterations by the scalars alone: a list with the values of `indices` in each, and the
+        values of the scalar variables at the end; None if there are many."""
         variables = [v for v in self.variables if v in self.scalars]
-        text = [f"def count({', '.join(self.outside)}):",
+        text = [f"def count({', '.join([self.outside[k] for k in self.counted_by])}):",
                 f"    {_tuple(variables)} = {_tuple([self.variables[v] for v in variables])}",
                 "    found = []", f"    while len(found) <= {tuning.STEPS_MOST_ITERATIONS}:"]
-        before = self._needed_before()
-        after = [line for line in self.scalar_lines if line not in before]
-        text += [f"        {_scalar_text(line)}" for line in self.scalar_lines if line in before]
-        text.append(f"        if not {self.until}: return found, {_tuple(variables)}")
-        text += [f"        {_scalar_text(line)}" for line in after]
+        text += [f"        if not {line.arguments[0]}: return found, {_tuple(variables)}"
+                 if isinstance(line, Until) else f"        {_scalar_text(line)}"
+                 for line in self.scalar_lines]
         text.append(f"        found.append({_tuple(self.indices)})")
         changed = [v for v in variables if v in self.assigned]
         if changed:
@@ -242,25 +239,11 @@ class LoopSteps:
         exec(compile("\n".join(text) + "\n", "<hpcflow count>", "exec"), scope)
         return scope["count"]
 
-    def _needed_before(self) -> set[Line]:
-        """The lines of scalars that the condition needs."""
-        names, found = {self.until}, set()
-        for line in reversed(self.scalar_lines):
-            if line.targets[0] in names:
-                found.add(line)
-                names.update(line.arguments)
-        return found
-
 
 def plan_of(step: Step) -> Plan:
     """The plan of the sums that a step of kind "sum" adds to."""
     assert isinstance(step.line, AddToSums)
     return step.line.plan
-
-
-def _check(holds: bool) -> None:
-    if not holds:
-        raise Unfit
 
 
 def _tuple(names: list[str]) -> str:

@@ -40,8 +40,10 @@ ELEMENTWISE: dict[str, Recipe] = {
 }
 
 
-def traced(b: Builder, node: Node, kernel: Kernel, operands: Sequence[int]) -> list[int]:
-    """The outputs of an element-wise op, by its kernel.
+def traced(b: Builder, node: Node, kernel: Kernel, operands: Sequence[int],
+           dims: list | None = None) -> list[int]:
+    """The outputs of an element-wise op, by its kernel; `dims` are those of the inputs, if more is
+    known than that of the node's.
 
     Raises :class:`UntraceableError` if the kernel does more than a program can.
     """
@@ -49,7 +51,7 @@ def traced(b: Builder, node: Node, kernel: Kernel, operands: Sequence[int]) -> l
     device = TracedDevice(tracer)
     inputs = [s.dtypes[i].base_dtype for s, i in node.inputs]
     seen = KernelNode(node.name, node.type, node.attrs, device, inputs, node.dtypes,
-                      [s.dims[i] for s, i in node.inputs], node.dims,
+                      [s.dims[i] for s, i in node.inputs] if dims is None else dims, node.dims,
                       [constant_value(p) for p in node.inputs])
     try:
         result = kernel.factory(seen)(*[tracer.of(v) for v in operands])
@@ -63,12 +65,13 @@ def traced(b: Builder, node: Node, kernel: Kernel, operands: Sequence[int]) -> l
     return [b.cast(r.number(), d.base_dtype.name) for r, d in zip(found, node.dtypes)]
 
 
-def elementwise(b: Builder, node: Node, kernel: Kernel, operands: Sequence[int]) -> list[int]:
-    """The outputs of an element-wise op; raises :class:`UntraceableError`."""
+def elementwise(b: Builder, node: Node, kernel: Kernel, operands: Sequence[int],
+                dims: list | None = None) -> list[int]:
+    """The outputs of an element-wise op, see `traced`; raises :class:`UntraceableError`."""
     recipe = ELEMENTWISE.get(node.type)
     if recipe is not None and is_own(kernel):
         return recipe(b, node, operands)
-    return traced(b, node, kernel, operands)
+    return traced(b, node, kernel, operands, dims)
 
 
 # ---------------------------------------------------------------- rows

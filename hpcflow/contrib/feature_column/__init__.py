@@ -7,4 +7,4 @@ from hpcflow.feature_column import (
     sequence_categorical_column_with_vocabulary_list,
     sequence_numeric_column,
 )
-from hpcflow.feature_column.sequence import sequence_input_layer
+from hpcflow.feature_column.sequence import concatenate_context_input, sequence_input_layer

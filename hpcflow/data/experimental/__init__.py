@@ -11,12 +11,21 @@ from hpcflow.data.experimental.batching import (
     padded_batch_and_drop_remainder,
     unbatch,
 )
+from hpcflow.data.experimental.database import SqlDataset
 from hpcflow.data.experimental.files import (
     CsvDataset,
     make_batched_features_dataset,
     make_csv_dataset,
+    make_tf_record_dataset,
+    parse_example_dataset,
 )
-from hpcflow.data.experimental.grouping import bucket_by_sequence_length, group_by_window
+from hpcflow.data.experimental.grouping import (
+    Reducer,
+    bucket_by_sequence_length,
+    group_by_reducer,
+    group_by_window,
+)
+from hpcflow.data.experimental.optional import Optional, get_next_as_optional, get_structure
 from hpcflow.data.experimental.order import (
     Counter,
     RandomDataset,
@@ -37,21 +46,29 @@ __all__ = [
     "AUTOTUNE",
     "Counter",
     "CsvDataset",
+    "Optional",
     "RandomDataset",
+    "Reducer",
+    "SqlDataset",
     "batch_and_drop_remainder",
     "bucket_by_sequence_length",
     "choose_from_datasets",
     "copy_to_device",
     "dense_to_sparse_batch",
     "enumerate_dataset",
+    "get_next_as_optional",
     "get_single_element",
+    "get_structure",
+    "group_by_reducer",
     "group_by_window",
     "ignore_errors",
     "make_batched_features_dataset",
     "make_csv_dataset",
+    "make_tf_record_dataset",
     "map_and_batch",
     "padded_batch_and_drop_remainder",
     "parallel_interleave",
+    "parse_example_dataset",
     "prefetch_to_device",
     "sample_from_datasets",
     "scan",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.data import batches
 from hpcflow.data.batches import static_size
 from hpcflow.data.dataset import Dataset
 from hpcflow.data.functions import ElementFunction
-from hpcflow.data.structure import SparseLeaf
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import BoolLike, TensorLike
 from hpcflow.graph.raw import raw_ops
@@ -58,16 +58,7 @@ def padded_batch_and_drop_remainder(batch_size: TensorLike, padded_shapes: Seque
 
 def unbatch() -> Transformation:
     """The slices of the elements along their first dimension."""
-
-    def change(dataset: Dataset) -> Dataset:
-        structure = dataset._structure.map_shapes(
-            lambda s: s.with_rank_at_least(1)[1:] if s.ndims is not None else s)
-        if not any(isinstance(leaf, SparseLeaf) for leaf in structure.leaves):
-            return dataset._derived("UnbatchDataset", structure)
-        return dataset.flat_map(lambda *parts: Dataset.from_tensor_slices(
-            parts if len(parts) > 1 else parts[0]))
-
-    return change
+    return batches.unbatch
 
 
 def dense_to_sparse_batch(batch_size: TensorLike, row_shape: Any) -> Transformation:

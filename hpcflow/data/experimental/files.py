@@ -303,3 +303,44 @@ def make_batched_features_dataset(
     parsed_batches = batches.map(parsed, parser_num_threads)
     return parsed_batches.prefetch(AUTOTUNE if prefetch_buffer_size is None
                                    else prefetch_buffer_size)
+
+
+def parse_example_dataset(features: dict[str, Any],
+                          num_parallel_calls: int | None = 1) -> Callable[[Dataset], Dataset]:
+    """Batches of serialized examples as dicts of their `features`; see ``parse_example``.
+
+    Raises ``TypeError`` for data sets of anything but vectors of strings, ``ValueError`` without
+    features.
+    """
+    if features is None or not features:
+        raise ValueError("Missing: features was None or empty.")
+
+    def change(dataset: Dataset) -> Dataset:
+        if dataset.output_types != dtypes.string:
+            raise TypeError("Input dataset should be a dataset of vectors of strings")
+        return dataset.map(lambda serialized: parse_example(serialized, features),
+                           num_parallel_calls)
+
+    return change
+
+
+def make_tf_record_dataset(
+        file_pattern: Any, batch_size: int, parser_fn: Callable | None = None,
+        num_epochs: int | None = None, shuffle: bool = True,
+        shuffle_buffer_size: int | None = None, shuffle_seed: int | None = None,
+        prefetch_buffer_size: int | None = None, num_parallel_reads: int | None = None,
+        num_parallel_parser_calls: int | None = None, drop_final_batch: bool = False) -> Dataset:
+    """Return a data set of batches of records of files, each changed by `parser_fn`.
+
+    Args: as of :func:`make_batched_features_dataset`. Raises ``ValueError`` for no file.
+    """
+    names = _matching(file_pattern)
+    if not names:
+        raise ValueError(f"No files match `file_pattern` {file_pattern}.")
+    records = _read_files(names, TFRecordDataset, shuffle, shuffle_seed,
+                          num_parallel_reads or (24 if shuffle else 1), shuffle)
+    records = _in_order(records, num_epochs, shuffle, shuffle_buffer_size or 10000, shuffle_seed)
+    if parser_fn is not None:
+        records = records.map(parser_fn, num_parallel_parser_calls)
+    batches = records.batch(batch_size, drop_remainder=drop_final_batch or num_epochs is None)
+    return batches.prefetch(AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)

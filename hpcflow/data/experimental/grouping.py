@@ -66,6 +66,37 @@ def _check_number(function: ElementFunction, message: str) -> None:
         raise ValueError(f"{message}.")
 
 
+class Reducer:
+    """How a group becomes one element: three functions, for :func:`group_by_reducer`.
+
+    Args:
+        init_func: gives the state of a key before its first element.
+        reduce_func: gives the state after an element, from (state, element).
+        finalize_func: gives the element that the group becomes, from its last state.
+    """
+
+    def __init__(self, init_func: Callable, reduce_func: Callable,
+                 finalize_func: Callable) -> None:
+        self._init_func = self.init_func = init_func
+        self._reduce_func = self.reduce_func = reduce_func
+        self._finalize_func = self.finalize_func = finalize_func
+
+
+def group_by_reducer(key_func: Callable, reducer: Reducer) -> Transformation:
+    """One element for each key, in the order of the keys, made by `reducer` of all elements of it.
+
+    The elements are held in memory until the last one has come. `key_func` gives the key of an
+    element, a scalar int64; ``ValueError`` for keys of another type.
+    """
+
+    def change(key: TensorLike, window: Dataset) -> Dataset:
+        state = window.reduce(reducer.init_func(key), reducer.reduce_func)
+        return Dataset.from_tensors(
+            reducer.finalize_func(*state) if type(state) is tuple else reducer.finalize_func(state))
+
+    return group_by_window(key_func, change, window_size=np.iinfo(np.int64).max)
+
+
 def bucket_by_sequence_length(element_length_func: Callable, bucket_boundaries: Sequence[int],
                               bucket_batch_sizes: Sequence[int],
                               padded_shapes: ShapeLike | None = None, padding_values: Any = None,

@@ -88,16 +88,6 @@ SUM_LEAST_TERMS = 3
 ACCUMULATE_BLOCK_FLOPS = 3e8
 #: Iterations of a block: the values of all are kept until then.
 ACCUMULATE_MOST_STEPS = 64
-#: Blocks that wait for another core; then the thread of the loop computes the oldest itself.
-ACCUMULATE_MOST_BLOCKS = 3
-
-# ---- compiler.native.batch_iterations
-#: Operations of a product that takes longer than what is done about it.
-ITERATIONS_LARGE = 4e5
-#: Of both factors of a product that is worth copies of them.
-ITERATIONS_FEWEST_COLUMNS = 16
-#: Where the batch size is not known: a usual batch.
-ITERATIONS_USUAL_ROWS = 32
 
 # ---- compiler.native.concurrent_gemm
 #: Operations of a product that takes much longer (a millisecond) than a thread needs to wake up.

@@ -5,8 +5,6 @@
 BLAS_ALONE = 1 << 18
 #: Multiplications up to which it is made to: waits for threads that do not run cost more.
 BLAS_SMALL = 1 << 22
-#: Multiplications of a product beside others: one thread does them in about a millisecond.
-BLAS_LARGEST_BESIDE = 1 << 26
 
 # ---- host.costs
 #: Elements of the arrays that are measured: they stay in the second-level cache.

@@ -83,6 +83,7 @@ from hpcflow.keras.layers.convolutional import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from hpcflow.keras.layers.features import DenseFeatures
 from hpcflow.keras.layers.merging import (
     Add,
     Average,

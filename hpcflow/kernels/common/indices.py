@@ -16,7 +16,7 @@ from hpcflow.kernels import late_errors
 from hpcflow.kernels.common import device_rows
 from hpcflow.kernels.common.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
-from hpcflow.loops import compiling, form, parallel_for
+from hpcflow.loops import compiling, form, llvm_plan, parallel_for, row_code
 from hpcflow.shapes import format_shape
 
 
@@ -119,7 +119,7 @@ def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any,
 
 def update_rows(found: compiling.Compiled, states: list, rows: Any, updates: Any,
                 scalars: Sequence) -> None:
-    """Run a loop of `jit.RowUpdates` that there is, over arrays of any dims with rows in C order;
+    """Run a loop of `row_code.updates` that there is, over arrays of any dims with rows in C order;
     ``TypeError``, before anything is written, where one of them lies or counts otherwise."""
     matrices = [a.reshape(len(a), -1) if a.ndim != 2 else a for a in (*states, updates)]
     if updates.nbytes < tuning.INDICES_LARGE_BYTES:
@@ -164,11 +164,10 @@ def _row_copies(params: np.ndarray, rows: Any) -> compiling.Compiled | None:
             and params.dtype.kind != "O" and memory.address_of(params) % _WORD == 0
             and rows.flags.c_contiguous and rows.flags.aligned):
         return None
-    return compiling.compiled(_copies_program(compiling.name_of(rows.dtype)))
+    return compiling.compiled(row_code.copies(compiling.name_of(rows.dtype)))
 
 
 _WORD = 8  # bytes
-_copies_program = functools.lru_cache(maxsize=8)(compiling.RowCopies)
 
 
 def _words(rows: np.ndarray) -> np.ndarray:
@@ -186,14 +185,14 @@ def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> compil
 
 
 @functools.lru_cache(maxsize=256)
-def _row_updates(ufunc: str, dtype: str, row_dtype: str) -> compiling.RowUpdates | None:
-    if not compiling.supports(ufunc, dtype):
+def _row_updates(ufunc: str, dtype: str, row_dtype: str) -> compiling.Loop | None:
+    if not llvm_plan.supports_exactly(ufunc, dtype):
         return None
     b = form.Builder(1)
     target, updates = b.array(dtype), b.array(dtype)
     made = b.apply(ufunc, b.load(target, form.DENSE), b.load(updates, form.DENSE))
     b.store(target, form.DENSE, made)
-    return compiling.RowUpdates.of(row_dtype, b.program())
+    return row_code.updates(row_dtype, b.program())
 
 
 def _combine_in_rounds(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:

@@ -88,7 +88,7 @@ _NAMES = frozenset({"bool", "float32", "float64", *(
 
 
 @functools.lru_cache(maxsize=1024)
-def _loop(source: str, given: tuple, made: tuple, numbers: int) -> compiling.TextLoop:
+def _loop(source: str, given: tuple, made: tuple, numbers: int) -> compiling.Loop:
     arrays = [(name, rank, is_written) for kinds, is_written in ((given, False), (made, True))
               for rank, name in kinds]
     return compiling.TextLoop(source, tuple(arrays), numbers)

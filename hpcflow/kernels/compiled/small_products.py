@@ -8,7 +8,6 @@ the deterministic mode keeps to that.
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,10 @@ import numpy as np
 
 from hpcflow.host import memory
 from hpcflow.host.tuning import kernels as tuning
-from hpcflow.loops import compiling, parallel_for, strided_copy
+from hpcflow.kernels.compiled import array_loops
+from hpcflow.loops import compiling, strided_copy
+from hpcflow.loops.form import Builder, Map
+from hpcflow.loops.form_loop import FormLoop
 
 _TYPES = ("float32", "float64")
 
@@ -31,17 +33,13 @@ def multiply(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool,
              compute: Callable[[], Any]) -> Any:
     """The products of the matrices of two batches of one shape and dtype; those of `a` or `b` are
     transposed before where it says so. ``compute()`` finds the same without the loop."""
-    found = _loop_of(a, b, flip_a, flip_b)
-    if found is None:
-        return compute()
-    if found.function is None:
-        began = time.perf_counter()
-        result = compute()
-        found.spent(time.perf_counter() - began)
-        return result
+    loop = _loop_of(a, b, flip_a, flip_b)
+    found = loop.compiled() if loop is not None else None
+    if loop is None or found is None or found.function is None:
+        return array_loops.timed(found, compute)
     m, _, n = _sizes(a, b, flip_a, flip_b)
     out = memory.empty((*a.shape[:-2], m, n), a.dtype)
-    parallel_for.run_rows(found, [_matrices(a), _matrices(b), _matrices(out)])
+    loop.run(found, out.size // (m * n), [*map(strided_copy.in_order, (a, b)), out])
     return out
 
 
@@ -50,8 +48,8 @@ def _sizes(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool) -> tuple[in
     return m, k, b.shape[-2] if flip_b else b.shape[-1]
 
 
-def _loop_of(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool) -> compiling.Compiled | None:
-    """The loop, which may yet have to be compiled; None if there is none for such factors."""
+def _loop_of(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool) -> FormLoop | None:
+    """The loop; None if there is none for such factors."""
     if not (compiling.approximates() and a.ndim > 2 and a.shape[:-2] == b.shape[:-2]
             and a.dtype == b.dtype and a.dtype.isnative and a.dtype.name in _TYPES):
         return None
@@ -60,26 +58,29 @@ def _loop_of(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool) -> compil
             a.size < tuning.SMALL_PRODUCT_FEWEST * m * k):
         return None
     # Vectors lie the same way in both orders.
-    return compiling.compiled(_loop(compiling.name_of(a.dtype), m, k, n, flip_a and m > 1 and k > 1,
-                              flip_b and n > 1 and k > 1))
-
-
-def _matrices(x: np.ndarray) -> np.ndarray:
-    """One matrix after the other, as vectors."""
-    size = x.shape[-2] * x.shape[-1]
-    return strided_copy.in_order(x).reshape(x.size // size, size)
+    return _loop(compiling.name_of(a.dtype), m, k, n, flip_a and m > 1 and k > 1,
+                 flip_b and n > 1 and k > 1)
 
 
 @functools.lru_cache(maxsize=1024)
-def _loop(dtype: str, m: int, k: int, n: int, flip_a: bool, flip_b: bool) -> compiling.TextLoop:
-    """The loop over products of (m, k) by (k, n) numbers, each written out row by row."""
-    lines = ["def loop(a, b, out):", "    for i in range(a.shape[0]):",
-             "        x, y, z = a[i], b[i], out[i]"]
+def _loop(dtype: str, m: int, k: int, n: int, flip_a: bool, flip_b: bool) -> FormLoop:
+    """The loop over products of (m, k) by (k, n) numbers: its columns are those of a product, whose
+    rows are written out. Of tiny ones all elements are, so that vectors are of products."""
+    width = n if m * n > _TINY else 1
+    b = Builder(width)
+    a, factor, made = [b.array(dtype) for _ in range(3)]
     for r in range(m):
-        sums = [" + ".join([f"x[{p * m + r if flip_a else r * k + p}] * "
-                            f"y[{c * k + p if flip_b else p * n + c}]" for p in range(k)])
-                for c in range(n)]
-        places = ", ".join([f"z[{r * n + c}]" for c in range(n)])
-        lines.append(f"        {places} = {', '.join(sums)}")
-    return compiling.TextLoop("\n".join(lines), (
-        (dtype, 2, False), (dtype, 2, False), (dtype, 2, True)), 0)
+        for c in range(0, n, width):
+            total = None
+            for p in range(k):
+                left = b.load(a, Map(m * k, 0, p * m + r if flip_a else r * k + p))
+                right = b.load(factor, Map(k * n, k, c * k + p) if flip_b
+                               else Map(k * n, 1, p * n + c))
+                product = b.apply("multiply", left, right)
+                total = product if total is None else b.apply("add", total, product)
+            assert total is not None
+            b.store(made, Map(m * n, 1, r * n + c), total)
+    return FormLoop(b.program())
+
+
+_TINY = 4

@@ -20,8 +20,8 @@ def _add_n(node: KernelNode) -> Any:
     def run(first: Any, second: Any, *others: Any) -> Any:
         for value in (second, *others):
             if value.shape != first.shape:
-                raise invalid(f"inputs must have one shape, got {shown(first)} and "
-                              f"{shown(value)}")
+                raise invalid(f"inputs must have the same size and shape, got "
+                              f"{shown(first)} and {shown(value)}")
         total = add(first, second)
         out = total if total.ndim else None
         for value in others:

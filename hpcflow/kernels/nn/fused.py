@@ -53,7 +53,8 @@ def gradient_sum(node: KernelNode) -> Callable:
 def check_sum(total: Any, dims: tuple) -> None:
     """InvalidArgumentError unless a gradient of shape `dims` can be added to `total`."""
     if total.shape != dims:
-        raise invalid(f"inputs must have one shape, got {shown(total)} and {shown(dims)}")
+        raise invalid("inputs must have the same size and shape, got "
+                      f"{shown(total)} and {shown(dims)}")
 
 
 @kernel("_MaxPool", device="CPU", fresh=True)

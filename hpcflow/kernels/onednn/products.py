@@ -92,17 +92,6 @@ def _sgemm(lib: Library, key: tuple, factor: float) -> Callable[[int, int, int],
     return compute
 
 
-@blas.large_alone.provide
-def _multiply_alone(a: Any, b: Any) -> Any:
-    lib = load()
-    if lib is None or lib.team is None or not _serves(a, b):
-        return None
-    out = memory.empty((a.shape[0], b.shape[1]), np.float32)
-    key, (a, b) = _form(a, b, False, False, out, 0.0)
-    lib.team.alone(_sgemm(lib, key, 1.0), (address_of(a), address_of(b), address_of(out)))
-    return out
-
-
 @blas.large_together.provide
 def _multiply_together(a: Any, b: Any) -> Any:
     lib = load()

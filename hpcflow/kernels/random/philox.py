@@ -31,6 +31,23 @@ _AT_ONCE = 4096
 _FEW = 8
 
 
+# The blocks at `places`, of the key and the halves of the counter. Words are numbers of 64 bits of
+# which the upper half is zero, so that a product is one instruction of the vector units.
+_ROUND = f"""
+        x, y = a * {_MULTIPLIERS[0]}, c * {_MULTIPLIERS[1]}
+        a, b, c, d = (y >> 32) ^ b ^ k, y & 4294967295, (x >> 32) ^ d ^ l, x & 4294967295
+        k, l = k + {_STEPS[0]} & 4294967295, l + {_STEPS[1]} & 4294967295"""
+_LOOP = compiling.TextLoop(f"""
+def loop(places, words, key, low, high):
+    for i in apart(places.size):
+        at = np.uint64(low) + places[i]
+        up = np.uint64(high) + np.uint64(1 if at < places[i] else 0)
+        a, b, c, d = at & 4294967295, at >> 32, up & 4294967295, up >> 32
+        k, l = np.uint64(key) & 4294967295, np.uint64(key) >> 32{_ROUND * _ROUNDS}
+        words[i, 0], words[i, 1], words[i, 2], words[i, 3] = a, b, c, d
+""", (("uint64", 1, False), ("uint32", 2, True)), 3)
+
+
 class Start(NamedTuple):
     """Where a sequence begins: a key of 64 bits and a counter of 128."""
 
@@ -112,7 +129,7 @@ class Start(NamedTuple):
 @functools.cache
 def _loop() -> compiling.Compiled:
     """The loop that fills blocks, which may yet have to be compiled."""
-    return compiling.compiled(compiling.PhiloxBlocks())
+    return compiling.compiled(_LOOP)
 
 
 def signed(number: int) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hpcflow.host import costs, threads
 from hpcflow.host.tuning import kernels as tuning
-from hpcflow.loops import compiling, llvm_plan
+from hpcflow.loops import compiling, llvm_plan, row_code
 from hpcflow.loops.form import DENSE, Builder, Elementwise, Program
 from hpcflow.loops.form_loop import FormLoop
 from hpcflow.loops.lazy_array import Deferred, Source
@@ -209,7 +209,7 @@ def known_row_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: 
         return None
     if any(isinstance(s, Elementwise) and s.function == CAST for s in program.instructions):
         return None
-    return KnownRows(compiling.RowUpdates.of(row_dtype, program), _calls(program), tuple(numbers))
+    return KnownRows(row_code.updates(row_dtype, program), _calls(program), tuple(numbers))
 
 
 _loop_of = functools.lru_cache(maxsize=256)(FormLoop)

@@ -18,6 +18,7 @@ from hpcflow.graph.graph import (
     get_default_graph,
     name_scope,
 )
+from hpcflow.graph.identity import Reference
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Collections, DeviceLike, SessionLike, TensorLike
 from hpcflow.graph.operation import (
@@ -352,6 +353,10 @@ class Variable(RowsOfVariable, metaclass=Created):
     def _ref(self) -> Tensor:
         """The reference, for operations that change the variable."""
         return self._variable
+
+    def experimental_ref(self) -> Reference:
+        """Return what stands for this variable in sets and dictionaries, equal for itself alone."""
+        return Reference(self)
 
     def _as_graph_element(self) -> Tensor:
         return self._variable

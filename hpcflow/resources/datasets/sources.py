@@ -11,7 +11,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
-from hpcflow.errors import InvalidArgumentError, OutOfRangeError
+from hpcflow.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from hpcflow.host.tuning import files as tuning
 from hpcflow.resources.datasets.base import Dataset, Dims, Element, Function, Run
 
@@ -54,9 +54,13 @@ class SparseSliceDataset(Dataset):
         rest = len(shape) - 1
         super().__init__([dtypes.int64, value_type, dtypes.int64],
                          [(None, rest), (None,), (rest,)])
+        if len(indices) != len(values):
+            raise InvalidArgumentError(
+                None, None, f"The SparseTensor has {len(indices)} indices and {len(values)} "
+                "values; there must be as many of both")
         rows = indices[:, 0]
         if (np.diff(rows) < 0).any():
-            raise InvalidArgumentError(
+            raise UnimplementedError(
                 None, None, "The SparseTensor must be ordered in the batch dimension; handling "
                 "arbitrarily ordered input is not currently supported.")
         self.indices, self.values, self.shape = indices, values, shape

@@ -23,18 +23,17 @@ from hpcflow.compiler.emit.executable import Executable
 from hpcflow.errors import (
     CancelledError,
     DeadlineExceededError,
-    InternalError,
-    OpError,
     UnavailableError,
     from_wire,
 )
 from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.cluster.agreement import check_settings, digests
 from hpcflow.runtime.cluster.health import Health
-from hpcflow.runtime.cluster.lane import Lane, TagSpace
-from hpcflow.runtime.cluster.peers import Reply
+from hpcflow.runtime.cluster.lane import Lane
 from hpcflow.runtime.cluster.plans import Plan
 from hpcflow.runtime.cluster.preemption import watch
+from hpcflow.runtime.cluster.receiving import TagSpace
+from hpcflow.runtime.cluster.requests import Requests, error_bytes
 from hpcflow.runtime.collective.collectives import Collectives
 from hpcflow.runtime.executor.event_loop import EventLoop, event_loop
 from hpcflow.runtime.executor.executor import Step
@@ -75,8 +74,6 @@ class Endpoint:
         self._pairing = threading.Lock()
         self._contexts: dict[tuple[int, str], KernelContext] = {}
         self._plan_ids = itertools.count(1)
-        self._request_ids = itertools.count(1)
-        self._requests: dict[int, Reply] = {}
         self._finished_ranks: set[int] = set()
         self._finished_here = False
         self.all_finished = False
@@ -84,11 +81,17 @@ class Endpoint:
         #: Why nobody here can reach another rank any more, if ranks are to go on without a lost
         #: one.
         self.failure: UnavailableError | None = None
+        #: The rank without which sessions of this one are not to go on.
+        self.chief: int | None = None
         self.directory: dict[str, int] = {}  # address -> rank, kept by rank 0
+        self.requests = Requests(self, {
+            "describe": self._describe, "register": self._register, "lane": self._lane,
+            "reset": self._reset, "resolve": self._resolve})
+        self.request, self.wait_for = self.requests.ask, self.requests.wait_for
         self._handlers: dict[int, Callable[[int, bytes], None]] = {
             wire.START: self._on_start, wire.DONE: self._on_done, wire.FAILED: self._on_failed,
-            wire.ABORT: self._on_abort, wire.REQUEST: self._on_request,
-            wire.REPLY: self._on_reply, wire.LANE_OPEN: self._on_lane_open,
+            wire.ABORT: self._on_abort, wire.REQUEST: self.requests.on_request,
+            wire.REPLY: self.requests.on_reply, wire.LANE_OPEN: self._on_lane_open,
             wire.DEREGISTER: self._on_deregister, wire.FINISHED: self._on_finished,
             wire.ALL_FINISHED: self._on_all_finished, wire.ANNOUNCE: self._on_announce,
             wire.REPORT: self._on_report,
@@ -97,8 +100,6 @@ class Endpoint:
             wire.COLLECTIVE: self.collectives.on_message, wire.HEALTH: self.health.on_message,
             wire.PREEMPT: partial(watch.on_message, self), wire.CLOSED: _on_closed,
         }
-        self._answers = {"describe": self._describe, "register": self._register,
-                         "lane": self._lane, "reset": self._reset, "resolve": self._resolve}
         transport.set_handler(self._on_message)
         self.loop.add(transport, oversubscribed)
         self.loop.every_while(self.collectives.tick)
@@ -117,56 +118,7 @@ class Endpoint:
                 return
         self._handlers[payload[0]](source, payload)
 
-    # ------------------------------------------------------------ requests
-
-    def request(self, rank: int, what: str, body: Any = None, blob: bytes = b"") -> Reply:
-        """Ask `rank`; the reply fills in while the loop runs."""
-        reply = Reply(rank, what)
-        if rank in self.health.lost:
-            reply.error, reply.done = self.lost_error(rank), True
-            return reply
-        number = next(self._request_ids)
-        self._requests[number] = reply
-        self.transport.send_message(rank, wire.pack(wire.REQUEST, step=number,
-                                                    body={"what": what, "body": body}, blob=blob))
-        return reply
-
-    def wait_for(self, replies: list[Reply], what: str, timeout: float | None = None) -> None:
-        """Drive until all replies are there; raises the first error among them.
-
-        Raises ``DeadlineExceededError`` after `timeout` seconds.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self.loop.run_until(lambda: all(r.done for r in replies), deadline, what)
-        for reply in replies:
-            if reply.error is not None:
-                raise reply.error
-
-    def _on_request(self, source: int, payload: bytes) -> None:
-        number = wire.unpack(payload)[4]
-        body, blob = wire.parts_of(payload)
-        self.loop.soon(partial(self._answer, source, number, body, blob))
-
-    def _answer(self, source: int, number: int, body: Any, blob: bytes) -> None:
-        try:
-            result = self._answers[body["what"]](source, body["body"], blob)
-            message = wire.pack(wire.REPLY, step=number, body=result)
-        except Exception as e:  # noqa: BLE001  (the asker gets it)
-            message = wire.pack(wire.REPLY, step=number, flags=1, blob=_error_bytes(e))
-        if not self.closed:
-            self.transport.send_message(source, message)
-
-    def _on_reply(self, source: int, payload: bytes) -> None:
-        _, failed, _, _, number = wire.unpack(payload)
-        reply = self._requests.pop(number, None)
-        if reply is None:
-            return
-        body, blob = wire.parts_of(payload)
-        if failed:
-            reply.error = from_wire(blob)
-        else:
-            reply.body, reply.blob = body, blob
-        reply.done = True
+    # ------------------------------------------------------------ answers
 
     def _describe(self, source: int, body: Callable[..., Any] | str | None, blob: bytes) -> dict:
         return {"task": self.task.name, "version": __version__,
@@ -293,7 +245,7 @@ class Endpoint:
     def _refuse(self, source: int, plan: int, lane: int, step_id: int, error: Exception) -> None:
         """A step that the master at rank `source` has begun does not begin here: tell it."""
         self.transport.send_message(source, wire.pack(
-            wire.DONE, plan, lane, step_id, flags=1, blob=_error_bytes(error)))
+            wire.DONE, plan, lane, step_id, flags=1, blob=error_bytes(error)))
 
     def _wake(self, step: Step) -> None:
         self.loop.soon(partial(step.pace.note, step.advance))  # type: ignore[arg-type, union-attr]
@@ -308,7 +260,7 @@ class Endpoint:
             message = wire.HEADER.pack(wire.DONE, 0, plan, lane, 0, step.step_id)
         else:
             failed = step.error is not None
-            blob = _error_bytes(step.error) if failed else (
+            blob = error_bytes(step.error) if failed else (
                 step_stats(step).SerializeToString() if step.trace is not None else b"")
             message = wire.pack(wire.DONE, plan, lane, step.step_id, flags=int(failed),
                                 body=notes, blob=blob)
@@ -322,7 +274,7 @@ class Endpoint:
     def tell_failure(self, source: int, plan: int, lane: int, step: Step) -> None:
         """A step of the master at rank `source` has failed here: tell it why."""
         self.transport.send_message(source, wire.pack(
-            wire.FAILED, plan, lane, step.step_id, blob=_error_bytes(step.error)))
+            wire.FAILED, plan, lane, step.step_id, blob=error_bytes(step.error)))
 
     def _on_abort(self, source: int, payload: bytes) -> None:
         _, _, number, lane_number, step_id = wire.unpack(payload)
@@ -459,8 +411,10 @@ class Endpoint:
 
     def lost_error(self, rank: int) -> UnavailableError:
         """The error of whatever needs a rank that is lost."""
+        chief = ". It was the chief, and nobody else saves what this worker learns"
         return self.failure or UnavailableError(
-            None, None, f"Rank {rank} is lost: {self.health.lost[rank]}")
+            None, None,
+            f"Rank {rank} is lost: {self.health.lost[rank]}{chief if rank == self.chief else ''}")
 
     def _on_lost(self, rank: int, why: str) -> None:
         """Nothing may wait for `rank` any more: own steps, answers, steps that it began here, and
@@ -469,11 +423,7 @@ class Endpoint:
         self.loop.soon(partial(self._give_up, rank, error))
 
     def _give_up(self, rank: int, error: UnavailableError) -> None:
-        for number, reply in list(self._requests.items()):
-            if reply.rank == rank:
-                del self._requests[number]
-                reply.error = with_waits(error, f"its answer to '{reply.what}'")
-                reply.done = True
+        self.requests.give_up(rank, error)
         for run in list(self.runs.values()):
             run.rank_lost(rank, error)
         for (master, _), plan in list(self.plans.items()):
@@ -537,9 +487,3 @@ def _notes(step: Step) -> dict[str, Any] | None:
     if left:
         notes["left"] = left
     return notes or None
-
-
-def _error_bytes(error: BaseException | None) -> bytes:
-    if isinstance(error, OpError):
-        return error.to_wire()
-    return InternalError(None, None, f"{type(error).__name__}: {error}").to_wire()

@@ -187,26 +187,26 @@ class GpuEdges:
         try:
             value = coming.result()
         except BaseException:  # what was expected elsewhere comes in any case
-            self._lane.send_nothing(step, index)
+            self._lane.sending.send_nothing(step, index)
             raise
         finally:
             step.let_go()
-        self._lane.send_host(step, index, edge, value)
+        self._lane.sending.send_host(step, index, edge, value)
 
     def _sign(self, step: Step, index: int, edge: Edge, kept: Any, event: Any) -> None:
         try:
             event.synchronize()  # it is complete: this raises what has failed
         except BaseException:
-            self._lane.send_nothing(step, index)
+            self._lane.sending.send_nothing(step, index)
             raise
         finally:
             step.let_go()
         if index in self._there:
-            self._lane.send_bytes(step, index, _SIGN)
+            self._lane.sending.send_bytes(step, index, _SIGN)
         elif index not in self._shared:
-            self._lane.send_bytes(step, index, kept)
+            self._lane.sending.send_bytes(step, index, kept)
         else:
-            self._lane.send_sign(step, index, edge)
+            self._lane.sending.send_sign(step, index, edge)
 
     # ------------------------------------------------------------ receiving
 

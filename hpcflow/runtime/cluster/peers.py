@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hpcflow import config
 from hpcflow.compiler.distribute.place import DeviceInfo
@@ -13,20 +13,7 @@ from hpcflow.errors import DeadlineExceededError, UnavailableError
 
 if TYPE_CHECKING:
     from hpcflow.runtime.cluster.endpoint import Endpoint
-
-
-class Reply:
-    """The answer to a request, once it is there."""
-
-    __slots__ = ("rank", "what", "body", "blob", "error", "done")
-
-    def __init__(self, rank: int, what: str) -> None:
-        self.rank = rank
-        self.what = what
-        self.body: Any = None
-        self.blob = b""
-        self.error: BaseException | None = None
-        self.done = False
+    from hpcflow.runtime.cluster.requests import Reply
 
 
 class Peer:

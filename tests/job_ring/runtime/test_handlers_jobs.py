@@ -10,6 +10,7 @@ PREAMBLE = """
     import contextlib, signal, sys, threading, time
     import numpy as np
     import hpcflow as hf
+    from hpcflow.base.held_signals import held
 
     class Left({kind}):
         pass
@@ -38,6 +39,8 @@ PREAMBLE = """
             yield
         finally:
             sys.settrace(None)
+            while held:  # the step was over before the handler could run: it does so here
+                time.sleep(0.001)
 """
 
 

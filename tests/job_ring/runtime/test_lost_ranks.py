@@ -12,9 +12,10 @@ import pytest
 from hpcflow.comm.processes import Process, is_running, this_process
 
 PREAMBLE = """
-    import os, signal, sys, threading, time
+    import contextlib, os, signal, sys, threading, time
     import numpy as np
     import hpcflow as hf
+    from hpcflow.comm import abort
     task = hf.mpi.task(jobs={"ps": 1})
     server = hf.train.Server(task.cluster, task.job, task.index)
     who = task.job + ("" if task.job == "ps" else str(task.index))
@@ -308,27 +309,39 @@ def test_a_rank_is_lost_in_what_the_program_does_at_its_end(tmp_path, job, monke
     assert ended.status != 0 and "Rank 1 is lost: its process" in ended.output, ended.output
 
 
+@pytest.mark.parametrize("first", [False, True], ids=["later", "first"])
 @pytest.mark.parametrize("form", ["Supervisor", "MonitoredTrainingSession"])
-def test_a_worker_does_not_go_on_without_its_chief(job, form):
+def test_a_worker_does_not_go_on_without_its_chief(job, form, first):
     """Nobody would save what it learns, although the servers are still there."""
     ended = job(f"""
-    form, folder = {form!r}, "model"
+    form, first = {form!r}, {first}
+    made = os.path.join(os.path.dirname(__file__), "made")
     """ + """
     if who == "ps":
-        lost(server.join)
-        sys.exit(1)
+        with contextlib.suppress(hf.errors.UnavailableError):
+            server.join()
+        time.sleep(600)
     with hf.device(hf.train.replica_device_setter(cluster=task.cluster)):
         step = hf.train.get_or_create_global_step()
         train = hf.assign_add(step, 1)
+        followed = hf.Variable(False, name="followed", trainable=False)
+        follow = hf.assign(followed, True)
     if form == "Supervisor":
-        made = hf.train.Supervisor(is_chief=task.index == 0, recovery_wait_secs=1)
-        made = made.managed_session(server.target)
+        supervisor = hf.train.Supervisor(is_chief=task.index == 0, recovery_wait_secs=1)
+        managed = supervisor.managed_session(server.target)
     else:
-        made = hf.train.MonitoredTrainingSession(server.target, task.index == 0)
-    with made as session:
-        while session.run(train) < 50 or task.index:
-            pass
-        vanish()
+        managed = hf.train.MonitoredTrainingSession(server.target, task.index == 0)
+    with managed as session:
+        if task.index == 0:
+            while not (session.run(followed) or os.path.exists(made)):
+                session.run(train)
+            vanish()
+        if first:
+            open(made, "w").close()
+            while not abort.lost:
+                time.sleep(0.01)
+        while True:
+            session.run([train, follow])
     """)
     assert ended.status != 0, ended.output
     assert "nobody else saves what this worker learns" in ended.output, ended.output

@@ -9,13 +9,6 @@ import numpy as np
 from scenarios import scenario
 
 
-def _sequence_layer(tf: Any) -> Any:
-    """What reads columns of sequences: a function here, a layer in the reference."""
-    if tf.__name__ == "hpcflow":
-        return tf.contrib.feature_column.sequence_input_layer
-    return lambda features, columns: tf.keras.experimental.SequenceFeatures(columns)(features)
-
-
 def _sparse(tf: Any, rows: list, dtype: Any) -> Any:
     indices = [[i, j] for i, row in enumerate(rows) for j in range(len(row))]
     return tf.SparseTensor(np.array(indices, np.int64).reshape(-1, 2),
@@ -35,8 +28,31 @@ def columns_of_sequences(tf: Any, session: Any) -> list:
     table = tf.constant_initializer(np.arange(12).reshape(4, 3) / 8)
     used = [columns.embedding_column(words, 3, initializer=table), columns.indicator_column(ids),
             columns.sequence_numeric_column("numbers", 2, -1.0, normalizer_fn=lambda x: x * 2)]
-    values, lengths = _sequence_layer(tf)(features, used)
+    values, lengths = tf.keras.experimental.SequenceFeatures(used)(features)
     hashed = columns.sequence_categorical_column_with_hash_bucket("words", 5)
-    other, _ = _sequence_layer(tf)(features, [columns.indicator_column(hashed)])
+    other, _ = tf.keras.experimental.SequenceFeatures(
+        [columns.indicator_column(hashed)])(features)
     session.run([tf.global_variables_initializer(), tf.tables_initializer()])
     return [*session.run([values, lengths, other]), [d or -1 for d in values.shape.as_list()]]
+
+
+@scenario
+def columns_in_layers_of_models(tf: Any, session: Any) -> list:
+    columns = tf.feature_column
+    several = tf.SparseTensor([[0, 0, 0], [0, 1, 0], [0, 1, 1], [1, 0, 1]], np.array([3, 0, 1, 2]),
+                              [2, 2, 2])
+    features = {"x": np.arange(8, dtype=np.float32).reshape(2, 4), "several": several,
+                "words": _sparse(tf, [["a", "zz", "b"], ["b"]], object),
+                "weights": _sparse(tf, [[0.5, 2.0, -1.0], [3.0]], np.float32)}
+    words = columns.categorical_column_with_vocabulary_list("words", ["a", "b", "c"])
+    numbers = columns.numeric_column("x", [2, 2])
+    table = tf.constant_initializer(np.arange(12).reshape(4, 3) / 8)
+    weighted = columns.weighted_categorical_column(words, "weights")
+    used = [numbers, columns.indicator_column(weighted)]
+    dense = tf.keras.layers.DenseFeatures(used)
+    steps = tf.keras.experimental.SequenceFeatures([columns.embedding_column(
+        columns.sequence_categorical_column_with_identity("several", 4), 3, initializer=table)])
+    results = [dense(features), dense(features), *steps(features)]
+    results += [columns.input_layer(features, used), columns.linear_model(features, [words])]
+    session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+    return [*session.run(results), results[0].shape.as_list(), [v.name for v in steps.weights]]

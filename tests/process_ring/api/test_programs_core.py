@@ -36,7 +36,7 @@ def plain(value: Any) -> Any:
 
 # What a program does -> the class of its error, and words that its users look for.
 MISTAKES = [
-    (lambda: bool(plain(1)), TypeError, "Using a `tf.Tensor` as a Python `bool` is not allowed"),
+    (lambda: bool(plain(1)), TypeError, "using a `tf.Tensor` as a Python `bool` is not allowed"),
     (lambda: list(plain([1])), TypeError, "'Tensor' object is not iterable"),
     (lambda: tf.as_dtype("none such"), TypeError, "Cannot convert value 'none such'"),
     (lambda: tf.TensorShape([-1]), ValueError, "Dimension -1 must be >= 0"),

@@ -173,7 +173,7 @@ def test_graph_defs():
         return graph.as_graph_def()
 
     hf.test.assert_equal_graph_def(graph_def("ab"), graph_def("ba"))
-    with pytest.raises(AssertionError, match="Did not find expected node 'b'"):
+    with pytest.raises(AssertionError, match=r"Did not find expected node '\{\{node b\}\}'"):
         hf.test.assert_equal_graph_def(graph_def("a"), graph_def("ab"))
     with pytest.raises(AssertionError, match="node 'a' is"):
         hf.test.assert_equal_graph_def(graph_def("a"), graph_def("a", 2))

@@ -11,7 +11,7 @@ from thresholds import lower
 import hpcflow as hf
 from hpcflow import config
 from hpcflow.errors import ResourceExhaustedError
-from hpcflow.runtime.cluster.lane import Lane
+from hpcflow.runtime.cluster.receiving import Receiving
 
 pytestmark = pytest.mark.usefixtures("form")
 
@@ -61,7 +61,7 @@ def live(monkeypatch):
             counts["now"] -= 1
 
     kept = []
-    make = Lane._buffer_for
+    make = Receiving._buffer_for
 
     def watched(self, edge):
         buffer = make(self, edge)
@@ -73,7 +73,7 @@ def live(monkeypatch):
                 kept.append(weakref.ref(buffer, gone))
         return buffer
 
-    monkeypatch.setattr(Lane, "_buffer_for", watched)
+    monkeypatch.setattr(Receiving, "_buffer_for", watched)
     return counts
 
 
@@ -147,14 +147,14 @@ def test_no_memory_when_a_value_is_received(session, monkeypatch):
     x, a = layers()
     value = np.full([20, SIZE], 0.5, np.float32)
     wanted = session.run(a, {x: value}, OPTIONS)
-    make = Lane._buffer_for
+    make = Receiving._buffer_for
 
     def none_left(self, edge):
-        if edge.index in self.executable.late_edges:
+        if edge.index in self._lane.executable.late_edges:
             raise ResourceExhaustedError(None, None, "Out of memory for a value")
         return make(self, edge)
 
-    monkeypatch.setattr(Lane, "_buffer_for", none_left)
+    monkeypatch.setattr(Receiving, "_buffer_for", none_left)
     with pytest.raises(ResourceExhaustedError, match="Out of memory for a value"):
         session.run(a, {x: value}, OPTIONS)
     monkeypatch.undo()

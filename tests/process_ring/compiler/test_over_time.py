@@ -1,18 +1,14 @@
 """Products in loops that are computed for many iterations at once."""
 
-import threading
-import time
-
 import numpy as np
 import pytest
-from thresholds import lower, set_threshold
+from thresholds import set_threshold
 
 import hpcflow as hf
 from hpcflow import config, errors
 from hpcflow.compiler.emit import codegen
 from hpcflow.compiler.native import accumulate_gemm, batch_iterations
 from hpcflow.compiler.native.accumulate_gemm import Sums
-from hpcflow.host import blas, threads, tuning
 
 ROWS, SIZE = 2, 4
 
@@ -24,8 +20,8 @@ class Used:
         self.sums = 0
 
 
-@pytest.fixture(params=[True, False], ids=["helper", "one thread"])
-def used(request, monkeypatch):
+@pytest.fixture
+def used(monkeypatch):
     """Every product is large enough, a block has two or three iterations."""
     found, total = Used(), Sums.total
 
@@ -33,17 +29,11 @@ def used(request, monkeypatch):
         found.sums += len(initial)
         return total(self, *initial)
 
-    pool = threads.Pool(2)
-    lower(monkeypatch, "ITERATIONS_LARGE", "ITERATIONS_FEWEST_COLUMNS")
     monkeypatch.setattr(codegen, "call_loops", lambda program: None)
     set_threshold(monkeypatch, "ACCUMULATE_BLOCK_FLOPS", 300.0)
     monkeypatch.setattr(Sums, "total", note_total)
-    monkeypatch.setattr(threads, "has_idle_cores", lambda: request.param)
-    monkeypatch.setattr(threads, "pool", lambda: pool)
     monkeypatch.setattr(config.flags, "compile", True)
-    found.helps = request.param
-    yield found
-    pool.close()
+    return found
 
 
 def whole(seed, *shape):
@@ -102,21 +92,6 @@ def test_gradients_of_a_recurrent_network(used, monkeypatch, steps):
     network = Network()
     both([network.last, *network.gradients], network.feeds(steps), monkeypatch)
     assert used.sums == 3
-
-
-def test_products_have_one_thread_beside_sums(used, monkeypatch):
-    found, beside = [], blas.beside
-
-    def note(a, b):
-        found.append(beside(a, b))
-        return found[-1]
-
-    monkeypatch.setattr(blas, "beside", note)
-    monkeypatch.setattr(tuning.host, "BLAS_SMALL", 0)
-    network = Network()
-    both(network.gradients, network.feeds(7), monkeypatch)
-    assert len(found) == 7  # of the backward loop
-    assert all((f is not None) == used.helps for f in found)
 
 
 def test_no_iterations_give_what_entered(used, monkeypatch):
@@ -311,58 +286,6 @@ def test_the_same_bits_on_every_run(used):
     exact = sum(a.T.astype(np.float64) @ np.tanh(a.astype(np.float64)) for a in x)
     np.testing.assert_allclose(np.frombuffer(runs.pop(), np.float32).reshape(size, size), exact,
                                rtol=1e-4, atol=1e-4)
-
-
-# ---------------------------------------------------------------- work that is put off
-
-
-def test_a_cancelled_job_begins_nothing_more():
-    pool, begun, go = threads.Pool(2), threading.Event(), threading.Event()
-    done = []
-
-    def part(k):
-        begun.set()
-        go.wait(10)
-        done.append(k)
-
-    job = pool.start(part, 5)
-    assert begun.wait(10)
-    threading.Timer(0.02, go.set).start()
-    job.cancel()
-    assert done == [0]
-    time.sleep(0.02)
-    assert done == [0]
-    pool.close()
-
-
-def test_who_wants_the_result_does_what_nobody_began():
-    pool, done = threads.Pool(1), []
-    pool.start(done.append, 3).finish()
-    assert done == [0, 1, 2]
-
-
-def test_the_thread_of_the_loop_computes_while_another_does(used, monkeypatch):
-    """Not even the oldest block is waited for while there is something to do."""
-    if not used.helps:
-        pytest.skip("there is no other thread")
-    here, computed_here, in_time = threading.current_thread(), threading.Event(), []
-
-    def product(a, b):
-        if threading.current_thread() is here:
-            computed_here.set()
-        else:
-            in_time.append(computed_here.wait(10))
-        return np.dot(a, b)
-
-    monkeypatch.setattr(blas, "dot_alone", product)
-    sums = accumulate_gemm.Plan([accumulate_gemm.Term(None, np.dot, 0, 1)]).begin()
-    random = np.random.default_rng(1)
-    a, b = random.random((20, 3, 4), np.float32), random.random((20, 3, 5), np.float32)
-    for left, right in zip(a, b):
-        sums.add(left, right)
-    found = sums.total(np.zeros((4, 5), np.float32))
-    assert all(in_time)
-    np.testing.assert_allclose(found, np.einsum("tri,trj->ij", a, b), rtol=1e-4, atol=1e-5)
 
 
 def test_rows_are_added_up_over_time_first(used):

@@ -9,7 +9,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.compiler.emit.executable import CALL, RECEIVE
-from hpcflow.runtime.cluster.master import DistributedStep
+from hpcflow.runtime.cluster.distributed_step import DistributedStep
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 

@@ -158,15 +158,15 @@ def test_softmax_centered_and_its_determinant():
 
 
 def test_masked_layers_see_no_later_block():
-    with hf.Session() as session:
+    with hf.Graph().as_default(), hf.Session() as session:
         x = hf.constant(np.random.RandomState(0).randn(2, 3))
         shift, log_scale = bijectors.masked_autoregressive_default_template([6, 6])(x)
         made = [hf.gradients(part[:, i], x)[0] for part in (shift, log_scale) for i in range(3)]
         session.run(hf.global_variables_initializer())
         for i, slopes in enumerate(session.run(made)):
             assert not slopes[:, i % 3:].any()
-    assert hf.trainable_variables()[0].op.name == (
-        "masked_autoregressive_default_template/dense/kernel")
+        assert hf.trainable_variables()[0].op.name == (
+            "masked_autoregressive_default_template/dense/kernel")
 
 
 def test_batch_normalization_goes_back_with_the_statistics_it_kept():

@@ -140,6 +140,76 @@ def test_columns_by_the_names_of_later_releases():
     assert ids.parse_example_spec == {"k": hf.VarLenFeature(hf.int64)} and ids.num_buckets == 5
     assert embedded.variable_shape.as_list() == [3] and embedded.parents == [ids]
     cache = fc_v2.FeatureTransformationCache({"k": [[4]]})
-    embedded.create_state(None)
-    assert embedded.get_dense_tensor(cache, None).shape.as_list() == [None, 3]
-    assert run(ids.get_sparse_tensors(cache, None).id_tensor).values.tolist() == [4]
+    manager = fc_v2._StateManagerImpl(hf.keras.layers.Layer(), trainable=True)
+    embedded.create_state(manager)
+    assert embedded.get_dense_tensor(cache, manager).shape.as_list() == [None, 3]
+    assert run(ids.get_sparse_tensors(cache, manager).id_tensor).values.tolist() == [4]
+    with pytest.raises(ValueError, match="already exists"):
+        embedded.create_state(manager)
+
+
+class Kept(fc_v2.StateManager):
+    """A manager of a program's own, whose tables are constants."""
+
+    def create_variable(self, feature_column, name, shape, **others):
+        self.table = hf.constant(np.arange(np.prod(shape)).reshape(shape), hf.float32)
+
+    def get_variable(self, feature_column, name):
+        return self.table
+
+
+def test_layers_of_models_read_columns():
+    features = {"x": [[1.0, 2], [3, 4]], "k": [[0, 1], [2, -1]], "w": [[-1.0, 2.0], [-1.0, 0.0]]}
+    ids = fc.categorical_column_with_identity("k", 3)
+    weighted = fc.indicator_column(fc.weighted_categorical_column(ids, "w"))
+    numbers = fc.numeric_column("x", 2)
+    layer = hf.keras.layers.DenseFeatures([numbers, weighted, fc.embedding_column(ids, 2)])
+    first, again = layer(features), layer(features)
+    assert first.shape.as_list() == [2, 7]
+    assert [v.shape.as_list() for v in layer.weights] == [[3, 2]]
+    got = run([first, again])
+    np.testing.assert_array_equal(got[0][:, 2:], [[-1, 2, 0, 1, 2], [0, 0, -1, 3, 4]])
+    np.testing.assert_array_equal(*got)
+    copied = hf.keras.layers.DenseFeatures.from_config(layer.get_config())
+    assert copied.get_config() == layer.get_config()
+    more = dict(features, w=[[-1.0, 2.0], [-1.0, 5.0]])
+    with pytest.raises(hf.errors.InvalidArgumentError, match="Select"):
+        run(hf.keras.layers.DenseFeatures([weighted])(more))
+    with pytest.raises(ValueError, match="must be a DenseColumn"):
+        hf.keras.layers.DenseFeatures([ids])
+    with pytest.raises(ValueError, match="expected a dictionary"):
+        layer([[1.0, 2.0]])
+    own, embedded = Kept(), fc.embedding_column(ids, 2)
+    embedded.create_state(own)
+    cache = fc_v2.FeatureTransformationCache(features)
+    np.testing.assert_array_equal(run(embedded.get_dense_tensor(cache, own)), [[1, 2], [4, 5]])
+
+
+def test_a_linear_model_that_is_called_twice_has_one_set_of_variables():
+    ids, numbers = fc.categorical_column_with_identity("k", 3), fc.numeric_column("x", 2)
+    features = {"x": [[1.0, 2], [3, 4]], "k": [[0, 1], [2, -1]]}
+    for model, made in ((fc_v2.LinearModel([ids, numbers]), lambda m: m.weights),
+                        (module._LinearModel([ids, numbers]), lambda m: hf.global_variables())):
+        with hf.Graph().as_default(), hf.Session() as session:
+            first, again = model(features), model(features)
+            weights, bias = made(model)[:2], made(model)[-1]
+            assert [v.shape.as_list() for v in made(model)] == [[3, 1], [2, 1], [1]]
+            session.run(hf.global_variables_initializer())
+            session.run([weights[0].assign([[1.0], [10], [100]]), weights[1].assign([[1.0], [-1]]),
+                         bias.assign([5.0])])
+            assert session.run([first, again])[1].ravel().tolist() == [15, 104]
+
+
+def test_features_that_do_not_have_the_columns_shape_are_refused():
+    with pytest.raises(ValueError, match="Cannot reshape a tensor with 2 elements"):
+        fc.input_layer({"x": [[1.0], [5.0]]}, [fc.numeric_column("x", 2)])
+
+
+def test_shared_tables_are_one_variable_of_each_graph():
+    one, two = (fc.categorical_column_with_identity(key, 3) for key in "kj")
+    columns = fc_v2.shared_embedding_columns_v2([one, two], 2)
+    for _ in range(2):
+        with hf.Graph().as_default():
+            for _ in range(2):
+                hf.keras.layers.DenseFeatures(columns)({"k": [[0]], "j": [[1]]})
+            assert [v.name for v in hf.global_variables()] == ["j_k_shared_embedding:0"]

@@ -13,7 +13,7 @@ from pairs import pairs
 from hpcflow import config
 from hpcflow.host import openmp, tuning
 from hpcflow.kernels.common import indices
-from hpcflow.loops import compiling, form
+from hpcflow.loops import compiling, form, llvm_plan, row_code
 
 pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 if compiling.enabled():
@@ -32,7 +32,7 @@ def adding(dtype):
     b = form.Builder(1)
     total = b.apply("add", b.load(b.array(dtype), form.DENSE), b.argument(dtype))
     b.store(b.array(dtype), form.DENSE, total)
-    return compiling.FormLoop.of(b.program())
+    return compiling.Loop("llvm_code", b.program())
 
 
 @pytest.fixture
@@ -60,9 +60,8 @@ def test_one_process_compiles_and_the_next_one_loads_the_file(served, folder, mo
     x, y = np.arange(6.0).reshape(6, 1), np.zeros((6, 1))
     assert found.function(x, y, 3) is None
     np.testing.assert_array_equal(y, x / 2 + 3)
-    (written,) = [p for p in folder.iterdir() if p.name != "lock"]
-    assert written.name == cache.name_of(found.program)
-    monkeypatch.setattr(compiling.TextLoop, "code", None)
+    assert cache.name_of(found.program) in [p.name for p in folder.iterdir()]
+    monkeypatch.setattr(compiling.Loop, "code", None)
     assert asked_for(service.Service(), text()).function is not None
 
 
@@ -78,9 +77,6 @@ class Slow(compiling.Loop):
 
     began, may_end = threading.Event(), threading.Event()
 
-    def __init__(self) -> None:
-        self.key = "slow", ""
-
     def code(self, name):
         self.began.set()
         self.may_end.wait()
@@ -89,7 +85,7 @@ class Slow(compiling.Loop):
 
 def test_a_process_ends_when_nothing_is_being_compiled_in_it():
     served = service.Service()
-    found = compiling.Compiled(Slow())
+    found = compiling.Compiled(Slow("slow"))
     found.is_wanted = True
     served.ask(found)
     Slow.began.wait()
@@ -147,7 +143,7 @@ def test_classes_of_arrays_are_arrays(served):
 def test_errors_of_arguments_before_a_team_begins(served):
     found = asked_for(served, text())
     with pytest.raises(TypeError):
-        found.entry(openmp.team().address, 2, 2, 6, 2, 3, 0, np.zeros((6, 1)), None, 1)
+        found.function(openmp.team().address, 2, 2, 6, 2, 3, 0, np.zeros((6, 1)), None, 1)
 
 
 def test_damaged_files_are_compiled_again(served, folder):
@@ -217,7 +213,7 @@ def test_arrays_lie_in_memory_as_the_code_reads_them():
 def test_copies_of_rows(row_dtype, width):
     """Rows of whole lines and not, fewer and more of them than are fetched ahead."""
     rng = np.random.default_rng(width)
-    code = compiling.RowCopies(row_dtype).code(f"rows{row_dtype}{width}")
+    code = row_code.copies(row_dtype).code(f"rows{row_dtype}{width}")
     functions = objects.functions_of(code)
     source = rng.integers(1 << 60, size=(50, width)).astype(np.uint64)
     for count in (0, 1, 5, 8, 9, 300):
@@ -235,7 +231,7 @@ def test_copies_of_rows(row_dtype, width):
 )
 def test_updates_of_rows(ufunc, dtype, row_dtype):
     """All parts together do what NumPy does one row after the other, NaNs included."""
-    if not compiling.supports(ufunc, dtype):
+    if not llvm_plan.supports_exactly(ufunc, dtype):
         pytest.skip("integers have no quotients")
     rng = np.random.default_rng(1)
     code = indices._row_updates(ufunc, dtype, row_dtype).code(
@@ -266,7 +262,7 @@ def test_programs_of_rows(dtype):
     step = b.apply("multiply", step, b.apply("reciprocal", b.argument(dtype)))
     b.store(places[0], form.DENSE, b.apply("absolute", b.apply("subtract", var_, step)))
     b.store(places[1], form.DENSE, total)
-    loop = compiling.RowUpdates.of("int64", b.program())
+    loop = row_code.updates("int64", b.program())
     call = objects.functions_of(loop.code(f"programs{dtype}")).call
     rng, rate = np.random.default_rng(2), 0.1
     for width, count in ((1, 40), (8, 3), (37, 60)):

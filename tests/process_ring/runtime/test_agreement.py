@@ -11,7 +11,7 @@ import pytest
 import hpcflow as hf
 from hpcflow.compiler.ir.step_graph import RECV
 from hpcflow.host import tuning
-from hpcflow.runtime.cluster import agreement, lane, master
+from hpcflow.runtime.cluster import agreement, distributed_step, receiving
 from hpcflow.runtime.wire import wire
 
 PS = "/job:ps/task:0"
@@ -41,7 +41,8 @@ def there_and_back(x):
 ])
 def test_settings_that_differ_between_ranks(target, monkeypatch, setting, value, advice):
     x = hf.placeholder(hf.float32, [3])
-    monkeypatch.setattr(master, "settings", lambda: {**agreement.settings(), setting: value})
+    monkeypatch.setattr(distributed_step, "settings",
+                        lambda: {**agreement.settings(), setting: value})
     with hf.Session(target) as session:
         with pytest.raises(hf.errors.FailedPreconditionError, match=f"{setting} {value}.*{advice}"):
             session.run(there_and_back(x), {x: [1, 2, 3]})
@@ -120,7 +121,7 @@ def test_a_value_of_unknown_shape_that_the_receiver_cannot_hold(target, monkeypa
     shim = types.SimpleNamespace(**{**vars(np), "empty": empty})
     with hf.Session(target) as session:
         assert session.run(total, {n: 100_000}) == 100_000
-        monkeypatch.setattr(lane, "np", shim)
+        monkeypatch.setattr(receiving, "np", shim)
         monkeypatch.setattr(tuning.runtime, "STEP_DRAIN_SECONDS", 0.3)
         start = time.monotonic()
         with pytest.raises(hf.errors.ResourceExhaustedError, match="no room for it"):

@@ -13,8 +13,8 @@ from async_ops import gate, gates
 
 import hpcflow as hf
 from hpcflow.resources.handles import Handle
+from hpcflow.runtime.cluster.distributed_step import Execution
 from hpcflow.runtime.cluster.lane import Lane
-from hpcflow.runtime.cluster.master import Execution
 from hpcflow.runtime.executor.distributed_loops import SpreadLoops
 from hpcflow.runtime.executor.event_loop import EventLoop
 from hpcflow.runtime.executor.executor import Step
@@ -40,7 +40,7 @@ def census(servers=()):
         found["tags"] += sum(tags._next.values()) - sum(map(len, tags._free.values()))
         found["under way"] += endpoint.transport.pending()
         found["runs"] += len(endpoint.runs)
-        found["requests"] += len(endpoint._requests)
+        found["requests"] += len(endpoint.requests)
         found["plans"] += len(endpoint.plans)
         found["lanes with loops"] += len(endpoint.tagged_lanes)
         found["early messages"] += sum(len(lane.tagged._early)

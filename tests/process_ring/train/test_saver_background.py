@@ -191,8 +191,10 @@ def test_hooks_save_in_the_background(tmp_path, brake):
         session.run(train)
         if not brake.go_on.is_set():
             assert brake.reached.wait(LONG)
-            assert hf.train.latest_checkpoint(str(tmp_path)) is None
+            assert not (tmp_path / "checkpoint").exists()
             brake.go_on.set()
+            # What reads it here waits until it is there.
+            assert hf.train.latest_checkpoint(str(tmp_path)) is not None
     session.close()
     latest = hf.train.latest_checkpoint(str(tmp_path))
     assert values_in(latest)["global_step"] == 2

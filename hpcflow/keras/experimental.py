@@ -1,0 +1,5 @@
+"""``keras.experimental``: layers that read columns of sequences."""
+
+from hpcflow.keras.layers.features import SequenceFeatures
+
+__all__ = ["SequenceFeatures"]

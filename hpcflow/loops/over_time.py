@@ -1,0 +1,244 @@
+"""The time axis of the form: programs and products that run in each of many iterations.
+
+In every iteration a value is a matrix of the same form. It lies in a *slot*, whose address may be
+another in each. `OverTime` takes functions and products of values in their order; the functions
+between two products become one program, which goes over memory once and keeps in registers what
+only its own functions read. An Elman network whose `x` is another matrix in each iteration, whose
+`h` is a variable, and whose weights lie in panels::
+
+    loop = OverTime(rows=64)
+    x, h = loop.rows_of(GIVEN, "x", 32, "float32"), loop.rows_of(TWO, "next", 32, "float32")
+    wx, wh = (loop.product(v, loop.slot(FIXED, name), 32, 4) for v, name in ((x, "a"), (h, "b")))
+    total = loop.apply(lambda b, given: b.apply("add", *given), [wx, wh])
+    made = loop.apply(lambda b, given: b.apply("tanh", *given), [total])
+    loop.place(made, TWO, "next")
+    loop.finish()
+
+The calls run as a list without the interpreter (:mod:`~hpcflow.loops.call_list`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow.loops import call_list, llvm_plan
+from hpcflow.loops.call_list import Operand, Product
+from hpcflow.loops.compiling import Compiled
+from hpcflow.loops.form import Builder, Map
+from hpcflow.loops.form_loop import FormLoop
+from hpcflow.loops.meanings import FLOATS, INTEGERS, numpy_dtype
+from hpcflow.loops.tracing import UntraceableError
+
+# How the address of a slot follows from the iteration: the same array in all, one of several that
+# are given, scratch, one of two that take turns, and a row of an array that keeps all.
+FIXED, GIVEN, SCRATCH, TWO, KEPT = range(5)
+_TYPES = FLOATS | INTEGERS | {"bool"}
+
+
+def require(holds: Any) -> None:
+    """Raise UntraceableError unless `holds` is true."""
+    if not holds:
+        raise UntraceableError("is no loop over time")
+
+
+class Slot(NamedTuple):
+    """A place that calls read or write: its kind, the name of its array, the bytes of the value in
+    an iteration, and, of TWO and KEPT, 1 where the value is the next one of a variable."""
+
+    kind: int
+    source: Any
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    shift: int = 0
+
+    def nbytes(self) -> int:
+        """The bytes of the value in an iteration."""
+        return math.prod(self.shape) * numpy_dtype(self.dtype).itemsize
+
+
+class Value(NamedTuple):
+    """A matrix in a slot, with its strides in bytes, or a number that all its elements are; `rank`
+    is that of what it stands for."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    slot: int = -1
+    strides: tuple[int, ...] = (0, 0)
+    offset: int = 0
+    number: float | int | bool | None = None
+    rank: int = 2
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The shape of what it stands for."""
+        return self.shape[2 - self.rank :]
+
+    def part(self, start: int, columns: int) -> Value:
+        """Some of the columns, as a view."""
+        return self._replace(shape=(self.shape[0], columns),
+                             offset=self.offset + start * self.strides[1])
+
+    def over(self, rows: int, columns: int) -> Operand:
+        """The operand that is the value, broadcast to `rows` and `columns`."""
+        require(self.shape[0] in (1, rows) and self.shape[1] in (1, columns))
+        row, column = [0 if n == 1 else s for n, s in zip(self.shape, self.strides)]
+        return Operand(self.slot, row, column, self.offset)
+
+
+class _Piece:
+    """Functions that are one program."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.rows = rows
+        self.builder = Builder(columns)
+        self.values: dict[Operand, int] = {}
+        self.made: dict[Operand, int] = {}
+        self.read: set[int] = set()  # slots
+        self._arrays: dict[Operand, tuple[int, Map]] = {}
+
+    def fits(self, columns: int, given: Sequence[Operand]) -> bool:
+        """True if one more function may read these; a part of what is made here is not one."""
+        written = {o.slot for o in self.made}
+        return columns == self.builder.columns and all(
+            o in self.values or o.slot not in written for o in given) and (
+            len({*self.values, *given}) < call_list.TABLE_WORDS)
+
+    def value(self, v: Value) -> int:
+        """The value in the program."""
+        if v.number is not None:
+            return self.builder.constant(v.number, v.dtype)
+        o = v.over(self.rows, self.builder.columns)
+        if o not in self.values:
+            self.read.add(o.slot)
+            self.values[o] = self.builder.load(*self._place(o, v.dtype))
+        return self.values[o]
+
+    def make(self, o: Operand, value: int) -> None:
+        """Let a value be that of an operand."""
+        self.values[o] = self.made[o] = value
+
+    def _place(self, o: Operand, dtype: str) -> tuple[int, Map]:
+        if o not in self._arrays:
+            size = numpy_dtype(dtype).itemsize
+            self._arrays[o] = self.builder.array(dtype), Map(o.row // size, o.column // size)
+        return self._arrays[o]
+
+    def finish(self, is_wanted: Callable[[int], bool]) -> bool:
+        """Store what is wanted, by slot; False if that is nothing. Raises
+        UntraceableError where there is no code for the program."""
+        for o, value in self.made.items():
+            if is_wanted(o.slot):
+                self.builder.store(*self._place(o, self.builder.dtype(value)), value)
+        program = self.builder.program()
+        require(llvm_plan.supports(program))
+        self.loop = FormLoop(program)
+        return bool(program.instructions)
+
+    def words(self) -> list[list[int]]:
+        """The calls that let the compiled program run."""
+        found = self.loop.compiled()
+        assert found is not None
+        return call_list.program_words(found.table, list(self._arrays))
+
+
+class OverTime:
+    """See the module. The methods raise UntraceableError for what is no loop over time.
+
+    Attributes:
+        rows: of all matrices, but for those that are the same in all rows.
+        slots: the places of values.
+        calls: what an iteration computes.
+        loops: the programs in them, which may yet have to be compiled.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.slots: list[Slot] = []
+        self.calls: list[_Piece | Product] = []
+        self.loops: list[Compiled] = []
+        self._words: np.ndarray | None = None
+
+    # ------------------------------------------------------------ values
+
+    def slot(self, kind: int, source: Any) -> int:
+        """A slot of which nothing but the address is known."""
+        self.slots.append(Slot(kind, source))
+        return len(self.slots) - 1
+
+    def like(self, kind: int, source: Any, array: np.ndarray | np.generic) -> Value:
+        """A value that lies in memory as `array` does."""
+        dtype = array.dtype
+        require(dtype.name in _TYPES and dtype.isnative and array.ndim <= 2 and array.size)
+        return Value((1, 1, *array.shape)[-2:], dtype.name, self.slot(kind, source),
+                     (0, 0, *array.strides)[-2:], rank=array.ndim)
+
+    def rows_of(self, kind: int, source: Any, columns: int, dtype: str) -> Value:
+        """A matrix in C order; that of a variable if it is TWO or KEPT: its next one is called
+        `source`."""
+        require(dtype in _TYPES and columns)
+        size = numpy_dtype(dtype).itemsize
+        self.slots.append(Slot(kind, source, (self.rows, columns), dtype))
+        return Value((self.rows, columns), dtype, len(self.slots) - 1, (columns * size, size))
+
+    def place(self, value: Value, kind: int, source: str) -> None:
+        """Let what was made be TWO or KEPT under a name."""
+        slot = self.slots[value.slot]
+        require(slot.kind == SCRATCH and not value.offset and slot.shape == value.shape)
+        self.slots[value.slot] = slot._replace(kind=kind, source=source, shift=1)
+
+    # ------------------------------------------------------------ calls
+
+    def apply(self, write: Callable[[Builder, list[int]], int], inputs: Sequence[Value],
+              made: Value | None = None) -> Value:
+        """What ``write(builder, values)`` makes of each element; put into `made` if that is
+        given."""
+        shape = max([v.shape[0] for v in inputs]), max([v.shape[1] for v in inputs])
+        require(shape[0] == self.rows and (made is None or made.shape == shape))
+        given = [v.over(*shape) for v in inputs if v.number is None]
+        piece = self.calls[-1] if self.calls else None
+        if not isinstance(piece, _Piece) or not piece.fits(shape[1], given):
+            piece = _Piece(self.rows, shape[1])
+            self.calls.append(piece)
+        found = write(piece.builder, [piece.value(v) for v in inputs])
+        if made is None:
+            made = self.rows_of(SCRATCH, None, shape[1], piece.builder.dtype(found))
+        piece.make(made.over(*shape), found)
+        return made
+
+    def copy(self, value: Value, made: Value | None = None) -> Value:
+        """The value in a place of its own."""
+        return self.apply(lambda b, given: given[0], [value], made)
+
+    def product(self, first: Value, panels: int, columns: int, vectors: int) -> Value:
+        """The product by the matrix in the slot `panels` (see ``packed_gemm``)."""
+        inner = first.shape[1]
+        made = self.rows_of(SCRATCH, None, columns, first.dtype)
+        self.calls.append(Product(
+            first.dtype, columns, inner, vectors, first.over(self.rows, inner), panels,
+            made.over(self.rows, columns)))
+        return made
+
+    def multiplications(self) -> list[int]:
+        """The multiplications of each product."""
+        return [self.rows * c.inner * c.columns for c in self.calls if isinstance(c, Product)]
+
+    def finish(self) -> None:
+        """Let the programs store what is read elsewhere, or kept."""
+        read = {s for c in self.calls
+                for s in (c.read if isinstance(c, _Piece) else [c.first.slot])}
+        self.calls = [c for c in self.calls if isinstance(c, Product) or c.finish(
+            lambda s: s in read or self.slots[s].kind != SCRATCH)]
+        found = [c.loop.compiled() for c in self.calls if isinstance(c, _Piece)]
+        self.loops = [loop for loop in found if loop is not None]
+        require(len(self.loops) == len(found))
+
+    def words(self) -> np.ndarray | None:
+        """The calls for the compiled function; None until all programs are compiled."""
+        if self._words is None and all([loop.function for loop in self.loops]):
+            self._words = np.array([words for c in self.calls for words in (
+                [c.words()] if isinstance(c, Product) else c.words())], np.int64)
+        return self._words
