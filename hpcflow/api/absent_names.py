@@ -99,7 +99,6 @@ INSTEAD: dict[str, str] = {
     "contrib.model_pruning": "",
     "contrib.mpi_collectives": "`hf.mpi`",
     "contrib.nccl": "`hf.mpi.allreduce`",
-    "contrib.optimizer_v2": "`hf.train`",
     "contrib.proto": "`hf.parse_example`",
     "contrib.quantize": "`hf.fake_quant_with_min_max_vars`",
     "contrib.resampler": "`hf.gather_nd` with weights of the four neighbours",

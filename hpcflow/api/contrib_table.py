@@ -79,7 +79,11 @@ _VIEWS = {
     **{f"data.python.ops.{name}": Entry(("hpcflow.contrib.data",)) for name in (
         "batching", "dataset_ops", "grouping", "interleave_ops", "iterator_ops", "readers",
         "shuffle_ops", "sliding")},
-    "estimator": Entry(("hpcflow.estimator", "hpcflow.estimator.experimental")),
+    "estimator": Entry(("hpcflow.estimator", "hpcflow.estimator.experimental",
+                        "hpcflow.estimator.more_heads", "hpcflow.estimator.supervised")),
+    "estimator.python.estimator.export": Entry(("hpcflow.estimator.supervised",)),
+    "estimator.python.estimator.head": Entry(("hpcflow.estimator.more_heads",)),
+    "estimator.python.estimator.multi_head": Entry(("hpcflow.estimator.more_heads",)),
     "estimator.python.estimator.early_stopping": Entry(("hpcflow.estimator.experimental",)),
     "keras": Entry(("hpcflow.keras",)),
     **{f"learn.python.learn.{path}": Entry((f"hpcflow.contrib.learn.{path}",)) for path in (
@@ -92,6 +96,8 @@ _VIEWS = {
     "learn.python.learn.estimators.run_config": Entry(("hpcflow.contrib.learn.run_config",)),
     "learn.python.learn.learn_runner": Entry(("hpcflow.contrib.learn.learn_runner",)),
     "metrics.python.ops.set_ops": Entry(("hpcflow.ops.sparse.sets",)),
+    "optimizer_v2": Entry(("hpcflow.optimizers",),
+                          {"OptimizerV2": "hpcflow.optimizers:Optimizer"}),
     "signal": Entry(("hpcflow.signal",)),
     **{f"tpu.python.{path}": Entry(("hpcflow.contrib.tpu",)) for path in (
         "ops.tpu_ops", "tpu.tpu", "tpu.tpu_config", "tpu.tpu_estimator", "tpu.tpu_function",

@@ -48,6 +48,7 @@ LAZY = {
 ELSEWHERE = {
     "hpcflow.compat": "hpcflow.api.compat",
     "hpcflow.compat.v1": "hpcflow.api.compat.v1",
+    "hpcflow.compat.v2": "hpcflow.api.compat.v2",
     "hpcflow.python.platform.tf_logging": "hpcflow.platform.logging",
     "hpcflow.io.gfile": "hpcflow.platform.gfile",
     "hpcflow.sets": "hpcflow.ops.sparse.sets",

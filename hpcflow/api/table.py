@@ -369,6 +369,7 @@ _PYTHON = {
     "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.training": Entry(("hpcflow.keras",)),
+    "keras.utils.tf_utils": Entry(("hpcflow.keras.tf_utils",)),
     **{f"keras.utils.{name}": Entry(("hpcflow.keras.utils",)) for name in (
         "data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils")},
     "lib.io.file_io": Entry(("hpcflow.platform.file_io",)),

@@ -181,18 +181,18 @@ class Estimator:
         Returns the path, as bytes. Raises ``ValueError`` without a checkpoint, or if no signature
         can have these inputs.
         """
-        return exporting.export(self, export_dir_base, serving_input_receiver_fn, assets_extra,
-                                as_text, checkpoint_path or self.latest_checkpoint(),
-                                experimental_mode, False)
+        return exporting.export(
+            self, export_dir_base, {experimental_mode: serving_input_receiver_fn}, assets_extra,
+            as_text, checkpoint_path or self.latest_checkpoint(), False)
 
     def export_savedmodel(self, export_dir_base: str, serving_input_receiver_fn: Callable,
                           assets_extra: dict[str, str] | None = None, as_text: bool = False,
                           checkpoint_path: str | None = None,
                           strip_default_attrs: bool = False) -> bytes:
         """As :meth:`export_saved_model`."""
-        return exporting.export(self, export_dir_base, serving_input_receiver_fn, assets_extra,
-                                as_text, checkpoint_path or self.latest_checkpoint(),
-                                ModeKeys.PREDICT, strip_default_attrs)
+        return exporting.export(
+            self, export_dir_base, {ModeKeys.PREDICT: serving_input_receiver_fn}, assets_extra,
+            as_text, checkpoint_path or self.latest_checkpoint(), strip_default_attrs)
 
     def eval_dir(self, name: str | None = None) -> str:
         """Return the directory of the summaries of evaluations with this name."""

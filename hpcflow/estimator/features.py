@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def features_and_labels(input_fn: Callable, mode: str, params: Mapping[str, Any],
-                        config: RunConfig) -> tuple[Any, Any, list]:
+                        config: RunConfig | None) -> tuple[Any, Any, list]:
     """Build the input: (features, labels or None, hooks).
 
     Raises ``ValueError`` for a tuple or a data set of other than two parts, and ``TypeError`` for

@@ -81,6 +81,11 @@ class SavedModelBuilder:
         self._add(saver, tags, signatures, clear_devices, strip_default_attrs)
         self._has_saved_variables = True
 
+    @property
+    def has_saved_variables(self) -> bool:
+        """True after :meth:`add_meta_graph_and_variables`."""
+        return self._has_saved_variables
+
     def add_meta_graph(self, tags: Iterable[str],
                        signature_def_map: Mapping[str, Any] | None = None,
                        assets_collection: Iterable[Tensor] | None = None,

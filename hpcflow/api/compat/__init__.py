@@ -1,4 +1,4 @@
-"""``hpcflow.compat``: texts and bytes, kinds of numbers, and the interface of 1.x as ``v1``."""
+"""``hpcflow.compat``: texts and bytes, kinds of numbers, and the interfaces ``v1`` and ``v2``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ from hpcflow.shapes import dimension_at_index, dimension_value
 
 
 def __getattr__(name: str) -> Any:
-    if name != "v1":
+    if name not in ("v1", "v2"):
         raise AttributeError(f"module 'hpcflow.compat' has no attribute '{name}'")
-    return importlib.import_module(f"{__name__}.v1")
+    return importlib.import_module(f"{__name__}.{name}")

@@ -18,6 +18,11 @@ from hpcflow.contrib.rnn.fused import (
     LSTMBlockFusedCell,
     TimeReversedFusedRNN,
 )
+from hpcflow.contrib.rnn.grid_cells import (
+    BidirectionalGridLSTMCell,
+    GridLSTMCell,
+    TimeFreqLSTMCell,
+)
 from hpcflow.contrib.rnn.grouped_cell import GLSTMCell
 from hpcflow.contrib.rnn.highway_cells import IntersectionRNNCell, SRUCell
 from hpcflow.contrib.rnn.independent_cells import IndRNNCell, IndyGRUCell, IndyLSTMCell

@@ -75,7 +75,7 @@ class CoupledInputForgetGateLSTMCell(MemoryCell):
 
     def _gates(self, inputs: Tensor, h: Tensor) -> list[Tensor]:
         size = 3 * self._num_units
-        weights = _sharded("W", input_size_of(inputs) + self.output_size, size, self._shards[0],
+        weights = sharded("W", input_size_of(inputs) + self.output_size, size, self._shards[0],
                            inputs)
         biases = convert_to_tensor(get_variable("B", [size], inputs.dtype.base_dtype,
                                                 Constant(0.0, inputs.dtype.base_dtype)))
@@ -94,13 +94,13 @@ class CoupledInputForgetGateLSTMCell(MemoryCell):
     def _projected(self, output: Tensor) -> Tensor:
         if self._num_proj is None:
             return output
-        weights = _sharded("W_P", self._num_units, self._num_proj, self._shards[1], output)
+        weights = sharded("W_P", self._num_units, self._num_proj, self._shards[1], output)
         output = raw_ops.MatMul(output, weights)
         limit = self._proj_clip
         return output if limit is None else clip_by_value(output, -limit, limit)
 
 
-def _sharded(name: str, rows: int, columns: int, count: int, like: Tensor) -> Tensor:
+def sharded(name: str, rows: int, columns: int, count: int, like: Tensor) -> Tensor:
     """A matrix of `count` variables one below the other. ``ValueError`` for more than it has rows.
     """
     if count > rows:

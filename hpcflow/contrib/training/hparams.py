@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -93,8 +94,20 @@ class HParams:
         return {name: getattr(self, name) for name in self._types}
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return a hyperparameter, or `default` if there is none of that name."""
-        return getattr(self, key) if key in self._types else default
+        """Return a hyperparameter, or `default` if there is none of that name.
+
+        Raises ``ValueError`` for a default that cannot have the hyperparameter's type.
+        """
+        if key not in self._types:
+            return default
+        if default is not None:
+            kind, is_list = self._types[key]
+            if isinstance(default, list) != is_list:
+                raise ValueError(f"Hparam '{key}' of type '{kind}' is incompatible with "
+                                 f"default={default!r}: one of them is a list")
+            for each in default if is_list else [default]:
+                _cast(key, kind, each)
+        return getattr(self, key)
 
     def get_model_structure(self) -> Any:
         """Return the structure given at the beginning."""
@@ -108,10 +121,10 @@ class HParams:
         return key in self._types
 
     def __str__(self) -> str:
-        return str(sorted(self.values().items()))
+        return ",".join(f"{name}={value}" for name, value in self.values().items())
 
     def __repr__(self) -> str:
-        return f"HParams({self})"
+        return f"HParams({sorted(self.values().items())})"
 
 
 _ASSIGNMENT = re.compile(
@@ -165,12 +178,12 @@ def _note(found: re.Match, kind: type, results: dict[str, Any], values: str) -> 
 
 def _cast(name: str, kind: type, value: Any) -> Any:
     """`value` as the type of its hyperparameter, where that loses nothing."""
-    if value is None or kind is type(None):
+    if value is None or kind is type(None) or type(value) is kind:
         return value
     wrong = ValueError(f"Could not cast hparam '{name}' of type '{kind}' from value {value!r}")
     if isinstance(value, bool) != (kind is bool) or isinstance(value, str) != (kind is str):
         raise wrong
-    if kind is int and not float(value).is_integer():
+    if kind is int and not isinstance(value, numbers.Integral):
         raise wrong
     return kind(value)
 

@@ -126,7 +126,8 @@ class Peers:
         return UnavailableError(
             None, None, f"Nobody serves {names}: no answer within "
             f"{config.flags.connect_timeout:g} s (HPCFLOW_CONNECT_TIMEOUT). Every task of the "
-            "cluster needs a process that makes its hpcflow.train.Server")
+            "cluster needs a process that makes its hpcflow.train.Server, and these processes are "
+            "ranks of one MPI job: mpirun or `hpcflow run` starts them, a fork does not")
 
 
 def moved_tasks(lost: list[str], there: list[str]) -> dict[str, str]:

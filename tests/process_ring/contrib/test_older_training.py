@@ -39,6 +39,21 @@ def test_hyperparameters_are_parsed_and_removed():
         HParams(rate=0.1).parse("rate[0]=1")
 
 
+def test_hyperparameters_keep_their_types():
+    hparams = HParams(rate=0.1, sizes=[1, 2], name="x", graph=hf.Graph())
+    assert str(HParams(rate=0.5, sizes=[1, 2])) == "rate=0.5,sizes=[1, 2]"
+    assert HParams(sizes=[3], rate=0.5).parse("sizes=[1, 2],rate=2").values() == {
+        "sizes": [1, 2], "rate": 2.0}
+    other = hf.Graph()
+    hparams.set_hparam("graph", other)
+    assert hparams.graph is other and hparams.get("rate", 1) == 0.1
+    for name, default in (("rate", False), ("sizes", 1), ("sizes", [1.5]), ("name", 3)):
+        with pytest.raises(ValueError, match=name):
+            hparams.get(name, default)
+    with pytest.raises(ValueError, match="Could not cast"):
+        hparams.set_hparam("sizes", [1.0])
+
+
 def test_words_become_numbers_and_back(session):
     words = hf.constant(["a", "b", "c"])
     numbers = lookup.string_to_index(hf.constant(["c", "x", "a"]), words)
