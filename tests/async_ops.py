@@ -41,8 +41,8 @@ class Gates:
 
 gates = Gates()
 
-register_op("TestGate", "x: T", "y: T", "T: type; gate: string = ''", shape=unchanged,
-            stateful=True)
+register_op("TestGate", "x: T", "y: T", "T: type; gate: string = ''; deaf: bool = false",
+            shape=unchanged, stateful=True)
 register_op("TestLater", "x: T", "y: T", "T: type; seconds: float = 0.0", shape=unchanged,
             stateful=True)
 register_op("TestTwice", "x: T", "y: T", "T: type", shape=unchanged, stateful=True)
@@ -54,7 +54,7 @@ register_op("TestEffectLater", "x: T", "", "T: type", stateful=True)
 
 @kernel("TestGate", mode=ASYNC)
 def _gate(node):
-    name = node.attr("gate").decode()
+    name, deaf = node.attr("gate").decode(), node.attr("deaf")
 
     def wait(step, done, x):
         def cancelled():
@@ -64,7 +64,8 @@ def _gate(node):
                 gates.cancelled.append(name)
             done(errors.CancelledError(None, None, "The gate was cancelled"))
 
-        gates.arrive(name, (done, x, step.when_cancelled(cancelled)))
+        take_back = step.when_cancelled(cancelled) if not deaf else lambda: None
+        gates.arrive(name, (done, x, take_back))
 
     return wait
 
@@ -122,6 +123,7 @@ def later(x, seconds=0.0):
     return raw_ops.TestLater(x=x, seconds=seconds)
 
 
-def gate(x, name):
-    """`x`, once the test has opened the gate."""
-    return raw_ops.TestGate(x=x, gate=name)
+def gate(x, name, deaf=False):
+    """`x`, once the test has opened the gate; a `deaf` one waits for that although the step is
+    cancelled."""
+    return raw_ops.TestGate(x=x, gate=name, deaf=deaf)

@@ -189,11 +189,12 @@ def test_failures_name_the_op(form, graph, session, at_once):
 def test_a_failure_waits_for_what_runs(form, graph):
     """The step ends when everything that was started has ended, and once."""
     x = hf.placeholder(hf.int32, [])
-    slow = later(x, 0.1)
+    slow = gate(x, "slow", deaf=True)
     bad = raw_ops.TestFailLater(x=x)
     running = Running([slow, bad], [x], [np.int32(1)])
-    wait_until(lambda: running.step.error is not None)
+    wait_until(lambda: running.step.error is not None and gates.count("slow"))
     assert not running.step.finished
+    gates.open("slow")
     with pytest.raises(hf.errors.InvalidArgumentError):
         running.wait()
     assert running.endings == 1
@@ -202,11 +203,20 @@ def test_a_failure_waits_for_what_runs(form, graph):
 def test_a_failure_stops_what_has_not_started(form, graph, session):
     v = hf.Variable(0)
     session.run(v.initializer)
-    with hf.control_dependencies([later(hf.constant(1), 0.05)]):
+    with hf.control_dependencies([gate(hf.constant(1), "before", deaf=True)]):
         bump = hf.assign_add(v, 1)
     bad = raw_ops.TestFailLater(x=hf.constant(1))
+
+    def open_after_the_failure():
+        runs = session._engine.running._runs
+        wait_until(lambda: gates.count("before") and any(r.step.error for r in list(runs)))
+        gates.open("before")
+
+    opens = threading.Thread(target=open_after_the_failure)
+    opens.start()
     with pytest.raises(hf.errors.InvalidArgumentError):
         session.run([bump.op, bad])
+    opens.join()
     assert session.run(v) == 0
 
 
@@ -260,9 +270,11 @@ def test_cancelling_a_step(form, graph):
 
 def test_cancelling_waits_for_kernels_that_cannot_be_told(form, graph):
     x = hf.placeholder(hf.int32, [])
-    running = Running([later(x, 0.1)], [x], [np.int32(1)])
+    running = Running([gate(x, "deaf", deaf=True)], [x], [np.int32(1)])
+    wait_until(lambda: gates.count("deaf"))
     running.step.cancel(hf.errors.AbortedError(None, None, "the reason"))
     assert not running.step.finished
+    gates.open("deaf")
     with pytest.raises(hf.errors.AbortedError, match="the reason"):
         running.wait()
 
