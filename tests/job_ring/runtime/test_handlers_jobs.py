@@ -123,10 +123,10 @@ def test_handlers_come_in_time(tmp_path):
     assert signal.getsignal(signal.SIGUSR2) is handler
     me, size = hf.mpi.rank(), hf.mpi.size()
     total = hf.mpi.allreduce(hf.constant(1.0))
-    entered = threading.Event()
+    entered = []  # no Event: the handler may come while that is set, and leave it locked
 
     def enter(value):
-        entered.set()
+        entered.append(value)
         return value
 
     def sleep(value):
@@ -143,7 +143,8 @@ def test_handlers_come_in_time(tmp_path):
     asleep = hf.py_func(sleep, [hf.constant(0)], hf.int32)
 
     def interrupt():
-        entered.wait()
+        while not entered:
+            time.sleep(0.001)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR2)
 
     def leave(session, fetch):
