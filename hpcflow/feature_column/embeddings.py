@@ -116,7 +116,6 @@ class SharedEmbeddingColumn(EmbeddingColumn):
 
     shared_embedding_collection_name: str
     _fields = (*EmbeddingColumn._fields, "shared_embedding_collection_name")
-    _kind = "embedding_column"
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -152,11 +152,6 @@ def is_small(multiplications: int) -> bool:
     return multiplications <= tuning.BLAS_SMALL
 
 
-def has_one_thread(multiplications: int) -> bool:
-    """True for products that `dot` computes by one thread at any time."""
-    return multiplications <= tuning.BLAS_ALONE or is_small(multiplications) and not may_try()
-
-
 def alone() -> contextlib.AbstractContextManager[None]:
     """A context in which products of NumPy have one thread each.
 

@@ -1,4 +1,4 @@
-"""What is restored from checkpoints of other graphs, or told of them: names of other versions.
+"""Variables of recurrent cells by the names that they have in other versions of 1.x.
 
 What is called ``kernel`` and ``bias`` since 1.2 was called ``weights`` and ``biases`` before.
 """
@@ -6,11 +6,9 @@ What is called ``kernel`` and ``bias`` since 1.2 was called ``weights`` and ``bi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from hpcflow.errors import InvalidArgumentError
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 
 _OTHER = {"kernel": "weights", "weights": "kernel", "bias": "biases", "biases": "bias"}
@@ -52,15 +50,3 @@ def _names_there(names: Collection[str], there: Collection[str]) -> dict[str, st
         else:
             return None
     return found
-
-
-@contextmanager
-def mismatch_explained() -> Iterator[None]:
-    """Say of an ``InvalidArgumentError`` of restoring that the graph is not that of the checkpoint.
-    """
-    try:
-        yield
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(
-            error.node_def, error.op, f"{error.message}. There is a mismatch between the current "
-            "graph and the graph of the checkpoint") from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow import storage
-from hpcflow.errors import NotFoundError, OpError
+from hpcflow.errors import InvalidArgumentError, NotFoundError, OpError
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import TensorLike
@@ -22,7 +22,7 @@ from hpcflow.metagraph import meta_graph
 from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
 from hpcflow.train.background_task import BackgroundTask
-from hpcflow.train.cell_names import mismatch_explained, restore_by_other_names
+from hpcflow.train.cell_names import restore_by_other_names
 from hpcflow.train.checkpoint_files import meta_graph_filename
 from hpcflow.train.checkpoint_state import (
     DEFAULT_FILENAME,
@@ -374,8 +374,11 @@ class Saver:
         save_path = os.fspath(save_path)
         definition = self.saver_def
         try:
-            with mismatch_explained():
-                sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})
+            sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(
+                error.node_def, error.op, f"{error.message}. There is a mismatch between the "
+                "current graph and the graph of the checkpoint") from error
         except NotFoundError as error:
             if not storage.checkpoint_exists(save_path):
                 raise _NoCheckpoint(None, None, "The passed save_path is not a valid checkpoint: "

@@ -4,11 +4,9 @@ own word on descriptors, which it gives without a driver."""
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import re
 from collections.abc import Iterator
 from ctypes import byref, c_double, c_float, c_int, c_size_t, c_uint, c_ulonglong
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 import pytest
 from gpu_ring import nvrtc
 from gpu_ring.cases import cases_by_type, differences
-from gpu_ring.conftest import real_gpus
+from gpu_ring.cudnn_library import served, wheel_file
 from gpu_ring.fake_cudnn import SIMPLE, WINOGRAD, FakeCudnn
 from gpu_ring.stand_in import hardware
 
@@ -44,15 +42,7 @@ OPS = tuple(COMPUTES)
 @pytest.fixture
 def cudnn(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCudnn | None]:
     """The stand-in for the library; None where it is the real one."""
-    fake = None
-    if real_gpus():
-        monkeypatch.setattr(config.flags, "cudnn", "1")
-        if library.load() is None:
-            pytest.skip("cuDNN is not installed beside this GPU")
-    else:
-        fake = FakeCudnn()
-        monkeypatch.setattr(library, "serving", lambda xp: fake)
-    yield fake
+    yield served(monkeypatch)
     convolution._plan.cache_clear()
     pooling._plan.cache_clear()
 
@@ -231,17 +221,6 @@ def test_matrices_are_transposed(size: int, cudnn: FakeCudnn | None) -> None:
 
 
 # ---------------------------------------------------------------- the library itself
-
-
-def wheel_file(name: str) -> Path:
-    """A file of cuDNN's wheel; the test is skipped where that is not installed."""
-    for wheel in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
-        try:
-            files = importlib.metadata.files(wheel) or []
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        return next(Path(str(f.locate())) for f in files if f.name == name)
-    pytest.skip("cuDNN's wheel (half a gigabyte) is not installed")
 
 
 SCALARS = {"int": c_int, "size_t": c_size_t, "double": c_double, "unsigned": c_uint,

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from gpu_ring.cases import placing
-from gpu_ring.conftest import real_gpus
+from gpu_ring.cudnn_library import served, wheel_file
 from gpu_ring.fake_cudnn import FakeCudnn
-from gpu_ring.test_cudnn import wheel_file
 
 import hpcflow as hf
 from hpcflow import config, raw_ops
@@ -30,16 +29,9 @@ TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-10}
 def cudnn(request: pytest.FixtureRequest,
           monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCudnn | None]:
     """The stand-in for the library; None where it is the real one, or none is used."""
-    fake = None
     if request.param == "plain":
         monkeypatch.setattr(config.flags, "cudnn", "0")
-    elif real_gpus():
-        monkeypatch.setattr(config.flags, "cudnn", "1")
-        if library.load() is None:
-            pytest.skip("cuDNN is not installed beside this GPU")
-    else:
-        fake = FakeCudnn()
-        monkeypatch.setattr(library, "serving", lambda xp: fake)
+    fake = served(monkeypatch) if request.param == "library" else None
     recurrent._refused.clear()
     yield fake
     recurrent._refused.clear()

@@ -155,7 +155,7 @@ def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEng
     as :func:`server_at`."""
     server = server_at(target)
     return ClusterEngine(server.endpoint, server.peers(), session_id,
-                         options if options.is_given else server.options)
+                         options if options.proto is not None else server.options)
 
 
 def servers_here() -> list[TaskServer]:

@@ -40,7 +40,8 @@ class OwnClusterEngine(ClusterEngine):
 def engine_of_session(target: str, session_id: str, options: StepOptions) -> ClusterEngine:
     """The engine of a session on `target`, in a cluster of its own where its options ask for it;
     raises as :func:`own_engine` and ``server.engine_for``."""
-    if options.cluster or options.is_isolated:
+    proto = options.proto
+    if proto is not None and (proto.cluster_def.job or proto.isolate_session_state):
         return own_engine(server_at(target), session_id, options)
     return engine_for(target, session_id, options)
 
@@ -56,13 +57,15 @@ def own_engine(server: TaskServer, session_id: str, options: StepOptions) -> Clu
         raise UnimplementedError(
             None, None, "A session over MPI ranks has the cluster and the variables of its Server: "
             "cluster_def and isolate_session_state are for servers of one process")
-    here = {s.address: s for s in servers_here()}
-    addresses = _named(options.cluster, here) if options.cluster else {
+    here, proto = {s.address: s for s in servers_here()}, options.proto
+    addresses = _named(proto.cluster_def, here) if proto.cluster_def.job else {
         place: a for place, a in server.addresses.items() if a in here}
+    shares_state = (proto.experimental.share_session_state_in_clusterspec_propagation
+                    and not proto.isolate_session_state)
     own = ProcessNetwork()
     own.suffix = f"#{session_id}"
     servers = [TaskServer(addresses, job, index, here[address].options.proto, own,
-                          here[address].task if options.shares_state else None)
+                          here[address].task if shares_state else None)
                for (job, index), address in addresses.items()]
     master = next((s for s in servers if s.address == server.address), None)
     if master is None:

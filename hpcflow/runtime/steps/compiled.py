@@ -45,12 +45,7 @@ class StepOptions:
     """The options of a session for compiling, from its ``ConfigProto``."""
 
     def __init__(self, proto: Any = None) -> None:
-        self.is_given, self.proto = proto is not None, proto
-        has_cluster = proto is not None and proto.HasField("cluster_def")
-        self.cluster = proto.cluster_def if has_cluster and proto.cluster_def.job else None
-        self.is_isolated = proto is not None and proto.isolate_session_state
-        self.shares_state = (proto is not None and not proto.isolate_session_state and
-                             proto.experimental.share_session_state_in_clusterspec_propagation)
+        self.proto = proto
         self.soft_placement = bool(proto is not None and proto.allow_soft_placement)
         self.log_placement = bool(proto is not None and proto.log_device_placement)
         self.timeout = (proto.operation_timeout_in_ms / 1000 if proto is not None
