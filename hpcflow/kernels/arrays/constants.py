@@ -53,8 +53,14 @@ def fill(node: KernelNode) -> Callable:
     itemsize = dtype.itemsize if node.xp is np else 0
     if dims is not None:
         shape = _fill_shape(dims, 0)
-        return lambda _, value: full(shape, value, dtype)
-    return lambda dims, value: full(_fill_shape(dims, itemsize), value, dtype)
+        return lambda _, value: full(shape, _scalar(value), dtype)
+    return lambda dims, value: full(_fill_shape(dims, itemsize), _scalar(value), dtype)
+
+
+def _scalar(value: Any) -> Any:
+    if value.ndim and value.shape != (1,):  # which the reference takes
+        raise invalid(f"value must be a scalar, got shape {shown(value.shape)}")
+    return value
 
 
 def _fill_shape(dims: np.ndarray, itemsize: int) -> tuple[int, ...]:
