@@ -83,8 +83,9 @@ def embedding_lookup_unique(params: Any, ids: Any, partition_strategy: str = "mo
         ids = convert_to_tensor(ids)
         different, places = unique(reshape(ids, [-1]))[:2]
         found = nn.embedding_lookup(params, different, partition_strategy)
-        rows: Any = gather(found, places)
-        outputs = reshape(rows, concat([shape(ids), shape(rows)[1:]], 0))
+        rows = gather(found, places)
+        size: Any = shape(found)
+        outputs = reshape(rows, concat([shape(ids), size[1:]], 0))
         outputs.set_shape(ids.shape.concatenate(rows.shape[1:]))
         return outputs
 
