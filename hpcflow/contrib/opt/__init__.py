@@ -21,8 +21,8 @@ from hpcflow.contrib.opt.weight_decay import (
 
 __all__ = [
     "AdaMaxOptimizer", "AdamWOptimizer", "AddSignOptimizer", "DecoupledWeightDecayExtension",
-    "ExternalOptimizerInterface", "LARSOptimizer", "LBFGSOptimizer", "LazyAdamOptimizer", "MomentumWOptimizer",
-    "MovingAverageOptimizer", "NadamOptimizer", "PowerSignOptimizer", "ScipyOptimizerInterface",
-    "VariableClippingOptimizer", "extend_with_decoupled_weight_decay", "get_cosine_decay_fn",
-    "get_linear_decay_fn", "get_restart_decay_fn",
+    "ExternalOptimizerInterface", "LARSOptimizer", "LBFGSOptimizer", "LazyAdamOptimizer",
+    "MomentumWOptimizer", "MovingAverageOptimizer", "NadamOptimizer", "PowerSignOptimizer",
+    "ScipyOptimizerInterface", "VariableClippingOptimizer", "extend_with_decoupled_weight_decay",
+    "get_cosine_decay_fn", "get_linear_decay_fn", "get_restart_decay_fn",
 ]  # fmt: skip

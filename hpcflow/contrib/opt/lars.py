@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
@@ -21,7 +23,8 @@ class LARSOptimizer(MomentumOptimizer):
     Ginsburg, 2017).
 
     The rate is multiplied by eeta |w| / (|g| + weight_decay |w| + epsilon), or by 1 where one of
-    the norms is 0; the gradient is g + weight_decay w. Slot: "momentum".
+    the norms is 0, and then the gradient g + weight_decay w by the rate; both before the momentum.
+    Slot: "momentum".
 
     Args:
         learning_rate: a number or a scalar tensor.
@@ -52,7 +55,8 @@ class LARSOptimizer(MomentumOptimizer):
         if not any(part in var.op.name for part in self._skip_list):
             rate = rate * self._trust(grad, var)
             grad = grad + self._weight_decay * var
-        return updated("ApplyMomentum", [var, self.get_slot(var, "momentum")], rate, grad,
+        one = np.ones([], var.dtype.base_dtype.np)  # the rate is in what is accumulated
+        return updated("ApplyMomentum", [var, self.get_slot(var, "momentum")], one, rate * grad,
                        cast(self._decay, var.dtype), use_locking=self._use_locking,
                        use_nesterov=self._use_nesterov)
 

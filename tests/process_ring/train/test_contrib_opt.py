@@ -278,11 +278,10 @@ def test_rates_by_the_ratio_of_norms(nesterov, session):
                 if norms[1]:
                     scaled *= eeta * norms[0] / (norms[1] + decay * norms[0])
                 grad = grad + decay * values[name]
-            sums[name] = momentum * sums[name] + grad
-            ahead = grad + momentum * sums[name] if nesterov else sums[name]
-            values[name] -= scaled * ahead
+            sums[name] = momentum * sums[name] + scaled * grad
+            values[name] -= scaled * grad + momentum * sums[name] if nesterov else sums[name]
     for variable in (w, bias, unused):
-        np.testing.assert_allclose(session.run(variable), values[variable.op.name], rtol=1e-9)
+        np.testing.assert_allclose(session.run(variable), values[variable.op.name], rtol=1e-6)
 
 
 def test_rates_by_norms_need_whole_gradients(graph):
