@@ -281,7 +281,8 @@ def test_rates_by_the_ratio_of_norms(nesterov, session):
             sums[name] = momentum * sums[name] + scaled * grad
             values[name] -= scaled * grad + momentum * sums[name] if nesterov else sums[name]
     for variable in (w, bias, unused):
-        np.testing.assert_allclose(session.run(variable), values[variable.op.name], rtol=1e-6)
+        np.testing.assert_allclose(session.run(variable), values[variable.op.name], rtol=1e-6,
+                                   atol=1e-12)
 
 
 def test_rates_by_norms_need_whole_gradients(graph):
