@@ -54,7 +54,8 @@ class LARSOptimizer(MomentumOptimizer):
         rate: Any = cast(self._rate, var.dtype)
         if not any(part in var.op.name for part in self._skip_list):
             rate = rate * self._trust(grad, var)
-            grad = grad + self._weight_decay * var
+            value: Any = var
+            grad = grad + self._weight_decay * value
         one = np.ones([], var.dtype.base_dtype.np)  # the rate is in what is accumulated
         return updated("ApplyMomentum", [var, self.get_slot(var, "momentum")], one, rate * grad,
                        cast(self._decay, var.dtype), use_locking=self._use_locking,
