@@ -21,7 +21,7 @@ def sloppy_interleave(map_func: Callable, cycle_length: int,
 
 def sliding_window_batch(window_size: TensorLike, stride: TensorLike | None = None,
                          window_shift: TensorLike | None = None,
-                         window_stride: TensorLike = 1) -> Transformation:
+                         window_stride: int = 1) -> Transformation:
     """Return a transformation to batches of windows that overlap.
 
     Args:

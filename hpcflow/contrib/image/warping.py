@@ -11,8 +11,6 @@ import hpcflow as hf
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
 
-_SMALLEST = 1e-10  # of squared distances, whose logarithm or root is taken
-
 
 def dense_image_warp(image: TensorLike, flow: TensorLike, name: str = "dense_image_warp") -> Any:
     """Return images whose pixel (i, j) is that of `image` at (i, j) - flow[i, j], between four
@@ -113,7 +111,7 @@ def _squares(x: Any, y: Any) -> Any:
 
 def _basis(squares: Any, order: int) -> Any:
     """r**order, times log(r) for an even order."""
-    safe = hf.maximum(squares, hf.constant(_SMALLEST, squares.dtype))
+    safe = hf.maximum(squares, hf.constant(1e-10, squares.dtype))  # as its logarithm is taken
     power = hf.pow(safe, hf.constant(0.5 * order, squares.dtype))
     return power if order % 2 else 0.5 * power * hf.log(safe)
 

@@ -1,5 +1,6 @@
 """``hpcflow.contrib.layers``: layers with ``weights`` and ``biases``, regularizers, training."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.layers.convolutional import (
     bias_add,
     conv1d,
@@ -85,3 +86,5 @@ from hpcflow.contrib.layers.summaries import (
     summarize_variables,
     summarize_weights,
 )
+
+__getattr__ = named_otherwise(__name__)

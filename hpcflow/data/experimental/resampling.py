@@ -7,9 +7,17 @@ from typing import Any
 
 import numpy as np
 
-import hpcflow as hf
+from hpcflow import dtypes
 from hpcflow.data.dataset import Dataset
+from hpcflow.data.experimental.order import scan
+from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.arrays.casting import cast
+from hpcflow.ops.arrays.constants import ones_like
+from hpcflow.ops.arrays.indexing import gather, one_hot
+from hpcflow.ops.math.reductions import reduce_max, reduce_sum
+from hpcflow.ops.random.random_ops import random_uniform
 
 
 def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any = None,
@@ -28,13 +36,13 @@ def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any
     """
 
     def change(dataset: Dataset) -> Dataset:
-        target = hf.convert_to_tensor(target_dist, name="target_dist")
+        target = convert_to_tensor(target_dist, name="target_dist")
         if initial_dist is None:
-            numbered = dataset.apply(hf.data.experimental.scan(
-                hf.ones_like(target), lambda seen, element: _counted(
+            numbered = dataset.apply(scan(
+                ones_like(target), lambda seen, element: _counted(
                     seen, _class_of(class_func, element), element)))
         else:
-            known = hf.convert_to_tensor(initial_dist, target.dtype, name="initial_dist")
+            known = convert_to_tensor(initial_dist, target.dtype, name="initial_dist")
             numbered = dataset.map(
                 lambda *parts: (known, _class_of(class_func, _one(parts)), _one(parts)))
         accepted = _acceptance(target, seed)
@@ -45,8 +53,8 @@ def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any
 
 
 def _class_of(class_func: Callable, element: Any) -> Any:
-    return hf.cast(class_func(*element) if isinstance(element, tuple) else class_func(element),
-                   hf.int32)
+    return cast(class_func(*element) if isinstance(element, tuple) else class_func(element),
+                   dtypes.int32)
 
 
 def _one(parts: tuple) -> Any:
@@ -55,18 +63,19 @@ def _one(parts: tuple) -> Any:
 
 def _counted(seen: Any, kind: Any, element: Any) -> tuple:
     """The numbers of elements of each class so far, with this one; and (shares, class, element)."""
-    seen = seen + hf.one_hot(kind, hf.size(seen), dtype=seen.dtype)
-    return seen, (seen / hf.reduce_sum(seen), kind, element)
+    seen = seen + one_hot(kind, raw_ops.Size(seen), dtype=seen.dtype)
+    return seen, (seen / reduce_sum(seen), kind, element)
 
 
 def _acceptance(target: Any, seed: int | None) -> Callable[[Any, Any], Any]:
     """True with the probability that the class's share divided by its present one has, in relation
     to the largest such ratio."""
-    tiny = np.finfo(target.dtype.as_numpy_dtype).tiny
+    kind = target.dtype.as_numpy_dtype
+    tiny = kind(np.finfo(kind).tiny)
 
     def accepted(shares: TensorLike, kind: Any) -> Any:
-        ratios = target / hf.maximum(shares, tiny)
-        chance = hf.gather(ratios, kind) / hf.reduce_max(ratios)
-        return hf.random_uniform([], dtype=target.dtype, seed=seed) < chance
+        ratios = target / raw_ops.Maximum(shares, tiny)
+        chance = gather(ratios, kind) / reduce_max(ratios)
+        return random_uniform([], dtype=target.dtype, seed=seed) < chance
 
     return accepted
