@@ -52,6 +52,10 @@ ARRAY_LOOP_LARGE = 1 << 14
 #: Elements from which on a loop is worth it.
 FUNCTION_LOOP_LEAST = 1 << 10
 
+# ---- kernels.compiled.pooling_loops
+#: Of a window each of whose elements is written out: registers hold the places of so many.
+POOLING_MOST_ELEMENTS = 9
+
 # ---- kernels.compiled.response_loops
 #: Of a window whose sum is written out: more compile slowly.
 RESPONSE_MOST_CHANNELS = 33
