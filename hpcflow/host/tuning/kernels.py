@@ -164,6 +164,10 @@ TEAM_LARGEST = 6 << 20
 #: Bytes that numbers of four words need on the way: they stay in the cache.
 RANDOM_BLOCK_BYTES = 96
 
+# ---- kernels.random.philox
+#: Runs that are drawn for at once, where each draws one number.
+RANDOM_SCALARS_MOST = 64
+
 # ---- kernels.sparse.sparse_math
 #: Of the products that a matrix product holds at a time: they stay in the cache.
 SPARSE_BLOCK_BYTES = 1 << 20
