@@ -62,6 +62,10 @@ RESPONSE_MOST_CHANNELS = 33
 #: A thread that the machine lets wait takes fewer parts than another.
 RESPONSE_PARTS_PER_THREAD = 8
 
+# ---- kernels.compiled.row_loops
+#: Elements of a row that are reduced at once: more in one sum would lose digits.
+ROW_LOOP_LONGEST = 1 << 13
+
 # ---- kernels.compiled.small_products
 #: Multiplications of one product: a larger one BLAS does faster than its call costs.
 SMALL_PRODUCT_MOST = 1 << 10
