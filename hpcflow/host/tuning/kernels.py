@@ -51,6 +51,8 @@ ARRAY_LOOP_LARGE = 1 << 14
 # ---- kernels.compiled.function_loops
 #: Elements from which on a loop is worth it.
 FUNCTION_LOOP_LEAST = 1 << 10
+#: The same where NumPy takes dozens of passes.
+FUNCTION_LOOP_FEW = 2
 
 # ---- kernels.compiled.pooling_loops
 #: Of a window each of whose elements is written out: registers hold the places of so many.
