@@ -160,6 +160,11 @@ TEAM_LARGEST = 6 << 20
 #: Bytes that numbers of four words need on the way: they stay in the cache.
 RANDOM_BLOCK_BYTES = 96
 
+# ---- kernels.random.with_parameters
+#: Numbers by rejection that are drawn at once: fewer cost more in calls of NumPy than they save by
+#: staying in the cache.
+REJECTION_BLOCK = 1 << 15
+
 # ---- kernels.sparse.sparse_math
 #: Of the products that a matrix product holds at a time: they stay in the cache.
 SPARSE_BLOCK_BYTES = 1 << 20
