@@ -164,8 +164,8 @@ NOT_TUNED = {
     "kernels.image.png": "_LIMIT",
     "kernels.math.bessel_functions": "_LIMIT",
     "kernels.math.gamma_derivatives": "_LARGE",
-    "kernels.random.random": "_LARGE_RATE",
     "kernels.random.numbers": "_SMALLEST",
+    "kernels.random.rejection": "_SMALLEST SMALL_RATE",  # of the algorithms
     "kernels.sparse.ragged": "_MOST",
     "kernels.sparse.sparse_cross": "_LARGEST",
     "nn.fused_normalization": "_LEAST_EPSILON",

@@ -174,6 +174,11 @@ RANDOM_BLOCK_BYTES = 96
 #: Runs that are drawn for at once, where each draws one number.
 RANDOM_SCALARS_MOST = 64
 
+# ---- kernels.random.with_parameters
+#: Numbers by rejection that are drawn at once: fewer cost more in calls of NumPy than they save by
+#: staying in the cache.
+REJECTION_BLOCK = 1 << 15
+
 # ---- kernels.sparse.sparse_math
 #: Of the products that a matrix product holds at a time: they stay in the cache.
 SPARSE_BLOCK_BYTES = 1 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from hpcflow import dtypes, errors
@@ -245,7 +246,7 @@ def assert_near(x: Tensor, y: Tensor, rtol: Tensor | None = None, atol: Tensor |
     with name_scope(name, "assert_near", _graph_values(x, y, rtol, atol)):
         x, y = _pair(x, y)
         kind = x.dtype.real_dtype.base_dtype
-        default = 10 * np.finfo(kind.np).eps
+        default = 10 * float(ml_dtypes.finfo(kind.np).eps)
         rtol, atol = (convert_to_tensor(default if t is None else t, kind) for t in (rtol, atol))
         size, distance = (raw_ops.ComplexAbs(t, Tout=kind) if x.dtype.is_complex else
                           raw_ops.Abs(t) for t in (y, raw_ops.Sub(x, y)))

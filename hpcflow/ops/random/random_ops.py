@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from hpcflow import dtypes
@@ -241,7 +242,7 @@ def random_gamma(shape: TensorLike, alpha: TensorLike, beta: TensorLike | None =
         broadcast = raw_ops.Add(alpha, raw_ops.ZerosLike(beta))
         drawn = raw_ops.RandomGamma(shape, broadcast, seed=seed1, seed2=seed2)
         # They are positive, also where the nearest number is zero.
-        smallest = np.finfo(alpha.dtype.as_numpy_dtype).tiny
+        smallest = ml_dtypes.finfo(alpha.dtype.as_numpy_dtype).tiny
         return raw_ops.Maximum(smallest, raw_ops.RealDiv(drawn, beta))
 
 
