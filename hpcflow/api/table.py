@@ -430,6 +430,7 @@ _CORE = {
     "protobuf.queue_runner_pb2": Entry((_MORE_PROTOS,)),
     "protobuf.control_flow_pb2": Entry((_MORE_PROTOS,)),
     "example.example_pb2": Entry((_MORE_PROTOS,)),
+    "lib.core.error_codes_pb2": Entry(("hpcflow.base.formats.error_codes",)),
     "example.feature_pb2": Entry((_MORE_PROTOS,)),
 }  # fmt: skip
 
