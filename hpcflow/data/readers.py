@@ -6,21 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.data.arguments import optional_param_to_tensor as argument
 from hpcflow.data.dataset import Dataset
 from hpcflow.data.options import Options
 from hpcflow.data.structure import Leaf, Structure
-from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.host.tuning import files as tuning
 from hpcflow.shapes import TensorShape
-
-
-def argument(name: str, value: Any, default: Any, dtype: DType = dtypes.int64) -> Tensor:
-    """The tensor of an argument that may be left out."""
-    return convert_to_tensor(default if value is None else value, dtype, name)
 
 
 class _Records(Dataset):

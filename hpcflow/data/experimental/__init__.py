@@ -26,6 +26,7 @@ from hpcflow.data.experimental.grouping import (
     group_by_window,
 )
 from hpcflow.data.experimental.optional import Optional, get_next_as_optional, get_structure
+from hpcflow.data.experimental.optional import OptionalSpec as OptionalStructure
 from hpcflow.data.experimental.order import (
     Counter,
     RandomDataset,
@@ -42,15 +43,35 @@ from hpcflow.data.experimental.order import (
 )
 from hpcflow.data.experimental.resampling import rejection_resample
 from hpcflow.data.experimental.sampling import choose_from_datasets, sample_from_datasets
+from hpcflow.data.options import (
+    DistributeOptions,
+    MapVectorizationOptions,
+    OptimizationOptions,
+    StatsOptions,
+    ThreadingOptions,
+)
+from hpcflow.data.specs import SparseTensorStructure, TensorStructure
+from hpcflow.data.structure import DatasetSpec as DatasetStructure
+from hpcflow.graph.type_spec import TypeSpec as Structure
 
 __all__ = [
     "AUTOTUNE",
     "Counter",
     "CsvDataset",
+    "DatasetStructure",
+    "DistributeOptions",
+    "MapVectorizationOptions",
+    "OptimizationOptions",
     "Optional",
+    "OptionalStructure",
     "RandomDataset",
     "Reducer",
+    "SparseTensorStructure",
     "SqlDataset",
+    "StatsOptions",
+    "Structure",
+    "TensorStructure",
+    "ThreadingOptions",
     "batch_and_drop_remainder",
     "bucket_by_sequence_length",
     "choose_from_datasets",

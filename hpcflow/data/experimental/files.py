@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.data.arguments import optional_param_to_tensor as argument
 from hpcflow.data.dataset import AUTOTUNE, Dataset
 from hpcflow.data.experimental.order import ignore_errors as leave_out_errors
 from hpcflow.data.experimental.order import parallel_interleave
 from hpcflow.data.options import Options
-from hpcflow.data.readers import TFRecordDataset, argument
+from hpcflow.data.readers import TFRecordDataset
 from hpcflow.data.structure import Leaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike

@@ -80,7 +80,7 @@ class BaseSession:
         if isinstance(target, bytes):
             target = target.decode()
         if not isinstance(target, str):
-            raise TypeError(f"Argument `target` must be a string, but got {type(target)}")
+            raise TypeError(f"target must be a string, but got {type(target)}")
         kernels.load()
         config = default_config() if config is None else config
         self._graph = graph or get_default_graph()
@@ -397,14 +397,21 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that makes itself the default when it is created, for interactive use.
 
-    It warns (``UserWarning``) if another one is open.
+    It warns (``UserWarning``) if another one is open. Devices are only asked for that a step needs.
     """
 
     _open: ClassVar[weakref.WeakSet[InteractiveSession]] = weakref.WeakSet()
 
     def __init__(self, target: str = "", graph: Graph | None = None,
                  config: Message | None = None) -> None:
-        super().__init__(target, graph, config)
+        from tensorboard.compat.proto.config_pb2 import ConfigProto
+
+        pruned = ConfigProto()
+        given = default_config() if config is None else config
+        if isinstance(given, ConfigProto):
+            pruned.CopyFrom(given)
+        pruned.graph_options.place_pruned_graph = True
+        super().__init__(target, graph, pruned if isinstance(given, ConfigProto | None) else given)
         if InteractiveSession._open:
             warnings.warn(
                 "An interactive session is already active. This can cause out-of-memory errors in "
