@@ -49,14 +49,6 @@ def _image_shape(op: Operation) -> list[Dims]:
     return _tagged(op)
 
 
-def _audio_shape(op: Operation) -> list[Dims]:
-    dims = op.input_dims(1)
-    if dims is not None and len(dims) not in (2, 3):
-        raise ValueError("the audio must have shape [batch, frames] or [batch, frames, channels], "
-                         f"got {show(dims)}")
-    return _tagged(op)
-
-
 register_op("ScalarSummary", "tags: string; values: T", "summary: string", f"T: {ORDERED}",
             shape=_same_shapes)
 register_op("MergeSummary", "inputs: N * string", "summary: string", "N: int >= 1",
@@ -68,10 +60,10 @@ register_op("ImageSummary", "tag: string; tensor: T", "summary: string",
             "bad_color: tensor = uint8 [255, 0, 0, 255]",
             shape=_image_shape)
 register_op("AudioSummary", "tag: string; tensor: float", "summary: string",
-            "sample_rate: float; max_outputs: int >= 1 = 3", shape=_audio_shape,
+            "sample_rate: float; max_outputs: int >= 1 = 3", shape=_tagged,
             deprecated="AudioSummaryV2 takes the sample rate as an input")
 register_op("AudioSummaryV2", "tag: string; tensor: float; sample_rate: float", "summary: string",
-            "max_outputs: int >= 1 = 3", shape=_audio_shape)
+            "max_outputs: int >= 1 = 3", shape=_tagged)
 register_op("TensorSummary", "tensor: T", "summary: string",
             'T: type; description: string = ""; labels: list(string) = []; '
             'display_name: string = ""', shape=scalar_shape)
