@@ -144,12 +144,9 @@ class TestCase(Assertions):
             yield session
 
     def _shared_session(self) -> Session:
-        cached = self._cached_session
-        if cached is None or cached.graph is not get_default_graph():
-            if cached is not None:
-                cached.close()
-            cached = self._cached_session = Session()
-        return cached
+        if self._cached_session is None:
+            self._cached_session = Session()
+        return self._cached_session
 
     def evaluate(self, tensors: TensorLike) -> Any:
         """Return the values of `tensors` (any nest) in the default session, else the test's."""
