@@ -102,6 +102,9 @@ def range_(node: KernelNode) -> Callable:
     xp, dtype = node.xp, node.np_dtype()
 
     def run(start: Any, limit: Any, delta: Any) -> Any:
+        for what, given in (("start", start), ("limit", limit), ("delta", delta)):
+            if np.ndim(given):
+                raise invalid(f"{what} must be a scalar, not shape {shown(np.shape(given))}")
         first, step = start.item(), delta.item()
         count = _range_length(first, limit.item(), step)
         check_count((count,), dtype.itemsize * (xp is np))

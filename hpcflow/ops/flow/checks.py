@@ -113,8 +113,10 @@ def add_check_numerics_ops() -> Operation:
     checks: list[Tensor] = []
     for op in get_default_graph().get_operations():
         if op._get_control_flow_context() is not None:
-            raise ValueError(f"add_check_numerics_ops() checks what runs once in a step, but "
-                             f"{op.name!r} is in a cond() or while_loop()")
+            raise ValueError(
+                "`tf.add_check_numerics_ops() is not compatible with TensorFlow control flow "
+                "operations such as `tf.cond()` or `tf.while_loop()`.: it checks what runs once in "
+                f"a step, but {op.name!r} is in one of them")
         for output in op.outputs:
             if output.dtype.base_dtype in (dtypes.float16, dtypes.float32, dtypes.float64):
                 with control_dependencies(checks[-1:]):
