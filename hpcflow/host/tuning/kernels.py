@@ -178,6 +178,8 @@ RANDOM_SCALARS_MOST = 64
 #: Numbers by rejection that are drawn at once: fewer cost more in calls of NumPy than they save by
 #: staying in the cache.
 REJECTION_BLOCK = 1 << 15
+#: Bytes that such a number needs on the way.
+REJECTION_BYTES = 192
 
 # ---- kernels.sparse.sparse_math
 #: Of the products that a matrix product holds at a time: they stay in the cache.

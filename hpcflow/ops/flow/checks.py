@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from hpcflow import dtypes, errors
@@ -245,6 +244,8 @@ def assert_near(x: Tensor, y: Tensor, rtol: Tensor | None = None, atol: Tensor |
 
     Both tolerances are ten times the dtype's epsilon by default; see :func:`assert_equal`.
     """
+    import ml_dtypes  # only here, as it takes a while to load
+
     with name_scope(name, "assert_near", _graph_values(x, y, rtol, atol)):
         x, y = _pair(x, y)
         kind = x.dtype.real_dtype.base_dtype
