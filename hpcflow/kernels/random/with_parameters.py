@@ -21,7 +21,6 @@ from hpcflow.kernels.random.random import sequence_of, to_dims
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _NARROW = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
-_ROW_BYTES = 192  # that a number needs on the way
 
 
 # ---------------------------------------------------------------- on the CPU
@@ -39,7 +38,7 @@ def _filled(start: Start, size: int, dtype: np.dtype,
             made[part] = _rounded(draw(numbers, numbers.astype(np.uint64) * stride), dtype)
 
     if size:
-        over_rows(size, _ROW_BYTES, work, tuning.REJECTION_BLOCK * _ROW_BYTES)
+        over_rows(size, tuning.REJECTION_ROW_BYTES, work, tuning.REJECTION_BLOCK_BYTES)
     return made
 
 
