@@ -163,7 +163,7 @@ NOT_TUNED = {
     "kernels.cudnn.response": "_LEAST_BIAS _LEAST_POWER",  # what the library takes
     "kernels.image.png": "_LIMIT",
     "kernels.math.bessel_functions": "_LIMIT",
-    "kernels.math.gamma_derivatives": "_LARGE",
+    "kernels.math.gamma_derivatives": "LARGE",
     "kernels.random.numbers": "_SMALLEST",
     "kernels.random.rejection": "_SMALLEST SMALL_RATE",  # of the algorithms
     "kernels.sparse.ragged": "_MOST",

@@ -175,11 +175,10 @@ RANDOM_BLOCK_BYTES = 96
 RANDOM_SCALARS_MOST = 64
 
 # ---- kernels.random.with_parameters
-#: Numbers by rejection that are drawn at once: fewer cost more in calls of NumPy than they save by
-#: staying in the cache.
-REJECTION_BLOCK = 1 << 15
-#: Bytes that such a number needs on the way.
-REJECTION_BYTES = 192
+#: Bytes that a number by rejection needs on the way.
+REJECTION_ROW_BYTES = 192
+#: Of a block: smaller ones cost more in calls of NumPy than they save by staying in the cache.
+REJECTION_BLOCK_BYTES = REJECTION_ROW_BYTES << 15
 
 # ---- kernels.sparse.sparse_math
 #: Of the products that a matrix product holds at a time: they stay in the cache.

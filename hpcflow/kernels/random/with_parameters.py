@@ -38,8 +38,7 @@ def _filled(start: Start, size: int, dtype: np.dtype,
             made[part] = _rounded(draw(numbers, numbers.astype(np.uint64) * stride), dtype)
 
     if size:
-        over_rows(size, tuning.REJECTION_BYTES, work,
-                  tuning.REJECTION_BLOCK * tuning.REJECTION_BYTES)
+        over_rows(size, tuning.REJECTION_ROW_BYTES, work, tuning.REJECTION_BLOCK_BYTES)
     return made
 
 

@@ -98,10 +98,10 @@ def test_poisson_at_the_end_of_a_type():
     (-math.inf, 0.5), (3.0, math.inf), (10.0, 10.1), (37.0, math.inf), (0.3, 0.9),
     (-math.inf, -6.0), (-4.5, -4.0), (1e-9, 30.0)])
 def test_normal_between_bounds(low, high):
+    means = np.array([1.0, -2.0, 0.0, 5.0])
     values = run(hf.raw_ops.ParameterizedTruncatedNormal(
-        [4, N // 4], np.float64([1.0, -2.0, 0.0, 5.0]), np.float64(2.0),
-        2 * low + np.float64([1, -2, 0, 5]), 2 * high + np.float64([1, -2, 0, 5]), **SEEDS))
-    z = np.ravel((values - [[1], [-2], [0], [5]]) / 2)
+        [4, N // 4], means, np.float64(2.0), 2 * low + means, 2 * high + means, **SEEDS))
+    z = np.ravel((values - means[:, None]) / 2)
     mass = (lambda x: upper(low) - upper(x)) if low > 0 else lambda x: upper(-x) - upper(-low)
     assert_distributed(z, lambda x: mass(x) / mass(high))
 
@@ -127,7 +127,7 @@ def test_numbers_of_the_reference():
                                1e-6)
     assert poisson(4.0, "int32")[:5].tolist() == [2, 3, 3, 5, 2]
     assert poisson(30.0, "float32")[:5].tolist() == [28, 34, 27, 24, 35]
-    alphas = np.float64([0.3, 1, 7])
+    alphas = np.array([0.3, 1, 7], np.float64)
     grid = run(hf.raw_ops.RandomGamma([N // 4, 2], alphas, **SEEDS))
     np.testing.assert_array_equal(grid[..., 0].ravel(), gamma(0.3)[: N // 2])
 
