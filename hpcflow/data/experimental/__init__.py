@@ -49,6 +49,7 @@ from hpcflow.data.options import (
     StatsOptions,
     ThreadingOptions,
 )
+from hpcflow.data.readers import MatchingFilesDataset, TFRecordWriter
 from hpcflow.data.specs import SparseTensorStructure, TensorStructure
 from hpcflow.data.structure import DatasetSpec as DatasetStructure
 from hpcflow.graph.type_spec import TypeSpec as Structure
@@ -60,6 +61,7 @@ __all__ = [
     "DatasetStructure",
     "DistributeOptions",
     "MapVectorizationOptions",
+    "MatchingFilesDataset",
     "OptimizationOptions",
     "Optional",
     "OptionalStructure",
@@ -69,6 +71,7 @@ __all__ = [
     "SqlDataset",
     "StatsOptions",
     "Structure",
+    "TFRecordWriter",
     "TensorStructure",
     "ThreadingOptions",
     "batch_and_drop_remainder",
