@@ -207,6 +207,7 @@ _OPS = {
     "list_ops": Entry(("hpcflow.ops.flow.list_functions", _API, RAW), {
         "_build_element_shape": "hpcflow.ops.flow.list_functions:_sizes"}),
     **_DISTRIBUTIONS,
+    "ragged.ragged_tensor": Entry((), members(_GRAPH + "legacy", "is_ragged")),
     "signal.fft_ops": Entry(("hpcflow.signal", _API)),
     **{f"linalg.{name}": entry for name, entry in OPERATORS.items()},
     "linalg.linalg": Entry(("hpcflow:linalg", "hpcflow.linear_operators", _API), {

@@ -50,6 +50,7 @@ from hpcflow.data.options import (
     StatsOptions,
     ThreadingOptions,
 )
+from hpcflow.data.readers import MatchingFilesDataset, TFRecordWriter
 from hpcflow.data.specs import SparseTensorStructure, TensorStructure
 from hpcflow.data.structure import DatasetSpec as DatasetStructure
 from hpcflow.graph.type_spec import TypeSpec as Structure
@@ -61,6 +62,7 @@ __all__ = [
     "DatasetStructure",
     "DistributeOptions",
     "MapVectorizationOptions",
+    "MatchingFilesDataset",
     "OptimizationOptions",
     "Optional",
     "OptionalStructure",
@@ -70,6 +72,7 @@ __all__ = [
     "SqlDataset",
     "StatsOptions",
     "Structure",
+    "TFRecordWriter",
     "TensorStructure",
     "ThreadingOptions",
     "batch_and_drop_remainder",

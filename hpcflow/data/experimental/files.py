@@ -77,7 +77,11 @@ def _default(value: TensorLike) -> Tensor:
     if isinstance(value, (dtypes.DType, type, np.dtype)):
         dtype = dtypes.as_dtype(value)
         return convert_to_tensor(np.zeros(0, dtype.np), dtype)
-    return convert_to_tensor(value)
+    default = convert_to_tensor(value)
+    if default.get_shape().ndims not in (None, 0, 1):
+        raise ValueError("record_defaults: Shape must be at most rank 1 but is rank "
+                         f"{default.get_shape().ndims} for {value!r}")
+    return default
 
 
 # ---------------------------------------------------------------- batches of tables
