@@ -133,6 +133,8 @@ _DISTRIBUTIONS = {f"distributions.{name}": Entry(
     "student_t", "uniform")}
 _DISTRIBUTIONS |= {f"distributions.{name}": Entry((f"hpcflow.distributions.{name}",))
                    for name in ("special_math", "util")}
+_DISTRIBUTIONS |= {f"distributions.{name}": Entry(("hpcflow.contrib.distributions.bijectors",))
+                   for name in ("bijector", "bijector_impl", "identity_bijector")}
 _DISTRIBUTIONS["distributions.kullback_leibler"] = Entry(("hpcflow.distributions",), {
     "_DIVERGENCES": "hpcflow.distributions.divergence:_REGISTRY",
     "_registered_kl": "hpcflow.distributions.divergence:_registered"})
