@@ -136,7 +136,6 @@ INSTEAD: dict[str, str] = {
     "contrib.verbs": "MPI, which uses the network's own means",
     "distribute": _RANKS,
     "enable_v2_behavior": _EAGER,
-    "estimator.BaselineClassifier": "`hf.estimator.Estimator` with a model function",
     "estimator.BoostedTreesClassifier": "",
     "experimental": "",
     "function": "`hf.framework.function.Defun`",

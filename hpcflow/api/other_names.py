@@ -141,11 +141,12 @@ NAMES: dict[str, dict[str, str]] = {
         for source in ("file", "tensor")},
     "hpcflow.contrib.nn": {"nth_element": "raw:NthElement"},
     "hpcflow.signal.spectral": {name: f"hpcflow.signal.cosine:{name}" for name in ("dct", "idct")},
-    "hpcflow.estimator": {name: f"hpcflow.train:{name}" for name in (
+    "hpcflow.estimator": {"ProfilerHook": "hpcflow.tools.profiler_hook:ProfilerHook", **{
+        name: f"hpcflow.train:{name}" for name in (
         "CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook",
         "GlobalStepWaiterHook", "LoggingTensorHook", "NanLossDuringTrainingError", "NanTensorHook",
         "SecondOrStepTimer", "SessionRunArgs", "SessionRunContext", "SessionRunHook",
-        "SessionRunValues", "StepCounterHook", "StopAtStepHook", "SummarySaverHook")},
+        "SessionRunValues", "StepCounterHook", "StopAtStepHook", "SummarySaverHook")}},
     "hpcflow.data.experimental": {
         "make_saveable_from_iterator":
             "hpcflow.train.saved_iterators:make_saveable_from_iterator",

@@ -232,8 +232,10 @@ _OPS = {
          "_get_default_variable_store": "hpcflow.ops.state.variable_scope:default_store",
          "variable_creator_scope": "hpcflow.ops.state.creators:variable_creator_scope"}),
     "variables": Entry(("hpcflow.ops.state.variables", "hpcflow.ops.state.partitioned", _API, RAW),
-                       dict.fromkeys(("VariableV1", "RefVariable"),
-                                     "hpcflow.ops.state.variables:Variable")),
+                       {**dict.fromkeys(("VariableV1", "RefVariable"),
+                                        "hpcflow.ops.state.variables:Variable"),
+                        "_all_saveable_objects":
+                            "hpcflow.ops.state.variable_lists:all_saveable_objects"}),
     "losses.losses": Entry(("hpcflow.losses",)),
     "losses.losses_impl": Entry(("hpcflow.losses",)),
     "losses.util": Entry(("hpcflow.losses",)),
