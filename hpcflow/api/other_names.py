@@ -142,6 +142,15 @@ NAMES: dict[str, dict[str, str]] = {
     "hpcflow.contrib.nn": {"nth_element": "raw:NthElement"},
     "hpcflow.signal.spectral": {name: f"hpcflow.signal.cosine:{name}" for name in ("dct", "idct")},
     "hpcflow.estimator": {"ProfilerHook": "hpcflow.tools.profiler_hook:ProfilerHook", **{
+        name: f"hpcflow.estimator.more_heads:{now}" for name, now in {
+            "BinaryClassHead": "binary_classification_head",
+            "LogisticRegressionHead": "logistic_regression_head",
+            "MultiClassHead": "multi_class_head", "MultiHead": "multi_head",
+            "MultiLabelHead": "multi_label_head",
+            "PoissonRegressionHead": "poisson_regression_head",
+            "RegressionHead": "regression_head"}.items()}, **{
+        name: f"hpcflow.estimator.parsing:{name}" for name in (
+            "classifier_parse_example_spec", "regressor_parse_example_spec")}, **{
         name: f"hpcflow.train:{name}" for name in (
         "CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook",
         "GlobalStepWaiterHook", "LoggingTensorHook", "NanLossDuringTrainingError", "NanTensorHook",
