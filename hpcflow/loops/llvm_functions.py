@@ -5,7 +5,7 @@ and shifts of bits alone uses the vector units. All results hold for any number:
 those below the normal ones, and both zeros. Two to eight times as fast as the C library's, they
 are as fast as NumPy's own vectors or faster, but for powers on processors with AVX-512.
 
-Not here are sin, cos and tan, whose large arguments need more than a formula; their inverses; and
+Not here are sin, cos and tan, whose large arguments need more than a formula; and their inverses,
 powers and error functions in double precision: these stay calls of NumPy's loops.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow.loops import llvm_math
-from hpcflow.loops.llvm_reals import FORMATS, Real, Whole
+from hpcflow.loops.llvm_reals import FORMATS, Real, Test, Whole
 
 if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Value
@@ -173,6 +173,82 @@ def _log1p(x: Real) -> Real:
     return _defined(_log1p_sum(f, k.as_real(), more), x, -1.0).with_sign_of(x)
 
 
+# ---------------------------------------------------------------- in single precision
+
+# (arctan(t) / t - 1) / t² and (arcsin(s) / s - 1) / s², in powers of the square, up to t = 1 and
+# s = 1/2: of least largest error.
+_ARCTAN = (
+    -0.33333298563957214, 0.19998548924922943, -0.14264240860939026, 0.10952182859182358,
+    -0.08403442800045013, 0.05795746669173241, -0.031177718192338943, 0.01091453805565834,
+    -0.001793606556020677,
+)
+_ARCSIN = (
+    0.16666659712791443, 0.07500503957271576, 0.04451695457100868, 0.03180772066116333,
+    0.014438596554100513, 0.03751646354794502,
+)
+# A right angle in two parts.
+_RIGHT = 1.5707963705062866, -4.371139000186241e-08
+
+
+def _rest_of_right(angle: Real) -> Real:
+    return _RIGHT[0] - (angle - _RIGHT[1])
+
+
+def _rest_of_half(angle: Real) -> Real:
+    return 2.0 * _RIGHT[0] - (angle - 2.0 * _RIGHT[1])
+
+
+def _arctan_up_to_one(t: Real) -> Real:
+    square = t * t
+    return t + t * square * square.series(_ARCTAN)
+
+
+def _arctan(x: Real) -> Real:
+    """Of 1 / x, the rest of a right angle."""
+    size = x.size()
+    is_far = size > 1.0
+    near = _arctan_up_to_one(is_far.choose(1.0 / size, size))
+    return is_far.choose(_rest_of_right(near), near).with_sign_of(x)
+
+
+def _arctan2(y: Real, x: Real) -> Real:
+    """The angle of a point; zeros have signs, and two infinite coordinates are equal."""
+    is_steep = y.size() > x.size()
+    low, high = is_steep.choose(x, y).size(), is_steep.choose(y, x).size()
+    ratio = low / high
+    for both, found in ((0.0, 0.0), (math.inf, 1.0)):
+        ratio = (low.equals(both) & high.equals(both)).choose(ratio.constant(found), ratio)
+    near = _arctan_up_to_one(ratio)
+    angle = is_steep.choose(_rest_of_right(near), near)
+    is_behind = x.constant(1.0).with_sign_of(x) < 0.0
+    return is_behind.choose(_rest_of_half(angle), angle).with_sign_of(y)
+
+
+def _arcsin_part(size: Real) -> tuple[Test, Real]:
+    """True where `size` is far from zero, and there half of the arc cosine, elsewhere the sine."""
+    is_far = size > 0.5
+    square = is_far.choose(0.5 - 0.5 * size, size * size)
+    root = is_far.choose(square.intrinsic("sqrt"), size)
+    return is_far, root + root * square * square.series(_ARCSIN)
+
+
+def _arcsin(x: Real) -> Real:
+    is_far, part = _arcsin_part(x.size())
+    return is_far.choose(_rest_of_right(2.0 * part), part).with_sign_of(x)
+
+
+def _arccos(x: Real) -> Real:
+    is_far, part = _arcsin_part(x.size())
+    part = is_far.choose(2.0 * part, part)
+    far = (x < 0.0).choose(_rest_of_half(part), part)
+    return is_far.choose(far, _rest_of_right(part.with_sign_of(x)))
+
+
+def _arctanh(x: Real) -> Real:
+    size = x.size()
+    return (0.5 * _log1p(2.0 * size / (1.0 - size))).with_sign_of(x)
+
+
 # ---------------------------------------------------------------- in double precision
 
 
@@ -259,6 +335,9 @@ FUNCTIONS = {
     "log": Function(_log, 0.9), "log1p": Function(_log1p, 0.9),
     "power": Function(_power, 0.51, _SINGLE),
     "erf": Function(_erf, 0.52, _SINGLE), "erfc": Function(_erfc, 0.52, _SINGLE),
+    "arctan": Function(_arctan, 1.6, _SINGLE), "arcsin": Function(_arcsin, 2.4, _SINGLE),
+    "arctan2": Function(_arctan2, 2.5, _SINGLE),
+    "arccos": Function(_arccos, 1.2, _SINGLE), "arctanh": Function(_arctanh, 2.2, _SINGLE),
     "gammaln": Function(_gammaln, 0.52, _SINGLE),
 }
 

@@ -85,7 +85,8 @@ def check(function, dtype, given, exact):
     assert off.max() <= FUNCTIONS[function].ulps, [a[is_near][off.argmax()] for a in given]
 
 
-@pytest.mark.parametrize(("function", "dtype"), [c for c in CASES if c[0] != "power"])
+@pytest.mark.parametrize(("function", "dtype"), [c for c in CASES if c[0] not in (
+    "power", "arctan2")])
 def test_functions_of_one_number(function, dtype):
     seed = 20
     print(f"seed {seed}")
@@ -112,3 +113,17 @@ def test_powers_of_single_precision():
     with np.errstate(all="ignore"):
         exact = np.power(bases.astype(np.longdouble), exponents.astype(np.longdouble))
         check("power", "float32", [bases, exponents], exact)
+
+
+@pytest.mark.skipif(not CASES, reason="there is no compiler")
+def test_angles_of_single_precision():
+    seed = 22
+    print(f"seed {seed}")
+    random = np.random.default_rng(seed)
+    special = numbers("float32", random)[:17]
+    x, y = numbers("float32", random), numbers("float32", random)
+    y = np.concatenate([np.repeat(special, special.size), y, random.permutation(y)])
+    x = np.concatenate([np.tile(special, special.size), x, x])
+    with np.errstate(all="ignore"):
+        exact = np.arctan2(y.astype(np.longdouble), x.astype(np.longdouble))
+        check("arctan2", "float32", [y, x], exact)
