@@ -176,6 +176,12 @@ RANDOM_BLOCK_BYTES = 96
 #: Runs that are drawn for at once, where each draws one number.
 RANDOM_SCALARS_MOST = 64
 
+# ---- kernels.random.with_parameters
+#: Bytes that a number by rejection needs on the way.
+REJECTION_ROW_BYTES = 192
+#: Of a block: smaller ones cost more in calls of NumPy than they save by staying in the cache.
+REJECTION_BLOCK_BYTES = REJECTION_ROW_BYTES << 15
+
 # ---- kernels.sparse.sparse_math
 #: Of the products that a matrix product holds at a time: they stay in the cache.
 SPARSE_BLOCK_BYTES = 1 << 20

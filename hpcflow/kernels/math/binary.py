@@ -124,7 +124,7 @@ def _floor_mod_floats(node: KernelNode) -> Any:
     A rest of zero keeps the sign of the dividend, and so does one that is too small to count
     (NumPy's remainder would give it the sign of the divisor).
     """
-    xp = node.xp
+    xp, dtype = node.xp, node.np_dtype()
 
     def run(x: Any, y: Any, out: Any = None) -> Any:
         rest = xp.fmod(x, y, out=out)
@@ -132,7 +132,7 @@ def _floor_mod_floats(node: KernelNode) -> Any:
         if not rest.ndim:
             return rest + y if moved else rest
         return xp.add(rest, y, out=rest, where=moved) if xp is np else (
-            xp.where(moved, rest + y, rest))
+            xp.where(moved, rest + y, rest).astype(dtype, copy=False))
 
     return run
 

@@ -21,9 +21,10 @@ for _op_type, _name in (
         ("IsFinite", "isfinite"), ("Floor", "floor"), ("Ceil", "ceil"), ("Rint", "rint"),
         ("Conj", "conjugate"), ("ComplexAbs", "absolute")):
     ufunc(_op_type, _name)
-for _op_type, _name in (("Tan", "tan"), ("Reciprocal", "reciprocal"), ("Inv", "reciprocal")):
-    ufunc(_op_type, _name, types={"T": _FLOATS + _COMPLEX})
-for _op_type, _name in (("Asin", "arcsin"), ("Acos", "arccos"), ("Atan", "arctan")):
+for _op_type in ("Reciprocal", "Inv"):
+    ufunc(_op_type, "reciprocal", types={"T": _FLOATS + _COMPLEX})
+for _op_type, _name in (("Tan", "tan"), ("Asin", "arcsin"), ("Acos", "arccos"),
+                        ("Atan", "arctan")):
     looped_ufunc(_op_type, _name, types={"T": _FLOATS + _COMPLEX})
 ufunc("Sign", "sign", types={"T": (*_FLOATS, "int8", "int16", "int32", "int64")})
 ufunc("Round", "rint", types={"T": _FLOATS})

@@ -32,19 +32,23 @@ _AT_ONCE = 4096
 _FEW = 8
 
 
-# The blocks at `places`, of the key and the halves of the counter. Words are numbers of 64 bits of
-# which the upper half is zero, so that a product is one instruction of the vector units.
 _ROUND = f"""
         x, y = a * {_MULTIPLIERS[0]}, c * {_MULTIPLIERS[1]}
         a, b, c, d = (y >> 32) ^ b ^ k, y & 4294967295, (x >> 32) ^ d ^ l, x & 4294967295
         k, l = k + {_STEPS[0]} & 4294967295, l + {_STEPS[1]} & 4294967295"""
+#: Lines of a loop's text: a, b, c, d become the words of the block at `place`, given the key and
+#: the halves of the counter. Words are numbers of 64 bits of which the upper half is zero, so that
+#: a product is one instruction of the vector units.
+BLOCK_TEXT = f"""
+        at = np.uint64(low) + place
+        up = np.uint64(high) + np.uint64(1 if at < place else 0)
+        a, b, c, d = at & 4294967295, at >> 32, up & 4294967295, up >> 32
+        k, l = np.uint64(key) & 4294967295, np.uint64(key) >> 32{_ROUND * _ROUNDS}"""
+# The blocks at `places`.
 _LOOP = compiling.TextLoop(f"""
 def loop(places, words, key, low, high):
     for i in apart(places.size):
-        at = np.uint64(low) + places[i]
-        up = np.uint64(high) + np.uint64(1 if at < places[i] else 0)
-        a, b, c, d = at & 4294967295, at >> 32, up & 4294967295, up >> 32
-        k, l = np.uint64(key) & 4294967295, np.uint64(key) >> 32{_ROUND * _ROUNDS}
+        place = places[i]{BLOCK_TEXT}
         words[i, 0], words[i, 1], words[i, 2], words[i, 3] = a, b, c, d
 """, (("uint64", 1, False), ("uint32", 2, True)), 3)
 
@@ -77,12 +81,15 @@ class Start(NamedTuple):
         """The key and the counter's lower and upper half, as a device takes them."""
         return np.concatenate(self.arrays())
 
+    def numbers(self) -> tuple[int, int, int]:
+        """The same, as a compiled loop takes them."""
+        return (signed(self.key), signed(self.counter & MASK64), signed(self.counter >> 64))
+
     def blocks(self, places: np.ndarray) -> np.ndarray:
         """The blocks at `places` (uint64, counted from the start): ``[n, 4]`` of uint32."""
         words, loop = np.empty((places.size, 4), np.uint32), _loop()
         if loop.function is not None:
-            loop.function(places, words, signed(self.key), signed(self.counter & MASK64),
-                          signed(self.counter >> 64))
+            loop.function(places, words, *self.numbers())
         else:
             compiling.timed(loop, lambda: self._fill(places, words))
         return words

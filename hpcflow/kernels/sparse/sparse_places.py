@@ -95,6 +95,13 @@ def keys_of(indices: Any, shape: Any) -> Any:
     return np.unique(indices, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
+def keys_of_any(indices: Any, shape: Any) -> Any:
+    """As :func:`keys_of`, for places that may lie outside of `shape`."""
+    if indices.size and (indices.min() < 0 or (indices.max(axis=0) >= shape).any()):
+        return np.unique(indices, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return keys_of(indices, shape)
+
+
 def joint_keys(tables: Sequence[Any], shape: Any) -> list[Any]:
     """Keys of several lists of places, to be compared with each other."""
     keys = keys_of(np.concatenate(tables), shape)
