@@ -29,6 +29,7 @@ SMALL: dict[ModuleType, dict[str, float]] = {
         "BLOCK_BYTES": 1 << 12,
         "GATHER_LARGE_BYTES": 1,
         "INDICES_LARGE_BYTES": 1,
+        "MATRIX_LONG_ROW": 1,
         "REDUCTION_LARGE_BYTES": 1, "REDUCTION_BLOCK_BYTES": 1 << 12, "REDUCTION_LONG": 600,
         "RELU_LARGE_BYTES": 1, "RELU_BLOCK_BYTES": 1 << 8,
         "RULE_WORKING_SET_BYTES": 4096, "RULE_LEAST_PART": 256,

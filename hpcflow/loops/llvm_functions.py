@@ -175,7 +175,9 @@ _WRITTEN: dict[str, Callable[[_Real], _Real]] = {"exp": _exp, "expm1": _expm1, "
 #: What C calls functions of the table of meanings, without the suffix of single precision.
 _NAMES = {"log": "log", "log1p": "log1p", "sinh": "sinh", "cosh": "cosh", "sin": "sin",
           "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
+          "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2",
           "erf": "erf", "erfc": "erfc", "power": "pow", "gammaln": "lgamma"}
+_OF_TWO = ("power", "arctan2")
 _LIBRARY = "libmvec.so.1"
 # The widths of registers in bytes, with the letter in the names of the functions for them and
 # LLVM's name of the feature that they need.
@@ -202,7 +204,7 @@ def _library() -> ctypes.CDLL | None:
 def _variants(function: str, dtype: str) -> dict[int, str]:
     """The names of the library's functions of vectors, by the numbers in one."""
     library, single = _library(), dtype != "float64"
-    name, given = _NAMES[function] + "f" * single, "v" * (1 + (function == "power"))
+    name, given = _NAMES[function] + "f" * single, "v" * (1 + (function in _OF_TWO))
     lanes = {size // (4 if single else 8): letter for size, letter, needed in _WIDTHS
              if llvm_math.features().get(needed)}
     found = {n: f"_ZGV{letter}N{n}{given}_{name}" for n, letter in lanes.items()}

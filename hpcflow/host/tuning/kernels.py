@@ -9,6 +9,8 @@ GATHER_MANY = 1 << 14
 # ---- kernels.arrays.matrix_parts
 #: Elements that are copied in less time than a mask takes.
 MATRIX_LONG_ROW = 256
+#: Rows that are copied, each a few elements, while one diagonal is.
+MATRIX_DIAGONAL_ROWS = 8
 
 # ---- kernels.arrays.partition
 #: Elements that are sorted faster than the loop is called.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host import memory
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.host.tuning import loops as loops_tuning
 from hpcflow.kernels.math.selection import where_of
@@ -95,9 +96,18 @@ def matrix_band_part(node: KernelNode) -> Callable:
 
 
 def _by_rows(x: np.ndarray, below: int, above: int) -> np.ndarray:
-    """Zeros but for the band: `below` and `above` are its widths, negative for all."""
-    out = np.zeros(x.shape, x.dtype)
+    """Zeros but for the band: `below` and `above` are its widths, negative for all. A narrow one is
+    copied by diagonals."""
+    out = memory.empty(x.shape, x.dtype)
+    out[...] = 0
     rows, columns = x.shape[-2:]
+    if min(below, above) >= 0 and (below + above + 1) * tuning.MATRIX_DIAGONAL_ROWS < rows:
+        to, source = [a.reshape(*a.shape[:-2], rows * columns) for a in (out, x)]
+        for k in range(-below, min(above + 1, columns)):
+            start, length = max(k, -k * columns), min(rows + min(k, 0), columns - max(k, 0))
+            diagonal = slice(start, start + length * (columns + 1), columns + 1)
+            to[..., diagonal] = source[..., diagonal]
+        return out
     for row in range(rows):
         start = max(0, row - below) if below >= 0 else 0
         end = min(columns, row + above + 1) if above >= 0 else columns

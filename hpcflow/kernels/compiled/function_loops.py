@@ -7,6 +7,7 @@ and the deterministic mode keeps to NumPy for these.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from hpcflow.host import memory
 from hpcflow.host.tuning import kernels as tuning
-from hpcflow.kernels.registry import KernelNode, find_kernel
+from hpcflow.kernels.registry import KernelNode, find_kernel, kernel
 from hpcflow.loops import llvm_plan
 from hpcflow.loops.form import DENSE, Builder
 from hpcflow.loops.form_loop import FormLoop
@@ -56,6 +57,31 @@ def with_loop(node: KernelNode, compute: Callable, is_slow: bool = False) -> Cal
     return run
 
 
+def looped_ufunc(op_type: str, name: str, **options: Any) -> None:
+    """Register the ufunc `name` as the kernel of an op, by `looped_where_slow`."""
+    kernel(op_type, fresh=True, accepts_out=True, elementwise=True, **options)(
+        lambda node: looped_where_slow(node, getattr(node.xp, name), name))
+
+
+def looped_where_slow(node: KernelNode, compute: Callable, name: str) -> Callable:
+    """`compute`, which is the ufunc `name`; by a loop where NumPy has none of vectors for the
+    processor."""
+    if node.xp is not np or _has_vectors(name, node.np_dtype().name):
+        return compute
+    return with_loop(node, compute, is_slow=True)
+
+
+@functools.lru_cache(maxsize=64)
+def _has_vectors(name: str, dtype: str) -> bool:
+    """True if NumPy runs another form of a ufunc than that for any processor, or cannot tell."""
+    introspect = getattr(np.lib, "introspect", None)
+    if introspect is None:
+        return True
+    found = introspect.opt_func_info(func_name=f"^{name}$", signature=dtype)
+    return any(not form["current"].startswith("baseline")
+               for forms in found.values() for form in forms.values())
+
+
 def _loop_of(node: KernelNode, inputs: int) -> FormLoop | None:
     """The loop over the elements of the inputs and the output; None if there is none."""
     b, dtype = Builder(columns=1), node.np_dtype().name
@@ -75,11 +101,11 @@ def _loop_of(node: KernelNode, inputs: int) -> FormLoop | None:
 
 def _result_of(node: KernelNode, given: list[Traced]) -> int:
     """The value that the kernel makes of these."""
-    kernel = find_kernel(node.op_type, node.device.type, node.attrs)
-    if kernel is None:
+    found = find_kernel(node.op_type, node.device.type, node.attrs)
+    if found is None:
         raise UntraceableError("there is no kernel for devices")
     try:
-        return int(kernel.factory(node)(*given).number())
+        return int(found.factory(node)(*given).number())
     except UntraceableError:
         raise
     except Exception as e:  # whatever a kernel may ask of an array

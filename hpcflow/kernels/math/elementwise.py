@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.compiled.function_loops import with_loop
+from hpcflow.kernels.compiled.function_loops import looped_ufunc, with_loop
 from hpcflow.kernels.math.selection import placed
 from hpcflow.kernels.registry import KernelNode, kernel, ufunc
 
@@ -21,10 +21,11 @@ for _op_type, _name in (
         ("IsFinite", "isfinite"), ("Floor", "floor"), ("Ceil", "ceil"), ("Rint", "rint"),
         ("Conj", "conjugate"), ("ComplexAbs", "absolute")):
     ufunc(_op_type, _name)
+for _op_type in ("Reciprocal", "Inv"):
+    ufunc(_op_type, "reciprocal", types={"T": _FLOATS + _COMPLEX})
 for _op_type, _name in (("Tan", "tan"), ("Asin", "arcsin"), ("Acos", "arccos"),
-                        ("Atan", "arctan"), ("Reciprocal", "reciprocal"),
-                        ("Inv", "reciprocal")):
-    ufunc(_op_type, _name, types={"T": _FLOATS + _COMPLEX})
+                        ("Atan", "arctan")):
+    looped_ufunc(_op_type, _name, types={"T": _FLOATS + _COMPLEX})
 ufunc("Sign", "sign", types={"T": (*_FLOATS, "int8", "int16", "int32", "int64")})
 ufunc("Round", "rint", types={"T": _FLOATS})
 ufunc("Round", "positive", types={"T": ("int32", "int64")})

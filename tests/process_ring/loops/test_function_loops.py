@@ -9,6 +9,7 @@ from thresholds import forget_loops, lower
 import hpcflow as hf
 from hpcflow import config
 from hpcflow.kernels import load
+from hpcflow.kernels.compiled import function_loops
 from hpcflow.kernels.registry import KernelNode, find_kernel
 from hpcflow.loops import compiling
 
@@ -16,12 +17,15 @@ pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no com
 
 # Units in the last place of the result by which loops may differ from NumPy's forms.
 ULPS = {"Sigmoid": 4, "Elu": 4, "Selu": 4, "Softplus": 4, "SoftplusGrad": 4, "Xlogy": 5,
-        "Xlog1py": 4, "Erf": 4, "Erfc": 6, "Lgamma": 6}
+        "Xlog1py": 4, "Erf": 4, "Erfc": 6, "Lgamma": 6, "Asin": 6, "Acos": 6, "Atan": 4,
+        "Tan": 6, "Sinh": 4, "Cosh": 4, "Asinh": 6, "Acosh": 6, "Atanh": 6, "Atan2": 6}
 UNARY = ("Relu", "Relu6", "LeakyRelu", "Softsign", "Rsqrt", "Sigmoid", "Elu", "Selu", "Softplus",
-         "Erf", "Erfc", "Lgamma")
+         "Erf", "Erfc", "Lgamma", "Asin", "Acos", "Atan", "Tan", "Sinh", "Cosh", "Asinh",
+         "Acosh", "Atanh")
 BINARY = ("ReluGrad", "Relu6Grad", "LeakyReluGrad", "EluGrad", "SeluGrad", "SoftsignGrad",
           "TanhGrad", "SigmoidGrad", "InvGrad", "ReciprocalGrad", "SqrtGrad", "RsqrtGrad",
-          "DivNoNan", "MulNoNan", "Xdivy", "SoftplusGrad", "Xlogy", "Xlog1py")
+          "DivNoNan", "MulNoNan", "Xdivy", "SoftplusGrad", "Xlogy", "Xlog1py",
+          "Atan2")
 
 
 class Host:
@@ -31,7 +35,8 @@ class Host:
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Loops are compiled at once, and used from the second call on."""
+    """Loops are compiled at once, and used from the second call on, whatever NumPy has."""
+    monkeypatch.setattr(function_loops, "_has_vectors", lambda *_: False)
     lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     forget_loops(monkeypatch)
 

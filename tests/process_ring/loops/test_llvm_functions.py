@@ -87,7 +87,8 @@ def check(function, dtype, given, exact):
     assert off.max() <= MEANINGS[function].ulps, [a[is_near][off.argmax()] for a in given]
 
 
-@pytest.mark.parametrize(("function", "dtype"), [c for c in CASES if c[0] != "power"])
+@pytest.mark.parametrize(("function", "dtype"), [
+    c for c in CASES if c[0] not in ("power", "arctan2")])
 def test_functions_of_one_number(function, dtype):
     seed = 20
     print(f"seed {seed}")
@@ -114,3 +115,17 @@ def test_powers(dtype):
     with np.errstate(all="ignore"):
         exact = np.power(bases.astype(np.longdouble), exponents.astype(np.longdouble))
         check("power", dtype, [bases, exponents], exact)
+
+
+@pytest.mark.parametrize("dtype", [d for name, d in CASES if name == "arctan2"])
+def test_angles(dtype):
+    seed = 22
+    print(f"seed {seed}")
+    random = np.random.default_rng(seed)
+    special = numbers(dtype, random)[:17]
+    x, y = numbers(dtype, random), numbers(dtype, random)
+    y = np.concatenate([np.repeat(special, special.size), y, random.permutation(y)])
+    x = np.concatenate([np.tile(special, special.size), x, x])
+    with np.errstate(all="ignore"):
+        exact = np.arctan2(y.astype(np.longdouble), x.astype(np.longdouble))
+        check("arctan2", dtype, [y, x], exact)

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from op_forms import evaluate, failing
+from thresholds import lower as lower_thresholds
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -268,6 +269,19 @@ def test_matrix_band_part(lower, upper):
     equal(evaluate(hf.matrix_band_part, X, np.int64(lower), np.int64(upper)), X * keep)
     equal(evaluate(lambda x: hf.matrix_band_part(x, lower, upper), X[0] + np.inf),
           np.where(keep, np.inf, 0))
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(2, 1), (0, 0), (-1, 2), (3, -1), (40, 0), (0, 30)])
+def test_bands_of_large_matrices(monkeypatch, lower, upper):
+    """By rows, and narrow ones by diagonals."""
+    lower_thresholds(monkeypatch, "PARALLEL_LARGE_BYTES", "MATRIX_LONG_ROW")
+    for rows, columns in ((40, 30), (40, 60), (50, 50)):
+        x = np.arange(1.0, 2 * rows * columns + 1).reshape(2, rows, columns)
+        x[0, 0, -1] = np.nan
+        offset = np.arange(columns) - np.arange(rows)[:, None]
+        keep = ((lower < 0) | (offset >= -lower)) & ((upper < 0) | (offset <= upper))
+        equal(evaluate(hf.matrix_band_part, x, np.int64(lower), np.int64(upper)),
+              np.where(keep, x, 0))
 
 
 def test_matrix_band_part_errors():
