@@ -142,7 +142,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_NCCL", str, "",
          "path of the NCCL library by which GPUs of different ranks reduce; 0 none"),
     Flag("HPCFLOW_CUDA_IPC", _parse_bool, True,
-         "0: what GPUs of ranks of one node send goes through memory of the host"),
+         "0: what GPUs of ranks of one node send and reduce goes through memory of the host"),
     Flag("HPCFLOW_CUDA_AWARE_MPI", _one_of("0", "1"), "",
          "1: MPI takes memory of GPUs, 0: it does not; if not set, what the library says"),
     Flag("HPCFLOW_CUDA_GRAPHS", _parse_bool, True,

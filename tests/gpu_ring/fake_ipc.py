@@ -86,8 +86,12 @@ class Ipc:
 
 
 def _is_alive(mark: Path) -> bool:
-    """True unless the process is gone that has opened memory."""
-    return Path(f"/proc/{mark.name.rpartition('-')[2]}").exists()
+    """True unless the process has ended that has opened memory."""
+    try:
+        status = Path(f"/proc/{mark.name.rpartition('-')[2]}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def _mapped(path: Path, size: int) -> np.ndarray:

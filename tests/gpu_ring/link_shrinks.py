@@ -28,11 +28,14 @@ def main(amid: bool) -> None:
     stand_in(3)
     me, dies = hf.mpi.rank(), hf.mpi.rank() == hf.mpi.size() - 1
     one = hf.mpi.allreduce(hf.ones([4]) * hf.placeholder_with_default(1.0, []))
+    together = hf.mpi.barrier()
     done, seen = 0, []
     while done < STEPS:
         try:
             with hf.Session() as session:
                 while done < STEPS:
+                    if done == LOST_AFTER and hf.mpi.size() == 3:
+                        session.run(together)  # so all are over with the steps before
                     if dies and done == LOST_AFTER and amid and config.flags.nccl == "0":
                         IpcLink.next_half = lambda link: _die()  # all have come to it
                     elif dies and done == LOST_AFTER and amid:

@@ -23,11 +23,11 @@ def _stand_in() -> None:
 
 
 @pytest.mark.parametrize(("ranks", "gpus", "way"), [
-    (2, 2, "nccl"), (3, 3, "nccl"), (2, 1, "ipc"), (3, 2, "ipc"), (2, 1, "staged")])
+    (2, 2, "nccl"), (3, 3, "nccl"), (2, 1, "ipc"), (5, 2, "ipc"), (2, 1, "staged")])
 def test_values(ranks: int, gpus: int, way: str) -> None:
     """Every operation, type and kind of shape, by each way; in one piece and in several."""
     variables = {"HPCFLOW_CUDA_IPC": "0"} if way == "staged" else {}
-    done = run("linked.py", ranks, str(gpus), way, str(1 << 16 if ranks == 3 else 1 << 20),
+    done = run("linked.py", ranks, str(gpus), way, str(1 << 16 if ranks == 5 else 1 << 20),
                **variables)
     assert not done.returncode, done.stdout[-3000:] + done.stderr[-3000:]
 
@@ -89,9 +89,10 @@ def test_a_hang_ends(way: str) -> None:
     time that operations may take."""
     said, output = _said("hangs", **_OFF[way])
     assert [len(lines) for lines in said] == [2, 2], output
-    assert all("Error" in text for lines in said for text in lines), output
-    assert any("DeadlineExceededError" in lines[0] and " for 3 s" in lines[0] for lines in said), (
-        output)
+    # A GPU that has left NCCL's operation out is over with it.
+    assert all("Error" in text for text in (*said[0], said[1][1])), output
+    assert any("DeadlineExceededError" in text and " for 3 s" in text
+               for lines in said for text in lines), output
 
 
 @pytest.mark.parametrize(("way", "what"), [("nccl", "NCCL failed"),

@@ -48,7 +48,11 @@ def test_exchange(size: int, route: str) -> None:
     assert [r["name"] for r in rows if r.get("GB_per_s")].count("all-reduce") == 2
     last = next(r for r in rows if r["rank"] == 1 and "sent" in r)
     assert last["sent"] == {route: 12}
-    assert sum(last["reduced"].values()) == 12
+    assert sum(last["reduced"].values()) == 12 + 6
+    ways = {r["name"]: r["way"] for r in rows if "way" in r}
+    assert set(ways) == {"all-reduce", "collectives"}
+    if not real_gpus():  # which may be several
+        assert set(ways.values()) == {"ipc" if route == "ipc" else "staged"}
 
 
 @pytest.mark.parametrize("opens", [True, False])

@@ -207,7 +207,8 @@ def bench(asked: Asked) -> None:
         asked.results.put("bench", name=row.pop("case"), **row)
 
 
-# The ways of an edge; a reduction goes by NCCL where each rank has a GPU of its own.
+# The ways of an edge. A reduction goes by NCCL where each rank has a GPU of its own, in memory that
+# the GPUs share where they may, and through the hosts else.
 _EXCHANGES = {
     "exchange": {},
     "exchange by shared memory": {"HPCFLOW_CUDA_IPC": "0"},

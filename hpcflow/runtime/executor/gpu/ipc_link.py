@@ -49,7 +49,7 @@ class Work(Protocol):
 
 
 class IpcLink:
-    """This rank's end of a link over the GPU of `transfers`: member `me` of `ranks`.
+    """This rank's end of a link over the GPU of `transfers`, as member `me` of `ranks`.
 
     ``closed(rank, number)`` tells a rank that what it has exported as `number` is closed here;
     ``failed(error)`` is called once if the link breaks. Raises ``InternalError`` if this GPU
@@ -87,6 +87,9 @@ class IpcLink:
     def enter(self, addresses: dict[int, list[Any]]) -> None:
         """Open the memory of the other members. Raises ``InternalError`` if that does not go."""
         self._numbers = {member: number for member, (_, number) in addresses.items()}
+        if self.error is not None:
+            self._close()
+            raise self.error
         for member, (handle, _) in addresses.items():
             rank = self.ranks[member]
             opened = self.streams.entered(ipc.open_of)(self.streams, rank, bytes.fromhex(handle))
