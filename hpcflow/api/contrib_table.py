@@ -37,7 +37,7 @@ _FILES = {
     "seq2seq": ("python.ops.attention_wrapper", "python.ops.basic_decoder",
                 "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
-    "testing": ("python.framework.fake_summary_writer",),
+    "testing": ("python.framework.fake_summary_writer", "python.framework.util_test"),
     "slim": tuple(f"python.slim.{name}" for name in _SLIM),
     "training": ("python.training.evaluation", "python.training.hparam",
                  "python.training.training"),

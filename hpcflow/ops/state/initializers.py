@@ -92,8 +92,8 @@ class Constant(Initializer):
     def __init__(self, value: Any = 0, dtype: Any = dtypes.float32,
                  verify_shape: bool = False) -> None:
         if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
-            raise TypeError(f"constant_initializer takes a number, a list or an array, got "
-                            f"{type(value).__name__}")
+            raise TypeError(f"Invalid type for initial value: {type(value)} (expected Python "
+                            "scalar, list or tuple of values, or numpy.ndarray).")
         self.value = value
         self.dtype = dtypes.as_dtype(dtype)
         self._verify_shape = verify_shape
