@@ -6,16 +6,20 @@ What is less severe than the verbosity of this module is logged only.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from hpcflow.platform import logging
-
-if TYPE_CHECKING:
-    from hpcflow.summary.writer import FileWriter
 
 DEBUG, INFO, WARN, ERROR, FATAL = "DEBUG", "INFO", "WARN", "ERROR", "FATAL"
 
 _LEVELS = {DEBUG: "DEBUGGING", INFO: "INFO", WARN: "WARN", ERROR: "ERROR", FATAL: "FATAL"}
+
+
+class EventWriter(Protocol):
+    """A writer of event files, such as ``hf.summary.FileWriter``."""
+
+    def add_event(self, event: Any) -> None:
+        """Write an event."""
 
 
 class _Settings:
@@ -23,7 +27,7 @@ class _Settings:
 
     verbosity = WARN
     has_writer = False
-    writer: FileWriter | None = None
+    writer: EventWriter | None = None
 
 
 _settings = _Settings()
@@ -40,7 +44,7 @@ def set_verbosity(verbosity: str) -> None:
     _settings.verbosity = verbosity
 
 
-def set_summary_writer(summary_writer: FileWriter | None) -> None:
+def set_summary_writer(summary_writer: EventWriter | None) -> None:
     """Write to `summary_writer`; None: log only."""
     _settings.has_writer, _settings.writer = True, summary_writer
 
