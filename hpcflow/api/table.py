@@ -132,6 +132,8 @@ _DISTRIBUTIONS = {f"distributions.{name}": Entry(
     "student_t", "uniform")}
 _DISTRIBUTIONS |= {f"distributions.{name}": Entry((f"hpcflow.distributions.{name}",))
                    for name in ("special_math", "util")}
+_DISTRIBUTIONS |= {f"distributions.{name}": Entry(("hpcflow.contrib.distributions.bijectors",))
+                   for name in ("bijector", "bijector_impl", "identity_bijector")}
 _DISTRIBUTIONS["distributions.kullback_leibler"] = Entry(("hpcflow.distributions",), {
     "_DIVERGENCES": "hpcflow.distributions.divergence:_REGISTRY",
     "_registered_kl": "hpcflow.distributions.divergence:_registered"})
@@ -234,8 +236,10 @@ _OPS = {
          "_get_default_variable_store": "hpcflow.ops.state.variable_scope:default_store",
          "variable_creator_scope": "hpcflow.ops.state.creators:variable_creator_scope"}),
     "variables": Entry(("hpcflow.ops.state.variables", "hpcflow.ops.state.partitioned", _API, RAW),
-                       dict.fromkeys(("VariableV1", "RefVariable"),
-                                     "hpcflow.ops.state.variables:Variable")),
+                       {**dict.fromkeys(("VariableV1", "RefVariable"),
+                                        "hpcflow.ops.state.variables:Variable"),
+                        "_all_saveable_objects":
+                            "hpcflow.ops.state.variable_lists:all_saveable_objects"}),
     "losses.losses": Entry(("hpcflow.losses",)),
     "losses.losses_impl": Entry(("hpcflow.losses",)),
     "losses.util": Entry(("hpcflow.losses",)),

@@ -36,7 +36,7 @@ class SavedModelBuilder:
     """
 
     def __init__(self, export_dir: str) -> None:
-        self._export_dir = os.fspath(export_dir)
+        self._export_dir = os.fsdecode(export_dir)
         self._has_saved_variables = False
         self._saved_model = message_class("SavedModel")(
             saved_model_schema_version=constants.SAVED_MODEL_SCHEMA_VERSION)

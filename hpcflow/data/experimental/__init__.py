@@ -41,6 +41,7 @@ from hpcflow.data.experimental.order import (
     take_while,
     unique,
 )
+from hpcflow.data.experimental.resampling import rejection_resample
 from hpcflow.data.experimental.sampling import choose_from_datasets, sample_from_datasets
 from hpcflow.data.options import (
     DistributeOptions,
@@ -94,6 +95,7 @@ __all__ = [
     "parallel_interleave",
     "parse_example_dataset",
     "prefetch_to_device",
+    "rejection_resample",
     "sample_from_datasets",
     "scan",
     "shuffle_and_repeat",
