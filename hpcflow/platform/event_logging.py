@@ -49,6 +49,11 @@ def set_summary_writer(summary_writer: EventWriter | None) -> None:
     _settings.has_writer, _settings.writer = True, summary_writer
 
 
+def clear_summary_writer() -> None:
+    """Be as before :func:`set_summary_writer`, for tests."""
+    _settings.has_writer, _settings.writer = False, None
+
+
 def log(level: str, message: str, *args: Any) -> None:
     """Log ``message % args``, and write it unless it is less severe than the verbosity.
 
