@@ -40,7 +40,7 @@ _FILES = {
     "seq2seq": ("python.ops.attention_wrapper", "python.ops.basic_decoder",
                 "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
-    "testing": ("python.framework.fake_summary_writer",),
+    "testing": ("python.framework.fake_summary_writer", "python.framework.util_test"),
     "slim": tuple(f"python.slim.{name}" for name in _SLIM),
     "training": tuple(f"python.training.{name}" for name in (
         "bucket_ops", "device_setter", "evaluation", "hparam", "training")),

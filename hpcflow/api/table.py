@@ -91,7 +91,6 @@ _OP_MODULES = {
     "functional_ops": ("hpcflow.ops.flow.function_branches",),
     "histogram_ops": (),
     "image_grad": (), "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",),
-    "init_ops": ("hpcflow.ops.state.initializers", "hpcflow.ops.state.convolutional_initializers"),
     "io_ops": (), "linalg_grad": (), "linalg_impl": (),
     "linalg_ops": (), "logging_ops": (),
     "math_grad": (), "metrics": ("hpcflow.metrics",),
@@ -110,8 +109,8 @@ _OP_MODULES = {
     "weights_broadcast_ops": ("hpcflow.nn.weighting",),
     "batch_ops": (), "bitwise_ops": ("hpcflow:bitwise",), "collective_ops": (),
     "control_flow_state": (), "gradients_util": (),
+    "clustering_ops": (), "op_selector": ("hpcflow.contrib.graph_editor",),
     "critical_section_ops": ("hpcflow.ops.state.critical_section",),
-    "init_ops_v2": ("hpcflow.ops.state.initializers",),
     "initializers_ns": ("hpcflow:initializers",), "inplace_ops": (), "linalg_ops_impl": (),
     "manip_grad": (), "manip_ops": ("hpcflow:manip",), "map_fn": (),
     "rnn_grad": (), "sdca_ops": (), "sort_ops": (), "stateless_random_ops": (),
@@ -169,10 +168,15 @@ _OPS = {
     "sparse_ops": Entry(("hpcflow.ops.sparse.sparse_cross", _API, RAW), {
         "_DEFAULT_HASH_KEY": "hpcflow.ops.sparse.sparse_cross:DEFAULT_KEY",
         **members("hpcflow.ops.sparse.sparse_math", "sparse_dense_cwise_add"),
+        **members("hpcflow.ops.sparse.sparse_layout", "from_dense", "sparse_concat_v2"),
         **members("hpcflow.ops.sparse.sparse_serialization", "deserialize_sparse"),
         **{f"_{name}": f"hpcflow.ops.sparse.sparse_serialization:{name}" for name in (
             "add_sparse_to_tensors_map", "add_many_sparse_to_tensors_map",
             "take_many_sparse_from_tensors_map")}}),
+    **{name: Entry(("hpcflow.ops.state.initializers",
+                    "hpcflow.ops.state.convolutional_initializers", _API, RAW),
+                   {"_compute_fans": "hpcflow.ops.state.initializers:_fans"})
+       for name in ("init_ops", "init_ops_v2")},
     "string_ops": Entry((_API, "hpcflow.ops.strings.string_formatting",
                          "hpcflow.ops.strings.string_splitting", RAW), {
         **members("hpcflow.ops.strings.string_rewriting", "regex_full_match", "regex_replace",

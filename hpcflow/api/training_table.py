@@ -50,3 +50,5 @@ TRAINING["checkpoint_ops"] = Entry((), {
         "load_embedding_initializer")})
 TRAINING["warm_starting_util"] = Entry(("hpcflow.train.warm_starting",), {
     "warm_start": _TRAIN + ":warm_start"})
+TRAINING["tensorboard_logging"] = Entry(("hpcflow.platform.event_logging",), {
+    "_clear_summary_writer": "hpcflow.platform.event_logging:clear_summary_writer"})

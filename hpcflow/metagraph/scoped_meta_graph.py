@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 def create_meta_graph_def(meta_info_def: Any = None, graph_def: Message | None = None,
                           saver_def: Message | None = None, collection_list: Any = None,
-                          graph: Graph | None = None, export_scope: str | None = None) -> Any:
+                          graph: Graph | None = None, export_scope: str | None = None,
+                          strip_default_attrs: bool = False) -> Any:
     """Return the ``MetaGraphDef`` of a graph; the arguments are those of
     :func:`hpcflow.train.export_meta_graph`. Raises ``TypeError`` for a `graph` of another type."""
     if graph is not None and not isinstance(graph, Graph):
         raise TypeError(f"graph must be of type Graph, not {type(graph)}")
     return meta_graph.export_meta_graph(
         meta_info_def=meta_info_def, graph_def=graph_def, saver_def=saver_def,
-        collection_list=collection_list, graph=graph, export_scope=export_scope)
+        collection_list=collection_list, graph=graph, export_scope=export_scope,
+        strip_default_attrs=strip_default_attrs)
 
 
 def export_scoped_meta_graph(filename: str | None = None, graph_def: Message | None = None,

@@ -249,11 +249,11 @@ class TestCase(Assertions):
         return _array(self._evaluated(value))
 
     def _evaluated(self, value: Any) -> Any:
-        """`value` with arrays for tensors and variables, and dicts for named tuples."""
+        """`value` with arrays for tensors and variables."""
         if isinstance(value, (Tensor, Variable)):
             return self.evaluate(value)
         if hasattr(value, "_asdict"):
-            value = value._asdict()
+            return type(value)(*map(self._evaluated, value))
         if isinstance(value, dict):
             return {k: self._evaluated(v) for k, v in value.items()}
         if isinstance(value, (list, tuple)):
@@ -292,6 +292,7 @@ class TestCase(Assertions):
 
     def _all_close(self, a: Any, b: Any, rtol: float, atol: float, path: str, msg: str) -> None:
         """Compare what stands at `path` in both nests, as ``[key][1]``."""
+        a, b = _entries(a, b), _entries(b, a)
         if isinstance(a, dict) or isinstance(b, dict):
             if not (isinstance(a, dict) and isinstance(b, dict)):
                 raise ValueError(f"Can't compare dict to non-dict, {a!r} vs {b!r}")
@@ -419,11 +420,18 @@ def _unlike(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> str:
             f"not close tol = {atol + rtol * np.abs(b[far])}")
 
 
+def _entries(value: Any, other: Any) -> Any:
+    """A namedtuple beside another one or a dict as a dict, else as a list; all else as it is."""
+    if not hasattr(value, "_asdict"):
+        return value
+    return value._asdict() if hasattr(other, "_asdict") or isinstance(other, dict) else list(value)
+
+
 def _is_ragged(value: TensorLike) -> bool:
     """True if `value` is a sequence of dicts, or of arrays that do not make one array."""
     if not isinstance(value, (list, tuple)) or not value:
         return False
-    if any(isinstance(v, dict) or _is_ragged(v) for v in value):
+    if any(isinstance(v, dict) or hasattr(v, "_asdict") or _is_ragged(v) for v in value):
         return True
     return len({np.shape(v) for v in value}) > 1
 

@@ -22,7 +22,7 @@ def _unchanged(*args: Any, **kwargs: Any) -> Any:
 
 
 run_deprecated_v1 = run_v1_only = deprecated_graph_mode_only = _unchanged
-run_all_in_deprecated_graph_mode_only = run_all_in_graph_and_eager_modes = _unchanged
+run_all_in_deprecated_graph_mode_only = _unchanged
 disable_xla = disable_tfrt = enable_control_flow_v2 = disable_control_flow_v2 = _unchanged
 disable_all_xla = with_control_flow_v2 = enable_output_all_intermediates = _unchanged
 assert_no_new_pyobjects_executing_eagerly = assert_no_new_tensors = _unchanged
@@ -101,3 +101,12 @@ def run_in_graph_and_eager_modes(method: Callable | None = None, config: Message
         return run
 
     return decorate if method is None else decorate(method)
+
+
+def run_all_in_graph_and_eager_modes(cls: type) -> type:
+    """Decorator of a test case: each of its tests runs within a session, as by
+    :func:`run_in_graph_and_eager_modes`."""
+    for name, method in list(vars(cls).items()):
+        if callable(method) and name.startswith("test") and name != "test_session":
+            setattr(cls, name, run_in_graph_and_eager_modes(method))
+    return cls

@@ -63,9 +63,9 @@ def assert_equal_graph_def(actual: Any, expected: Message, checkpoint_v2: bool =
             raise TypeError(f"Expected tf.GraphDef for {name}, got {type(graph_def).__name__}")
     found, wanted = (_nodes(g, checkpoint_v2) for g in (actual, expected))
     problems = [f"Did not find expected node '{{{{node {name}}}}}'"
-                for name in wanted if name not in found]
+                for name in sorted(set(wanted) - set(found))]
     problems += [f"Found unexpected node '{{{{node {name}}}}}'"
-                 for name in found if name not in wanted]
+                 for name in sorted(set(found) - set(wanted), reverse=True)]
     problems += [f"node '{name}' is {found[name]}, expected {wanted[name]}"
                  for name in wanted if name in found and found[name] != wanted[name]]
     if problems:

@@ -193,7 +193,7 @@ class Saver:
         """
         self._check_usable(sess)
         self.join()
-        save_path = os.fspath(save_path)
+        save_path = os.fspath(save_path).removeprefix("file://")
         target = _Target(save_path, _checked_filename(latest_filename, save_path, global_step),
                          meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs)
         lock = storage.DirectoryLock(target.directory) if write_state else nullcontext()
@@ -371,7 +371,7 @@ class Saver:
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
         self._check_usable(sess)
-        save_path = os.fsdecode(save_path)
+        save_path = os.fsdecode(save_path).removeprefix("file://")
         definition = self.saver_def
         try:
             sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})

@@ -248,7 +248,8 @@ def _fill_empty_rows_grad(node: KernelNode) -> Callable:
     def run(places: Any, grad: Any) -> tuple:
         if places.ndim != 1 or grad.ndim != 1:
             raise invalid(f"expected two vectors, got {shown(places)} and {shown(grad)}")
-        check_rows(np, places, len(grad))
+        if np.any((places < 0) | (places >= len(grad))):
+            raise invalid(f"Elements in reverse index must be in [0, {len(grad)}), got {places}")
         rest = np.ones(len(grad), bool)
         rest[places] = False
         return grad[places], grad[rest].sum(dtype=grad.dtype)

@@ -30,14 +30,15 @@ def to_proto(context: ControlFlowContext, export_scope: str | None = None) -> An
 
     Names are relative to `export_scope`.
     """
-    if export_scope and not context.name.startswith(export_scope.rstrip("/") + "/"):
+    name = context.imported_name or context.name
+    if export_scope and not name.startswith(export_scope.rstrip("/") + "/"):
         return None
     if isinstance(context, CondContext):
         proto = message_class("CondContextDef")(
             pred_name=strip_scope(context.pred.name, export_scope), branch=context.branch)
     else:
         proto = _loop_proto(context, export_scope)
-    proto.context_name = strip_scope(context.name, export_scope)
+    proto.context_name = strip_scope(name, export_scope)
     proto.pivot_name = strip_scope(_pivot_of(context).name, export_scope)
     _fill_values(proto.values_def, context, export_scope)
     for inner in _directly_inside(context):
@@ -85,7 +86,21 @@ def _fill_values(proto: Any, context: ControlFlowContext, scope: str | None) -> 
 
 @context_from_proto.provide
 def from_proto(proto: Any, import_scope: str | None = None) -> ControlFlowContext | None:
-    """The context of the default graph that `proto` describes; None if it is not known as one."""
+    """The context of the default graph that `proto` describes; None if it is not known as one.
+
+    It takes the name and the predicate that it has there, as far as the graph has that.
+    """
+    context = _described(proto, import_scope)
+    if context is not None:
+        context.imported_name = prepend_scope(proto.context_name, import_scope or "")
+        named = prepend_scope(getattr(proto, "pred_name", ""), import_scope or "")
+        if isinstance(context, CondContext) and named.rpartition(":")[0] in (
+                context.graph._ops_by_name):
+            context.pred = context.graph.get_tensor_by_name(named)
+    return context
+
+
+def _described(proto: Any, import_scope: str | None) -> ControlFlowContext | None:
     name = prepend_scope(proto.pivot_name, import_scope or "")
     graph = get_default_graph()
     pivot = graph.get_tensor_by_name(name)

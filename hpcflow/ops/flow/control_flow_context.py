@@ -48,6 +48,7 @@ class ControlFlowContext:
     def __init__(self, graph: Graph, outer: ControlFlowContext | None) -> None:
         self.graph = graph
         self.outer_context = outer
+        self.imported_name: str | None = None  # as the MetaGraph called it that it is from
         self._captured: dict[Tensor, Tensor] = {}  # a tensor outside -> its form inside
 
     @property

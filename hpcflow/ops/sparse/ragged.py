@@ -124,12 +124,17 @@ def _filled_shape(op: Operation) -> list[Dims]:
     return [(None, rank), (None,), (shape[0] if shape else None,), (count,)]
 
 
+def _filled_grad_shape(op: Operation) -> list[Dims]:
+    with_rank(op.input_dims(1), 1, "grad_values")
+    return [with_rank(op.input_dims(0), 1, "reverse_index_map"), ()]
+
+
 register_op("SparseFillEmptyRows", "indices: int64; values: T; dense_shape: int64; "
             "default_value: T", "output_indices: int64; output_values: T; "
             "empty_row_indicator: bool; reverse_index_map: int64", "T: type", shape=_filled_shape)
 register_op("SparseFillEmptyRowsGrad", "reverse_index_map: int64; grad_values: T",
             "d_values: T; d_default_value: T", "T: type",
-            shape=lambda op: [op.input_dims(0), ()])
+            shape=_filled_grad_shape)
 not_differentiable("SparseFillEmptyRowsGrad")
 
 

@@ -320,6 +320,12 @@ def sparse_concat(axis: Any, sp_inputs: Any = None, name: str | None = None,
         return SparseTensor(*parts)
 
 
+def sparse_concat_v2(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False,
+                     name: str | None = None) -> SparseTensor:
+    """:func:`sparse_concat` with the arguments in the order of later versions."""
+    return sparse_concat(axis, sp_inputs, name, expand_nonconcat_dims)
+
+
 def _largest(shapes: list, axis: int) -> list:
     """The shapes with the largest size in all dimensions but `axis`."""
     top = raw_ops.Max(raw_ops.Pack(shapes, axis=0), np.int32(0))
