@@ -199,6 +199,8 @@ class Tensor:
             f"part of the graph depending on a value. ({self!r})"
         )
 
+    __nonzero__ = __bool__  # wrappers of tensors hand it on by this name too
+
     def __iter__(self) -> Any:
         raise OperatorNotAllowedInGraphError(
             "iterating over `tf.Tensor` is not allowed in Graph execution: 'Tensor' object is not "

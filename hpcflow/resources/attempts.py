@@ -109,8 +109,7 @@ class Dequeue(Attempt):
     def advance(self) -> Any:
         """Take what there is."""
         queue, taken, wanted = self._queue, self._taken, self._wanted
-        for _ in range(min(wanted - len(taken), queue._available())):
-            taken.append(queue._take())
+        queue._take(min(wanted - len(taken), queue._available()), taken)
         if len(taken) < wanted:
             if not queue.closed or queue._enqueues:
                 return None

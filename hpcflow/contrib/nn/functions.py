@@ -17,7 +17,8 @@ from hpcflow.shapes import ShapeLike
 __all__ = ["alpha_dropout",
            "deprecated_flipped_sigmoid_cross_entropy_with_logits",
            "deprecated_flipped_softmax_cross_entropy_with_logits",
-           "deprecated_flipped_sparse_softmax_cross_entropy_with_logits", "scaled_softplus"]
+           "deprecated_flipped_sparse_softmax_cross_entropy_with_logits",
+           "sampled_sparse_softmax_loss", "scaled_softplus"]
 
 _LOWEST = -1.7580993408473766  # what selu tends to
 
@@ -51,6 +52,17 @@ def alpha_dropout(x: Any, keep_prob: TensorLike, noise_shape: ShapeLike | None =
         result = scale * (x * mask + _LOWEST * (1 - mask)) - scale * _LOWEST * (1 - kept)
         result.set_shape(x.shape)
         return result
+
+
+def sampled_sparse_softmax_loss(weights: Any, biases: TensorLike, labels: TensorLike,
+                                inputs: TensorLike, num_sampled: int, num_classes: int,
+                                sampled_values: Any = None, remove_accidental_hits: bool = True,
+                                partition_strategy: str = "mod",
+                                name: str = "sampled_sparse_softmax_loss") -> Tensor:
+    """Return ``nn.sampled_softmax_loss`` for one label each: `labels` are ``[batch, 1]``."""
+    return nn.sampled_softmax_loss(weights, biases, labels, inputs, num_sampled, num_classes, 1,
+                                   sampled_values, remove_accidental_hits, partition_strategy,
+                                   name)
 
 
 def scaled_softplus(x: TensorLike, alpha: TensorLike, clip: TensorLike | None = None,

@@ -58,8 +58,8 @@ def fill(node: KernelNode) -> Callable:
 
 
 def _scalar(value: Any) -> Any:
-    if np.ndim(value):
-        raise invalid(f"value must be a scalar, got shape {shown(np.shape(value))}")
+    if value.ndim and value.shape != (1,):  # which the reference takes
+        raise invalid(f"value must be a scalar, got shape {shown(value.shape)}")
     return value
 
 

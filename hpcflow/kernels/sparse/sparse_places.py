@@ -38,8 +38,9 @@ def check_within(indices: Any, shape: Any, what: str = "") -> None:
         if (shape < 0).any():
             raise invalid(f"{what}the dense shape {shown(shape.tolist())} has a negative size")
         return
-    for column, size in zip(indices.T, shape.tolist()):  # one pass for each dimension
-        if int(column.min()) < 0 or int(column.max()) >= size:
+    # One pass for each dimension: as unsigned numbers the negative ones are the largest.
+    for column, size in zip(indices.view(f"u{indices.itemsize}").T, shape.tolist()):
+        if int(column.max()) >= size:
             outside = ((indices < 0) | (indices >= shape)).any(axis=1)
             row = int(np.flatnonzero(outside)[0])
             raise invalid(f"{what}indices[{row}] = {shown(indices[row].tolist())} is out of "
