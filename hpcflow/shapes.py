@@ -190,6 +190,7 @@ class TensorShape:
     __slots__ = ("_dims",)
 
     _dims: Dims | None
+    _v2_behavior = False  # for programs that ask whether elements are numbers, no Dimensions
 
     def __init__(self, dims: Any) -> None:
         """From None (unknown rank), a TensorShape, a TensorShapeProto, an integer (a vector)

@@ -88,7 +88,7 @@ def pick_vector(cond: TensorLike, true_vector: TensorLike, false_vector: TensorL
             raise TypeError(f"pick_vector: cond must be of type bool, got {cond.dtype.name}")
         known = hf.constant_value(cond)
         if known is not None:
-            return true_vector if known else false_vector
+            return hf.convert_to_tensor(true_vector if known else false_vector)
         first = hf.convert_to_tensor(true_vector, name="true_vector")
         second = hf.convert_to_tensor(false_vector, name="false_vector")
         if first.dtype.base_dtype != second.dtype.base_dtype:

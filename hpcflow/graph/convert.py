@@ -117,6 +117,17 @@ def constant(value: TensorLike, dtype: DTypeLike | None = None, shape: ShapeLike
     return constant_array(array, wanted, name)
 
 
+def broadcast_constant(value: TensorLike, dtype: DTypeLike | None = None,
+                       shape: ShapeLike | None = None, name: str = "Const") -> Tensor:
+    """Return :func:`constant`, as later versions have it: only a single element fills a `shape`,
+    other values must have as many elements as it (``TypeError``)."""
+    array = numpy_value(value, None if dtype is None else dtypes.as_dtype(dtype))
+    target = TensorShape(array.shape if shape is None else shape)
+    if array.size != target.num_elements() and array.shape not in ((), (1,)):
+        raise TypeError(f"Expected Tensor's shape: {tuple(target.as_list())}, got {array.shape}.")
+    return constant(array, dtype, shape, name)
+
+
 def constant_array(array: np.ndarray, dtype: DType | None = None, name: str | None = "Const",
                    graph: Graph | None = None) -> Tensor:
     """A Const op that holds `array` (copied if the caller could still change it).

@@ -73,7 +73,8 @@ def _from_python(values: Any, dtype: DType | None) -> np.ndarray:
     try:
         array = np.array(values)
     except ValueError as e:
-        raise ValueError(f"Argument must be a dense tensor: {values!r} has no regular shape") from e
+        raise ValueError(f"Argument must be a dense tensor: {values!r} has no regular shape "
+                         f"(setting an array element with a sequence)") from e
     if array.dtype.kind == "O" and any(isinstance(v, Dimension) for v in array.flat):
         array = np.array([int(v) if isinstance(v, Dimension) else v for v in array.flat]).reshape(
             array.shape)

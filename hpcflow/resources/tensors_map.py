@@ -33,8 +33,9 @@ class TensorsMap:
         with self._lock:
             missing = [n for n in wanted if n not in self._values]
             if missing or len(set(wanted)) < len(wanted):
-                what = f"no sparse tensor {missing[0]}" if missing else "a handle is given twice"
-                raise InvalidArgumentError(None, None, f"'{self.name}': {what}")
+                raise InvalidArgumentError(
+                    None, None, f"Unable to find SparseTensor: {missing[0]} in map: "
+                    f"'{self.name}'" if missing else f"'{self.name}': a handle is given twice")
             return [self._values.pop(n) for n in wanted]
 
     def clear(self) -> None:

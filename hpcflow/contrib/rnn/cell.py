@@ -187,10 +187,18 @@ def takes_later_order(make: Callable[..., None]) -> Callable[..., None]:
     return made
 
 
+def check_floating(dtype: DTypeLike | None) -> None:
+    """Raise ``ValueError`` for the numbers of a cell that are no floating ones."""
+    if dtype is not None and not dtypes.as_dtype(dtype).is_floating:
+        raise ValueError("RNN cell only supports floating point inputs, but saw dtype: "
+                         f"{dtypes.as_dtype(dtype).name}")
+
+
 class UnitCell(RNNCell):
     """A cell whose state and output are a vector of `num_units` numbers each."""
 
     def __init__(self, num_units: int, **keywords: Any) -> None:
+        check_floating(keywords.get("dtype"))
         super().__init__(**keywords)
         self._num_units = num_units
 

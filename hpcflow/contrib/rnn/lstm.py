@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hpcflow.contrib.rnn.cell import RNNCell, affine, takes_later_order
+from hpcflow.contrib.rnn.cell import RNNCell, affine, check_floating, takes_later_order
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike, Nest
@@ -40,6 +40,7 @@ class MemoryCell(RNNCell):
 
     def __init__(self, num_units: int, num_proj: int | None = None, state_is_tuple: bool = True,
                  **keywords: Any) -> None:
+        check_floating(keywords.get("dtype"))
         super().__init__(**keywords)
         self._num_units = num_units
         self._num_proj = num_proj

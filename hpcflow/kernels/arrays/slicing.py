@@ -110,7 +110,8 @@ def _out_of_bounds(dims: tuple, index: tuple, masks: Masks) -> Exception:
                                f"is {dims[axis]}")
             axis += 1
     if not dims:
-        return invalid("Attempting to slice scalar input.")
+        return invalid("Attempting to slice scalar input: slice index 0 of dimension 0 out of "
+                       "range.")
     return invalid(f"Index out of range using input dim {len(dims)}; input has only {len(dims)} "
                    "dims")
 

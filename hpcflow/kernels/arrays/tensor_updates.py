@@ -58,6 +58,17 @@ def _places(indices: Any, shape: tuple) -> tuple:
     return tuple(indices[..., i] for i in range(depth))
 
 
+def _check_rows(x: Any, i: Any, v: Any) -> None:
+    """Refuse numbers of rows and new rows that do not go with `x`."""
+    found = f"got x {shown(x)}, i {shown(np.shape(i))}, v {shown(np.shape(v))}"
+    if np.ndim(i) > 1 or not x.ndim:
+        raise invalid(f"i must be a vector, {found}")
+    if np.shape(v)[np.ndim(i):] != x.shape[1:]:
+        raise invalid(f"x and v shape doesn't match, {found}")
+    if np.shape(v)[:np.ndim(i)] != np.shape(i):
+        raise invalid(f"i and x shape doesn't match: as many rows must be given, {found}")
+
+
 _IN_PLACE = {"InplaceUpdate": None, "InplaceAdd": np.add, "InplaceSub": np.subtract}
 
 
@@ -67,9 +78,7 @@ def _inplace(node: KernelNode) -> Callable:
     combine = _IN_PLACE[node.op_type]
 
     def run(x: Any, i: Any, v: Any) -> Any:
-        if np.ndim(i) > 1 or not x.ndim or np.shape(v) != (*np.shape(i), *x.shape[1:]):
-            raise invalid(f"v must have the shape of i and of a row of x, got x {shown(x)}, "
-                          f"i {shown(np.shape(i))}, v {shown(np.shape(v))}")
+        _check_rows(x, i, v)
         out = x.copy()
         if np.size(i):
             rows = np.asarray(i) % max(len(x), 1)

@@ -244,8 +244,9 @@ def _jpeg_shape(node: KernelNode) -> Callable:
 def _read_bmp(data: bytes) -> np.ndarray:
     """Pixels of 8 bits as they are, whatever the palette says, those of 24 or 32 bits as colours;
     others as the image library has them."""
-    if len(data) < 32 or not data.startswith(b"BM"):
-        raise invalid("Incomplete bmp content or unknown format")
+    if len(data) < 32:
+        raise invalid("Incomplete bmp content, requires at least 32 bytes to find the header size, "
+                      f"width, height, and bpp, got {len(data)} bytes")
     start, width, height = (int.from_bytes(data[at:at + 4], "little", signed=True)
                             for at in (10, 18, 22))
     size = int.from_bytes(data[28:30], "little") // 8

@@ -61,7 +61,7 @@ class Column:
             return
         if kind != self._kind:
             raise invalid(f"{self._place(len(self._rows), lambda _: name)}.  Data types don't "
-                          f"match. Expected type: {self.dtype.name}, got a {kind}")
+                          f"match. Expected type: {self.dtype.name}  Feature is: {kind}")
         values = getattr(feature, kind)
         if kind == "bytes_list":
             self._rows.append(list(values.value))

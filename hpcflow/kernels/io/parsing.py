@@ -100,8 +100,10 @@ def _parse_tensor(node: KernelNode) -> Callable:
         try:
             proto = TensorProto.FromString(as_bytes(serialized))
         except DecodeError:
-            text = base64.b64encode(as_bytes(serialized)).decode()
-            raise invalid(f"Could not parse `serialized` as TensorProto, base64: {text}") from None
+            raw = as_bytes(serialized)
+            raise invalid("Could not parse `serialized` as TensorProto: "
+                          f"'{raw.decode(errors='replace')}', "
+                          f"base64: {base64.b64encode(raw).decode()}") from None
         if proto.dtype != dtype.enum:
             raise invalid(f"Type mismatch between parsed tensor ({_type_name(proto.dtype)}) and "
                           f"dtype ({dtypes.c_name(dtype)})")

@@ -224,6 +224,10 @@ def _reset(node: KernelNode) -> Callable:
     return lambda reader: reader.reset()
 
 
+_KINDS = {"Lines": "TextLineReader", "TFRecords": "TFRecordReader", "Names": "IdentityReader",
+          "WholeFile": "WholeFileReader", "FixedLength": "FixedLengthRecordReader"}
+
+
 def _state_class() -> Any:
     from hpcflow.base.formats.protos import message_class
 
@@ -250,7 +254,9 @@ def _restore(node: KernelNode) -> Callable:
             message = _state_class().FromString(as_bytes(state))
         except DecodeError:
             reader.reset()
-            raise invalid(f"Could not parse the state of reader '{reader.name}'") from None
+            kind = type(reader.records).__name__.strip("_")
+            raise invalid(f"Could not parse state for {_KINDS.get(kind, kind)} '{reader.name}': "
+                          f"{as_bytes(state).decode(errors='replace')}") from None
         reader.restore(message.work_started, message.work_finished, message.num_records_produced,
                        message.current_work)
 

@@ -178,7 +178,8 @@ def _segment_count(data: Any, ids: Any, num_segments: Any) -> int:
 def _check_below(xp: Any, ids: Any, count: int) -> None:
     """Refuse ids that are too large; negative ones count as none."""
     if count:
-        check_rows(xp, xp.maximum(ids, 0), count, "= {} is out of range [0, {})", "segment_ids")
+        check_rows(xp, xp.maximum(ids, 0), count, "= {} is out of range [0, {}): segment ids must "
+                   "be < num_segments", "segment_ids")
     elif ids.size and bool((ids >= 0).any()):
         raise invalid(f"segment_ids: {int(ids.max())} is out of range [0, 0)")
 
@@ -277,8 +278,8 @@ def _scaled_rows(kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> Any
         raise invalid(f"segment_ids and indices must have the same size: {shown(ids)}, "
                       f"{shown(indices)}")
     check_rows(np, indices, rows, "== {0}: Index {0} out of range [0, {1})")
-    check_rows(np, ids, grad.shape[0], "== {0}: Segment id {0} out of range [0, {1})",
-               "segment_ids")
+    check_rows(np, ids, grad.shape[0], "== {0}: Segment id {0} out of range [0, {1}): Invalid "
+               "number of segments", "segment_ids")
     if kind != "Sum":
         counts = _row_counts(ids, grad, grad.dtype)
         grad = grad / (np.sqrt(counts) if kind == "SqrtN" else counts)

@@ -155,16 +155,19 @@ def _deserialize(node: KernelNode) -> Callable:
     return run
 
 
-def _stacked(rows: list[tuple], dtype: Any) -> tuple:
-    """The sparse tensors as one, with a new first dimension; the others as large as the largest."""
+def _stacked(rows: list[tuple], dtype: Any, kept: bool = False) -> tuple:
+    """The sparse tensors as one, with a new first dimension; the others as large as the largest.
+
+    Messages about tensors that were `kept` count the new dimension.
+    """
     if not rows:
         return (np.zeros((0, 0), np.int64), np.zeros(0, dtype), np.zeros(1, np.int64))
     for i, (indices, values, shape) in enumerate(rows):
         check_parts(indices, values, shape, f"sparse tensor {i}: ")
         if len(shape) != len(rows[0][2]):
-            raise invalid("Inconsistent shape across SparseTensors: rank prior to "
-                          f"SparseTensor[{i}] was: {len(rows[0][2])} but rank of "
-                          f"SparseTensor[{i}] is: {len(shape)}")
+            raise invalid(f"Inconsistent {'rank' if kept else 'shape'} across SparseTensors: rank "
+                          f"prior to SparseTensor[{i}] was: {len(rows[0][2]) + kept} but rank of "
+                          f"SparseTensor[{i}] is: {len(shape) + kept}")
     counts = [len(values) for _, values, _ in rows]
     first = np.repeat(np.arange(len(rows), dtype=np.int64), counts)
     indices = np.concatenate([first[:, None], np.concatenate([r[0] for r in rows])], axis=1)
@@ -215,6 +218,6 @@ def _take_many(node: KernelNode) -> Callable:
         for _, values, _ in rows:
             if values.dtype != expected:
                 raise invalid(f"the values stored are {values.dtype}, requested was {expected}")
-        return _stacked(rows, expected)
+        return _stacked(rows, expected, kept=True)
 
     return run

@@ -335,7 +335,7 @@ def _hash_bucket(node: KernelNode) -> Callable:
     buckets = np.uint64(node.attr("num_buckets"))
     if node.op_type == "StringToHashBucketStrong":
         if len(node.attr("key")) != 2:
-            raise invalid(f"The key must have 2 elements, got {len(node.attr('key'))}")
+            raise invalid(f"Key must have 2 elements, got {len(node.attr('key'))}")
         low, high = map(int, node.attr("key"))
         function: Callable = lambda texts: string_hashes.siphash(texts, (low, high))  # noqa: E731
     elif node.op_type == "StringToHashBucketFast":

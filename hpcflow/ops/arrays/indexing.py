@@ -255,7 +255,7 @@ def _scatter_nd_grad(op: Operation, grad: Tensor) -> list:
     return [None, raw_ops.GatherNd(grad, op.inputs[0]), None]
 
 
-def gather_nd(params: TensorLike, indices: TensorLike, name: str | None = None,
+def gather_nd(params: Any, indices: TensorLike, name: str | None = None,
               batch_dims: int = 0) -> Tensor:
     """Return the elements or slices of `params` at the coordinates in `indices`.
 
@@ -275,6 +275,8 @@ def gather_nd(params: TensorLike, indices: TensorLike, name: str | None = None,
         with name_scope(name, "BatchGatherND", [params, indices]):
             indices = with_batch(convert_to_tensor(indices, name="indices"), batch_dims)
             return raw_ops.GatherNd(params=params, indices=indices)
+    if getattr(params, "_is_by_handle", False):  # reads what is asked for alone
+        return raw_ops.Identity(params.gather_nd(indices), name=name)
     return raw_ops.GatherNd(params=params, indices=indices, name=name)
 
 

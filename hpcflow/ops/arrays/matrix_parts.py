@@ -259,7 +259,8 @@ def eye(
             return raw_ops.MatrixDiag(ones)
         columns = convert_to_tensor(num_columns, dtypes.int32)
         size = raw_ops.Reshape(raw_ops.Minimum(rows, columns), [1])
-        shape = raw_ops.ConcatV2([batch, raw_ops.Pack([rows, columns])], 0)
+        sizes = [raw_ops.Reshape(n, [1]) for n in (rows, columns)]  # vectors, whatever was known
+        shape = raw_ops.ConcatV2([batch, *sizes], 0)
         zeros = raw_ops.Fill(shape, np.zeros((), dtypes.as_dtype(dtype).np))
         return raw_ops.MatrixSetDiag(zeros, _ones(raw_ops.ConcatV2([batch, size], 0), dtype))
 

@@ -162,7 +162,8 @@ def _known_entry(masks: Masks, i: int, kind: str, begin: int | None, end: int | 
 def _strided_dims(dims: tuple, kinds: list[str], entries: list) -> Dims:
     used = sum(kind in (SLICE, SHRINK) for kind in kinds)
     if used and not dims:
-        raise ValueError("Attempting to slice scalar input.")
+        raise ValueError("Attempting to slice scalar input: slice index 0 of dimension 0 out of "
+                         "range.")
     if used > len(dims):
         raise ValueError(f"Index out of range using input dim {len(dims)}; input has only "
                          f"{len(dims)} dims: {show(dims)}")

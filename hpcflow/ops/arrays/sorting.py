@@ -96,6 +96,8 @@ def _mirrored(x: Tensor) -> Tensor:
 
 def _without_last(op: Operation) -> list[Dims]:
     dims = with_rank_at_least(op.input_dims(0), 1, "input")
+    if op.input_dims(1):
+        raise ValueError(f"n must be a scalar but has rank {len(op.input_dims(1) or ())}")
     n = known_number(op, 1)
     if n is not None and n < 0:
         raise ValueError(f"n must be non-negative but is {int(n)}")

@@ -89,8 +89,23 @@ for _name, _build in (("MatrixDiag", _matrix_diag), ("MatrixDiagPart", _matrix_d
 
 # ---------------------------------------------------------------- others
 
+
+def _einsum(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
+    """The function; but dimensions of an ellipsis are not summed, so the result must have one."""
+    equation = attrs["equation"].decode().replace(" ", "")
+    operands, _, result = equation.partition("->")
+    for letters, tensor in zip(operands.split(","), inputs, strict=False):
+        rank = tensor.get_shape().ndims
+        if "..." in letters and "..." not in result and rank is not None and (
+                rank > len(letters) - 3):
+            raise ValueError(f"Expected an ellipsis in the output of '{equation}': an ellipsis of "
+                             "the inputs has dimensions")
+    return einsum(equation, *inputs)
+
+
+
 _stands_for("Einsum", "inputs: N * T", "output: T", "equation: string; N: int >= 1; T: type",
-            lambda attrs, inputs: einsum(attrs["equation"].decode(), *inputs))
+            _einsum)
 _stands_for("ParallelDynamicStitch", "indices: N * int32; data: N * T", "merged: T",
             "N: int >= 1; T: type",
             lambda attrs, inputs: raw_ops.DynamicStitch(inputs[: attrs["N"]], inputs[attrs["N"]:]))

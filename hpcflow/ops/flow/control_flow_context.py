@@ -63,6 +63,14 @@ class ControlFlowContext:
 
     # ------------------------------------------------------------ protobufs
 
+    def IsWhileContext(self) -> bool:
+        """Return whether this is a loop."""
+        return self.is_loop
+
+    def IsCondContext(self) -> bool:
+        """Return whether this is a branch."""
+        return not self.is_loop
+
     def to_proto(self, export_scope: str | None = None) -> Any:
         """Return the ``CondContextDef`` or ``WhileContextDef``, with names relative to
         `export_scope`; None if the context is not in that scope."""

@@ -157,14 +157,18 @@ def _check_dense(key: str, feature: FixedLenFeature) -> None:
                          "FixedLenSequenceFeature.")
     elif not dims.is_fully_defined():
         raise ValueError(f"All dimensions of shape for feature {key} need to be known but received "
-                         f"{dims}.")
+                         f"{tuple(dims.as_list())}.")
 
 
 def _default_of(key: str, feature: FixedLenFeature) -> Tensor:
     dtype, default = as_dtype(feature.dtype), feature.default_value
     if isinstance(feature, FixedLenSequenceFeature):
         blank: Any = "" if dtype is dtypes.string else 0
-        return convert_to_tensor(blank if default is None else default, dtype)
+        tensor = convert_to_tensor(blank if default is None else default, dtype)
+        if tensor.get_shape().num_elements() == 0:
+            raise ValueError("Cannot reshape a tensor with 0 elements to shape []: the default "
+                             f"value of feature {key}")
+        return tensor
     if default is None:
         return convert_to_tensor([], dtype)
     name = "key_" + re.sub(r"[^A-Za-z0-9_.\-/]", "_", key)

@@ -349,7 +349,9 @@ def _axes_of_any(a: Tensor, axes: Any) -> tuple[Tensor, Tensor]:
 def _matrix_of_any(x: Tensor, axes: Tensor, last: bool) -> tuple[Tensor, Tensor]:
     """`x` with its `axes` flattened into columns (`last`) or rows, and the shape of the others."""
     shape, rank, zero = raw_ops.Shape(x), raw_ops.Rank(x), np.array([0], np.int32)
-    axes = raw_ops.FloorMod(raw_ops.Add(axes, rank), rank)
+    # Too large ones stay, and are refused when it runs.
+    axes = raw_ops.Select(raw_ops.Less(axes, raw_ops.ZerosLike(axes)), raw_ops.Add(axes, rank),
+                          axes)
     free = raw_ops.ListDiff(raw_ops.Range(np.int32(0), rank, np.int32(1)), axes)[0]
     order = raw_ops.ConcatV2([free, axes] if last else [axes, free], 0)
     free_dims = raw_ops.Gather(shape, free)

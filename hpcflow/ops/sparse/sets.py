@@ -10,7 +10,7 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import show, with_rank_at_least
+from hpcflow.graph.shape_inference import show, unknown, with_rank_at_least
 from hpcflow.graph.sparse_tensor import (
     SparseTensor,
     convert_to_tensor_or_sparse_tensor,
@@ -41,9 +41,8 @@ def _common(first: int | None, second: int | None, a: Dims, b: Dims) -> list[Dim
 
 
 def _size_shape(op: Operation) -> list[Dims]:
-    rank = sparse_parts(op)[1]
-    dims = dense_dims(op, 2)
-    return [dims[:-1] if dims else None if rank is None else (None,) * (rank - 1)]
+    sparse_parts(op)
+    return unknown(op)
 
 
 def _dense_dense_shape(op: Operation) -> list[Dims]:

@@ -73,11 +73,9 @@ def sparse_placeholder(dtype: DTypeLike, shape: ShapeLike | None = None,
 
 
 def _to_dense_shape(op: Operation) -> list[Dims]:
-    indices, values = op.input_dims(0), op.input_dims(2)
+    indices = op.input_dims(0)
     if indices is not None and len(indices) > 2:
         raise ValueError(f"sparse_indices must be at most a matrix, but is of rank {len(indices)}")
-    if values is not None and len(values) > 1:
-        raise ValueError(f"sparse_values must be a scalar or vector, but is of rank {len(values)}")
     with_rank(op.input_dims(1), 1, "output_shape")
     return [constant_value_as_dims(op.inputs[1])]
 

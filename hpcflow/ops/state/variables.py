@@ -143,6 +143,7 @@ class Variable(RowsOfVariable, metaclass=Created):
                 self._initial_value = _initial_tensor(initial_value, scope, dtype)
             else:
                 self._initial_value = convert_to_tensor(initial_value, dtype, "initial_value")
+                _check_context(self._initial_value, scope)
             shape = self._initial_value.shape if validate_shape else TensorShape(None)
             if validate_shape and declared is None:
                 _check_shape(shape, scope, expected_shape)
@@ -172,6 +173,8 @@ class Variable(RowsOfVariable, metaclass=Created):
             return graph.as_graph_element(prepend_scope(name, import_scope))
 
         self._trainable = getattr(proto, "trainable", False)
+        self._synchronization = VariableSynchronization(getattr(proto, "synchronization", 0))
+        self._aggregation = VariableAggregation(getattr(proto, "aggregation", 0))
         self._variable = element(proto.variable_name)
         self._initializer_op = element(proto.initializer_name)
         # Older definitions do not name the initial value.
@@ -335,6 +338,8 @@ class Variable(RowsOfVariable, metaclass=Created):
         proto.snapshot_name = strip_scope(self._snapshot.name, export_scope)
         proto.initial_value_name = strip_scope(self._initial_value.name, export_scope)
         proto.trainable = self.trainable
+        proto.synchronization = self._synchronization.value
+        proto.aggregation = self._aggregation.value
         info = self._save_slice_info and self._save_slice_info.to_proto(export_scope)
         if info:
             proto.save_slice_info_def.CopyFrom(info)
@@ -379,6 +384,14 @@ class Variable(RowsOfVariable, metaclass=Created):
 
     def __iter__(self) -> Any:
         raise TypeError(f"'Variable' object is not iterable ({self!r}); use tf.unstack")
+
+
+def _check_context(value: Tensor, name: str) -> None:
+    """Raise ``ValueError`` for an initial value that does not exist whenever it is asked for."""
+    if value.op._get_control_flow_context() is not None:
+        raise ValueError(f"Initializer for variable {name} is from inside a control-flow "
+                         "construct, such as a loop or conditional: give a function that makes "
+                         "the initial value")
 
 
 def _checked_collections(collections: Sequence[str] | None, trainable: bool) -> list:

@@ -36,7 +36,7 @@ def string_format(template: str, inputs: TensorLike, placeholder: str = "{}", su
     tensors = [convert_to_tensor(x) for x in (
         inputs if isinstance(inputs, (list, tuple)) else [inputs])]
     if template.count(placeholder) != len(tensors):
-        raise ValueError(f"{len(tensors)} placeholder(s) are needed in the template, got "
-                         f"{template.count(placeholder)}")
+        raise ValueError(f"{template.count(placeholder)} placeholder(s) in template does not "
+                         f"match {len(tensors)} tensor(s) provided as input")
     return raw_ops.StringFormat(inputs=tensors, template=template, placeholder=placeholder,
                                 summarize=summarize, name=name)

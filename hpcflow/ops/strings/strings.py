@@ -83,12 +83,6 @@ def _reduce_join_shape(op: Operation) -> list[Dims]:
     return [tuple([d for i, d in enumerate(dims) if i not in reduced])]
 
 
-def _strong_hash_shape(op: Operation) -> list[Dims]:
-    if len(op.attr("key")) != 2:
-        raise ValueError(f"The key must have 2 elements, got {len(op.attr('key'))}")
-    return unchanged(op)
-
-
 register_op("StringJoin", "inputs: N * string", "output: string",
             'N: int >= 1; separator: string = ""', shape=_join_shape)
 register_op("StaticRegexFullMatch", "input: string", "output: bool", "pattern: string",
@@ -116,7 +110,7 @@ register_op("StringToHashBucket", "string_tensor: string", "output: int64",
 register_op("StringToHashBucketFast", "input: string", "output: int64", "num_buckets: int >= 1",
             shape=unchanged)
 register_op("StringToHashBucketStrong", "input: string", "output: int64",
-            "num_buckets: int >= 1; key: list(int)", shape=_strong_hash_shape)
+            "num_buckets: int >= 1; key: list(int)", shape=unchanged)
 not_differentiable(
     "StringJoin", "StaticRegexFullMatch", "AsString", "StringToNumber", "StringSplit", "Substr",
     "ReduceJoin", "EncodeBase64", "DecodeBase64", "StringToHashBucket", "StringToHashBucketFast",
@@ -250,7 +244,7 @@ def string_to_hash_bucket_strong(input: TensorLike, num_buckets: int, key: Seque
     """Return the SipHash of each string under `key` (two integers), modulo `num_buckets`, int64.
 
     Without the key nobody can find strings for one bucket.
-    Raises ``ValueError`` unless `key` has two elements.
+    Raises (when run) ``InvalidArgumentError`` unless `key` has two elements.
     """
     return raw_ops.StringToHashBucketStrong(input, num_buckets=num_buckets, key=key, name=name)
 

@@ -171,3 +171,13 @@ def test_cross(dtype):
 def test_trace():
     x = sample(np.float32, 2, 3, 3)
     np.testing.assert_allclose(evaluate(hf.trace, x), np.trace(x, axis1=1, axis2=2), rtol=1e-5)
+
+
+def test_axes_of_tensordot_that_a_step_finds_out_of_range():
+    with hf.Graph().as_default(), hf.Session() as session:
+        axes = hf.placeholder(hf.int32, [2, 1])
+        product = hf.tensordot(np.ones((2, 2)), hf.placeholder_with_default(np.ones((2, 2)), None),
+                               axes)
+        assert session.run(product, {axes: [[-1], [0]]}).tolist() == [[2, 2], [2, 2]]
+        with pytest.raises(hf.errors.InvalidArgumentError):
+            session.run(product, {axes: [[0], [7]]})

@@ -316,7 +316,7 @@ def test_sparse_features_of_two_dimensions(session):
 
 
 def test_what_is_no_tensor_is_shown(session):
-    with pytest.raises(hf.errors.InvalidArgumentError, match="TensorProto, base64: YWI="):
+    with pytest.raises(hf.errors.InvalidArgumentError, match="TensorProto: 'ab', base64: YWI="):
         session.run(hf.parse_tensor("ab", hf.int32))
 
 

@@ -160,7 +160,7 @@ def test_stored_values_are_taken_once():
         assert len(first) == 3
         found = session.run(taken, {wanted: first[[2, 0]]})
         assert found.values.tolist() == [3, 1] and found.dense_shape.tolist() == [2, 4]
-        with pytest.raises(hf.errors.InvalidArgumentError, match="no sparse tensor"):
+        with pytest.raises(hf.errors.InvalidArgumentError, match="Unable to find SparseTensor"):
             session.run(taken, {wanted: first[[1, 2]]})
         assert session.run(taken, {wanted: first[[1]]}).values.tolist() == [2]
 
