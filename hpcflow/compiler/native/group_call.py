@@ -11,26 +11,26 @@ import numpy as np
 from hpcflow.compiler.trace.groups import COLUMN, FULL, ROW, Group
 from hpcflow.host import costs, memory
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.loops import strided_copy
-from hpcflow.loops.form import Builder
+from hpcflow.loops import compiling, strided_copy
+from hpcflow.loops.form import Elementwise
 from hpcflow.loops.form_loop import FormLoop
-from hpcflow.loops.lazy_array import Deferred
+from hpcflow.loops.meanings import CAST
 
 
 class GroupCall:
     """``f(*arrays, *numbers)``: a tuple with the outputs, or None if the lines are to run, as long
-    as the loop is not compiled. With `defers` the output of large arrays is a ``Deferred``.
+    as the loop is not compiled.
 
     Attributes:
         inputs: the names of arrays, then those of numbers.
         has_shape: one of them tells how many elements there are.
+        passes: how many functions the lines are.
         least_size: elements from which on a call takes less time than the lines.
     """
 
-    def __init__(self, group: Group, outputs: list[str], defers: bool) -> None:
+    def __init__(self, group: Group, outputs: list[str]) -> None:
         self.group = group
         self.outputs = outputs
-        self.defers = defers
         built = group.build(outputs)
         self.program = built.program
         self._arrays = [i.name for i in built.inputs]
@@ -42,7 +42,10 @@ class GroupCall:
         self._shape, self._split = built.shape, built.split
         self._reused: list[int | None] = [None] * len(outputs)
         self._is_open = None in built.shape
-        count = len(group.lines)
+        # A line alone may call NumPy several times.
+        functions = [s for s in built.program.instructions
+                     if isinstance(s, Elementwise) and s.function != CAST]
+        self.passes = count = max(len(group.lines), len(functions))
         self._line_calls, calls = (1, tuning.LINES_FLAT_CALL) if group.is_flat() else (
             tuning.LINES_CALLS, tuning.LINES_CALL)
         self.least_size = costs.least_size(count, calls - (self._line_calls - 1) * count)
@@ -56,7 +59,7 @@ class GroupCall:
     def reuse(self, dead: set[str]) -> None:
         """Get ready for calls; results may be written into the arrays `dead`, which nothing else
         refers to or needs."""
-        places = {} if self.defers or self._is_open or not self.group.is_flat() else (
+        places = {} if self._is_open or not self.group.is_flat() else (
             self._chosen(dead))
         if places:
             self.program = self.group.build(self.outputs, places).program
@@ -80,28 +83,6 @@ class GroupCall:
                 free.remove(name)
         return found
 
-    # ------------------------------------------------------------ a deferred output
-
-    @property
-    def is_exact(self) -> bool:
-        """See `lazy_array.Source`."""
-        return self.loop.is_exact
-
-    def write(self, builder: Builder, arrays: list[int], numbers: list[int]) -> int:
-        """See `lazy_array.Source`."""
-        given = dict(zip(self.inputs, [*arrays, *numbers]))
-        return self.group.values(builder, given)[self.outputs[0]]
-
-    def compute(self, arrays: list, numbers: tuple) -> Any:
-        """See `lazy_array.Source`."""
-        made = self._make(arrays, numbers, arrays[0].shape)
-        assert made is not None
-        return made[0]
-
-    def compute_into(self, target: Any, arrays: list, numbers: tuple) -> None:
-        """See `lazy_array.Source`."""
-        self._run(arrays, numbers, [target], target.shape)
-
     # ------------------------------------------------------------ calls
 
     def __call__(self, *inputs: Any) -> tuple | None:
@@ -119,30 +100,23 @@ class GroupCall:
         compiled = self.loop.compiled()
         if compiled is None or compiled.function is None:
             if compiled is not None:
-                compiled.spent(costs.seconds(len(self.group.lines), size, self._line_calls))
+                compiled.spent(costs.seconds(self.passes, size, self._line_calls))
             return None
-        self._compiled = compiled
-        if self.defers and size >= tuning.LINES_LARGE:
-            return (Deferred(self, list(inputs[:count]), inputs[count:]),)
-        return self._make(inputs[:count], inputs[count:], shape)
+        return self._make(inputs[:count], inputs[count:], shape, compiled)
 
-    def _make(self, arrays: Sequence[Any], numbers: Sequence[Any],
-              shape: Sequence[int]) -> tuple | None:
+    def _make(self, arrays: Sequence[Any], numbers: Sequence[Any], shape: Sequence[int],
+              compiled: compiling.Compiled) -> tuple | None:
         """The outputs; None where one should be written into an input that cannot be."""
         if not all([k is None or arrays[k].flags.carray for k in self._reused]):
             return None
         new: list[Any] = [None if k is not None else memory.empty(_closed(dims, shape), dtype)
                           for (dims, dtype), k in zip(self._made, self._reused)]
-        self._run(arrays, numbers, [a for a in new if a is not None], shape)
+        self.loop.run(compiled, math.prod(shape[: self._split]),
+                      [*map(strided_copy.in_order, arrays), *[a for a in new if a is not None]],
+                      [shape[0] if k is None else numbers[k][()] for k in self._takes])
         made = [arrays[k] if k is not None else a for a, k in zip(new, self._reused)]
         return tuple([m[()] if m.ndim == 0 else m for m in made]) if (
             self._has_scalars) else tuple(made)
-
-    def _run(self, arrays: Sequence[Any], numbers: Sequence[Any], made: Sequence[Any],
-             shape: Sequence[int]) -> None:
-        self.loop.run(self._compiled, math.prod(shape[: self._split]),
-                      [*map(strided_copy.in_order, arrays), *made],
-                      [shape[0] if k is None else numbers[k][()] for k in self._takes])
 
 
 def _closed(dims: Sequence[int | None], shape: Sequence[int]) -> Sequence[int]:

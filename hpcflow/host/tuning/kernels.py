@@ -48,10 +48,6 @@ WINDOW_BLOCK_BYTES = 4 << 20
 #: Elements from which on a loop is worth it.
 ARRAY_LOOP_LARGE = 1 << 14
 
-# ---- kernels.compiled.function_loops
-#: Elements from which on a loop is worth it.
-FUNCTION_LOOP_LEAST = 1 << 10
-
 # ---- kernels.compiled.response_loops
 #: Of a window whose sum is written out: more compile slowly.
 RESPONSE_MOST_CHANNELS = 33

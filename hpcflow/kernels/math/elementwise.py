@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.compiled.function_loops import with_loop
 from hpcflow.kernels.math.selection import placed
 from hpcflow.kernels.registry import KernelNode, kernel, ufunc
 
@@ -50,7 +49,7 @@ def _rsqrt(node: KernelNode) -> Any:
         y = root(x, out=out)
         return reciprocal(y, out=y) if y.ndim else reciprocal(y)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("Sigmoid", **_ELEMENTWISE)
@@ -67,7 +66,7 @@ def _sigmoid(node: KernelNode) -> Any:
         add(y, one, out=y)
         return reciprocal(y, out=y)
 
-    return with_loop(node, run)
+    return run
 
 
 # ---------------------------------------------------------------- gradients: f(output, gradient)
@@ -86,7 +85,7 @@ def _tanh_grad(node: KernelNode) -> Any:
         subtract(one, t, out=t)
         return multiply(t, dy, out=t if out is None else out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("SigmoidGrad", **_ELEMENTWISE)
@@ -102,7 +101,7 @@ def _sigmoid_grad(node: KernelNode) -> Any:
         multiply(t, y, out=t)
         return multiply(t, dy, out=t if out is None else out)
 
-    return with_loop(node, run)
+    return run
 
 
 # These three conjugate the output of a complex function themselves.
@@ -128,7 +127,7 @@ def _reciprocal_grad(node: KernelNode) -> Any:
         multiply(t, dy, out=t)
         return negative(t, out=t if out is None else out)
 
-    return with_loop(node, _conjugating(node, run))
+    return _conjugating(node, run)
 
 
 @kernel("SqrtGrad", **_ELEMENTWISE)
@@ -150,7 +149,7 @@ def _sqrt_grad(node: KernelNode) -> Any:
             result[still] = 0
         return result
 
-    return with_loop(node, _conjugating(node, run))
+    return _conjugating(node, run)
 
 
 @kernel("RsqrtGrad", **_ELEMENTWISE)
@@ -167,7 +166,7 @@ def _rsqrt_grad(node: KernelNode) -> Any:
         multiply(t, half, out=t)
         return multiply(t, dy, out=t if out is None else out)
 
-    return with_loop(node, _conjugating(node, run))
+    return _conjugating(node, run)
 
 
 # ---------------------------------------------------------------- complex numbers
