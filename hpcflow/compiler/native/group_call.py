@@ -16,6 +16,9 @@ from hpcflow.loops.form import Elementwise
 from hpcflow.loops.form_loop import FormLoop
 from hpcflow.loops.meanings import CAST
 
+# Of functions that NumPy does not have.
+_PASSES = dict.fromkeys(("erf", "erfc", "gammaln"), 24)
+
 
 class GroupCall:
     """``f(*arrays, *numbers)``: a tuple with the outputs, or None if the lines are to run, as long
@@ -43,9 +46,9 @@ class GroupCall:
         self._reused: list[int | None] = [None] * len(outputs)
         self._is_open = None in built.shape
         # A line alone may call NumPy several times.
-        functions = [s for s in built.program.instructions
-                     if isinstance(s, Elementwise) and s.function != CAST]
-        self.passes = count = max(len(group.lines), len(functions))
+        self.passes = count = max(len(group.lines), sum(
+            [_PASSES.get(s.function, 1) for s in built.program.instructions
+             if isinstance(s, Elementwise) and s.function != CAST]))
         self._line_calls, calls = (1, tuning.LINES_FLAT_CALL) if group.is_flat() else (
             tuning.LINES_CALLS, tuning.LINES_CALL)
         self.least_size = costs.least_size(count, calls - (self._line_calls - 1) * count)

@@ -93,3 +93,21 @@ def _zeta_on_gpu(node: KernelNode) -> Callable:
         return xp.where(odd, nan, zeta(x, q))
 
     return run
+
+
+@kernel("Polygamma", device="GPU", fresh=True)
+def _polygamma_on_gpu(node: KernelNode) -> Callable:
+    """By CuPy's functions, in doubles."""
+    xp, dtype = node.xp, node.np_dtype()
+    digamma, log_gamma, zeta = (node.device.special(f) for f in ("digamma", "gammaln", "zeta"))
+
+    def run(n: Any, x: Any) -> Any:
+        n, x = n.astype(np.float64), x.astype(np.float64)
+        order = xp.where(n > 0, n, 1.0)
+        odd = (x <= 0) & (x == xp.floor(x)) & (order % 2 == 0)  # a pole between different signs
+        value = xp.where(order % 2 == 0, -1.0, 1.0) * xp.exp(log_gamma(order + 1)) * xp.where(
+            odd, np.nan, zeta(order + 1, x))
+        value = xp.where(n == 0, digamma(x), value)
+        return xp.where((n >= 0) & (n == xp.floor(n)), value, np.nan).astype(dtype)
+
+    return run
