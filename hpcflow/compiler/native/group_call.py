@@ -43,7 +43,8 @@ class GroupCall:
         self.dtype = np.dtype(built.outputs[0].dtype)
         self._made = [(o.dims, np.dtype(o.dtype)) for o in built.outputs]
         self._shape, self._split = built.shape, built.split
-        self._reused: list[int | None] = [None] * len(outputs)
+        self._reused: list[tuple[int, int]] = []  # numbers of an output, and of the input it is in
+        self._new = self._made
         self._is_open = None in built.shape
         # A line alone may call NumPy several times.
         self.passes = count = max(len(group.lines), sum(
@@ -66,8 +67,9 @@ class GroupCall:
             self._chosen(dead))
         if places:
             self.program = self.group.build(self.outputs, places).program
-            self._reused = [self._arrays.index(places[n]) if n in places else None
-                            for n in self.outputs]
+            self._reused = [(i, self._arrays.index(places[n]))
+                            for i, n in enumerate(self.outputs) if n in places]
+            self._new = [made for n, made in zip(self.outputs, self._made) if n not in places]
         self.loop = FormLoop(self.program)
 
     def _chosen(self, dead: set[str]) -> dict[str, str]:
@@ -110,14 +112,14 @@ class GroupCall:
     def _make(self, arrays: Sequence[Any], numbers: Sequence[Any], shape: Sequence[int],
               compiled: compiling.Compiled) -> tuple | None:
         """The outputs; None where one should be written into an input that cannot be."""
-        if not all([k is None or arrays[k].flags.carray for k in self._reused]):
+        if not all([arrays[k].flags.carray for _, k in self._reused]):
             return None
-        new: list[Any] = [None if k is not None else memory.empty(_closed(dims, shape), dtype)
-                          for (dims, dtype), k in zip(self._made, self._reused)]
+        made: list[Any] = [memory.empty(_closed(dims, shape), dtype) for dims, dtype in self._new]
         self.loop.run(compiled, math.prod(shape[: self._split]),
-                      [*map(strided_copy.in_order, arrays), *[a for a in new if a is not None]],
+                      [*map(strided_copy.in_order, arrays), *made],
                       [shape[0] if k is None else numbers[k][()] for k in self._takes])
-        made = [arrays[k] if k is not None else a for a, k in zip(new, self._reused)]
+        for output, k in self._reused:
+            made.insert(output, arrays[k])
         return tuple([m[()] if m.ndim == 0 else m for m in made]) if (
             self._has_scalars) else tuple(made)
 
