@@ -90,8 +90,8 @@ compiler.fuse: graph host kernels compiler.ir
 compiler.regions: graph host loops kernels compiler.ir compiler.distribute
 compiler.rewrite: graph ops.flow host kernels compiler.ir compiler.regions
 compiler.trace: graph loops kernels compiler.ir compiler.regions
-compiler.native: graph host loops kernels compiler.ir compiler.distribute compiler.regions \
-    compiler.trace
+compiler.native: graph host loops kernels kernels.common compiler.ir compiler.distribute \
+    compiler.regions compiler.trace
 compiler.device: graph host loops resources kernels kernels.* compiler.ir compiler.regions \
     compiler.trace
 compiler.emit: graph host kernels compiler.*

@@ -52,7 +52,6 @@ class Kernel(NamedTuple):
             blocks may be computed by themselves, and an input of the shape and dtype of the
             output may be given as ``out``).
         host_inputs, host_outputs: positions that are NumPy arrays on every device.
-        deferred_inputs: positions that may come as a ``loops.lazy_array.Deferred`` on a CPU.
         takes_over: the position of an input that the function may keep where it gets ``own=True``,
             because nobody else refers to its memory or will; None if there is none. Without it the
             function keeps no input that may be written to.
@@ -72,7 +71,6 @@ class Kernel(NamedTuple):
     host_outputs: tuple[int, ...] = ()
     priority: int = 0
     operator: str = ""
-    deferred_inputs: tuple[int, ...] = ()
     takes_over: int | None = None
 
     def supports(self, attrs: dict[str, Any]) -> bool:
@@ -149,7 +147,7 @@ def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
            accepts_out: bool = False, elementwise: bool = False,
            host_inputs: tuple[int, ...] = (), host_outputs: tuple[int, ...] = (),
            priority: int = 0, operator: str = "",
-           deferred_inputs: tuple[int, ...] = (), takes_over: int | None = None) -> Callable:
+           takes_over: int | None = None) -> Callable:
     """Decorator: register a factory for `op_types`; see :class:`Kernel` for the options.
 
     `device` is a device type ("CPU", "GPU", ...), or "xp" for a body written over the array
@@ -162,7 +160,7 @@ def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
         for op_type in op_types:
             _KERNELS.setdefault(op_type, []).append(Kernel(
                 op_type, device, factory, mode, allowed, fresh, accepts_out, elementwise,
-                host_inputs, host_outputs, priority, operator, deferred_inputs, takes_over))
+                host_inputs, host_outputs, priority, operator, takes_over))
             names = {*_TYPE_ATTRS.get(op_type, ()), *allowed}
             _TYPE_ATTRS[op_type] = tuple(sorted(names))
         _FOUND.clear()

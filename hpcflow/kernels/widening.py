@@ -54,7 +54,7 @@ def widened(kernel: Kernel) -> Kernel:
         return _converting(function, narrow, results)
 
     return kernel._replace(factory=factory, types={}, fresh=True, accepts_out=False, operator="",
-                           deferred_inputs=(), takes_over=None)
+                           takes_over=None)
 
 
 def _wide_node(node: KernelNode) -> KernelNode:

@@ -6,22 +6,18 @@ that several threads run lists at the same time, each over rows of its own.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from hpcflow.loops import compiling, packed_gemm, parallel_for
-from hpcflow.loops.direct_code import code_from
-from hpcflow.loops.entries import Array, Code, Integer, Kind
-from hpcflow.loops.llvm_loops import Loops
+import numpy as np
 
-ARRAY, PROGRAM = range(2)
-#: Products, by their dtype.
-PRODUCTS = {"float32": 2, "float64": 3}
+from hpcflow.loops import compiling, packed_gemm, parallel_for, text_code
+from hpcflow.loops.entries import Code
+
+ARRAY, PROGRAM = range(2)  # kinds of calls; a product is one of its item size
 #: The most arrays of a program.
 TABLE_WORDS = 32
-_WORDS, _WORD = 13, 8  # of a call, and bytes of each
-_NUMBERS = 4  # of a program after its arrays
+_WORDS = 13  # of a call
 
 
 class Operand(NamedTuple):
@@ -40,20 +36,21 @@ class Operand(NamedTuple):
 
 class Product(NamedTuple):
     """``made = first @ second`` of `dtype`, of which the second factor, of `inner` rows, lies in
-    panels (see ``packed_gemm``), so many registers wide, in the slot `panels`."""
+    panels (see ``packed_gemm``) of a `width`, in the slot `panels`. The result has room for whole
+    panels."""
 
     dtype: str
     columns: int
     inner: int
-    vectors: int
+    width: int
     first: Operand
     panels: int
     made: Operand
 
     def words(self) -> list[int]:
         """The call as the compiled function reads it."""
-        return [PRODUCTS[self.dtype], self.columns, self.inner, self.vectors, *self.first.words(),
-                self.panels, 0, 0, *self.made.words()]
+        return [np.dtype(self.dtype).itemsize, self.columns, self.inner, self.width,
+                *self.first.words(), self.panels, 0, 0, *self.made.words()]
 
 
 def program_words(table: int, arrays: Sequence[Operand]) -> list[list[int]]:
@@ -68,13 +65,55 @@ def program_words(table: int, arrays: Sequence[Operand]) -> list[list[int]]:
 USES = parallel_for.WHOLE * 3 + parallel_for.START + parallel_for.STOP
 
 
-_KINDS: list[Kind] = [*[Array("int64", 2, False)] * 2, *[Integer("int64")] * 3]
+_TEXT = """
+def loop(calls, slots, count, start, stop):
+    table, rows = stack(TABLE), stop - start
+    tiles = (rows + ROWS - 1) // ROWS
+    for time in range(count):
+        for number in range(calls.shape[0]):
+            call = calls[number]
+            if call[0] == ARRAY:
+                put(table + 8 * call[1], slots[call[2], time] + call[3] + start * call[4])
+            elif call[0] == PROGRAM:
+                end = table + 8 * call[2]
+                put(end, 0)
+                put(end + 8, rows)
+                put(end + 16, 1)
+                put(end + 24, 0)
+                invoke(call[1], table)
+            else:
+                item, columns, inner, width = call[0], call[1], call[2], call[3]
+                first = slots[call[4], time] + call[5] + start * call[6]
+                made = slots[call[10], time] + call[11] + start * call[12]
+                panels = slots[call[7], time]
+                for column in range(0, columns, width):
+                    for term in range(0, inner, CHAIN):
+                        terms = min(CHAIN, inner - term)
+                        left, there = first + item * term, made + item * column
+                        panel = panels + item * (column * inner + term * width)
+                        for tile in range(tiles):
+                            top, bottom = rows * tile // tiles, rows * (tile + 1) // tiles
+                            PRODUCTS
+"""
+_PRODUCT = """
+                            if item == SIZE:
+                                hpcflow_tiles_DTYPE(
+                                    bottom - top, width, terms, left + top * call[6], call[6],
+                                    panel, there + top * call[12], call[12], term)
+"""
 
 
 def code_of(name: str) -> Code:
     """The code of ``loop(calls, slots, count, start, stop)``, which makes all `calls`, matrices of
     int64, of `count` iterations for the rows from `start` to `stop`."""
-    return code_from(name, _KINDS, lambda function: _List(function).write())
+    products = [_PRODUCT.replace("DTYPE", t).replace("SIZE", str(np.dtype(t).itemsize)).strip()
+                for t in packed_gemm.DTYPES]
+    text = _TEXT.replace("PRODUCTS", ("\n" + " " * 28).join(products))
+    for word, number in (("TABLE", TABLE_WORDS + 4), ("ARRAY", ARRAY), ("PROGRAM", PROGRAM),
+                         ("ROWS", packed_gemm.ROWS), ("CHAIN", packed_gemm.CHAIN)):
+        text = text.replace(word, str(number))
+    arrays = (("int64", 2, False),) * 2
+    return text_code.code_of(name, text, arrays, 3, None, packed_gemm.write_tiles)
 
 
 def runner() -> compiling.Compiled | None:
@@ -85,80 +124,3 @@ def runner() -> compiling.Compiled | None:
 
 
 _RUNNER = compiling.Loop("call_list")
-
-
-class _List(Loops):
-    """Writes the loop; `iterations` are those that there are slots for."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__(function, _KINDS)
-        self.module = function.module
-
-    def write(self) -> None:
-        """Write the loop."""
-        b, word = self.builder, self.word
-        (calls, (number, _)), (slots, (_, self.iterations)), count, self.start, stop = self.given
-        calls, self.slots = [b.ptrtoint(start, word) for start in (calls, slots)]
-        self.rows = b.sub(stop, self.start)
-        table = b.ptrtoint(b.alloca(word, word(TABLE_WORDS + _NUMBERS)), word)
-        with self.steps(word(0), count, 1) as self.time, self.steps(word(0), number, 1) as call:
-            self.call_at = b.add(calls, b.mul(call, word(_WORDS * _WORD)))
-            kind = self._field(0)
-            kinds: list[tuple[int, Callable]] = [(ARRAY, self._array), (PROGRAM, self._program)]
-            for dtype, kind_of in PRODUCTS.items():
-                kinds.append((kind_of, functools.partial(self._product, dtype)))
-            for of_kind, make in kinds:
-                with b.if_then(b.icmp_signed("==", kind, word(of_kind))):
-                    make(table)
-        b.ret(word(0))
-
-    def _field(self, number: int) -> Any:
-        return self.builder.load(self.place(self.call_at, self.word(number * _WORD), self.word))
-
-    def _address(self, field: int) -> Any:
-        """Where the operand of this field has its first row."""
-        b = self.builder
-        index = b.add(b.mul(self._field(field), self.iterations), self.time)
-        address = b.load(self.place(self.slots, b.mul(index, self.word(_WORD)), self.word))
-        offset = b.add(self._field(field + 1), b.mul(self.start, self._field(field + 2)))
-        return b.add(address, offset)
-
-    def _array(self, table: Any) -> None:
-        b = self.builder
-        place = self.place(table, b.mul(self._field(1), self.word(_WORD)), self.word)
-        b.store(self._address(2), place)
-
-    def _program(self, table: Any) -> None:
-        b, word = self.builder, self.word
-        numbers = b.add(table, b.mul(self._field(2), word(_WORD)))
-        for k, number in enumerate((word(0), self.rows, word(1), word(0))):
-            b.store(number, self.place(numbers, word(k * _WORD), word))
-        kind = self.ir.FunctionType(word, [word.as_pointer()])
-        b.call(b.inttoptr(self._field(1), kind.as_pointer()),
-               [b.inttoptr(table, word.as_pointer())])
-
-    def _product(self, dtype: str, _: Any) -> None:
-        """Panel by panel, of each some terms, over all rows."""
-        made_of = packed_gemm.Tiles(self.module, dtype)
-        b, word, item = self.builder, self.word, made_of.item
-        columns, inner, vectors = (self._field(k) for k in (1, 2, 3))
-        first, panels, made = (self._address(k) for k in (4, 7, 10))
-        ahead, ahead_made = (b.sdiv(self._field(k), word(item)) for k in (6, 12))
-        width, most = b.mul(vectors, word(made_of.form.lanes)), word(made_of.form.rows)
-        tiles = b.sdiv(b.add(self.rows, b.sub(most, word(1))), most)
-
-        def place(start: Any, row: Any, step: Any, more: Any) -> Any:
-            return b.add(start, b.mul(b.add(b.mul(row, step), more), word(item)))
-
-        with self.steps(word(0), columns, width) as column, \
-                self.steps(word(0), inner, packed_gemm.CHAIN) as term, \
-                self.steps(word(0), tiles, 1) as tile:
-            left = b.sub(inner, term)
-            is_last = b.icmp_signed("<", left, word(packed_gemm.CHAIN))
-            top, bottom = (b.sdiv(b.mul(self.rows, n), tiles) for n in (
-                tile, b.add(tile, word(1))))
-            b.call(made_of.function(), [
-                b.sub(bottom, top), vectors, b.select(is_last, left, word(packed_gemm.CHAIN)),
-                place(first, top, ahead, term), ahead,
-                place(panels, column, inner, b.mul(term, width)),
-                place(made, top, ahead_made, column), ahead_made, b.sub(columns, column), term])

@@ -7,7 +7,7 @@ import functools
 import importlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import cuda_code
@@ -18,28 +18,6 @@ from hpcflow.loops.meanings import numpy_dtype
 #: ``launch(rows, arrays)``: runs programs that were prepared. `rows` has the number of rows of
 #: each, `arrays` what each is given in turn: its arrays, in C order, then its numbers.
 Launch = Callable[[tuple[int, ...], Sequence[Sequence[Any]]], None]
-
-
-class Programs(Protocol):
-    """What runs programs on a device."""
-
-    def supports(self, program: Program) -> bool:
-        """True if the program has a form on the device."""
-
-    def is_array(self, value: Any) -> bool:
-        """True for an array of the device."""
-
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """A new array of the device."""
-
-    def dense(self, array: Any) -> Any:
-        """The array, or a copy of it, in C order."""
-
-    def prepare(self, programs: tuple[Program, ...]) -> Launch:
-        """What runs some programs, independent of each other, in one launch."""
-
-    def elements(self, kernel: ElementKernel) -> Run:
-        """What runs a kernel that is written out."""
 
 
 class Share(NamedTuple):
@@ -128,7 +106,7 @@ class _Plan:
             self.tiles += its.tiles
 
 
-class CudaPrograms:
+class Programs:
     """Runs programs on the current GPU; one for each device."""
 
     def __init__(self, cupy: Any) -> None:
@@ -140,23 +118,23 @@ class CudaPrograms:
         self._lock = threading.Lock()
 
     def supports(self, program: Program) -> bool:
-        """See `Programs`."""
+        """True if the program has a form on the device."""
         return cuda_code.supports(program)
 
     def is_array(self, value: Any) -> bool:
-        """See `Programs`."""
+        """True for an array of the device."""
         return isinstance(value, self._cupy.ndarray)
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """See `Programs`."""
+        """A new array of the device."""
         return self._cupy.ndarray(shape, numpy_dtype(dtype))
 
     def dense(self, array: Any) -> Any:
-        """See `Programs`."""
+        """The array, or a copy of it, in C order."""
         return array if array.flags.c_contiguous else self._cupy.ascontiguousarray(array)
 
     def prepare(self, programs: tuple[Program, ...]) -> Launch:
-        """See `Programs`."""
+        """What runs some programs, independent of each other, in one launch."""
         plans: dict[tuple[int, ...], _Plan] = {}
 
         def launch(rows: tuple[int, ...], arrays: Sequence[Sequence[Any]]) -> None:
@@ -182,7 +160,7 @@ class CudaPrograms:
         return found
 
     def elements(self, kernel: ElementKernel) -> Run:
-        """See `Programs`."""
+        """What runs a kernel that is written out."""
         functions: dict[bool, int] = {}
 
         def launch(count: int, *given: Any) -> None:

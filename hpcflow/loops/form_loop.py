@@ -105,18 +105,12 @@ class FormLoop:
         columns, blocks = self.program.columns, tuning.PARALLEL_SUM_BLOCKS
         block = max(1, rows if rows * columns < tuning.PARALLEL_SUM_LEAST else -(-rows // blocks))
         blocks = max(1, -(-rows // block))
-        given += [_parts(sums, blocks * sums.width) for sums in self._sums]
+        given += [np.full(blocks * sums.width, sums.start, sums.dtype) for sums in self._sums]
         if blocks == 1 or rows * self._row_bytes < tuning.PARALLEL_LARGE_BYTES:
             found.function(*given, 0, rows, block, blocks)  # type: ignore[misc]
             return
         parallel_for.run(found, rows, block, self._uses, [*given, 0, 0, block, 0])
         found.function(*given, rows, rows, block, blocks)  # type: ignore[misc]
-
-
-def _parts(sums: _Sums, size: int) -> np.ndarray:
-    if sums.start == 0:
-        return np.zeros(size, sums.dtype)
-    return np.full(size, sums.start, sums.dtype)
 
 
 def _row_bytes(program: Program) -> int:

@@ -113,8 +113,8 @@ class _Writer(Loops):
     def _allocate(self) -> list[Any]:
         """Memory of a row for each value that is kept; what is to be freed."""
         columns = self.program.columns
-        kinds = {i: _scratch_type(self.lines[i].dtype) for i in self.plan.kept
-                 if i not in self.plan.lent}
+        kinds = {i: llvm_math.memory_type(wide_dtype(self.lines[i].dtype))
+                 for i in self.plan.kept if i not in self.plan.lent}
         size = sum(columns * llvm_math.item_size(kind) for kind in kinds.values())
         for i, kind in kinds.items():
             self.scratch[i] = (self.stack(kind, columns) if size <= _STACK
@@ -408,7 +408,3 @@ class _Writer(Loops):
         assert isinstance(step, Store)
         value = llvm_math.to_memory(self.builder, values[step.operand], step.dtype)
         self.store(value, self._place(step.array, step.map, column))
-
-
-def _scratch_type(dtype: str) -> Any:
-    return llvm_math.memory_type(wide_dtype(dtype))

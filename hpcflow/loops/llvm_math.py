@@ -251,14 +251,8 @@ def _sign(n: _Numbers, x: Any) -> Any:
     return b.select(n.compare(">", x, zero), n.number(1), found)
 
 
-def _isfinite(n: _Numbers, x: Any) -> Any:
-    size = intrinsic(n.builder, "llvm.fabs", x)
-    return n.builder.fcmp_ordered("<", size, n.number(float("inf")))
-
-
-def _isinf(n: _Numbers, x: Any) -> Any:
-    size = intrinsic(n.builder, "llvm.fabs", x)
-    return n.builder.fcmp_ordered("==", size, n.number(float("inf")))
+def _beside_infinity(order: str) -> Callable:
+    return lambda n, x: n.compare(order, _absolute(n, x), n.number(float("inf")))
 
 
 _WRITERS: dict[str, Callable] = {
@@ -269,7 +263,8 @@ _WRITERS: dict[str, Callable] = {
     "positive": lambda n, x: x,
     "square": lambda n, x: _WRITERS["multiply"](n, x, x),
     "absolute": _absolute, "sign": _sign, "maximum": _chosen(">="), "minimum": _chosen("<="),
-    "isnan": lambda n, x: n.compare("!=", x, x), "isfinite": _isfinite, "isinf": _isinf,
+    "isnan": lambda n, x: n.compare("!=", x, x), "isfinite": _beside_infinity("<"),
+    "isinf": _beside_infinity("=="),
     "bitwise_and": lambda n, x, y: n.builder.and_(x, y),
     "bitwise_or": lambda n, x, y: n.builder.or_(x, y),
     "bitwise_xor": lambda n, x, y: n.builder.xor(x, y),

@@ -8,7 +8,7 @@ only its own functions read. An Elman network whose `x` is another matrix in eac
 
     loop = OverTime(rows=64)
     x, h = loop.rows_of(GIVEN, "x", 32, "float32"), loop.rows_of(TWO, "next", 32, "float32")
-    wx, wh = (loop.product(v, loop.slot(FIXED, name), 32, 4) for v, name in ((x, "a"), (h, "b")))
+    wx, wh = (loop.product(v, loop.slot(FIXED, name), 32, 64) for v, name in ((x, "a"), (h, "b")))
     total = loop.apply(lambda b, given: b.apply("add", *given), [wx, wh])
     made = loop.apply(lambda b, given: b.apply("tanh", *given), [total])
     loop.place(made, TWO, "next")
@@ -218,12 +218,14 @@ class OverTime:
         """The value in a place of its own."""
         return self.apply(lambda b, given: given[0], [value], made)
 
-    def product(self, first: Value, panels: int, columns: int, vectors: int) -> Value:
-        """The product by the matrix in the slot `panels` (see ``packed_gemm``)."""
+    def product(self, first: Value, panels: int, columns: int, width: int) -> Value:
+        """The product by the matrix in the slot `panels` (see ``packed_gemm``): a part of whole
+        panels."""
         inner = first.shape[1]
-        made = self.rows_of(SCRATCH, None, columns, first.dtype)
+        whole = self.rows_of(SCRATCH, None, -(-columns // width) * width, first.dtype)
+        made = whole.part(0, columns)
         self.calls.append(Product(
-            first.dtype, columns, inner, vectors, first.over(self.rows, inner), panels,
+            first.dtype, columns, inner, width, first.over(self.rows, inner), panels,
             made.over(self.rows, columns)))
         return made
 

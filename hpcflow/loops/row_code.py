@@ -10,8 +10,7 @@ import functools
 
 import numpy as np
 
-from hpcflow.loops.form import Argument, Constant, Elementwise, Instruction, Load, Program, Store
-from hpcflow.loops.meanings import SELECT
+from hpcflow.loops.form import Program
 from hpcflow.loops.programs import Loop, TextLoop
 
 _LINE = 64  # bytes
@@ -37,7 +36,7 @@ def loop(target, source, rows):
 # is a remainder without a division.
 _IS_OURS = "((np.uint64(ROW) * 40503 >> 7 & 65535) * np.uint64(parts) >> 16) == part"
 _UPDATES = f"""
-def loop(STATES, rows, updates, NUMBERSpart, parts):
+def loop(PARAMETERS):
     last, width = rows.size - 1, updates.shape[1]
     for i in range(rows.size):
         row, coming = rows[i], rows[min(i + 8, last)]
@@ -45,9 +44,8 @@ def loop(STATES, rows, updates, NUMBERSpart, parts):
             for c in range(0, width, LINE):
                 FETCHES
         if {_IS_OURS.replace("ROW", "row")}:
-            PLACES
             for c in apart(width):
-                VALUES
+                elements(c, GIVEN)
 """
 
 
@@ -74,44 +72,14 @@ def updates(row_dtype: str, program: Program) -> Loop:
     """
     dtype, count = program.arrays[0], len(program.arrays) - 1
     numbers = [f"s{i}" for i in range(len(program.arguments))]
-    text = _UPDATES.replace("STATES", ", ".join([f"x{k}" for k in range(count)]))
-    text = text.replace("NUMBERS", "".join([f"{n}, " for n in numbers]))
-    text = text.replace("LINE", str(_LINE // np.dtype(dtype).itemsize))
-    for word, lines in (
-            ("FETCHES", [f"fetch(x{k}[coming], c)" for k in range(count)]),
-            ("PLACES", [*[f"a{k} = x{k}[row]" for k in range(count)], f"a{count} = updates[i]"]),
-            ("VALUES", [_line(i, step) for i, step in enumerate(program.instructions)])):
-        text = text.replace(word, "; ".join(lines))
+    states = [f"x{k}" for k in range(count)]
+    text = _UPDATES.replace("LINE", str(_LINE // np.dtype(dtype).itemsize))
+    for word, there in (
+            ("PARAMETERS", ", ".join([*states, "rows", "updates", *numbers, "part", "parts"])),
+            ("GIVEN", ", ".join([*[f"{x}[row]" for x in states], "updates[i]", *numbers])),
+            ("FETCHES", "; ".join([f"fetch({x}[coming], c)" for x in states]))):
+        text = text.replace(word, there)
     stored = program.stored()
     arrays = [(dtype, 2, k in stored) for k in range(count)]
     return TextLoop(text, (*arrays, (row_dtype, 1, False), (dtype, 2, False)),
-                    (*program.arguments, "int64", "int64"))
-
-
-def _line(i: int, step: Instruction) -> str:
-    """An instruction as a line."""
-    if isinstance(step, Store):
-        return f"a{step.array}[c] = v{step.operand}"
-    return f"v{i} = {_value(step)}"
-
-
-def _value(step: Instruction) -> str:
-    if isinstance(step, Load):
-        return f"a{step.array}[c]"
-    if isinstance(step, Argument):
-        return f"s{step.number}"
-    if isinstance(step, Constant):
-        return _constant(step)
-    assert isinstance(step, Elementwise)
-    given = [f"v{o}" for o in step.operands]
-    if step.function == SELECT:
-        return f"{given[1]} if {given[0]} else {given[2]}"
-    return f"np.{step.function}({', '.join(given)})"
-
-
-def _constant(step: Constant) -> str:
-    value = _SPECIAL.get(repr(step.value), repr(step.value))
-    return f"np.{step.dtype}({value})" if isinstance(step.value, float) else value
-
-
-_SPECIAL = {"inf": "1e999", "-inf": "-1e999", "nan": "1e999 - 1e999"}
+                    (*program.arguments, "int64", "int64"), program)

@@ -20,7 +20,7 @@ from hpcflow.host import memory, threads
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import compiling, parallel_for
 
-_WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
+_WORDS = (1, 2, 4, 8)  # bytes
 
 
 def contiguous(x: np.ndarray) -> np.ndarray:
@@ -38,18 +38,6 @@ def in_order(x: np.ndarray) -> np.ndarray:
     return x if flags.c_contiguous and flags.aligned else contiguous(x)
 
 
-def reshaped(x: np.ndarray | np.generic, dims: Sequence[int]) -> Any:
-    """``x.reshape(dims)`` of an array of any kind: a view where that is possible, else a copy."""
-    if type(x) is not np.ndarray or x.nbytes < tuning.COPY_LARGE_BYTES or x.flags.c_contiguous:
-        return x.reshape(dims)
-    view = x.view()
-    try:
-        view.shape = dims  # which never copies
-    except (AttributeError, TypeError):
-        return contiguous(x).reshape(dims)
-    return view
-
-
 def concatenate(values: Sequence, axis: int = 0, out: np.ndarray | None = None) -> np.ndarray:
     """``np.concatenate(values, axis, out)`` of arrays of one dtype."""
     first = values[0]
@@ -63,21 +51,14 @@ def concatenate(values: Sequence, axis: int = 0, out: np.ndarray | None = None) 
     if out is None:
         out = memory.empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), first.dtype)
     before = (slice(None),) * axis
-    assign_all([(out[before + (slice(start, end),)], x)
-                for start, end, x in zip(ends, ends[1:], values)])
-    return out
-
-
-def assign_all(pairs: Sequence[tuple[np.ndarray, Any]]) -> None:
-    """`assign` for all pairs of a target and a source, side by side if they are many."""
-    if len(pairs) < 2 * threads.pool().size:
+    pairs = [(out[before + (slice(start, end),)], x)
+             for start, end, x in zip(ends, ends[1:], values)]
+    if len(pairs) >= 2 * threads.pool().size and out.nbytes >= tuning.COPY_SHARED_BYTES:
+        threads.pool().run(lambda number: assign(*pairs[number]), len(pairs))
+    else:
         for target, source in pairs:
             assign(target, source)
-    elif sum([target.nbytes for target, _ in pairs]) < tuning.COPY_SHARED_BYTES:
-        for target, source in pairs:
-            target[...] = source
-    else:
-        threads.pool().run(lambda number: assign(*pairs[number]), len(pairs))
+    return out
 
 
 def assign(target: np.ndarray, source: Any) -> None:
@@ -107,7 +88,7 @@ def _share(target: np.ndarray, source: np.ndarray) -> None:
     """Copy by NumPy, in parts along the first dimension that has enough rows."""
     parts = 4 * threads.pool().size
     if target.nbytes < tuning.COPY_SHARED_BYTES or parts == 4:
-        _copy(target, source)
+        target[...] = source
         return
     if target.flags.c_contiguous and source.flags.c_contiguous:
         target, source = target.reshape(-1), source.reshape(-1)
@@ -117,24 +98,9 @@ def _share(target: np.ndarray, source: np.ndarray) -> None:
     places = [(*before, slice(*ends)) for ends in threads.bounds(target.shape[axis], parts, 1)]
 
     def work(part: int) -> None:
-        _copy(target[places[part]], source[places[part]])
+        target[places[part]] = source[places[part]]
 
     threads.pool().run(work, len(places))
-
-
-def _copy(target: np.ndarray, source: np.ndarray) -> None:
-    """Copy; what is turned round in squares, if lines so far apart compete for places in the
-    cache."""
-    item = target.itemsize
-    if (target.ndim != 2 or min(target.shape) < 2 * tuning.COPY_SQUARE or target.strides[1] != item
-            or source.strides[0] != item or source.strides[1] % tuning.COPY_COMPETING_BYTES):
-        target[...] = source
-        return
-    rows, columns = target.shape
-    for i in range(0, rows, tuning.COPY_SQUARE):
-        for j in range(0, columns, tuning.COPY_SQUARE):
-            there = slice(i, i + tuning.COPY_SQUARE), slice(j, j + tuning.COPY_SQUARE)
-            target[there] = source[there]
 
 
 # ---------------------------------------------------------------- by compiled loops
@@ -228,7 +194,7 @@ def _memory(x: np.ndarray, extent: int) -> np.ndarray:
     """The memory that `x` spans, as a vector of words."""
     backwards = tuple([slice(None, None, -1 if s < 0 else 1) for s in x.strides])
     vector = np.lib.stride_tricks.as_strided(x[backwards], (extent,), (x.itemsize,))
-    return vector.view(_WORDS[x.itemsize])
+    return vector.view(f"uint{8 * x.itemsize}")
 
 
 _SOURCE = """
@@ -286,6 +252,6 @@ def _loop(body: str, item: int) -> compiling.Loop:
     for name, value in (("CHUNK", tuning.COPY_CHUNK), ("LINES", tuning.COPY_LINES),
                         ("SIDE", 64 // max(item, 4)), ("ITEM", item)):
         source = source.replace(name, str(value))
-    word = _WORDS[item]
+    word = f"uint{8 * item}"
     return compiling.TextLoop(
         source, ((word, 1, True), (word, 1, False), ("int64", 2, False)), 10)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.direct_code import code_from
 from hpcflow.loops.entries import Array, Code, Integer, Kind, Real
+from hpcflow.loops.form import Argument, Constant, Elementwise, Load, Program, Store
 from hpcflow.loops.llvm_loops import Loops
 from hpcflow.loops.meanings import FLOATS, MEANINGS
 
@@ -30,7 +31,8 @@ _KINDS = (*_WHOLE, "float32", "float64")
 _READERS = {"word_at": 64, "half_at": 32, "byte_at": 8}
 
 
-def code_of(name: str, source: str, arrays: tuple, numbers: int | tuple[str, ...]) -> Code:
+def code_of(name: str, source: str, arrays: tuple, numbers: int | tuple[str, ...],
+            program: Program | None = None, before: Callable[[Any], None] | None = None) -> Code:
     """The code of ``loop(*arrays, *numbers)``, which returns nothing or a whole number.
 
     Args:
@@ -38,6 +40,9 @@ def code_of(name: str, source: str, arrays: tuple, numbers: int | tuple[str, ...
         source: the text.
         arrays: of each a dtype, a rank, and whether it is written to: all lie in C order.
         numbers: their dtypes, or how many integers there are.
+        program: of one column without reductions: ``elements(i, *arrays, *numbers)`` runs it for
+            the elements `i` of vectors.
+        before: writes functions into LLVM's module that the text calls.
 
     Raises:
         ValueError, SyntaxError: for a text that says something else.
@@ -52,7 +57,13 @@ def code_of(name: str, source: str, arrays: tuple, numbers: int | tuple[str, ...
     if len(names) != len(kinds):
         raise ValueError(f"the loop takes {len(names)} arguments, not {len(kinds)}")
     returns = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(text))
-    return code_from(name, kinds, lambda function: Text(function, text, kinds).write(), returns)
+
+    def write(function: Any) -> None:
+        if before is not None:
+            before(function.module)
+        Text(function, text, kinds, program).write()
+
+    return code_from(name, kinds, write, returns)
 
 
 class _Number(NamedTuple):
@@ -74,9 +85,10 @@ class _Elements(NamedTuple):
 class Text(Loops):
     """Writes a text into a function: of a table, if there are `kinds`, else of words."""
 
-    def __init__(self, function: Any, text: ast.FunctionDef, kinds: Sequence[Kind] = ()) -> None:
+    def __init__(self, function: Any, text: ast.FunctionDef, kinds: Sequence[Kind] = (),
+                 program: Program | None = None) -> None:
         super().__init__(function, kinds)
-        self.text = text
+        self.text, self.program = text, program
         self.names: dict[str, _Elements | tuple[str, Any]] = {}
         self.loops: list[tuple[Any, Any]] = []  # where ``continue`` and ``break`` lead
         names = [a.arg for a in text.args.args]
@@ -378,6 +390,8 @@ class Text(Loops):
             array, place = self._array(node.args[0]), self._word(node.args[1])
             self.fetch(self.builder.gep(array.start, [place]))
             return _Number("int64", self.word(0))
+        if name == "elements":
+            return self._elements(*node.args)
         numbers = [self._number(a) for a in node.args]
         if name in _KINDS:
             return _Number(name, self._as(numbers[0], name))
@@ -393,8 +407,33 @@ class Text(Loops):
             return numbers[0]
         return _Number("int64", self._machine(name, [n.value for n in numbers]))
 
+    def _elements(self, index: ast.expr, *given: ast.expr) -> _Number:
+        """Run the program for an element."""
+        assert self.program is not None
+        b, count, steps = self.builder, len(self.program.arrays), self.program.instructions
+        places = [b.gep(self._array(a).start, [self._word(index)], inbounds=True)
+                  for a in given[:count]]
+        numbers = [self._as(self._number(a), t)
+                   for a, t in zip(given[count:], self.program.arguments)]
+        values: list[Any] = []
+        for step in steps:
+            if isinstance(step, Load):
+                values.append(self.load(places[step.array]))
+            elif isinstance(step, Store):
+                self.store(values[step.operand], places[step.array])
+            elif isinstance(step, Argument):
+                values.append(numbers[step.number])
+            elif isinstance(step, Constant):
+                values.append(llvm_math.value_type(step.dtype)(step.value))
+            else:
+                assert isinstance(step, Elementwise)
+                values.append(llvm_functions.emit(
+                    step.function, b, steps[step.operands[0]].dtype,
+                    [values[o] for o in step.operands]))
+        return _Number("int64", self.word(0))
+
     def _machine(self, name: str, words: list) -> Any:
-        """What only `entry_code` needs: words at addresses, functions of C's, and those there."""
+        """What `entry_code` and `call_list` need: words at addresses, and functions by names."""
         b, word = self.builder, self.word
         if name in _READERS:
             kind = self.ir.IntType(_READERS[name])
@@ -412,7 +451,7 @@ class Text(Loops):
         if name == "invoke":
             kind = self.ir.FunctionType(word, [word] * (len(words) - 1))
             return b.call(b.inttoptr(words[0], kind.as_pointer()), words[1:])
-        if not name.startswith("Py"):
+        if not name.startswith(("Py", "hpcflow_")):
             raise ValueError(f"a loop has no function {name}")
         made = self.ir.DoubleType() if name == "PyFloat_AsDouble" else word
         return b.call(self.c_function(name, made, *[word] * len(words)), words)

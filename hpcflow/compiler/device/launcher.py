@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.compiler.device.calls import ProgramCall, UpdateCall
 from hpcflow.compiler.device.updates import BuiltUpdate, built_update
 from hpcflow.compiler.regions.lines import Line
+from hpcflow.compiler.regions.lower import Translation
 from hpcflow.compiler.trace.units import Call
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops.form import Elementwise, Program
@@ -16,7 +17,6 @@ from hpcflow.loops.tracing import UntraceableError
 
 if TYPE_CHECKING:
     from hpcflow.compiler.trace.groups import Group
-    from hpcflow.compiler.trace.units import Segment
 
 
 class DeviceLauncher:
@@ -45,7 +45,7 @@ class DeviceLauncher:
         """See `units.Launcher`."""
         return bool(self._device.programs.supports(program))
 
-    def call_alone(self, line: Line) -> None:
+    def prepare_alone(self, line: Line, program: Translation) -> None:
         """See `units.Launcher`: every kernel of a device runs on all of it."""
 
     def update(self, line: Line) -> BuiltUpdate | None:
@@ -64,8 +64,7 @@ class DeviceLauncher:
         inputs = [n for u in updates for n in (*u.states, u.gradient, *u.scalars)]
         return Call(UpdateCall(self._device, updates), inputs)
 
-    def call(self, group: Group, outputs: list[str], segment: Segment,
-             following: Iterable[Line]) -> Call | None:
+    def call(self, group: Group, outputs: list[str]) -> Call | None:
         """See `units.Launcher`."""
         try:
             built = group.build(outputs)

@@ -216,7 +216,7 @@ class _Loop:
         widths = [dims[1] for dims in split.node.dims]
         start = sum(widths[: read[0]])
         is_flipped = bool(product.node.attrs.get("transpose_b"))
-        columns = _Columns(start, start + widths[read[0]], is_flipped)
+        columns = functools.partial(_columns, slice(start, start + widths[read[0]]), is_flipped)
         product.arguments = [value, self._object(columns, factor)]
         self._drop(split, name, split.targets[read[0]])
 
@@ -245,17 +245,9 @@ def _assigned(own: list[Line]) -> tuple[list[str], list[str]]:
     return ([], []) if step is None else (step.targets, step.arguments)
 
 
-class _Columns:
-    """The part of a factor, ``f(factor)``, that makes the columns from `start` to `stop` of a
-    product by a matrix, or by its transpose."""
-
-    def __init__(self, start: int, stop: int, is_flipped: bool) -> None:
-        self.part = slice(start, stop)
-        self.is_flipped = is_flipped
-
-    def __call__(self, factor: Any) -> Any:
-        """Return the columns of `factor`; see the class."""
-        return factor[self.part] if self.is_flipped else np.ascontiguousarray(factor[:, self.part])
+def _columns(part: slice, is_flipped: bool, factor: Any) -> Any:
+    """What of a factor makes some columns of a product by the matrix, or by its transpose."""
+    return factor[part] if is_flipped else np.ascontiguousarray(factor[:, part])
 
 
 def is_call(line: Line, types: Collection[str]) -> TypeGuard[KernelCall]:

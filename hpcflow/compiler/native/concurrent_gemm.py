@@ -9,6 +9,7 @@ effects, so to compute it earlier is always allowed.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, TypeGuard
 
 from hpcflow.compiler.distribute.costs import cost_of
@@ -89,10 +90,7 @@ class Together:
     def __call__(self, *arguments: Any) -> tuple:
         """See the class; raises what the last kernel to fail raised."""
         results: list[Any] = [None] * len(self._kernels)
-        starts, start = [], 0
-        for _, _, count in self._kernels:
-            starts.append(start)
-            start += count
+        starts = [*itertools.accumulate([count for _, _, count in self._kernels], initial=0)]
 
         def compute(k: int) -> None:
             function, node, count = self._kernels[k]

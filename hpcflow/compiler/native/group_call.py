@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,26 +12,32 @@ import numpy as np
 from hpcflow.compiler.trace.groups import COLUMN, FULL, ROW, Group
 from hpcflow.host import costs, memory
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.loops import strided_copy
-from hpcflow.loops.form import Builder
+from hpcflow.loops import compiling, strided_copy
+from hpcflow.loops.form import Elementwise
 from hpcflow.loops.form_loop import FormLoop
-from hpcflow.loops.lazy_array import Deferred
+from hpcflow.loops.meanings import CAST
+
+# How many additions take as long as a function that NumPy does not have, and as one that it may
+# have no form of for the vectors of the processor.
+_PASSES = dict.fromkeys(("erf", "erfc", "gammaln"), 24)
+_SLOW_PASSES = dict.fromkeys(("arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+                              "arctanh", "cosh", "sinh", "tan"), 12)
 
 
 class GroupCall:
     """``f(*arrays, *numbers)``: a tuple with the outputs, or None if the lines are to run, as long
-    as the loop is not compiled. With `defers` the output of large arrays is a ``Deferred``.
+    as the loop is not compiled.
 
     Attributes:
         inputs: the names of arrays, then those of numbers.
         has_shape: one of them tells how many elements there are.
+        passes: how many functions the lines are.
         least_size: elements from which on a call takes less time than the lines.
     """
 
-    def __init__(self, group: Group, outputs: list[str], defers: bool) -> None:
+    def __init__(self, group: Group, outputs: list[str]) -> None:
         self.group = group
         self.outputs = outputs
-        self.defers = defers
         built = group.build(outputs)
         self.program = built.program
         self._arrays = [i.name for i in built.inputs]
@@ -40,9 +47,13 @@ class GroupCall:
         self.dtype = np.dtype(built.outputs[0].dtype)
         self._made = [(o.dims, np.dtype(o.dtype)) for o in built.outputs]
         self._shape, self._split = built.shape, built.split
-        self._reused: list[int | None] = [None] * len(outputs)
+        self._reused: list[tuple[int, int]] = []  # numbers of an output, and of the input it is in
+        self._new = self._made
         self._is_open = None in built.shape
-        count = len(group.lines)
+        # A line alone may call NumPy several times.
+        self.passes = count = max(len(group.lines), sum(
+            [_passes(s.function, self.dtype.name) for s in built.program.instructions
+             if isinstance(s, Elementwise) and s.function != CAST]))
         self._line_calls, calls = (1, tuning.LINES_FLAT_CALL) if group.is_flat() else (
             tuning.LINES_CALLS, tuning.LINES_CALL)
         self.least_size = costs.least_size(count, calls - (self._line_calls - 1) * count)
@@ -56,12 +67,13 @@ class GroupCall:
     def reuse(self, dead: set[str]) -> None:
         """Get ready for calls; results may be written into the arrays `dead`, which nothing else
         refers to or needs."""
-        places = {} if self.defers or self._is_open or not self.group.is_flat() else (
+        places = {} if self._is_open or not self.group.is_flat() else (
             self._chosen(dead))
         if places:
             self.program = self.group.build(self.outputs, places).program
-            self._reused = [self._arrays.index(places[n]) if n in places else None
-                            for n in self.outputs]
+            self._reused = [(i, self._arrays.index(places[n]))
+                            for i, n in enumerate(self.outputs) if n in places]
+            self._new = [made for n, made in zip(self.outputs, self._made) if n not in places]
         self.loop = FormLoop(self.program)
 
     def _chosen(self, dead: set[str]) -> dict[str, str]:
@@ -80,28 +92,6 @@ class GroupCall:
                 free.remove(name)
         return found
 
-    # ------------------------------------------------------------ a deferred output
-
-    @property
-    def is_exact(self) -> bool:
-        """See `lazy_array.Source`."""
-        return self.loop.is_exact
-
-    def write(self, builder: Builder, arrays: list[int], numbers: list[int]) -> int:
-        """See `lazy_array.Source`."""
-        given = dict(zip(self.inputs, [*arrays, *numbers]))
-        return self.group.values(builder, given)[self.outputs[0]]
-
-    def compute(self, arrays: list, numbers: tuple) -> Any:
-        """See `lazy_array.Source`."""
-        made = self._make(arrays, numbers, arrays[0].shape)
-        assert made is not None
-        return made[0]
-
-    def compute_into(self, target: Any, arrays: list, numbers: tuple) -> None:
-        """See `lazy_array.Source`."""
-        self._run(arrays, numbers, [target], target.shape)
-
     # ------------------------------------------------------------ calls
 
     def __call__(self, *inputs: Any) -> tuple | None:
@@ -119,30 +109,23 @@ class GroupCall:
         compiled = self.loop.compiled()
         if compiled is None or compiled.function is None:
             if compiled is not None:
-                compiled.spent(costs.seconds(len(self.group.lines), size, self._line_calls))
+                compiled.spent(costs.seconds(self.passes, size, self._line_calls))
             return None
-        self._compiled = compiled
-        if self.defers and size >= tuning.LINES_LARGE:
-            return (Deferred(self, list(inputs[:count]), inputs[count:]),)
-        return self._make(inputs[:count], inputs[count:], shape)
+        return self._make(inputs[:count], inputs[count:], shape, compiled)
 
-    def _make(self, arrays: Sequence[Any], numbers: Sequence[Any],
-              shape: Sequence[int]) -> tuple | None:
+    def _make(self, arrays: Sequence[Any], numbers: Sequence[Any], shape: Sequence[int],
+              compiled: compiling.Compiled) -> tuple | None:
         """The outputs; None where one should be written into an input that cannot be."""
-        if not all([k is None or arrays[k].flags.carray for k in self._reused]):
+        if not all([arrays[k].flags.carray for _, k in self._reused]):
             return None
-        new: list[Any] = [None if k is not None else memory.empty(_closed(dims, shape), dtype)
-                          for (dims, dtype), k in zip(self._made, self._reused)]
-        self._run(arrays, numbers, [a for a in new if a is not None], shape)
-        made = [arrays[k] if k is not None else a for a, k in zip(new, self._reused)]
-        return tuple([m[()] if m.ndim == 0 else m for m in made]) if (
-            self._has_scalars) else tuple(made)
-
-    def _run(self, arrays: Sequence[Any], numbers: Sequence[Any], made: Sequence[Any],
-             shape: Sequence[int]) -> None:
-        self.loop.run(self._compiled, math.prod(shape[: self._split]),
+        made: list[Any] = [memory.empty(_closed(dims, shape), dtype) for dims, dtype in self._new]
+        self.loop.run(compiled, math.prod(shape[: self._split]),
                       [*map(strided_copy.in_order, arrays), *made],
                       [shape[0] if k is None else numbers[k][()] for k in self._takes])
+        for output, k in self._reused:
+            made.insert(output, arrays[k])
+        return tuple([m[()] if m.ndim == 0 else m for m in made]) if (
+            self._has_scalars) else tuple(made)
 
 
 def _closed(dims: Sequence[int | None], shape: Sequence[int]) -> Sequence[int]:
@@ -150,3 +133,20 @@ def _closed(dims: Sequence[int | None], shape: Sequence[int]) -> Sequence[int]:
     if None not in dims:
         return dims  # type: ignore[return-value]
     return tuple([n if d is None else d for d, n in zip(dims, shape)])
+
+
+def _passes(function: str, dtype: str) -> int:
+    if function in _SLOW_PASSES and not _has_vectors(function, dtype):
+        return _SLOW_PASSES[function]
+    return _PASSES.get(function, 1)
+
+
+@functools.cache
+def _has_vectors(name: str, dtype: str) -> bool:
+    """True if NumPy runs another form of a ufunc than that for any processor, or cannot tell."""
+    introspect = getattr(np.lib, "introspect", None)
+    if introspect is None:
+        return True
+    found = introspect.opt_func_info(func_name=f"^{name}$", signature=dtype)
+    return any(not form["current"].startswith("baseline")
+               for forms in found.values() for form in forms.values())

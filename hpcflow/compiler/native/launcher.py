@@ -1,28 +1,26 @@
-"""Programs of lines that run on the host: see `group_call`.
-
-What only a training update reads, as its gradient, is not computed by the call but handed on as a
-``Deferred``: the update computes it in the blocks, or in the loop, in which it reads it.
-"""
+"""Programs of lines that run on the host: see `group_call`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from typing import TypeGuard
 
-from hpcflow.compiler.ir.step_graph import device_type
+from hpcflow.compiler.distribute.output_aliasing import anywhere
 from hpcflow.compiler.native.group_call import GroupCall
-from hpcflow.compiler.native.spread_line import SpreadLine, may_spread
 from hpcflow.compiler.regions.lines import Call as CallLine
-from hpcflow.compiler.regions.lines import Item, Line, Operator, Read
+from hpcflow.compiler.regions.lines import Line
+from hpcflow.compiler.regions.lower import Translation
 from hpcflow.compiler.trace import recipes
 from hpcflow.compiler.trace.groups import Group, Limits
-from hpcflow.compiler.trace.units import Call, Launcher, Segment
+from hpcflow.compiler.trace.units import Call, Launcher
 from hpcflow.host.tuning import compiler as tuning
+from hpcflow.kernels.common.parallel import in_blocks
+from hpcflow.kernels.registry import SYNC
 from hpcflow.loops import llvm_plan
 from hpcflow.loops.form import Program
 from hpcflow.loops.tracing import UntraceableError
 
-#: The reductions that are as fast in a loop as their kernels, and their dtypes.
+#: The reductions that are as fast in a loop as their kernels, and the dtypes of large arrays.
 _REDUCTIONS = frozenset({"Sum", "Mean", "Max", "Min"})
 _REDUCED = frozenset({"float32", "float64", "int32", "int64"})
 
@@ -58,20 +56,19 @@ class HostLauncher(Launcher):
         """See `units.Launcher`."""
         return llvm_plan.supports(program)
 
-    def call_alone(self, line: Line) -> Call | None:
-        """See `units.Launcher`."""
-        return Call(SpreadLine(line), line.arguments) if may_spread(line) else None
+    def prepare_alone(self, line: Line, program: Translation) -> None:
+        """See `units.Launcher`: NumPy computes large arrays on all cores."""
+        if _may_spread(line):
+            line.function = program.add_global("k", in_blocks(
+                program.globals[line.function], line.node.dtypes[0].np))
 
-    def call(self, group: Group, outputs: list[str], segment: Segment,
-             following: Iterable[Line]) -> Call | None:
+    def call(self, group: Group, outputs: list[str]) -> Call | None:
         """See `units.Launcher`."""
         if len(outputs) > tuning.LINES_MOST_OUTPUTS or all(
                 line.node.type in recipes.REDUCTIONS for line in group.lines):
             return None
-        defers = (group.is_flat() and len(outputs) == 1 and segment.uses[outputs[0]] == 1
-                  and _is_deferred(outputs[0], following))
         try:
-            found = GroupCall(group, outputs, defers)
+            found = GroupCall(group, outputs)
         except UntraceableError:
             return None
         if not found.has_shape or not llvm_plan.supports(found.program) or (
@@ -80,25 +77,25 @@ class HostLauncher(Launcher):
         return Call(found, found.inputs)
 
 
+def _may_spread(line: Line) -> TypeGuard[CallLine]:
+    """True for a line that no program is made of, which may be over large arrays."""
+    b, node = line.bound, line.node
+    if not isinstance(line, CallLine) or b is None or b.kernel is None or b.moves:
+        return False
+    if not (b.kernel.elementwise and b.kernel.accepts_out and b.kernel.mode == SYNC) or (
+            b.function is None or anywhere(b.function) is not b.function):
+        return False
+    dims, dtype = node.dims[0], node.dtypes[0]
+    if not dims or dtype.name not in _REDUCED or (
+            None not in dims and math.prod(dims) < tuning.LINES_LARGE):
+        return False
+    return len(node.inputs) == len(line.arguments) and all(
+        s.dtypes[i].base_dtype is dtype and s.dims[i] in ((), dims) for s, i in node.inputs)
+
+
 def _is_worth_it(group: Group, call: GroupCall) -> bool:
     if None in group.shape:
-        return len(group.lines) >= tuning.LINES_FEWEST
+        return call.passes >= tuning.LINES_FEWEST
     size = math.prod(group.shape)  # type: ignore[arg-type]
     return size >= tuning.LINES_LARGE or (
-        len(group.lines) >= tuning.LINES_FEWEST and size >= call.least_size)
-
-
-def _is_deferred(name: str, following: Iterable[Line]) -> bool:
-    """True if the next line that does any work takes `name` as a ``Deferred``.
-
-    What a deferred value is made of must not change before, so between them there may only be lines
-    that read.
-    """
-    for line in following:
-        if isinstance(line, (Read, Item, Operator)) or line.node.type == "ReadVariableOp":
-            continue
-        b = line.bound
-        return (b is not None and b.kernel is not None and not b.moves
-                and device_type(line.node.device) == "CPU"
-                and any([line.arguments[i] == name for i in b.kernel.deferred_inputs]))
-    return False
+        call.passes >= tuning.LINES_FEWEST and size >= call.least_size)

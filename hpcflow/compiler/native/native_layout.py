@@ -12,7 +12,7 @@ from hpcflow.compiler.trace import recipes
 from hpcflow.compiler.trace.views import views_of
 from hpcflow.host import blas, costs, threads
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.loops import call_list, packed_gemm
+from hpcflow.loops import packed_gemm
 from hpcflow.loops.over_time import (
     FIXED,
     GIVEN,
@@ -28,11 +28,11 @@ from hpcflow.loops.over_time import (
 
 class Packed(NamedTuple):
     """The source of a FIXED slot with a packed matrix: the name of the matrix, whether its
-    transpose is meant, and the width of its panels in registers."""
+    transpose is meant, and the width of its panels."""
 
     name: str
     is_flipped: bool
-    vectors: int
+    width: int
 
 
 class Layout(OverTime):
@@ -56,7 +56,7 @@ class Layout(OverTime):
         self._flags: set[str] = set()  # names of vectors, with one for each row
         self._name_variables()
         for step in loop.steps:
-            getattr(self, f"_take_{step.kind}", _nothing)(step)
+            getattr(self, f"_take_{step.kind}", lambda _: None)(step)
         require(all(self.values[v][:2] == self.values[n][:2] for v, n in loop.following.items()))
         require(all(n in self.values and self.slots[self.values[n].slot].kind in (KEPT, GIVEN)
                     for n in loop.kept))
@@ -118,7 +118,7 @@ class Layout(OverTime):
     def _finish(self, target: str, made: Value) -> None:
         """Let `made` be the value of `target`, in a slot of its own if that has to be kept."""
         if self._outlives(target):
-            if made.number is not None:
+            if made.number is not None or self.slots[made.slot].shape != made.shape:
                 made = self.copy(made)
             self.place(made, self._kind(target), target)
         self.values[target] = made
@@ -200,7 +200,7 @@ class Layout(OverTime):
         matrix = self._value_outside(name)
         require(np.ndim(matrix) == 2)
         inner, columns = matrix.shape[::-1] if flip else matrix.shape
-        require(matrix.dtype.name == value.dtype in call_list.PRODUCTS and (
+        require(matrix.dtype.name == value.dtype in packed_gemm.DTYPES and (
             value.shape == (self.rows, inner) and min(inner, columns) > 1))
         form, size = packed_gemm.tile(value.dtype), matrix.dtype.itemsize
         if value.number is not None:
@@ -208,20 +208,16 @@ class Layout(OverTime):
         require(form is not None and value.strides[1] == size
                 and value.strides[0] >= inner * size)
         assert form is not None
-        packed = Packed(name, flip, form.vectors_of(columns))
+        packed = Packed(name, flip, form.width_of(columns))
         if packed not in self._panels:
             self._panels[packed] = self.slot(FIXED, packed)
         self._finish(step.target, self.product(
-            value, self._panels[packed], columns, packed.vectors))
-
-
-def _nothing(step: Step) -> None:
-    """A step that is about no value."""
+            value, self._panels[packed], columns, packed.width))
 
 
 def fixed_array(slot: Slot, value: Callable[[str], Any]) -> np.ndarray:
     """The array of a FIXED slot; `value` gives those from outside by their names."""
     if isinstance(slot.source, Packed):
         matrix = value(slot.source.name)
-        return packed_gemm.pack(matrix.T if slot.source.is_flipped else matrix, slot.source.vectors)
+        return packed_gemm.pack(matrix.T if slot.source.is_flipped else matrix, slot.source.width)
     return np.asarray(value(slot.source))

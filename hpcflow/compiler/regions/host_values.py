@@ -73,7 +73,7 @@ def host_kernel(node: Node, sides: Sequence[str | None]) -> Kernel | None:
     if kernel is None or kernel.mode != SYNC:
         return None
     return kernel._replace(host_inputs=EVERY, host_outputs=EVERY, accepts_out=False,
-                           deferred_inputs=(), takes_over=None)
+                           takes_over=None)
 
 
 def is_count(dtype: DType) -> bool:

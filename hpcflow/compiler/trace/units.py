@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from hpcflow.compiler.ir.step_graph import ref_inputs
@@ -52,8 +52,8 @@ class Launcher(Protocol):
     def supports(self, program: Program) -> bool:
         """True if there is code for a program."""
 
-    def call_alone(self, line: Line) -> Call | None:
-        """The call for a line that is in no program; None if it is not worth one."""
+    def prepare_alone(self, line: Line, program: Translation) -> None:
+        """Get a line of the translation ready that is in no program."""
 
     def update(self, line: Line) -> Any:
         """The update of a variable that a line is, to be joined with others; or None, as here."""
@@ -67,9 +67,8 @@ class Launcher(Protocol):
         """The launch of updates; it returns a value for each."""
         raise AssertionError("there are no updates")
 
-    def call(self, group: Group, outputs: list[str], segment: Segment,
-             following: Iterable[Line]) -> Call | None:
-        """The call for a group; None if it is not worth it. The lines `following` come after it."""
+    def call(self, group: Group, outputs: list[str]) -> Call | None:
+        """The call for a group; None if it is not worth it."""
 
 
 def fuse(program: Translation, launcher: Launcher) -> None:
@@ -128,10 +127,8 @@ class Segment:
             self.units.append(_Unit([position]))
             self._place(position)
         result: list[Line] = []
-        units = list(self._in_order())
-        for number, unit in enumerate(units):
-            following = (self.lines[m] for u in units[number + 1:] for m in u.members)
-            result += self._written(unit, following)
+        for unit in self._in_order():
+            result += self._written(unit)
         return self._without_views(result)
 
     def _without_views(self, lines: list[Line]) -> list[Line]:
@@ -247,17 +244,17 @@ class Segment:
                 if not missing[reader]:
                     heapq.heappush(ready, (reader.members[-1], numbers[reader], reader))
 
-    def _written(self, unit: _Unit, following: Iterator[Line]) -> list[Line]:
+    def _written(self, unit: _Unit) -> list[Line]:
         lines = [self.lines[m] for m in unit.members]
         if unit.updates is not None:
             return self._around(lines, self.launcher.call_updates(unit.updates),
                                 [line.targets[0] if line.targets else None for line in lines])
         if unit.group is None:
-            alone = self.launcher.call_alone(lines[0])
-            return lines if alone is None else self._around(lines, alone, list(lines[0].targets))
+            self.launcher.prepare_alone(lines[0], self.program)
+            return lines
         inside = Counter(name for line in lines for name in line.arguments)
         made = [n for line in lines for n in line.targets if self.uses.get(n, 0) > inside[n]]
-        call = self.launcher.call(unit.group, made, self, following) if made else None
+        call = self.launcher.call(unit.group, made) if made else None
         if call is None:
             return lines
         viewed = [n for n in unit.group.viewed if n in self.view_lines]

@@ -94,7 +94,7 @@ ACCUMULATE_MOST_STEPS = 64
 CONCURRENT_LARGE = 5e7
 
 # ---- compiler.native.launcher
-#: Lines that are worth a call, over arrays that are not large.
+#: Functions that are worth a call, over arrays that are not large.
 LINES_FEWEST = 3
 #: Lines of which a loop compiles quickly.
 LINES_MOST = 200
@@ -112,10 +112,6 @@ LINES_MOST_OUTPUTS = 16
 LINES_CALLS = 5
 #: Calls of NumPy that take as long as the call of a group, of one shape or of rows and columns.
 LINES_FLAT_CALL, LINES_CALL = 10, 25
-
-# ---- compiler.native.spread_line
-#: A thread that the machine lets wait takes fewer parts than another.
-ROWS_PARTS_PER_THREAD = 4
 
 # ---- compiler.native.native_layout
 #: Rows that a thread should have.

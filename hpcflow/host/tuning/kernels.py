@@ -50,12 +50,6 @@ WINDOW_BLOCK_BYTES = 4 << 20
 #: Elements from which on a loop is worth it.
 ARRAY_LOOP_LARGE = 1 << 14
 
-# ---- kernels.compiled.function_loops
-#: Elements from which on a loop is worth it.
-FUNCTION_LOOP_LEAST = 1 << 10
-#: The same where NumPy takes dozens of passes.
-FUNCTION_LOOP_FEW = 2
-
 # ---- kernels.compiled.pooling_loops
 #: Of a window each of whose elements is written out: registers hold the places of so many.
 POOLING_MOST_ELEMENTS = 9

@@ -43,10 +43,6 @@ COPY_SHARED_BYTES = 1 << 20
 COPY_LONG_BYTES = 1 << 6
 #: Elements of a run that one job copies: long beside the handing over.
 COPY_CHUNK = 1 << 14
-#: Side, in elements, of the squares of a transposition: both sides stay in the first-level cache.
-COPY_SQUARE = 64
-#: Lines at multiples of it compete for the same places of the cache.
-COPY_COMPETING_BYTES = 1 << 10
 #: Runs, or lines of a transposition, that one job copies.
 COPY_LINES = 64
 

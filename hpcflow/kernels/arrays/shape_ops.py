@@ -12,7 +12,6 @@ from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.loops import compiling
-from hpcflow.loops.strided_copy import reshaped
 from hpcflow.shapes import TensorShape, format_shape
 
 # ---------------------------------------------------------------- Shape, ShapeN, Rank, Size
@@ -71,7 +70,7 @@ def reshape(node: KernelNode) -> Callable:
 
     def run(x: Any, _: Any) -> Any:
         try:
-            return reshaped(x, dims)
+            return x.reshape(dims)
         except ValueError:
             return _reshape(x, list(dims))
 
@@ -89,7 +88,7 @@ def _requested(dims: Any) -> list:
 
 def _reshape(x: Any, dims: list) -> Any:
     try:
-        return reshaped(x, dims)
+        return x.reshape(dims)
     except ValueError:
         return x.reshape(_corrected(x, dims))
 

@@ -54,22 +54,26 @@ def over_rows(rows: int, row_bytes: int, work: Callable[[slice], object],
             block(number)
 
 
-def in_blocks(run: Callable) -> Callable:
-    """An element-wise function ``run(a, b, out=None)`` of arrays, large ones block by block."""
+def in_blocks(run: Callable, dtype: Any = None) -> Callable:
+    """An element-wise function ``run(*inputs, out=None)`` of arrays and numbers, over large arrays
+    block by block. Results have the type of `dtype`, or that of the inputs."""
 
-    def blocked(a: Any, b: Any, out: Any = None) -> Any:
-        if getattr(a, "nbytes", 0) < loops_tuning.PARALLEL_LARGE_BYTES or not _lie_alike(a, b):
-            return run(a, b, out=out)
-        result = memory.empty(a.shape, a.dtype) if out is None else out
-        if not result.flags.c_contiguous:
-            return run(a, b, out=out)
-        flat_a, flat_b, flat = a.reshape(-1), b.reshape(-1), result.reshape(-1)
-        over_rows(flat.size, 3 * flat.itemsize,
-                  lambda part: run(flat_a[part], flat_b[part], out=flat[part]))
+    def blocked(*inputs: Any, out: Any = None) -> Any:
+        like = max(inputs, key=_rank)
+        nbytes = (len(inputs) + 1) * getattr(like, "nbytes", 0)
+        if nbytes < loops_tuning.PARALLEL_LARGE_BYTES or not all(
+                [not _rank(x) or x.shape == like.shape and x.flags.c_contiguous for x in inputs]):
+            return run(*inputs, out=out)
+        result = memory.empty(like.shape, dtype or like.dtype) if out is None else out
+        if not result.flags.c_contiguous or result.shape != like.shape:
+            return run(*inputs, out=out)
+        *given, flat = [x.reshape(-1) if _rank(x) else x for x in (*inputs, result)]
+        over_rows(like.size, nbytes // like.size, lambda part: run(
+            *[x[part] if _rank(x) else x for x in given], out=flat[part]))
         return result
 
     return blocked
 
 
-def _lie_alike(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and a.flags.c_contiguous and b.flags.c_contiguous
+def _rank(x: Any) -> int:
+    return getattr(x, "ndim", 0)

@@ -16,8 +16,6 @@ from hpcflow.host import memory
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.loops import compiling, parallel_for
 
-_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-
 
 def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tuple, Any]],
              compute: Callable[[], Any], whole: Sequence[np.ndarray] = (),
@@ -70,7 +68,7 @@ def find(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[int, Any
 
 def words(x: np.ndarray) -> np.ndarray:
     """Return a view of the bits of `x` as unsigned integers."""
-    return x.view(_UNSIGNED[x.itemsize])
+    return x.view(f"uint{8 * x.itemsize}")
 
 
 _NAMES = frozenset({"bool", "float32", "float64", *(

@@ -18,14 +18,13 @@ from hpcflow.loops.form import DENSE as MATRIX
 from hpcflow.loops.form import PER_ROW, Builder
 from hpcflow.loops.form_loop import FormLoop
 
-SOFTMAX, LOG_SOFTMAX, DENSE, SPARSE = "softmax", "log softmax", "cross entropy", "sparse"
+#: A kind is what writes the values of a row.
+Kind = Callable[..., list[int]]
+SOFTMAX, LOG_SOFTMAX, DENSE, SPARSE = (
+    scores.softmax, scores.log_softmax, scores.cross_entropy, scores.sparse_cross_entropy)
 
-_RECIPES: dict[str, Callable[..., list[int]]] = {
-    SOFTMAX: scores.softmax, LOG_SOFTMAX: scores.log_softmax, DENSE: scores.cross_entropy,
-    SPARSE: scores.sparse_cross_entropy}
 
-
-def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> object:
+def run_rows(kind: Kind, compute: Callable[..., None], arrays: list) -> object:
     """``compute(*arrays)`` over blocks of rows, or what does the same.
 
     Args:
@@ -45,14 +44,14 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> object:
 
 
 @functools.lru_cache(maxsize=256)
-def _loop(kind: str, dtype: np.dtype, label_dtype: np.dtype, columns: int) -> FormLoop:
+def _loop(kind: Kind, dtype: np.dtype, label_dtype: np.dtype, columns: int) -> FormLoop:
     """The loop over rows of so many scores."""
     b = Builder(columns)
     given = [b.load(b.array(dtype.name), MATRIX)]
     if kind in (DENSE, SPARSE):
         is_dense = kind == DENSE
         given.append(b.load(b.array(label_dtype.name), MATRIX if is_dense else PER_ROW))
-    made = _RECIPES[kind](b, *given)
+    made = kind(b, *given)
     for where, value in zip((PER_ROW, MATRIX)[-len(made):], made):
         b.store(b.array(dtype.name), where, value)
     return FormLoop(b.program())

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.compiled.function_loops import looped_ufunc, with_loop
 from hpcflow.kernels.math.selection import placed
 from hpcflow.kernels.registry import KernelNode, kernel, ufunc
 
@@ -21,11 +20,10 @@ for _op_type, _name in (
         ("IsFinite", "isfinite"), ("Floor", "floor"), ("Ceil", "ceil"), ("Rint", "rint"),
         ("Conj", "conjugate"), ("ComplexAbs", "absolute")):
     ufunc(_op_type, _name)
-for _op_type in ("Reciprocal", "Inv"):
-    ufunc(_op_type, "reciprocal", types={"T": _FLOATS + _COMPLEX})
 for _op_type, _name in (("Tan", "tan"), ("Asin", "arcsin"), ("Acos", "arccos"),
-                        ("Atan", "arctan")):
-    looped_ufunc(_op_type, _name, types={"T": _FLOATS + _COMPLEX})
+                        ("Atan", "arctan"), ("Reciprocal", "reciprocal"),
+                        ("Inv", "reciprocal")):
+    ufunc(_op_type, _name, types={"T": _FLOATS + _COMPLEX})
 ufunc("Sign", "sign", types={"T": (*_FLOATS, "int8", "int16", "int32", "int64")})
 ufunc("Round", "rint", types={"T": _FLOATS})
 ufunc("Round", "positive", types={"T": ("int32", "int64")})
@@ -51,7 +49,7 @@ def _rsqrt(node: KernelNode) -> Any:
         y = root(x, out=out)
         return reciprocal(y, out=y) if y.ndim else reciprocal(y)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("Sigmoid", **_ELEMENTWISE)
@@ -68,7 +66,7 @@ def _sigmoid(node: KernelNode) -> Any:
         add(y, one, out=y)
         return reciprocal(y, out=y)
 
-    return with_loop(node, run)
+    return run
 
 
 # ---------------------------------------------------------------- gradients: f(output, gradient)
@@ -87,7 +85,7 @@ def _tanh_grad(node: KernelNode) -> Any:
         subtract(one, t, out=t)
         return multiply(t, dy, out=t if out is None else out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("SigmoidGrad", **_ELEMENTWISE)
@@ -103,7 +101,7 @@ def _sigmoid_grad(node: KernelNode) -> Any:
         multiply(t, y, out=t)
         return multiply(t, dy, out=t if out is None else out)
 
-    return with_loop(node, run)
+    return run
 
 
 # These three conjugate the output of a complex function themselves.
@@ -129,7 +127,7 @@ def _reciprocal_grad(node: KernelNode) -> Any:
         multiply(t, dy, out=t)
         return negative(t, out=t if out is None else out)
 
-    return with_loop(node, _conjugating(node, run))
+    return _conjugating(node, run)
 
 
 @kernel("SqrtGrad", **_ELEMENTWISE)
@@ -151,7 +149,7 @@ def _sqrt_grad(node: KernelNode) -> Any:
             result[still] = 0
         return result
 
-    return with_loop(node, _conjugating(node, run))
+    return _conjugating(node, run)
 
 
 @kernel("RsqrtGrad", **_ELEMENTWISE)
@@ -168,7 +166,7 @@ def _rsqrt_grad(node: KernelNode) -> Any:
         multiply(t, half, out=t)
         return multiply(t, dy, out=t if out is None else out)
 
-    return with_loop(node, _conjugating(node, run))
+    return _conjugating(node, run)
 
 
 # ---------------------------------------------------------------- complex numbers

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.kernels.compiled.function_loops import with_loop
 from hpcflow.kernels.math import (
     bessel_functions,
     error_functions,
@@ -40,7 +39,7 @@ def _in_double(function: Callable) -> Callable:
                 out[...] = result
                 return out
 
-        return with_loop(node, run, is_slow=True)
+        return run
 
     return factory
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.common.parallel import in_blocks
-from hpcflow.kernels.compiled.function_loops import with_loop
 from hpcflow.kernels.math.selection import placed
 from hpcflow.kernels.registry import KernelNode, kernel
 
@@ -22,7 +21,7 @@ def _relu(node: KernelNode) -> Any:
     def run(x: Any, out: Any = None) -> Any:
         return maximum(x, zero, out=out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("ReluGrad", **_ELEMENTWISE)
@@ -33,7 +32,7 @@ def _relu_grad(node: KernelNode) -> Any:
     def run(dy: Any, x: Any, out: Any = None) -> Any:
         return multiply(dy, greater(x, zero), out=out)
 
-    return with_loop(node, in_blocks(run) if node.xp is np else run)
+    return in_blocks(run) if node.xp is np else run
 
 
 @kernel("Relu6", **_ELEMENTWISE)
@@ -45,7 +44,7 @@ def _relu6(node: KernelNode) -> Any:
         y = maximum(x, zero, out=out)
         return minimum(y, six, out=y if y.ndim else None)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("Relu6Grad", **_ELEMENTWISE)
@@ -56,7 +55,7 @@ def _relu6_grad(node: KernelNode) -> Any:
     def run(dy: Any, x: Any, out: Any = None) -> Any:
         return xp.multiply(dy, xp.greater(x, zero) & xp.less(x, six), out=out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("Elu", types=_FLOATS, **_ELEMENTWISE)
@@ -68,7 +67,7 @@ def _elu(node: KernelNode) -> Any:
         below = xp.expm1(xp.minimum(x, zero))
         return xp.positive(xp.where(x < zero, below, x), out=out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("EluGrad", types=_FLOATS, **_ELEMENTWISE)
@@ -80,7 +79,7 @@ def _elu_grad(node: KernelNode) -> Any:
     def run(dy: Any, y: Any, out: Any = None) -> Any:
         return xp.multiply(dy, xp.minimum(y, zero) + one, out=out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("Softplus", types=_FLOATS, **_ELEMENTWISE)
@@ -92,7 +91,7 @@ def _softplus(node: KernelNode) -> Any:
         rest = xp.log1p(xp.exp(-xp.absolute(x)))
         return xp.add(xp.maximum(x, zero), rest, out=out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("SoftplusGrad", types=_FLOATS, **_ELEMENTWISE)
@@ -103,7 +102,7 @@ def _softplus_grad(node: KernelNode) -> Any:
     def run(dy: Any, x: Any, out: Any = None) -> Any:
         return xp.true_divide(dy, xp.exp(-x) + one, out=out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("Softsign", types=_FLOATS, **_ELEMENTWISE)
@@ -114,7 +113,7 @@ def _softsign(node: KernelNode) -> Any:
     def run(x: Any, out: Any = None) -> Any:
         return xp.true_divide(x, xp.absolute(x) + one, out=out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("SoftsignGrad", types=_FLOATS, **_ELEMENTWISE)
@@ -125,7 +124,7 @@ def _softsign_grad(node: KernelNode) -> Any:
     def run(dy: Any, x: Any, out: Any = None) -> Any:
         return xp.true_divide(dy, xp.square(xp.absolute(x) + one), out=out)
 
-    return with_loop(node, run)
+    return run
 
 
 # ---------------------------------------------------------------- leaky and scaled units
@@ -146,7 +145,7 @@ def _leaky_relu(node: KernelNode) -> Any:
     def run(x: Any, out: Any = None) -> Any:
         return placed(xp.where(x > zero, x, x * alpha), out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("LeakyReluGrad", types=_FLOATS, **_ELEMENTWISE)
@@ -156,7 +155,7 @@ def _leaky_relu_grad(node: KernelNode) -> Any:
     def run(grad: Any, x: Any, out: Any = None) -> Any:
         return placed(xp.where(x > zero, grad, grad * alpha), out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("Selu", types=_FLOATS, **_ELEMENTWISE)
@@ -168,7 +167,7 @@ def _selu(node: KernelNode) -> Any:
         negative = below * xp.expm1(xp.minimum(x, zero))
         return xp.positive(xp.where(x < zero, negative, scale * x), out=out)
 
-    return with_loop(node, run)
+    return run
 
 
 @kernel("SeluGrad", types=_FLOATS, **_ELEMENTWISE)
@@ -179,4 +178,4 @@ def _selu_grad(node: KernelNode) -> Any:
     def run(grad: Any, y: Any, out: Any = None) -> Any:
         return xp.multiply(grad, xp.where(y < zero, y + below, scale), out=out)
 
-    return with_loop(node, run)
+    return run

@@ -94,7 +94,8 @@ def _maybe_wide(node: KernelNode, compute: Callable, count: int = 1) -> Callable
     return _in_float32(compute, count) if node.np_dtype() == np.float16 else compute
 
 
-def _in_blocks(xp: Any, compute: Callable[..., None], dtype: np.dtype, kind: str) -> Callable:
+def _in_blocks(xp: Any, compute: Callable[..., None], dtype: np.dtype,
+               kind: score_loops.Kind) -> Callable:
     """A function of matrices with as many rows: ``compute(*inputs, *outputs)``, block by block,
     or by the loop for this `kind`.
 

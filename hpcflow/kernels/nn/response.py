@@ -92,8 +92,7 @@ def lrn(node: KernelNode) -> Callable:
 
     def run(x: Any) -> Any:
         check_rank("input", x, 4)
-        return response_loops.forward(x, *response.numbers,
-                                      lambda: _in_blocks(xp, compute, x, x))
+        return _in_blocks(xp, compute, x, x)
 
     return in_float32(node, run)
 

@@ -3,8 +3,7 @@
 A rule is a sequence of ufuncs over whole arrays. Block by block its passes run in cache; where
 there is a compiler the sequence becomes one loop (`loops.compiling`), also for small arrays, whose
 ufuncs take less time than their calls. What that loop computes is found by running the rule once on
-arrays, and if it can on scalars, that only take down what is done with them. A gradient that is
-``Deferred`` is computed block by block too, or becomes the first steps of the loop.
+arrays, and if it can on scalars, that only take down what is done with them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from hpcflow.host.tuning import kernels as tuning
 from hpcflow.loops import compiling, llvm_plan, row_code
 from hpcflow.loops.form import DENSE, Builder, Elementwise, Program
 from hpcflow.loops.form_loop import FormLoop
-from hpcflow.loops.lazy_array import Deferred, Source
 from hpcflow.loops.meanings import CAST
 from hpcflow.loops.tracing import Traced, Tracer, UntraceableError
 
@@ -34,8 +32,6 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
     first, grad = arrays[0], arrays[-1]
     block_bytes = tuning.RULE_WORKING_SET_BYTES // (len(arrays) + scratch_count)
     is_small = first.nbytes <= block_bytes or xp is not np
-    if type(grad) is Deferred and (is_small or not _joins(grad, len(arrays) - 1)):
-        grad = grad.value()
     if is_small:
         if xp is np and _run_compiled(rule, arrays, scalars, scratch_count):
             return
@@ -43,7 +39,7 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
         rule(xp, [*arrays[:-1], grad], scalars,
              [empty(first.shape, first.dtype) for _ in range(scratch_count)])
         return
-    work = _Work(rule, arrays[:-1], grad, scalars, scratch_count)
+    work = _Work(rule, arrays, scalars, scratch_count)
     made = work.loop()
     found = None if made is None else made[0].compiled()
     if made is not None and found is not None and found.function is not None:
@@ -57,8 +53,7 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
 def _run_compiled(rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> bool:
     """Apply `rule` to small arrays by its loop; False if there is none (yet)."""
     first = arrays[0]
-    found = _known_loop(rule, first.dtype, len(arrays) - 1, scratch_count, len(scalars),
-                        len(arrays))
+    found = _known_loop(rule, first.dtype, len(arrays) - 1, scratch_count, len(scalars))
     if found is None:
         return False
     compiled = found.loop.compiled()
@@ -83,41 +78,24 @@ def _parts(size: int) -> int:
     return max(1, min(most, size // tuning.RULE_LEAST_PART))
 
 
-def _joins(grad: Deferred, states: int) -> bool:
-    """True if a loop over `states` written arrays may also compute `grad`."""
-    pairs = states * (states - 1) // 2 + states * len(grad.arrays)
-    return bool(grad.arrays) and pairs <= tuning.RULE_MOST_PAIRS
-
-
 class _Work:
-    """A rule with all it is applied to, as vectors: the states, then what the gradient is, or is
-    made of."""
+    """A rule with all it is applied to, as vectors: the states, then the gradient."""
 
-    def __init__(self, rule: Callable, states: list, grad: Any, scalars: tuple,
-                 scratch_count: int) -> None:
+    def __init__(self, rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> None:
         self.rule = rule
         self.scalars = scalars
         self.scratch_count = scratch_count
-        self.deferred = grad if type(grad) is Deferred else None
-        self.states = len(states)
-        self.arrays = [a.reshape(-1) for a in states]
-        self.arrays += [grad.reshape(-1)] if self.deferred is None else self.deferred.flat()
+        self.arrays = [a.reshape(-1) for a in arrays]
 
     def run_blocks(self, start: int, stop: int) -> None:
         """Apply the rule to the elements from `start` to `stop`, block by block."""
-        deferred, dtype = self.deferred, self.arrays[0].dtype
-        count = self.scratch_count + (deferred is not None)
+        count, dtype = self.scratch_count, self.arrays[0].dtype
         step = tuning.RULE_WORKING_SET_BYTES // (len(self.arrays) + count) // dtype.itemsize
         scratch = [np.empty(min(step, stop - start), dtype) for _ in range(count)]
         for begin in range(start, stop, step):
             end = min(begin + step, stop)
             blocks = [a[begin:end] for a in self.arrays]
-            spare = [s[: end - begin] for s in scratch]
-            if deferred is not None:
-                grad = spare.pop()
-                deferred.source.compute_into(grad, blocks[self.states:], deferred.numbers)
-                blocks[self.states:] = [grad]
-            self.rule(np, blocks, self.scalars, spare)
+            self.rule(np, blocks, self.scalars, [s[: end - begin] for s in scratch])
 
     def loop(self) -> tuple[FormLoop, list] | None:
         """Return the loop of the rule and its scalars; None if there is none."""
@@ -125,23 +103,12 @@ class _Work:
         if not compiling.enabled() or any([a.dtype != dtype or not a.flags.c_contiguous
                                      or not a.flags.aligned for a in self.arrays]):
             return None
-        source = None if self.deferred is None else self.deferred.source
-        if source is not None and not source.is_exact:
-            return None
-        numbers = () if self.deferred is None else self.deferred.numbers
-        known = _known_loop(self.rule, dtype, self.states, self.scratch_count, len(self.scalars),
-                            len(self.arrays), source, len(numbers))
-        every = (*self.scalars, *numbers)
-        if known is not None and all([type(number) is dtype.type for number in every]):
-            return known.loop, list(known.numbers(every))
-        return self._traced_loop(source, numbers)
-
-    def _traced_loop(self, source: Source | None, numbers: tuple) -> tuple[FormLoop, list] | None:
-        """Return the loop as :meth:`loop` does, if it depends on the scalars' values."""
-        try:
-            program, found = _traced(self.rule, self.arrays[0].dtype, self.states,
-                                     self.scratch_count, self.scalars, source, len(self.arrays),
-                                     numbers)
+        states = len(self.arrays) - 1
+        known = _known_loop(self.rule, dtype, states, self.scratch_count, len(self.scalars))
+        if known is not None and all([type(number) is dtype.type for number in self.scalars]):
+            return known.loop, list(known.numbers(self.scalars))
+        try:  # if it depends on the scalars' values
+            program, found = _traced(self.rule, dtype, states, self.scratch_count, self.scalars)
         except UntraceableError:
             return None
         return _loop_of(program), found
@@ -173,17 +140,12 @@ def _numbers(sources: tuple, scalars: tuple) -> tuple:
 
 
 @functools.lru_cache(maxsize=256)
-def _known_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, scalar_count: int,
-                arrays: int, source: Source | None = None, number_count: int = 0) -> _Known | None:
-    """The loop of `rule` over so many `arrays` of `dtype`, if no scalar's value decides what it is.
-
-    The last `number_count` scalars are the numbers of `source`, which makes the gradient.
-    """
-    scalars = tuple([_Scalar(operator.itemgetter(i), dtype)
-                     for i in range(scalar_count + number_count)])
+def _known_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int,
+                scalar_count: int) -> _Known | None:
+    """The loop of `rule` over arrays of `dtype`, if no scalar's value decides what it is."""
+    scalars = tuple([_Scalar(operator.itemgetter(i), dtype) for i in range(scalar_count)])
     try:
-        program, numbers = _traced(rule, dtype, states, scratch_count, scalars[:scalar_count],
-                                   source, arrays, scalars[scalar_count:])
+        program, numbers = _traced(rule, dtype, states, scratch_count, scalars)
     except (UntraceableError, TypeError, AttributeError):  # it does more than pass them on
         return None
     return _Known(FormLoop(program), _calls(program), tuple(numbers))
@@ -202,8 +164,7 @@ def known_row_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: 
         return None
     scalars = tuple([_Scalar(operator.itemgetter(i), dtype) for i in range(scalar_count)])
     try:
-        program, numbers = _traced(rule, dtype, states, scratch_count, scalars, None, states + 1,
-                                   ())
+        program, numbers = _traced(rule, dtype, states, scratch_count, scalars)
     except (UntraceableError, TypeError, AttributeError):
         return None
     if any(isinstance(s, Elementwise) and s.function == CAST for s in program.instructions):
@@ -226,20 +187,17 @@ class KnownRows(NamedTuple):
         return _numbers(self.sources, scalars)
 
 
-def _traced(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, scalars: tuple,
-            source: Source | None, arrays: int, numbers: tuple) -> tuple[Program, list]:
-    """The program of `rule` on `states` and a gradient, and what its arguments are. The gradient
-    is the array after the states, or `source` makes it of the arrays after them and `numbers`."""
+def _traced(rule: Callable, dtype: np.dtype, states: int, scratch_count: int,
+            scalars: tuple) -> tuple[Program, list]:
+    """The program of `rule` on `states` and a gradient, which is the array after them, and what its
+    arguments are."""
     b = Builder(1)
     tracer = _RuleTracer(b, dtype)
-    places = [b.array(compiling.name_of(dtype)) for _ in range(arrays)]
+    places = [b.array(compiling.name_of(dtype)) for _ in range(states + 1)]
     loaded = [b.load(place, DENSE) for place in places]
-    grad = loaded[states]
-    if source is not None:
-        grad = source.write(b, loaded[states:], [tracer.argument(n) for n in numbers])
     blocks = [tracer.of(value) for value in loaded[:states]]
     scratch = [tracer.empty_like(blocks[0]) for _ in range(scratch_count)]
-    rule(tracer, [*blocks, tracer.of(grad)], scalars, scratch)
+    rule(tracer, [*blocks, tracer.of(loaded[states])], scalars, scratch)
     for place, block, value in zip(places, blocks, loaded):
         if block.number() != value:
             b.store(place, DENSE, block.number())

@@ -20,7 +20,6 @@ from hpcflow.kernels.training import device_row_rules, ftrl_rules, moment_rules,
 from hpcflow.kernels.training import update_rules as rules
 from hpcflow.kernels.training.block_rules import run_rule
 from hpcflow.loops import compiling
-from hpcflow.loops.lazy_array import Deferred
 from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape
 
@@ -170,8 +169,7 @@ def _register_form(update: Update, names: list[str], sparse: bool) -> None:
         _DENSE.update({base: form, f"Resource{base}": form})
     types: dict[str, Iterable] = {"T": update.types} if update.types else {}
     kernel(base, f"Resource{base}", types=types,
-           host_inputs=tuple(scalars_at) if update.on_host else (),
-           deferred_inputs=() if sparse else (grad_at,))(factory)
+           host_inputs=tuple(scalars_at) if update.on_host else ())(factory)
 
 
 def _dense_function(xp: Any, update: Update, own: Callable, prepare: Callable,
@@ -182,8 +180,6 @@ def _dense_function(xp: Any, update: Update, own: Callable, prepare: Callable,
         states, grad, scalars = inputs[:n], inputs[grad_at], prepare(inputs)
         rule = own if choose is None else choose(own, scalars)
         with states[0].lock:
-            if type(grad) is Deferred and any([grad.reads(s.value) for s in states]):
-                grad = grad.value()  # before the states are written
             arrays = [s.writable() for s in states]
             shape = grad.shape
             for array in arrays:

@@ -16,7 +16,7 @@ from hpcflow.compiler.emit.recordable import Parts
 from hpcflow.errors import OpError
 from hpcflow.kernels import late_errors
 from hpcflow.loops import elements
-from hpcflow.loops.cuda import CudaPrograms, Programs
+from hpcflow.loops.cuda import Programs
 from hpcflow.resources.manager import ResourceManager
 from hpcflow.runtime.executor import gpus
 from hpcflow.runtime.executor.gpu import ipc, memory, pinned
@@ -294,7 +294,7 @@ class CupyDevice(Device):
     @functools.cached_property
     def programs(self) -> Programs | None:
         """Generated kernels."""
-        return CudaPrograms(self.xp)
+        return Programs(self.xp)
 
     def entered(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function` with this GPU and its compute stream as the current ones of the thread."""

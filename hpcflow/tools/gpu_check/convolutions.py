@@ -11,7 +11,7 @@ import numpy as np
 from hpcflow.base.geometry.windows import spans
 from hpcflow.kernels.cudnn import convolution, fused, library, transposing
 from hpcflow.kernels.nn import device_fused
-from hpcflow.loops.cuda import CudaPrograms
+from hpcflow.loops.cuda import Programs
 
 # Images, windows with inputs and outputs, step: layers of the networks of `bench gpu`.
 _LAYERS = {
@@ -72,7 +72,7 @@ def _measured(cupy: Any, layer: tuple[tuple, tuple, int], dtype: np.dtype,
 
 def _with_bias(cupy: Any, layer: tuple[tuple, tuple, int], dtype: np.dtype) -> dict[str, Any]:
     """Bias and relu in the pass of the convolution, and behind it."""
-    finish = CudaPrograms(cupy).elements(device_fused.finishing_kernel(dtype.name, True, False))
+    finish = Programs(cupy).elements(device_fused.finishing_kernel(dtype.name, True, False))
 
     def finished(y: Any, bias: Any) -> Any:
         finish(y.size, y, bias, len(bias), y.shape[-1] * y.shape[-2])

@@ -12,7 +12,7 @@ import numpy as np
 
 from hpcflow.kernels.training import moment_rules
 from hpcflow.loops import form_numpy
-from hpcflow.loops.cuda import CudaPrograms
+from hpcflow.loops.cuda import Programs
 from hpcflow.loops.form import DENSE, PER_COLUMN, PER_ROW, Builder, Program
 from hpcflow.loops.meanings import FLOATS, INTEGERS, MEANINGS, numpy_dtype
 
@@ -31,7 +31,7 @@ def programs(asked: Asked) -> None:
     """Every function of the table, reductions, sizes and strides; then times."""
     import cupy
 
-    runner = CudaPrograms(cupy)
+    runner = Programs(cupy)
     for dtype in sorted({d for m in MEANINGS.values() for d in m.types}):
         name = f"functions of {dtype}"
         if asked.wants(name):
@@ -62,7 +62,7 @@ def _given(program: Program, rows: int) -> list[np.ndarray]:
     return found
 
 
-def _both(cupy: Any, runner: CudaPrograms, program: Program, rows: int,
+def _both(cupy: Any, runner: Programs, program: Program, rows: int,
           given: list[np.ndarray]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """The arrays that a program stores: dtype, the reference's, the GPU's."""
     there = [_to_gpu(cupy, a) for a in given]
@@ -78,7 +78,7 @@ def _to_gpu(cupy: Any, array: np.ndarray) -> Any:
     return cupy.asarray(array.view(np.uint16) if array.dtype == numpy_dtype("bfloat16") else array)
 
 
-def _compared(cupy: Any, runner: CudaPrograms, program: Program, rows: int) -> dict[str, Any]:
+def _compared(cupy: Any, runner: Programs, program: Program, rows: int) -> dict[str, Any]:
     """The largest difference, relative to the largest number."""
     worst, failed = 0.0, None
     for _ in range(2):  # counters are zero again
@@ -109,7 +109,7 @@ def functions(dtype: str) -> tuple[Program, list[str]]:
     return b.program(), names
 
 
-def _functions(cupy: Any, runner: CudaPrograms, dtype: str) -> dict[str, Any]:
+def _functions(cupy: Any, runner: Programs, dtype: str) -> dict[str, Any]:
     """The ulps by which each function differs."""
     program, names = functions(dtype)
     given = _given(program, 4099)
@@ -206,7 +206,7 @@ def _spread() -> Iterator[tuple[str, Program, int]]:
 # ---------------------------------------------------------------- times
 
 
-def _times(cupy: Any, runner: CudaPrograms) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+def _times(cupy: Any, runner: Programs) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     f = np.float32
 
     def drawn(*shape: int) -> Any:
@@ -292,7 +292,7 @@ def _plain_norm(xp: Any, x: Any, scale: Any, shift: Any) -> Any:
     return away / root * scale + shift
 
 
-def _adam(cupy: Any, runner: CudaPrograms) -> dict[str, Any]:
+def _adam(cupy: Any, runner: Programs) -> dict[str, Any]:
     """One launch for all variables, beside the rule's calls for each."""
     from hpcflow.loops.tracing import Tracer
 
@@ -316,7 +316,7 @@ def _adam(cupy: Any, runner: CudaPrograms) -> dict[str, Any]:
     return _timed_pair(cupy, lambda: launch(tuple(sizes), given), plain, 7 * 4 * sum(sizes))
 
 
-def _compile_time(cupy: Any, runner: CudaPrograms) -> dict[str, Any]:
+def _compile_time(cupy: Any, runner: Programs) -> dict[str, Any]:
     """Of a kernel that no process has compiled before."""
     b = Builder(1)
     x = b.load(b.array("float32"), DENSE)

@@ -13,7 +13,7 @@ from hpcflow.compiler.native.native_loops import NativeLoop
 from hpcflow.host import bits, blas, threads, tuning
 from hpcflow.loops import call_list, compiling, over_time, packed_gemm
 from hpcflow.loops.call_list import Operand, Product
-from hpcflow.loops.form import DENSE, PER_COLUMN, Builder
+from hpcflow.loops.form import PER_COLUMN, Builder, Map
 from hpcflow.loops.form_loop import FormLoop
 
 TIME, UNITS = 7, 8
@@ -383,21 +383,22 @@ def test_other_loops_keep_their_lines(graph, calls, inside):
 def test_a_list_of_calls(runner, form):
     """A product, and a program over what it makes and a vector, for the rows of two parts."""
     a, b, bias = data(1, 48, 20), data(2, 20, 12), data(3, 12)
-    made, panels = np.zeros((48, 12), np.float32), packed_gemm.pack(b, form.vectors_of(12))
-    place = Operand(2, 48, 4)
+    width = form.width_of(12)
+    made, panels = np.zeros((48, width), np.float32), packed_gemm.pack(b, width)
+    place = Operand(2, 4 * width, 4)
     program = Builder(12)
-    x = program.load(program.array("float32"), DENSE)
+    x = program.load(program.array("float32"), Map(width, 1))
     total = program.apply("add", x, program.load(program.array("float32"), PER_COLUMN))
-    program.store(0, DENSE, total)
+    program.store(0, Map(width, 1), total)
     loop = FormLoop(program.program()).compiled()
     loop.spent(1.0)
     compiling.wait()
-    product = Product("float32", 12, 20, form.vectors_of(12), Operand(0, *a.strides), 1, place)
+    product = Product("float32", 12, 20, width, Operand(0, *a.strides), 1, place)
     words = [product.words(), *call_list.program_words(loop.table, [place, Operand(3, 0, 4)])]
     slots = np.array([[x.ctypes.data] for x in (a, panels, made, bias)])
     for part in ((0, 20), (20, 48)):
         runner.function(np.array(words), slots, 1, *part)
-    np.testing.assert_allclose(made, a @ b + bias, 1e-5, 1e-5)
+    np.testing.assert_allclose(made[:, :12], a @ b + bias, 1e-5, 1e-5)
 
 
 def whole_numbers(seed, *shape):
@@ -415,16 +416,17 @@ def form(runner):
 
 def by_panels(runner, form, a, b, parts):
     """``a @ b`` for the rows of `parts`, and 7 elsewhere."""
-    width = b.shape[1]
-    made, vectors = np.full((len(a), width + 2), 7, a.dtype), form.vectors_of(width)
-    call = Product(a.dtype.name, width, len(b), vectors, Operand(0, *a.strides), 1,
+    columns, width = b.shape[1], form.width_of(b.shape[1])
+    whole = -(-columns // width) * width
+    made = np.full((len(a), whole + 2), 7, a.dtype)
+    call = Product(a.dtype.name, columns, len(b), width, Operand(0, *a.strides), 1,
                    Operand(2, *made.strides))
-    arrays = [a, packed_gemm.pack(b, vectors), made]
+    arrays = [a, packed_gemm.pack(b, width), made]
     slots = np.array([[x.ctypes.data] for x in arrays])
     for start, stop in parts:
         runner.function(np.array([call.words()]), slots, 1, start, stop)
-    assert (made[:, width:] == 7).all()
-    return made[:, :width]
+    assert (made[:, whole:] == 7).all()
+    return made[:, :columns]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -145,7 +145,7 @@ def test_elements_in_blocks(turned):
     found = parallel.in_blocks(lambda a, b, out=None: np.multiply(a, b, out=out))(x, y)
     np.testing.assert_array_equal(found, x * y)
     out = np.empty_like(x)
-    assert parallel.in_blocks(lambda a, b, out=None: np.add(a, b, out=out))(x, y, out) is out
+    assert parallel.in_blocks(lambda a, b, out=None: np.add(a, b, out=out))(x, y, out=out) is out
     np.testing.assert_array_equal(out, x + y)
 
 
