@@ -59,7 +59,7 @@ def test_directories_may_be_bytes(session, tmp_path):
     assert session.run(x).tolist() == [1, 2]
 
 
-def test_saveable_objects_are_variables_and_tables():
+def test_saveable_objects_are_variables_and_tables(graph):
     from hpcflow.python.ops import variables
 
     v = hf.get_variable("v", [])
