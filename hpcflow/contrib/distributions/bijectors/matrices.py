@@ -19,7 +19,7 @@ class AbsoluteValue(Bijector):
         super().__init__(forward_min_event_ndims=0, is_constant_jacobian=True,
                          validate_args=validate_args, name=name)
 
-    def inverse_log_det_jacobian(self, y: Any, event_ndims: int,
+    def inverse_log_det_jacobian(self, y: Any, event_ndims: Any,
                                  name: str = "inverse_log_det_jacobian") -> Any:
         """Return zeros for both of the values that give `y`."""
         with self._scope(name):
