@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from numbers import Real
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 Dims = tuple["int | None", ...]
-#: One dimension: a whole number, a `Dimension`, or None where it is unknown.
+#: One dimension: a whole number, also as a float or a text; a `Dimension`; None where unknown.
 DimensionLike: TypeAlias = "SupportsIndex | Dimension | None"
 #: What `as_shape` takes, besides None: a shape or its protobuf, dimensions, or the length of a
 #: vector.
@@ -28,15 +29,23 @@ def _checked(value: Any) -> int | None:
     elif isinstance(value, Dimension):
         return value._value
     else:
-        try:
-            number = operator.index(value)
-        except TypeError:
-            raise TypeError(
-                f"a dimension must be an integer or None, got {value!r} of type "
-                f"{type(value).__name__}"
-            ) from None
+        number = _whole(value)
     if number is not None and number < 0:
         raise ValueError(f"Dimension {number} must be >= 0")
+    return number
+
+
+def _whole(value: Any) -> int:
+    """`value` as an int: also a float without a fraction, which a division gives, and a text."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        if not isinstance(value, (Real, str, bytes)):
+            raise TypeError(f"a dimension must be an integer or None, got {value!r} of type "
+                            f"{type(value).__name__}") from None
+    number = int(value)  # type: ignore[arg-type]
+    if isinstance(value, Real) and number != value:
+        raise ValueError(f"Ambiguous dimension: {value}")
     return number
 
 

@@ -71,10 +71,9 @@ def _check_allowed(value: Any, attr: AttrDef, op: str) -> None:
                     f"not in the list of allowed values: {names}")
 
 
-def _to_int(value: int) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        if hasattr(value, "value") and isinstance(value.value, int):  # Dimension
-            return value.value
+def _to_int(value: Any) -> int:
+    """`value` without its fraction, if it is a float: a size may come of a division."""
+    if isinstance(value, (str, bytes)):
         raise TypeError(value)
     return int(value)
 

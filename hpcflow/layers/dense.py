@@ -46,7 +46,7 @@ def dense(inputs: TensorLike, units: int, activation: Callable | None = None, us
 
     Raises: ``ValueError`` if the size of the last dimension or the rank is unknown.
     """
-    inputs = convert_to_tensor(inputs)
+    inputs, units = convert_to_tensor(inputs), int(units)
     with layer_scope(name, "dense", reuse, inputs):
         size = known_size(inputs, -1, "dense")
         kernel = convert_to_tensor(get_variable(

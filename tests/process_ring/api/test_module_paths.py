@@ -72,7 +72,8 @@ USED = {
     "python.framework.ops": (
         "Graph Tensor Operation IndexedSlices GraphKeys get_default_graph device RegisterGradient "
         "control_dependencies NotDifferentiable convert_to_tensor internal_convert_to_tensor "
-        "name_scope get_collection add_to_collection add_to_collections colocate_with "
+        "register_proto_function name_scope get_collection add_to_collection add_to_collections "
+        "colocate_with "
         "reset_default_graph get_gradient_function register_tensor_conversion_function "
         "get_default_session convert_to_tensor_or_indexed_slices strip_name_scope"),
     "python.framework.random_seed": "get_seed set_random_seed",

@@ -9,6 +9,8 @@ import pytest
 
 import hpcflow as hf
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 
 def test_a_lookup_in_a_conditional_of_a_loop_knows_its_shape(session):
     table = hf.contrib.lookup.MutableHashTable(hf.int64, hf.string, "")
@@ -64,3 +66,20 @@ def test_saveable_objects_are_variables_and_tables(graph):
     table = hf.contrib.lookup.MutableHashTable(hf.string, hf.int64, -1)
     first, second = variables._all_saveable_objects()
     assert first is v and second.op is table.table_ref.op
+
+
+def test_sizes_may_come_of_a_division(session):
+    half = 16 / 2
+    x = hf.zeros([2, half])
+    assert hf.layers.dense(x, half).shape == [2, 8]
+    assert hf.layers.conv2d(hf.zeros([1, 4, 4, 3]), half, 3).shape[-1] == 8
+    pooled = hf.nn.max_pool(hf.zeros([1, 4, 4, 3]), [1, 4 / 2, 2, 1], [1, 2, 2, 1], "SAME")
+    assert pooled.shape == [1, 2, 2, 3]
+    assert hf.get_variable("v", [half, "3"]).shape == [8, 3]
+    assert hf.placeholder(hf.float32, [None, np.float32(4)]).shape.as_list() == [None, 4]
+    with pytest.raises(ValueError, match=r"Ambiguous dimension: 2\.5"):
+        hf.TensorShape([2.5])
+    with pytest.raises(TypeError, match="a dimension must be an integer"):
+        hf.TensorShape([[2]])
+    with pytest.raises(TypeError, match="Expected int for argument 'ksize'"):
+        hf.nn.max_pool(hf.zeros([1, 4, 4, 3]), [1, "2", 2, 1], [1, 2, 2, 1], "SAME")

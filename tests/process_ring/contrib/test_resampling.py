@@ -7,6 +7,8 @@ import pytest
 
 import hpcflow as hf
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 training = hf.contrib.training
 
 

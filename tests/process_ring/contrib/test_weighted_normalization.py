@@ -7,6 +7,8 @@ import pytest
 
 import hpcflow as hf
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 SHAPES = [(6, 3), (6, 5, 3), (6, 2, 2, 3)]
 WEIGHTS = np.array([1, 2, 0, 1, 1, 3], np.float32)
 

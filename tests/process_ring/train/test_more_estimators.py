@@ -7,6 +7,8 @@ import pytest
 
 import hpcflow as hf
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 X = np.random.RandomState(0).rand(48, 2).astype(np.float32)
 LABELS = (X.sum(1) > 1).astype(np.int64)
 COLUMN = hf.feature_column.numeric_column("x", [2])

@@ -19,6 +19,15 @@ from hpcflow.contrib.distributions.bijectors.flows import (
     masked_dense,
     real_nvp_default_template,
 )
+from hpcflow.contrib.distributions.bijectors.matrices import (
+    AbsoluteValue,
+    AffineLinearOperator,
+    CholeskyOuterProduct,
+    FillTriangular,
+    MatrixInverseTriL,
+    ScaleTriL,
+    TransformDiagonal,
+)
 from hpcflow.contrib.distributions.bijectors.scalars import (
     AffineScalar,
     Exp,
@@ -29,10 +38,12 @@ from hpcflow.contrib.distributions.bijectors.scalars import (
 from hpcflow.contrib.distributions.bijectors.simplex import Ordered, SoftmaxCentered
 from hpcflow.contrib.distributions.bijectors.vectors import Affine, Permute, Reshape
 
-__all__ = ["Affine", "AffineScalar", "BatchNormalization", "Bijector", "Chain", "Exp", "Gumbel",
-           "Identity", "Inline", "Invert", "Kumaraswamy", "MaskedAutoregressiveFlow", "Ordered",
-           "Permute", "PowerTransform", "RealNVP", "Reshape", "Sigmoid", "SinhArcsinh",
-           "SoftmaxCentered", "Softplus", "Softsign", "Square",
+__all__ = ["AbsoluteValue", "Affine", "AffineLinearOperator", "AffineScalar",
+           "BatchNormalization", "Bijector", "Chain", "CholeskyOuterProduct", "Exp",
+           "FillTriangular", "Gumbel", "Identity", "Inline", "Invert", "Kumaraswamy",
+           "MaskedAutoregressiveFlow", "MatrixInverseTriL", "Ordered", "Permute",
+           "PowerTransform", "RealNVP", "Reshape", "ScaleTriL", "Sigmoid", "SinhArcsinh",
+           "SoftmaxCentered", "Softplus", "Softsign", "Square", "TransformDiagonal",
            "masked_autoregressive_default_template", "masked_dense", "real_nvp_default_template"]
 
 __getattr__ = named_otherwise(__name__)
