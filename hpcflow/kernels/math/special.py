@@ -40,7 +40,7 @@ def _in_double(function: Callable) -> Callable:
                 out[...] = result
                 return out
 
-        return with_loop(node, run)
+        return with_loop(node, run, is_slow=True)
 
     return factory
 

@@ -11,11 +11,13 @@ import functools
 import os
 import threading
 import zlib
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hpcflow import config
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.loops import compiling
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -159,10 +161,32 @@ class Sequence:
         self._key = seed & MASK64
         self._counter = (seed2 & MASK64) << 64
         self._lock = threading.Lock()
+        self._ready: list[Any] = []  # scalars that runs to come will take, the last one first
+        self._apart = 0  # blocks that each of them has to itself
+        self._many = 1  # how many are drawn next
 
     def take(self, blocks: int) -> Start:
         """The start of a part of so many blocks."""
         with self._lock:
-            start = Start(self._key, self._counter)
-            self._counter = (self._counter + blocks) & _MASK128
+            if self._ready:
+                self._counter -= self._apart * len(self._ready)
+                self._ready = []
+            return self._part(blocks)
+
+    def _part(self, blocks: int) -> Start:
+        start = Start(self._key, self._counter & _MASK128)
+        self._counter = (self._counter + blocks) & _MASK128
         return start
+
+    def scalar(self, blocks: int, numbers: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """The number of a run that draws a single one from a part of so many blocks: the first of
+        what ``numbers(words)`` makes of the part's first block. Runs to come are drawn for, too, so
+        both must be the same in every call."""
+        with self._lock:
+            if not self._ready:
+                count, self._apart = self._many, blocks
+                self._many = min(2 * count, tuning.RANDOM_SCALARS_MOST)
+                places = np.arange(count, dtype=np.uint64) * np.uint64(blocks)
+                words = self._part(count * blocks).blocks(places).reshape(-1)
+                self._ready = list(numbers(words).reshape(count, -1)[::-1, 0])
+            return self._ready.pop()

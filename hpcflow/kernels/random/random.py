@@ -80,8 +80,10 @@ def _register_draw(op_type: str, fill: Callable[[Start, np.ndarray], np.ndarray]
 
         if node.xp is not np:
             return _on_device(node, op_type, sequence, draw, dims)
+        if dims == ():
+            return _scalar_draw(sequence, fill, dtype)
         if dims is not None:
-            return _scalar_draw(draw) if not dims else lambda shape, out=None: draw(dims, out)
+            return lambda shape, out=None: draw(dims, out)
         return lambda shape, out=None: draw(to_dims(shape), out)
 
     kernel(op_type, fresh=True, accepts_out=True, host_inputs=(0,))(factory)
@@ -122,9 +124,22 @@ def random_start(node: KernelNode) -> Callable[[], Start]:
     return lambda: sequence.take(1)
 
 
-def _scalar_draw(draw: Callable) -> Callable:
+def _scalar_draw(sequence: Sequence, fill: Callable, dtype: np.dtype) -> Callable:
     """Scalars are NumPy scalars where there is no array to fill."""
-    return lambda shape, out=None: draw(())[()] if out is None else draw((), out)
+    of_words = numbers.OF_WORDS.get(fill)
+
+    def draw() -> Any:
+        if of_words is None:
+            return numbers.drawn(fill, sequence.take(_SPARE_BLOCKS), (), dtype)[()]
+        return sequence.scalar(_SPARE_BLOCKS, lambda words: of_words(words, dtype))
+
+    def run(shape: Any, out: Any = None) -> Any:
+        if out is None:
+            return draw()
+        out[...] = draw()
+        return out
+
+    return run
 
 
 _register_draw("RandomUniform", numbers.uniform)

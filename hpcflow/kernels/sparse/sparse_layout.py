@@ -14,12 +14,12 @@ from hpcflow.kernels.common.indices import flat_positions
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.sparse.sparse_places import (
     check_parts,
-    check_sparse,
     check_within,
     dense_size,
     element_count,
     flat_places,
     keys_of,
+    keys_of_any,
     order_of,
     strides_of,
 )
@@ -107,8 +107,8 @@ def _order_error(keys: Any, places: Any) -> InvalidArgumentError:
 @kernel("SparseReorder", device="CPU")
 def _reorder(node: KernelNode) -> Callable:
     def run(indices: Any, values: Any, shape: Any) -> tuple:
-        check_sparse(indices, values, shape, "input_")
-        order = order_of(keys_of(indices, shape))
+        check_parts(indices, values, shape, "input_")
+        order = order_of(keys_of_any(indices, shape))
         return (indices, values) if order is None else (indices[order], values[order])
 
     return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from hpcflow import dtypes
@@ -233,6 +232,8 @@ def random_gamma(shape: TensorLike, alpha: TensorLike, beta: TensorLike | None =
     `alpha` and `beta` (1 if None) broadcast; the result has the shape ``shape + theirs``: one
     sample of `shape` for each distribution.
     """
+    import ml_dtypes  # only here, as it takes a while to load
+
     with name_scope(name, "random_gamma", [shape, alpha, beta]):
         shape = convert_to_tensor(shape, dtypes.int32, name="shape")
         alpha = convert_to_tensor(alpha, dtype, name="alpha")
