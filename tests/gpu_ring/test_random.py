@@ -12,6 +12,7 @@ from gpu_ring.cases import placing
 from gpu_ring.conftest import real_gpus
 
 import hpcflow as hf
+from hpcflow.kernels.math import device_gamma
 from hpcflow.kernels.random import device_numbers, device_rejection
 
 OPS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
@@ -233,10 +234,11 @@ def test_orders() -> None:
 @pytest.mark.parametrize("kernel", [device_numbers.kernel_of("integers", "int32"),
                                     device_numbers.kernel_of("integers", "int64"),
                                     device_numbers.class_kernel("int64"),
-                                    *[device_rejection.kernel_of("gamma", d) for d in DTYPES],
-                                    *[device_rejection.kernel_of("poisson", d) for d in (
-                                        *DTYPES, "int32", "int64")],
-                                    *[device_rejection.between_kernel(d) for d in DTYPES]])
+                                    *[device_rejection.kernel_of(kind, d) for kind, d in (
+                                        ("gamma", "bfloat16"), ("gamma", "float64"),
+                                        ("poisson", "float16"), ("poisson", "int64"))],
+                                    device_rejection.between_kernel("float32"),
+                                    device_gamma.kernel_of("sample_by_a", "float32")])
 def test_kernels_compile(kernel: Any) -> None:
     for index in ("int", "long long"):
         assert not nvrtc.errors(kernel.text(index))
