@@ -115,7 +115,8 @@ FLAGS: tuple[Flag, ...] = (
          "directory that keeps compiled loops for later runs, ~/.cache/hpcflow/loops if not set; "
          "0 keeps none"),
     Flag("HPCFLOW_PS", _parse_int, 0, "ranks that are parameter servers where no jobs are named"),
-    Flag("HPCFLOW_CONNECT_TIMEOUT", _parse_float, 10.0, "seconds to wait for a task's server"),
+    Flag("HPCFLOW_CONNECT_TIMEOUT", _parse_float, 60.0,
+         "seconds to wait for a task's server, and for all ranks to join"),
     Flag(
         "HPCFLOW_STALL_SECONDS",
         _parse_float,

@@ -204,6 +204,11 @@ class UnauthenticatedError(OpError):
         super().__init__(node_def, op, message, UNAUTHENTICATED)
 
 
+class OperatorNotAllowedInGraphError(TypeError):
+    """A tensor of a graph is used as a value of Python: iterated over, or taken for true or
+    false."""
+
+
 _CLASS_OF_CODE: dict[int, type[OpError]] = {
     CANCELLED: CancelledError,
     UNKNOWN: UnknownError,

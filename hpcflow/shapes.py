@@ -103,6 +103,9 @@ class Dimension:
 
     def _operate(self, other: Any, function: Callable[..., Any]) -> Any:
         try:
+            if isinstance(other, (str, bytes, float)) and (
+                    not isinstance(other, float) or other.is_integer()):
+                other = int(other)  # they stand for a size, too
             other = _checked(other)
         except (TypeError, ValueError):
             return NotImplemented
@@ -390,7 +393,7 @@ class TensorShape:
         return hash(self._dims)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (TensorShape, (self._dims,))
+        return (TensorShape, (self.dims,))
 
     def __repr__(self) -> str:
         return f"TensorShape({self.dims})"

@@ -163,9 +163,9 @@ NOT_TUNED = {
     "kernels.cudnn.response": "_LEAST_BIAS _LEAST_POWER",  # what the library takes
     "kernels.image.png": "_LIMIT",
     "kernels.math.bessel_functions": "_LIMIT",
-    "kernels.math.gamma_derivatives": "_LARGE",
-    "kernels.random.random": "_LARGE_RATE",
+    "kernels.math.gamma_derivatives": "LARGE",
     "kernels.random.numbers": "_SMALLEST",
+    "kernels.random.rejection": "_SMALLEST SMALL_RATE",  # of the algorithms
     "kernels.sparse.ragged": "_MOST",
     "kernels.sparse.sparse_cross": "_LARGEST",
     "nn.fused_normalization": "_LEAST_EPSILON",

@@ -21,7 +21,7 @@ SMALL: dict[ModuleType, dict[str, float]] = {
         "COMPILE_WORTH_SECONDS": 0.0,
         "COPY_LARGE_BYTES": 1, "COPY_SHARED_BYTES": 1,
         # What several threads do.
-        "PARALLEL_LARGE_BYTES": 1, "PARALLEL_SUM_LEAST": 64,
+        "PARALLEL_LARGE_BYTES": 1, "PARALLEL_LEAST_BYTES": 256, "PARALLEL_SUM_LEAST": 64,
     },
     tuning.kernels: {
         # For what sizes loops run, and in what blocks.
@@ -37,7 +37,6 @@ SMALL: dict[ModuleType, dict[str, float]] = {
     tuning.compiler: {
         # What is fused, and in what blocks it runs.
         "LINES_FEWEST": 1, "LINES_LARGE": 1, "LINES_FLAT_CALL": 0, "LINES_CALL": 0,
-        "ROWS_BLOCK_BYTES": 4096,
         # Which loops run as one call, and which products they make together.
         "LOOP_LEAST_SECONDS": 0.0, "LOOP_CHUNK_SECONDS": 0.0, "LOOP_CHUNK_STEPS": 3,
         "ACCUMULATE_BLOCK_FLOPS": 1.0, "CONCURRENT_LARGE": 1,

@@ -27,6 +27,9 @@ _FILES = {
     "losses": ("python.losses.loss_ops", "python.metric_learning",
                "python.metric_learning.metric_loss_ops"),
     "metrics": ("python.ops.metric_ops",),
+    "cluster_resolver": ("python.training", "python.training.cluster_resolver"),
+    "nn": tuple(f"python.ops.{name}" for name in (
+        "alpha_dropout", "fwd_gradients", "sampling_ops", "scaled_softplus")),
     "opt": tuple(f"python.training.{name}" for name in (
         "adamax", "addsign", "external_optimizer", "lazy_adam_optimizer",
         "moving_average_optimizer", "nadam_optimizer", "powersign", "sign_decay",
@@ -39,8 +42,8 @@ _FILES = {
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
     "testing": ("python.framework.fake_summary_writer",),
     "slim": tuple(f"python.slim.{name}" for name in _SLIM),
-    "training": ("python.training.evaluation", "python.training.hparam",
-                 "python.training.training"),
+    "training": tuple(f"python.training.{name}" for name in (
+        "bucket_ops", "device_setter", "evaluation", "hparam", "training")),
 }
 _ATTENTION = "hpcflow.contrib.seq2seq.attention"
 _ATTENTION_HELPERS = {
@@ -80,7 +83,8 @@ _VIEWS = {
         "batching", "dataset_ops", "grouping", "interleave_ops", "iterator_ops", "readers",
         "shuffle_ops", "sliding")},
     "estimator": Entry(("hpcflow.estimator", "hpcflow.estimator.experimental",
-                        "hpcflow.estimator.more_heads", "hpcflow.estimator.supervised")),
+                        "hpcflow.estimator.more_heads", "hpcflow.estimator.supervised",
+                        "hpcflow.estimator.extending", "hpcflow.estimator.recurrent")),
     "estimator.python.estimator.export": Entry(("hpcflow.estimator.supervised",)),
     "estimator.python.estimator.head": Entry(("hpcflow.estimator.more_heads",)),
     "estimator.python.estimator.multi_head": Entry(("hpcflow.estimator.more_heads",)),

@@ -36,7 +36,7 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"raw:{op_type}" for name, op_type in {
             "acosh": "Acosh", "asinh": "Asinh", "atan2": "Atan2", "atanh": "Atanh",
             "batch_matmul": "BatchMatMul", "broadcast_to": "BroadcastTo", "cosh": "Cosh",
-            "div_no_nan": "DivNoNan",
+            "decode_compressed": "DecodeCompressed", "div_no_nan": "DivNoNan",
             "guarantee_const": "GuaranteeConst", "identity_n": "IdentityN",
             "roll": "Roll",
             "scatter_max": "ScatterMax", "scatter_min": "ScatterMin", "sinh": "Sinh",
@@ -111,6 +111,7 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"hpcflow.platform.python_io:{name}" for name in (
             "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter",
             "tf_record_iterator")},
+        "decode_compressed": "raw:DecodeCompressed",
         "match_filenames_once": "hpcflow.train:match_filenames_once",
         "write_graph": "hpcflow.train:write_graph",
     },
@@ -134,12 +135,27 @@ NAMES: dict[str, dict[str, str]] = {
             "get_placeholders", "global_variable", "reduce_sum_n", "remove_squeezable_dimensions",
             "with_same_shape", "with_shape", "zero_initializer")},
     },
+    "hpcflow.contrib.lookup": {
+        f"string_to_index_table_from_{source}":
+            f"hpcflow.contrib.lookup.vocabulary:index_table_from_{source}"
+        for source in ("file", "tensor")},
     "hpcflow.contrib.nn": {"nth_element": "raw:NthElement"},
-    "hpcflow.estimator": {name: f"hpcflow.train:{name}" for name in (
+    "hpcflow.signal.spectral": {name: f"hpcflow.signal.cosine:{name}" for name in ("dct", "idct")},
+    "hpcflow.estimator": {"ProfilerHook": "hpcflow.tools.profiler_hook:ProfilerHook", **{
+        name: f"hpcflow.estimator.more_heads:{now}" for name, now in {
+            "BinaryClassHead": "binary_classification_head",
+            "LogisticRegressionHead": "logistic_regression_head",
+            "MultiClassHead": "multi_class_head", "MultiHead": "multi_head",
+            "MultiLabelHead": "multi_label_head",
+            "PoissonRegressionHead": "poisson_regression_head",
+            "RegressionHead": "regression_head"}.items()}, **{
+        name: f"hpcflow.estimator.parsing:{name}" for name in (
+            "classifier_parse_example_spec", "regressor_parse_example_spec")}, **{
+        name: f"hpcflow.train:{name}" for name in (
         "CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook",
         "GlobalStepWaiterHook", "LoggingTensorHook", "NanLossDuringTrainingError", "NanTensorHook",
         "SecondOrStepTimer", "SessionRunArgs", "SessionRunContext", "SessionRunHook",
-        "SessionRunValues", "StepCounterHook", "StopAtStepHook", "SummarySaverHook")},
+        "SessionRunValues", "StepCounterHook", "StopAtStepHook", "SummarySaverHook")}},
     "hpcflow.data.experimental": {
         "make_saveable_from_iterator":
             "hpcflow.train.saved_iterators:make_saveable_from_iterator",

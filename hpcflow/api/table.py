@@ -133,6 +133,8 @@ _DISTRIBUTIONS = {f"distributions.{name}": Entry(
     "student_t", "uniform")}
 _DISTRIBUTIONS |= {f"distributions.{name}": Entry((f"hpcflow.distributions.{name}",))
                    for name in ("special_math", "util")}
+_DISTRIBUTIONS |= {f"distributions.{name}": Entry(("hpcflow.contrib.distributions.bijectors",))
+                   for name in ("bijector", "bijector_impl", "identity_bijector")}
 _DISTRIBUTIONS["distributions.kullback_leibler"] = Entry(("hpcflow.distributions",), {
     "_DIVERGENCES": "hpcflow.distributions.divergence:_REGISTRY",
     "_registered_kl": "hpcflow.distributions.divergence:_registered"})
@@ -207,6 +209,7 @@ _OPS = {
     "list_ops": Entry(("hpcflow.ops.flow.list_functions", _API, RAW), {
         "_build_element_shape": "hpcflow.ops.flow.list_functions:_sizes"}),
     **_DISTRIBUTIONS,
+    "ragged.ragged_tensor": Entry((), members(_GRAPH + "legacy", "is_ragged")),
     "signal.fft_ops": Entry(("hpcflow.signal", _API)),
     **{f"linalg.{name}": entry for name, entry in OPERATORS.items()},
     "linalg.linalg": Entry(("hpcflow:linalg", "hpcflow.linear_operators", _API), {
@@ -229,8 +232,10 @@ _OPS = {
          "_get_default_variable_store": "hpcflow.ops.state.variable_scope:default_store",
          "variable_creator_scope": "hpcflow.ops.state.creators:variable_creator_scope"}),
     "variables": Entry(("hpcflow.ops.state.variables", "hpcflow.ops.state.partitioned", _API, RAW),
-                       dict.fromkeys(("VariableV1", "RefVariable"),
-                                     "hpcflow.ops.state.variables:Variable")),
+                       {**dict.fromkeys(("VariableV1", "RefVariable"),
+                                        "hpcflow.ops.state.variables:Variable"),
+                        "_all_saveable_objects":
+                            "hpcflow.ops.state.variable_lists:all_saveable_objects"}),
     "losses.losses": Entry(("hpcflow.losses",)),
     "losses.losses_impl": Entry(("hpcflow.losses",)),
     "losses.util": Entry(("hpcflow.losses",)),
@@ -336,8 +341,10 @@ _PYTHON = {
     "client.client_lib": Entry((_API,)),
     "data": Entry(("hpcflow.data",)),
     **{f"data.ops.{name}": Entry(("hpcflow.data", "hpcflow.data.experimental"), {
-        f"get_legacy_output_{what}": f"hpcflow.data:get_output_{what}" for what in (
-            "classes", "shapes", "types")}) for name in (
+        "DatasetSpec": "hpcflow.data.structure:DatasetSpec",
+        "OptionalSpec": "hpcflow.data.experimental.optional:OptionalSpec",
+        **{f"get_legacy_output_{what}": f"hpcflow.data:get_output_{what}" for what in (
+            "classes", "shapes", "types")}}) for name in (
         "dataset_ops", "iterator_ops", "multi_device_iterator_ops", "optional_ops", "readers")},
     **{f"data.experimental.ops.{name}": Entry(("hpcflow.data.experimental", "hpcflow.data"))
        for name in (
@@ -350,6 +357,9 @@ _PYTHON = {
     "data.util.nest": Entry(("hpcflow.data.nest",), {
         "is_sequence": "hpcflow.data.nest:is_nested",
         "pack_sequence_as": "hpcflow.data.nest:pack_as"}),
+    **{f"data.util.{name}": Entry((f"hpcflow.data.{source}",)) for name, source in (
+        ("convert", "arguments"), ("options", "options"), ("random_seed", "arguments"),
+        ("sparse", "sparse_parts"), ("structure", "specs"))},
     "pywrap_tensorflow": Entry((_TRAIN,), {"TF_bfloat16_type": _GRAPH + "legacy:bfloat16_type"}),
     "debug": Entry(("hpcflow.tools.debug",)),
     "debug.lib.debug_data": Entry(("hpcflow.tools.debug",)),
@@ -376,7 +386,12 @@ _PYTHON = {
     "lib.io.python_io": Entry(("hpcflow.platform.python_io",)),
     "lib.io.tf_record": Entry(("hpcflow.platform.python_io",)),
     **{f"saved_model.{name}": Entry(("hpcflow.saved_model." + name,)) for name in _SAVED_MODEL},
-    "saved_model.builder_impl": Entry(("hpcflow.saved_model.builder",)),
+    **{f"saved_model.{name}": Entry(("hpcflow.saved_model.builder",), {
+        "_SavedModelBuilder": "hpcflow.saved_model.builder:SignedModelBuilder"})
+       for name in ("builder", "builder_impl")},
+    "saved_model.signature_def_utils_impl": Entry(("hpcflow.saved_model.signature_def_utils",)),
+    "saved_model.utils_impl": Entry(("hpcflow.saved_model.utils",)),
+    "saved_model.main_op_impl": Entry(("hpcflow.saved_model.main_op",)),
     "saved_model.loader_impl": Entry(("hpcflow.saved_model.loader",)),
     "saved_model.saved_model": Entry(("hpcflow.saved_model",)),
     "summary.summary": Entry(("hpcflow.summary", _API)),
@@ -420,6 +435,7 @@ _CORE = {
     "protobuf.queue_runner_pb2": Entry((_MORE_PROTOS,)),
     "protobuf.control_flow_pb2": Entry((_MORE_PROTOS,)),
     "example.example_pb2": Entry((_MORE_PROTOS,)),
+    "lib.core.error_codes_pb2": Entry(("hpcflow.base.formats.error_codes",)),
     "example.feature_pb2": Entry((_MORE_PROTOS,)),
 }  # fmt: skip
 

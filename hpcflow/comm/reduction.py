@@ -84,6 +84,33 @@ def join(
     return value_of(*((leaves - 1).bit_length(), 0) if top is None else top)
 
 
+def join_into(
+    values: dict[TreeNode, Any],
+    leaves: int,
+    function: Callable[..., Any],
+    out: Any,
+    make: Callable[[], Any],
+) -> Any:
+    """The root of the tree, joined by ``function(a, b, out=...)``: in `out`, unless it is one of
+    `values`; ``make()`` makes an array for what is joined besides."""
+    free = [out]  # what no value that is still needed lies in
+    taken: set[int] = set()
+
+    def add(left: Any, right: Any) -> Any:
+        if id(left) in taken:
+            target = left
+            if id(right) in taken:
+                free.append(right)
+        elif id(right) in taken:
+            target = right
+        else:
+            target = free.pop() if free else make()
+            taken.add(id(target))
+        return function(left, right, out=target)
+
+    return join(values, leaves, add)
+
+
 class Reducer:
     """Joins the pieces of one reduction; ``divisor`` is what a mean is divided by.
 
@@ -144,22 +171,8 @@ class Reducer:
 
     def _joined(self, values: dict[TreeNode, Any], out: Any) -> Any:
         """The root of the tree: in `out`, unless it is one of `values`."""
-        free = [out]  # what no value that is still needed lies in
-        taken: set[int] = set()
-
-        def add(left: Any, right: Any) -> Any:
-            if id(left) in taken:
-                target = left
-                if id(right) in taken:
-                    free.append(right)
-            elif id(right) in taken:
-                target = right
-            else:
-                target = free.pop() if free else np.empty(len(out), self._wide)
-                taken.add(id(target))
-            return self._join(left, right, out=target)
-
-        return join(values, self._leaves, add)
+        return join_into(values, self._leaves, self._join, out,
+                         lambda: np.empty(len(out), self._wide))
 
 
 def _divider(divisor: int, dtype: Any) -> Callable[..., Any]:

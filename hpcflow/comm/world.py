@@ -14,7 +14,6 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from hpcflow.comm import buffers, finalize, libmpi
 from hpcflow.comm.launch import Launch, launch, launched_under_mpi, without_launcher
 from hpcflow.comm.processes import Process, this_process
 from hpcflow.comm.waiting import Backoff
+from hpcflow.host.tuning import comm as tuning
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -181,9 +181,7 @@ def private_comms(comm: MPI.Comm | None = None, made: list[Any] | None = None) -
         comm = world().comm
     from mpi4py import MPI
 
-    deadline = time.monotonic() + config.flags.connect_timeout
-    wait = partial(_wait, deadline=deadline, size=comm.size, revoked=(
-        None if made is None else comm.Is_revoked))
+    wait = _Joining(comm, revocable=made is not None).wait
     made = [] if made is None else made
     control = _duplicate(comm, wait, made)
     # Ranks that fail should say so themselves.
@@ -212,23 +210,37 @@ def _duplicate(comm: MPI.Comm, wait: Callable[[Callable[[], bool]], None], made:
     return duplicate
 
 
-def _wait(test: Callable[[], bool], deadline: float, size: int,
-          revoked: Callable[[], bool] | None) -> None:
-    from mpi4py import MPI
+class _Joining:
+    """The waits of a communicator's start, which have one deadline together."""
 
-    backoff = Backoff(oversubscribed=True)
-    while not test():
-        if revoked is not None and revoked():
+    def __init__(self, comm: MPI.Comm, revocable: bool) -> None:
+        self.comm, self.revocable = comm, revocable
+        begun = time.monotonic()
+        self.deadline = begun + config.flags.connect_timeout
+        self.say = begun + tuning.SILENT_SECONDS
+
+    def wait(self, test: Callable[[], bool]) -> None:
+        """Wait until `test()` is true."""
+        backoff = Backoff(oversubscribed=True)
+        while not test():
+            self._check(time.monotonic())
+            run_held()
+            backoff.wait()
+
+    def _check(self, now: float) -> None:
+        if self.revocable and self.comm.Is_revoked():
+            from mpi4py import MPI
+
             raise MPI.Exception(MPI.ERR_REVOKED)
-        if time.monotonic() > deadline:
+        if now > self.deadline:
             raise errors.UnavailableError(
-                None,
-                None,
-                f"not all {size} ranks joined within {config.flags.connect_timeout:g} s: expected "
-                "every rank of the communicator to take part (HPCFLOW_CONNECT_TIMEOUT)",
-            )
-        run_held()
-        backoff.wait()
+                None, None, f"not all {self.comm.size} ranks joined within "
+                f"{config.flags.connect_timeout:g} s: expected every rank of the communicator to "
+                "take part (HPCFLOW_CONNECT_TIMEOUT)")
+        if now > self.say:
+            self.say = self.deadline
+            print(f"[rank {self.comm.rank}] waiting for all {self.comm.size} ranks to join",
+                  file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.operation import Tensor
 from hpcflow.runtime.session.session import Session
@@ -123,3 +124,6 @@ def from_estimator(estimator: Any, serving_input_receiver_fn: Callable,
         (spec.scaffold.saver or Saver(sharded=True)).restore(session, path)
     return Predictor(session, receiver.receiver_tensors, {
         name: graph.get_tensor_by_name(info.name) for name, info in signature.outputs.items()})
+
+
+__getattr__ = named_otherwise(__name__)

@@ -9,13 +9,14 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.data import nest
+from hpcflow.data.arguments import partial_shape_to_tensor
 from hpcflow.data.structure import DatasetLeaf, Leaf, SparseLeaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import BoolLike, Nest, Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.shapes import Dimension, TensorShape
+from hpcflow.shapes import TensorShape
 
 if TYPE_CHECKING:
     from hpcflow.data.dataset import Dataset
@@ -76,29 +77,9 @@ def padded_batch(dataset: Any, batch_size: Any, padded_shapes: Nest | None,
 
 def _shape_tensor(shape: Any, leaf: Leaf) -> Tensor:
     """Convert a padded shape to a vector, in which -1 means the longest size in the batch."""
-    if isinstance(shape, Tensor):
-        tensor = shape
-    elif isinstance(shape, (Dimension, int, np.integer)):
-        raise TypeError(f"Padded shape {shape} must be a 1-D tensor of tf.int64 values.")
-    else:
-        tensor = _as_vector(shape)
-    if tensor.dtype is not dtypes.int64:
-        raise TypeError(f"Padded shape {shape} must be a 1-D tensor of tf.int64 values, but its "
-                        f"element type is {tensor.dtype.name}.")
-    if not tensor.get_shape().is_compatible_with(TensorShape([None])):
-        raise ValueError(f"Padded shape {shape} must be a 1-D tensor of tf.int64 values, but its "
-                         f"shape is {tensor.get_shape()}.")
+    tensor = partial_shape_to_tensor(shape)
     _check_padded(_known(tensor), leaf)
     return tensor
-
-
-def _as_vector(shape: Any) -> Tensor:
-    """A shape, or numbers that may be of any type, as a tensor."""
-    if isinstance(shape, TensorShape) or all(
-            d is None or isinstance(d, (int, np.integer, Dimension)) for d in shape):
-        dims = [d.value if isinstance(d, Dimension) else d for d in shape]
-        shape = np.array([-1 if d is None else d for d in dims], np.int64)
-    return convert_to_tensor(shape, name="padded_shapes")
 
 
 def _check_padded(padded: TensorShape, leaf: Leaf) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.data import batches, sources
+from hpcflow.data.arguments import get_seed
 from hpcflow.data.functions import ElementFunction, is_variant_function
 from hpcflow.data.iterator import Iterator, initializable_iterator, one_shot_iterator
 from hpcflow.data.options import Options
@@ -17,7 +18,6 @@ from hpcflow.graph.likes import BoolLike, Nest, Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.shapes import ShapeLike, TensorShape
 
 AUTOTUNE = -1
@@ -169,7 +169,7 @@ class Dataset(AnyDataset):
         """Pairs of a number, from `start` on, and the element."""
         return Dataset.zip((Dataset.range(start, dtypes.int64.max), self))
 
-    def shuffle(self, buffer_size: TensorLike, seed: int | None = None,
+    def shuffle(self, buffer_size: TensorLike, seed: TensorLike | None = None,
                 reshuffle_each_iteration: bool | None = None) -> Dataset:
         """The elements in random order: each is drawn from a buffer of the next `buffer_size`.
 
@@ -178,7 +178,7 @@ class Dataset(AnyDataset):
         seed1, seed2 = get_seed(seed)
         again = reshuffle_each_iteration is None or reshuffle_each_iteration
         return self._derived("ShuffleDataset", buffer_size=_int64(buffer_size, "buffer_size"),
-                             seed=_int64(seed1 or 0, "seed"), seed2=_int64(seed2 or 0, "seed2"),
+                             seed=seed1, seed2=seed2,
                              reshuffle_each_iteration=bool(again))
 
     def cache(self, filename: TensorLike = "") -> Dataset:

@@ -46,11 +46,17 @@ def _pack(structure: Any, leaves: Iterator[Any]) -> Any:
     return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
 
 
-def map_structure(function: Callable, *structures: Any, check_types: bool = True) -> Any:
+def map_structure(function: Callable, *structures: Any, check_types: bool = True,
+                  **others: Any) -> Any:
     """A structure of what `function` makes of the leaves: one of each structure, which are alike.
 
-    Raises as :func:`assert_same_structure`.
+    Raises as :func:`assert_same_structure`, and ``ValueError`` for no structure or `others`.
     """
+    if others:
+        raise ValueError("Only valid keyword argument is check_types, but got: "
+                         f"{', '.join(others)}")
+    if not structures:
+        raise ValueError("Must provide at least one structure")
     for other in structures[1:]:
         assert_same_structure(structures[0], other, check_types)
     return pack_as(structures[0], [function(*leaves) for leaves in zip(
@@ -77,8 +83,9 @@ def assert_same_structure(first: Any, second: Any, check_types: bool = True) -> 
     """Raise ``ValueError`` for another nesting, ``TypeError`` (unless not `check_types`) for
     containers of different types."""
     if len(flatten(first)) != len(flatten(second)):
-        raise ValueError("The two structures don't have the same number of elements. First "
-                         f"structure: {first}, second structure: {second}.")
+        raise ValueError("The two structures don't have the same nested structure: they don't have "
+                         f"the same number of elements. First structure: {first}, second "
+                         f"structure: {second}.")
     check_same(first, second)
     if check_types and is_nested(first):
         _check_types(first, second)

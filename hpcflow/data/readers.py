@@ -6,21 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.data.arguments import optional_param_to_tensor as argument
 from hpcflow.data.dataset import Dataset
 from hpcflow.data.options import Options
 from hpcflow.data.structure import Leaf, Structure
-from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.tensor_spec import TensorSpec
 from hpcflow.host.tuning import files as tuning
 from hpcflow.shapes import TensorShape
-
-
-def argument(name: str, value: Any, default: Any, dtype: DType = dtypes.int64) -> Tensor:
-    """The tensor of an argument that may be left out."""
-    return convert_to_tensor(default if value is None else value, dtype, name)
 
 
 class _Records(Dataset):
@@ -108,3 +104,43 @@ def _over_files(filenames: Sequence[str] | Dataset | str, read: Callable[..., An
     if parallel is None:
         return filenames.flat_map(open_one)._variant_tensor
     return filenames.interleave(open_one, parallel, num_parallel_calls=parallel)._variant_tensor
+
+
+class MatchingFilesDataset(Dataset):
+    """The names of the files that match patterns, in order.
+
+    A pass over it raises ``NotFoundError`` if there is none.
+    """
+
+    def __init__(self, patterns: TensorLike) -> None:
+        self._variant_tensor = raw_ops.MatchingFilesDataset(
+            patterns=convert_to_tensor(patterns, dtypes.string, "patterns"))
+        self._structure = Structure(Leaf(dtypes.string, TensorShape([])))
+        self._options = Options()
+
+
+class TFRecordWriter:
+    """Writes the elements of a data set, scalar strings, to a TFRecord file.
+
+    Args:
+        filename: of the file.
+        compression_type: "", "ZLIB" or "GZIP".
+    """
+
+    def __init__(self, filename: TensorLike, compression_type: TensorLike | None = None) -> None:
+        self._filename = convert_to_tensor(filename, dtypes.string, "filename")
+        self._compression = argument("compression_type", compression_type, "", dtypes.string)
+
+    def write(self, dataset: Dataset) -> Operation:
+        """Return the operation that writes the file.
+
+        Raises ``TypeError`` for elements of another type or shape, and for what is no data set.
+        """
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"`dataset` must be a `tf.data.Dataset` object, not {dataset!r}.")
+        if dataset.element_spec != TensorSpec([], dtypes.string):
+            raise TypeError("`dataset` must produce scalar `DT_STRING` tensors whereas it produces "
+                            f"{dataset.element_spec}")
+        return raw_ops.DatasetToTFRecord(
+            input_dataset=dataset._variant_tensor, filename=self._filename,
+            compression_type=self._compression)

@@ -19,6 +19,7 @@ from hpcflow.data.structure import (
     as_tensors,
     dataset_of,
 )
+from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies
 from hpcflow.graph.likes import Nest, TensorLike
@@ -217,7 +218,7 @@ def _array(leaf: Leaf, value: Any) -> np.ndarray:
             return np.asarray(value, object)
         array = np.asarray(value)
         if array.dtype != leaf.dtype.np:
-            if not np.can_cast(array.dtype, leaf.dtype.np, "same_kind") and array.size:
+            if array.size and not _fits(array, leaf.dtype):
                 raise TypeError
             array = array.astype(leaf.dtype.np)
         return array
@@ -225,6 +226,14 @@ def _array(leaf: Leaf, value: Any) -> np.ndarray:
         raise TypeError("`generator` yielded an element that could not be converted to the "
                         f"expected type. The expected type was {leaf.dtype.name}, but the yielded "
                         f"element was {value}.") from None
+
+
+def _fits(array: np.ndarray, dtype: DType) -> bool:
+    """True if an array is of the kind of a type, or has whole numbers that are all in its range."""
+    if np.can_cast(array.dtype, dtype.np, "same_kind"):
+        return True
+    return (array.dtype.kind in "iu" and dtype.is_integer
+            and dtype.min <= array.min() and array.max() <= dtype.max)
 
 
 # ---------------------------------------------------------------- files

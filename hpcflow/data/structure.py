@@ -13,11 +13,14 @@ from hpcflow import dtypes
 from hpcflow.base.hooks import Hook
 from hpcflow.data import nest
 from hpcflow.dtypes import DType
+from hpcflow.graph.composite_specs import SparseTensorSpec
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.graph.tensor_spec import TensorSpec
+from hpcflow.graph.type_spec import TypeSpec
+from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 if TYPE_CHECKING:
     from hpcflow.data.dataset import Dataset
@@ -36,6 +39,11 @@ class Leaf:
 
     def __init__(self, dtype: DType, shape: TensorShape) -> None:
         self.dtype, self.shape = dtype, shape
+
+    @property
+    def spec(self) -> TypeSpec:
+        """The specification of the value."""
+        return TensorSpec(self.shape, self.dtype)
 
     @property
     def graph_type(self) -> DType:
@@ -64,6 +72,11 @@ class SparseLeaf(Leaf):
     """A sparse tensor: its indices, values and shape as strings."""
 
     kind = SparseTensor
+
+    @property
+    def spec(self) -> TypeSpec:
+        """The specification of the value."""
+        return SparseTensorSpec(self.shape, self.dtype)
 
     @property
     def graph_type(self) -> DType:
@@ -105,6 +118,11 @@ class DatasetLeaf(Leaf):
     def kind(self) -> Any:  # type: ignore[override]
         """The class of the component: a data set of elements of this structure."""
         return self
+
+    @property
+    def spec(self) -> TypeSpec:
+        """The specification of the value."""
+        return DatasetSpec(self.structure.specs)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DatasetLeaf) and self.structure.like(other.structure)
@@ -153,7 +171,18 @@ class Structure:
         """Return the structure of a nest of tensors, sparse tensors and data sets."""
         return cls(nest.map_structure(_leaf_of, values))
 
+    @classmethod
+    def of_specs(cls, specs: Any) -> Structure:
+        """Return the structure of a nest of specifications; ``TypeError`` for others than of
+        tensors, sparse tensors and data sets."""
+        return cls(nest.map_structure(_specified_leaf, specs))
+
     # ------------------------------------------------------------ as the user sees it
+
+    @property
+    def specs(self) -> Any:
+        """The nest of the specifications."""
+        return nest.map_structure(lambda leaf: leaf.spec, self.tree)
 
     @property
     def types(self) -> Any:
@@ -219,10 +248,52 @@ class Structure:
         return self.map_shapes(TensorShape([size]).concatenate)
 
 
+class DatasetSpec(TypeSpec):
+    """A specification of data sets: that of their elements, and the shape of a tensor of them.
+
+    Args:
+        element_spec: a nest of specifications.
+        dataset_shape: the shape of the variant tensor, a scalar for one data set.
+    """
+
+    __slots__ = ("_dataset_shape", "_element_spec")
+
+    def __init__(self, element_spec: Any, dataset_shape: ShapeLike = ()) -> None:
+        self._element_spec, self._dataset_shape = element_spec, as_shape(dataset_shape)
+
+    @classmethod
+    def from_value(cls, value: Any) -> DatasetSpec:
+        """Return the specification of a data set."""
+        return cls(value.element_spec)
+
+    @property
+    def value_type(self) -> type:
+        """The class of data sets."""
+        return AnyDataset
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self._element_spec, self._dataset_shape
+
+    @property
+    def _component_specs(self) -> TensorSpec:
+        return TensorSpec(self._dataset_shape, dtypes.variant)
+
+    def _to_components(self, value: Any) -> Any:
+        return value._variant_tensor
+
+    def _from_components(self, components: Any) -> Any:
+        return dataset_of(components, Structure.of_specs(self._element_spec))
+
+
 class Structured:
     """A mixin for objects whose elements have one structure: their types, shapes and classes."""
 
     _structure: Structure
+
+    @property
+    def element_spec(self) -> Any:
+        """The specification of each component of an element, nested as the element."""
+        return self._structure.specs
 
     @property
     def output_types(self) -> Any:
@@ -257,6 +328,16 @@ def _leaf_of(value: Tensor | Dataset) -> Leaf:
     if isinstance(value, AnyDataset):
         return DatasetLeaf(value._structure)
     return Leaf(value.dtype.base_dtype, value.get_shape())
+
+
+def _specified_leaf(spec: TypeSpec) -> Leaf:
+    if isinstance(spec, TensorSpec):
+        return Leaf(spec.dtype, spec.shape)
+    if isinstance(spec, SparseTensorSpec):
+        return SparseLeaf(spec.dtype, spec.shape)
+    if isinstance(spec, DatasetSpec):
+        return DatasetLeaf(Structure.of_specs(spec._element_spec))
+    raise TypeError(f"Elements of data sets have tensors, sparse tensors and data sets, not {spec}")
 
 
 def as_tensors(values: Any, what: str = "component") -> Any:

@@ -72,9 +72,9 @@ class _Counts(Distribution):
                                       message=self._sum_message)], counts)
 
     def _spread(self, probs: TensorLike, scale: TensorLike) -> Any:
-        """Return the covariance of one draw from `probs`, times `scale`."""
+        """Return the covariance of one draw from `probs`, times `scale` (``[..., 1]``)."""
         outer = hf.expand_dims(probs, -1) * hf.expand_dims(probs, -2)
-        return (hf.matrix_diag(probs) - outer) * hf.expand_dims(hf.expand_dims(scale, -1), -1)
+        return (hf.matrix_diag(probs) - outer) * hf.expand_dims(scale, -1)
 
 
 class Multinomial(_Counts):
@@ -117,7 +117,7 @@ class Multinomial(_Counts):
         return self._mean() * (1 - self._probs)
 
     def _covariance(self) -> Any:
-        return self._spread(self._probs, self._total)
+        return self._spread(self._probs, hf.expand_dims(self._total, -1))
 
 
 class DirichletMultinomial(_Counts):
@@ -158,14 +158,24 @@ class DirichletMultinomial(_Counts):
                 + self._log_combinations(counts))
 
     def _mean(self) -> Any:
-        return hf.expand_dims(self._total / self._all, -1) * self._concentration
+        return self._column() * self._shares()
+
+    def _column(self) -> Any:
+        """Return the total count beside the classes; it may have that dimension of its own."""
+        if self._total.shape.ndims and self._total.shape.ndims == self._classes.shape.ndims:
+            return self._total
+        return hf.expand_dims(self._total, -1)
+
+    def _shares(self) -> Any:
+        return self._concentration / hf.expand_dims(self._all, -1)
 
     def _scale(self) -> Any:
-        return self._total * (self._all + self._total) / (self._all + 1)
+        total, whole = self._column(), hf.expand_dims(self._all, -1)
+        return total * (whole + total) / (whole + 1)
 
     def _variance(self) -> Any:
-        probs = self._concentration / hf.expand_dims(self._all, -1)
-        return probs * (1 - probs) * hf.expand_dims(self._scale(), -1)
+        shares = self._shares()
+        return shares * (1 - shares) * self._scale()
 
     def _covariance(self) -> Any:
-        return self._spread(self._concentration / hf.expand_dims(self._all, -1), self._scale())
+        return self._spread(self._shares(), self._scale())

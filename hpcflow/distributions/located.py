@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
 
 
-class Normal(OfParameters):
-    """The normal distribution of mean `loc` and standard deviation `scale`."""
+class Located(OfParameters):
+    """A distribution around a mode `loc`, as wide as `scale`.
+
+    Arguments: `loc` and `scale`, floating tensors of shapes that broadcast, and others as of
+    ``Distribution``.
+    """
 
     _shaped = ("loc", "scale")
 
-    def __init__(self, loc: Any, scale: TensorLike, validate_args: bool = False,
-                 allow_nan_stats: bool = True, name: str = "Normal") -> None:
-        parameters = dict(locals())
+    def __init__(self, loc: TensorLike, scale: TensorLike, validate_args: bool,
+                 allow_nan_stats: bool, parameters: dict, name: str) -> None:
         self._scale, self._loc = floats(validate_args, {"scale": scale}, {"loc": loc})
         super().__init__([self._loc, self._scale], self._loc.dtype.base_dtype,
                          FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
@@ -32,16 +35,27 @@ class Normal(OfParameters):
 
     @property
     def loc(self) -> Any:
-        """The mean."""
+        """Where it is: the mode."""
         return self._loc
 
     @property
     def scale(self) -> Any:
-        """The standard deviation."""
+        """How wide it is."""
         return self._scale
 
     def _z(self, x: TensorLike) -> Any:
         return (x - self._loc) / self._scale
+
+    def _mode(self) -> Any:
+        return self._whole(self._loc)
+
+
+class Normal(Located):
+    """The normal distribution of mean `loc` and standard deviation `scale`."""
+
+    def __init__(self, loc: Any, scale: TensorLike, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "Normal") -> None:
+        super().__init__(loc, scale, validate_args, allow_nan_stats, dict(locals()), name)
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         drawn = hf.random_normal(self._drawn_shape(n), dtype=self.dtype, seed=seed)
@@ -71,8 +85,6 @@ class Normal(OfParameters):
     def _mean(self) -> Any:
         return self._whole(self._loc)
 
-    _mode = _mean
-
     def _stddev(self) -> Any:
         return self._whole(self._scale)
 
@@ -85,31 +97,12 @@ def _kl_normals(a: Normal, b: Normal, name: str | None = None) -> Any:
             ratio - 1 - hf.log(ratio))
 
 
-class Laplace(OfParameters):
+class Laplace(Located):
     """The two-sided exponential distribution around `loc`."""
-
-    _shaped = ("loc", "scale")
 
     def __init__(self, loc: TensorLike, scale: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Laplace") -> None:
-        parameters = dict(locals())
-        self._scale, self._loc = floats(validate_args, {"scale": scale}, {"loc": loc})
-        super().__init__([self._loc, self._scale], self._loc.dtype.base_dtype,
-                         FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-                         name=name)
-
-    @property
-    def loc(self) -> Any:
-        """The median."""
-        return self._loc
-
-    @property
-    def scale(self) -> Any:
-        """The mean distance from the median."""
-        return self._scale
-
-    def _z(self, x: TensorLike) -> Any:
-        return (x - self._loc) / self._scale
+        super().__init__(loc, scale, validate_args, allow_nan_stats, dict(locals()), name)
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         above = np.nextafter(self.dtype.as_numpy_dtype(-1), self.dtype.as_numpy_dtype(0))
@@ -131,8 +124,6 @@ class Laplace(OfParameters):
 
     def _mean(self) -> Any:
         return self._whole(self._loc)
-
-    _mode = _mean
 
     def _stddev(self) -> Any:
         return self._whole(math.sqrt(2) * self._scale)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow import layers, optimizers, summary
 from hpcflow.estimator.base import Estimator
-from hpcflow.estimator.heads import Head, RegressionHead, classification
+from hpcflow.estimator.heads import RegressionHead, classification
 from hpcflow.estimator.spec import EstimatorSpec, ModeKeys
 from hpcflow.feature_column import input_layer, linear_model
 from hpcflow.graph.graph import control_dependencies, get_collection
@@ -112,7 +112,7 @@ class _Deep(_Part):
 class _OfColumns(Estimator):
     """An estimator of one head and some parts."""
 
-    def __init__(self, head: Head, parts: list[_Part], model_dir: Any, config: Message,
+    def __init__(self, head: Any, parts: list[_Part], model_dir: Any, config: Message,
                  warm_start_from: Any) -> None:
         if not parts:
             raise ValueError("Either linear_feature_columns or dnn_feature_columns must be "
@@ -123,9 +123,10 @@ class _OfColumns(Estimator):
             if not isinstance(features, dict):
                 raise ValueError(f"features should be a dictionary of `Tensor`s. Given type: "
                                  f"{type(features)}")
-            outputs = [part.logits(features, head.logits, mode) for part in parts]
+            outputs = [part.logits(features, head.logits_dimension, mode) for part in parts]
             logits = outputs[0] if len(outputs) == 1 else add_n(outputs)
-            return head.spec(features, mode, logits, labels, lambda loss: _train_op(loss, parts))
+            return head.create_estimator_spec(features, mode, logits, labels,
+                                              train_op_fn=lambda loss: _train_op(loss, parts))
 
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 

@@ -275,8 +275,7 @@ class BinaryHead(_Classes):
             "accuracy_baseline": tuple(
                 maximum(x, raw_ops.Sub(np.float32(1), x)) for x in (share, update)),
             "auc": metrics.auc(labels, logistic, weights),
-            "auc_precision_recall": metrics.auc(labels, logistic, weights, curve="PR",
-                                                summation_method="careful_interpolation"),
+            "auc_precision_recall": metrics.auc(labels, logistic, weights, curve="PR"),
             **at_thresholds(labels, logistic, weights, self._thresholds),
         }
 

@@ -123,46 +123,63 @@ def flatten_dict_items(dictionary: Mapping) -> dict:
     return result
 
 
-def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bool = True) -> None:
+def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bool = True,
+                             expand_composites: bool = False,
+                             check_subtrees_length: bool = True) -> None:
     """Raise unless `shallow_tree` is the upper part of `input_tree`.
 
-    Raises ``TypeError`` where one is a structure and the other is not, or their types differ;
-    ``ValueError`` where their lengths differ.
+    Raises ``TypeError`` where one is a structure and the other is not, or their types differ
+    (with `check_types`); ``ValueError`` where their lengths differ, unless
+    `check_subtrees_length` is False: then `input_tree` may have more entries.
     """
-    for _ in _pairs_up_to(shallow_tree, input_tree, check_types):
+    for _ in _pairs_up_to(shallow_tree, input_tree, check_types, check_subtrees_length):
         pass
 
 
-def flatten_up_to(shallow_tree: Any, input_tree: Any) -> list:
-    """Return the parts of `input_tree` that stand where `shallow_tree` has single values."""
-    return list(_pairs_up_to(shallow_tree, input_tree, True))
+def flatten_up_to(shallow_tree: Any, input_tree: Any, check_types: bool = True,
+                  expand_composites: bool = False, check_subtrees_length: bool = True) -> list:
+    """Return the parts of `input_tree` that stand where `shallow_tree` has single values.
+
+    The arguments and errors are those of :func:`assert_shallow_structure`.
+    """
+    return list(_pairs_up_to(shallow_tree, input_tree, check_types, check_subtrees_length))
 
 
-def map_structure_up_to(shallow_tree: Any, func: Callable, *inputs: Any) -> Any:
-    """As :func:`map_structure`, for the parts that :func:`flatten_up_to` gives."""
+def map_structure_up_to(shallow_tree: Any, func: Callable, *inputs: Any, **options: bool) -> Any:
+    """As :func:`map_structure`, for the parts that :func:`flatten_up_to` gives with `options`."""
     if not inputs:
         raise ValueError("Cannot map over no sequences")
-    parts = [flatten_up_to(shallow_tree, tree) for tree in inputs]
+    parts = [flatten_up_to(shallow_tree, tree, **options) for tree in inputs]
     return nest.pack_as(shallow_tree, [func(*entries) for entries in zip(*parts, strict=True)])
 
 
-def _pairs_up_to(shallow: Any, deep: Any, check_types: bool) -> Iterator[Any]:
+def _pairs_up_to(shallow: Any, deep: Any, check_types: bool, check_length: bool) -> Iterator[Any]:
     if not is_sequence(shallow):
         yield deep
         return
     if not is_sequence(deep):
         raise TypeError(_IF_SHALLOW_IS_SEQ_INPUT_MUST_BE_SEQ.format(type(deep)))
     are_mappings = isinstance(shallow, Mapping) and isinstance(deep, Mapping)
-    if check_types and type(shallow) is not type(deep) and not are_mappings:
+    if check_types and not are_mappings and not _of_one_type(shallow, deep):
         raise TypeError(_STRUCTURES_HAVE_MISMATCHING_TYPES.format(
             input_type=type(deep), shallow_type=type(shallow)))
-    if len(shallow) != len(deep):
+    if len(shallow) > len(deep) or (check_length and len(shallow) != len(deep)):
         raise ValueError(_STRUCTURES_HAVE_MISMATCHING_LENGTHS.format(
             input_length=len(deep), shallow_length=len(shallow)))
     if are_mappings and set(shallow) - set(deep):
         raise ValueError(_SHALLOW_TREE_HAS_INVALID_KEYS.format(sorted(set(shallow) - set(deep))))
-    for upper, lower in zip(nest.children(shallow), nest.children(deep), strict=True):
-        yield from _pairs_up_to(upper, lower, check_types)
+    lowers = ([deep[key] for key, _ in nest.sorted_items(shallow)] if are_mappings
+              else nest.children(deep))
+    for upper, lower in zip(nest.children(shallow), lowers, strict=False):
+        yield from _pairs_up_to(upper, lower, check_types, check_length)
+
+
+def _of_one_type(first: Any, second: Any) -> bool:
+    """True for containers of one type, and namedtuples of one name and the same fields."""
+    kinds = type(first), type(second)
+    return kinds[0] is kinds[1] or (
+        hasattr(first, "_fields") and hasattr(second, "_fields")
+        and first._fields == second._fields and kinds[0].__name__ == kinds[1].__name__)
 
 
 def _as_lists(structure: TensorLike) -> Any:

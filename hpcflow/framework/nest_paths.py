@@ -18,6 +18,16 @@ def flatten_with_tuple_paths(structure: Any, expand_composites: bool = False) ->
                     nests.flatten(structure, expand_composites), strict=True))
 
 
+def flatten_with_tuple_paths_up_to(
+        shallow_tree: Any, input_tree: Any, check_types: bool = True,
+        expand_composites: bool = False, check_subtrees_length: bool = True) -> list[tuple]:
+    """Return pairs of the path to each single value of `shallow_tree`, and the part of `input_tree`
+    that stands there. Raises as :func:`hpcflow.framework.nest.assert_shallow_structure`."""
+    parts = nests.flatten_up_to(shallow_tree, input_tree, check_types, expand_composites,
+                                check_subtrees_length)
+    return list(zip(yield_flat_paths(shallow_tree, expand_composites), parts, strict=True))
+
+
 def flatten_with_joined_string_paths(structure: Any, separator: str = "/",
                                      expand_composites: bool = False) -> list[tuple]:
     """As :func:`flatten_with_tuple_paths`, with the parts of a path joined to a text."""

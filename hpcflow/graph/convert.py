@@ -164,8 +164,11 @@ def _pack_conversion(value: Sequence[Any], dtype: DType | None = None, name: str
 
 
 def _packed(value: Any, dtype: DType | None, casts: bool, name: str) -> Tensor:
-    if not casts or isinstance(value, (list, tuple)) or not _holds_graph_values(value):
+    if isinstance(value, (list, tuple)) or not _holds_graph_values(value):
         return convert_to_tensor(value, dtype, name=name)
+    if not casts and value.dtype.base_dtype is not dtype:
+        raise TypeError(f"Cannot convert a list containing a tensor of dtype {value.dtype!r} to "
+                        f"{dtype!r} (Tensor is: {value!r})")
     tensor = convert_to_tensor(value, name=name)
     return tensor if tensor.dtype.base_dtype is dtype else build_op("Cast", None, x=tensor,
                                                                     DstT=dtype)

@@ -21,7 +21,7 @@ from hpcflow.graph.operation import (
     arg_types,
 )
 from hpcflow.graph.reentry import reentrant
-from hpcflow.graph.scopes import VALID_OP_NAME, ScopedGraph, operation_of
+from hpcflow.graph.scopes import VALID_OP_NAME, VALID_SCOPE_NAME, ScopedGraph, operation_of
 from hpcflow.version import GRAPH_DEF_VERSION
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class Graph(Elements, Collections, ScopedGraph):
             name = name.decode()
         if name.endswith("/"):  # an absolute name, already unique
             return name[:-1]
-        if not VALID_OP_NAME.match(name):
+        if not (VALID_SCOPE_NAME if self._name_stack else VALID_OP_NAME).match(name):
             raise ValueError(f"'{name}' is not a valid scope or op name")
         return self.unique_name(name)
 

@@ -51,6 +51,10 @@ def import_graph_def(graph_def: Any, input_map: dict | None = None,
     """
     del op_dict  # every registered op is known
     _check_arguments(graph_def, input_map, return_elements)
+    if name == "" and not all(isinstance(value, (Tensor, Operation))
+                              for value in (input_map or {}).values()):
+        raise ValueError("tf.import_graph_def() requires a non-empty `name` if `input_map` "
+                         "contains non-Tensor values.")
     _check_versions(graph_def.versions)
     graph = get_default_graph()
     with graph._lock:  # what other threads add is not among what this adds
@@ -89,7 +93,7 @@ def _check_arguments(graph_def: str | Message, input_map: Sequence[Any] | Mappin
     from tensorboard.compat.proto import graph_pb2
 
     if not isinstance(graph_def, graph_pb2.GraphDef):
-        raise TypeError(f"graph_def must be a GraphDef proto, got {type(graph_def).__name__}.")
+        raise TypeError("graph_def must be a GraphDef proto.")
     if input_map is not None and not (
             isinstance(input_map, dict) and all(isinstance(k, (str, bytes)) for k in input_map)):
         raise TypeError("input_map must be a dictionary mapping strings to Tensor objects.")
@@ -211,8 +215,7 @@ class Importer:
         problems = []
         for node in self.nodes:
             for text in node.input:
-                if split_input(text)[0] not in self.by_name and (
-                        _full_name(text) not in self.input_map):
+                if not self._is_there(text):
                     problems.append(f"Node '{node.name}': Unknown input node '{text}'")
             for group in node.attr[COLOCATION_ATTR].list.s if COLOCATION_ATTR in node.attr else ():
                 target = _colocation_target(group)
@@ -221,6 +224,12 @@ class Importer:
                                     f"'{target}'")
         if problems:
             raise ValueError("; ".join(problems))
+
+    def _is_there(self, text: str) -> bool:
+        try:
+            return split_input(text)[0] in self.by_name or _full_name(text) in self.input_map
+        except ValueError:
+            return False
 
     def check_map_used(self) -> None:
         """Raise ``ValueError`` for entries of the map that the GraphDef does not have."""
@@ -433,8 +442,8 @@ class Importer:
             op_name, index = split_input(name)
             op = self.ops.get(op_name)
             if op is None:
-                raise ValueError(f"Requested return node '{op_name}' not found in graph def: "
-                                 f"{name!r} is a return_element")
+                what = "tensor" if ":" in name else "node"
+                raise ValueError(f"Requested return {what} '{name}' not found in graph def")
             if index >= len(op.outputs) and ":" in name:
                 raise ValueError(f"Invalid return output {index} of node '{op_name}', which has "
                                  f"{len(op.outputs)} output(s)")

@@ -149,3 +149,8 @@ def node_def(op_type: str, name: str, device: DeviceSpec | str | None = None,
 def bfloat16_type() -> type:
     """Return NumPy's scalar type of bfloat16."""
     return dtypes.bfloat16.as_numpy_dtype
+
+
+def is_ragged(value: object) -> bool:
+    """False: no value is a ragged tensor here."""
+    return False

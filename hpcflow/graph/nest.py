@@ -121,11 +121,13 @@ def _difference(first: Any, second: Any) -> tuple[type[Exception], str] | None:
             return None
         return ValueError, f"{_kind(first)} against {_kind(second)}"
     if not _same_container(first, second):
-        return TypeError, f"{type(first).__name__} against {type(second).__name__}"
+        return TypeError, ("not the same sequence type: "
+                           f"{type(first).__name__} against {type(second).__name__}")
     if isinstance(first, Mapping) and set(first) != set(second):
         return ValueError, f"the keys {sorted(map(str, first))} and {sorted(map(str, second))}"
     if len(first) != len(second):
-        return ValueError, f"{len(first)} entries against {len(second)}"
+        return ValueError, (f"not the same number of elements: {len(first)} entries against "
+                            f"{len(second)}")
     pairs = zip(children(first), children(second), strict=True)
     return next((d for a, b in pairs if (d := _difference(a, b)) is not None), None)
 

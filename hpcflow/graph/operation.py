@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hpcflow.base import tracing
 from hpcflow.dtypes import DType, DTypeLike
-from hpcflow.errors import OutOfRangeError
+from hpcflow.errors import OperatorNotAllowedInGraphError, OutOfRangeError
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.identity import Reference
 from hpcflow.graph.likes import SessionLike
@@ -193,15 +193,18 @@ class Tensor:
         return tensor_html(self)
 
     def __bool__(self) -> bool:
-        raise TypeError(
+        raise OperatorNotAllowedInGraphError(
             "using a `tf.Tensor` as a Python `bool` is not allowed in Graph execution. Use `if t "
             "is not None:` instead of `if t:` to test if a tensor is defined, and tf.cond to run a "
             f"part of the graph depending on a value. ({self!r})"
         )
 
+    __nonzero__ = __bool__  # wrappers of tensors hand it on by this name too
+
     def __iter__(self) -> Any:
-        raise TypeError("iterating over `tf.Tensor` is not allowed in Graph execution: 'Tensor' "
-                        f"object is not iterable ({self!r}); use tf.unstack")
+        raise OperatorNotAllowedInGraphError(
+            "iterating over `tf.Tensor` is not allowed in Graph execution: 'Tensor' object is not "
+            f"iterable ({self!r}); use tf.unstack")
 
     def __len__(self) -> int:
         raise TypeError(f"len is not well defined for symbolic Tensors. ({self.name}) "

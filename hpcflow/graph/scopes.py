@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hpcflow.ops.flow.while_context import WhileContext
 
 VALID_OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*\Z")
-_VALID_SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\-/]*\Z")
+VALID_SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\-/]*\Z")
 
 
 class _ControlScope:
@@ -151,7 +151,7 @@ class ScopedGraph:
         if isinstance(name, bytes):
             name = name.decode()
         if name:
-            valid = _VALID_SCOPE_NAME if self._name_stack else VALID_OP_NAME
+            valid = VALID_SCOPE_NAME if self._name_stack else VALID_OP_NAME
             if not valid.match(name):
                 raise ValueError(f"'{name}' is not a valid scope name")
         old = self._name_stack

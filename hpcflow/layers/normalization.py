@@ -107,7 +107,7 @@ def batch_normalization(inputs: TensorHandle, axis: int = -1, momentum: float = 
 
         def variable(kind: str, initializer: InitializerLike, regularizer: Any = None,
                      trained: bool = False, constraint: Callable | None = None) -> Any:
-            return get_variable(kind, layout.kept, _dtype_of_variables(inputs), initializer,
+            return get_variable(kind, layout.kept, dtype_of_statistics(inputs), initializer,
                                 regularizer, trained, constraint=constraint)
 
         gamma = variable("gamma", gamma_initializer, gamma_regularizer, trainable,
@@ -130,8 +130,8 @@ def batch_normalization(inputs: TensorHandle, axis: int = -1, momentum: float = 
         return _like(outputs, inputs, virtual)
 
 
-def _dtype_of_variables(inputs: Tensor) -> DType:
-    """The type of statistics, scale and offset: no sums are kept in half precision."""
+def dtype_of_statistics(inputs: Tensor) -> DType:
+    """Return the type of statistics, scale and offset: no sums are kept in half precision."""
     dtype = inputs.dtype.base_dtype
     return float32 if dtype in (float16, bfloat16) else dtype
 
@@ -214,9 +214,9 @@ def _composed(inputs: Tensor, layout: Layout, moving: tuple, beta: Variable | No
     population = len(inputs.shape) == 4 and fused is not False
 
     def of_batch() -> list[Tensor]:
-        mean, variance = normalization.moments(cast(inputs, _dtype_of_variables(inputs)),
+        mean, variance = normalization.moments(cast(inputs, dtype_of_statistics(inputs)),
                                                layout.reduced)
-        kept = _of_population(variance, inputs, mean) if population else variance
+        kept = of_population(variance, inputs, mean) if population else variance
         return [mean, variance, kept]
 
     mean, variance, kept = if_training(training, of_batch, lambda: [
@@ -236,8 +236,8 @@ def _update(moving: tuple, batch: list[Tensor], momentum: float, training: Tenso
         add_to_collection(GraphKeys.UPDATE_OPS, follow(kept, new, momentum))
 
 
-def _of_population(variance: Tensor, inputs: Tensor, mean: Tensor) -> Tensor:
-    """The variance over n - 1 from that over n, n being the number of values for each `mean`."""
+def of_population(variance: Tensor, inputs: Tensor, mean: Tensor) -> Tensor:
+    """Return the variance over n - 1 from that over n: each `mean` is of n values."""
     count = raw_ops.Cast(raw_ops.FloorDiv(raw_ops.Size(inputs), raw_ops.Size(mean)),
                          DstT=variance.dtype.base_dtype)
     one = variance.dtype.base_dtype.np.type(1)

@@ -38,7 +38,10 @@ def name_of(loop: Loop) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _surroundings() -> tuple[str, ...]:
-    return importlib.metadata.version("llvmlite"), np.__version__, sys.version, entries.processor()
+    name = "CS_GNU_LIBC_VERSION"  # code calls its functions
+    library = os.confstr(name) if name in os.confstr_names else ""
+    return (importlib.metadata.version("llvmlite"), np.__version__, sys.version, str(library),
+            entries.processor())
 
 
 @functools.lru_cache(maxsize=1)

@@ -51,6 +51,9 @@ _TYPES = {
     "uint64": ("unsigned long long", "unsigned long long"),
 }  # fmt: skip
 _NARROW = {"float16": "half", "bfloat16": "bfloat"}
+#: Whole numbers that CUDA ends at the largest, where CPUs wrap around: floats become them by way of
+#: int64.
+WRAPPED = frozenset({"int8", "uint8", "int16", "uint16", "uint32"})
 
 PRELUDE = """
 static __device__ __forceinline__ float from_half(unsigned short x) {
@@ -441,8 +444,10 @@ class _Function:
             return "{} ? {} : {}".format(*names)
         given = self.steps[step.operands[0]].dtype
         if step.function == CAST:
+            wide = "(long long)" if given.startswith(("float", "bfloat")) and (
+                step.dtype in WRAPPED) else ""
             return _rounded(step.dtype, f"{names[0]} != 0" if step.dtype == "bool" else
-                            f"({_TYPES[step.dtype][1]}){names[0]}")
+                            f"({_TYPES[step.dtype][1]}){wide}{names[0]}")
         text = MEANINGS[step.function].cuda.format(*names, f="" if given == "float64" else "f")
         return text if step.dtype == "bool" else _rounded(step.dtype, text)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hpcflow.loops import entries, llvm_math
+from hpcflow.loops import entries, llvm_functions, llvm_math
 from hpcflow.loops.entries import Code, Kind
 
 
@@ -35,10 +34,11 @@ def code_from(name: str, kinds: Sequence[Kind], write: Callable[[Any], None],
 
 def compiled_module(name: str, fill: Callable[[Any], None]) -> Code:
     """The code of a module that ``fill(module)`` fills."""
-    binding, machine = importlib.import_module("llvmlite.binding"), entries.target_machine()
+    binding, machine = llvm_math.binding(), entries.target_machine()
     module = llvm_math.ir().Module(f"hpcflow_{name}")
     module.triple, module.data_layout = binding.get_default_triple(), str(machine.target_data)
     fill(module)
+    llvm_functions.keep_variants(module)
     made = binding.parse_assembly(str(module))
     made.verify()
     options = binding.create_pipeline_tuning_options(speed_level=3)

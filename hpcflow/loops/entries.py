@@ -7,8 +7,7 @@ reads arrays and numbers from the objects into a table, lets the interpreter go,
 Called with seven numbers more, it lets a team of OpenMP's threads call the loop for blocks of rows
 that they take from a counter.
 
-What is read of an array are the fields of NumPy's ``PyArrayObject``, whose places the processes
-that load the code check first (:mod:`hpcflow.loops.objects`).
+Of an array it reads what CPython's protocol of buffers tells.
 """
 
 from __future__ import annotations
@@ -25,20 +24,15 @@ if TYPE_CHECKING:
 #: The name of a plan, before the name of the code.
 PLAN = "plan_"
 #: What the loader knows objects by.
-ARRAY_TYPE, NONE, TYPE_ERROR = [
-    f"hpcflow_{name}" for name in ("array_type", "none", "type_error")]
+NONE, TYPE_ERROR = "hpcflow_none", "hpcflow_type_error"
 
-#: The size of the head of an object.
-HEAD = object.__basicsize__
-# Bytes from the end of an object's head to what NumPy keeps of an array, and of an element type.
-DATA, RANK, DIMS, ELEMENT, FLAGS = 0, 8, 16, 40, 48
-ORDER, NUMBER = 10, 12
-# Of the flags: in C order, in machine order of bytes and at fit addresses, and writable.
-_IN_ORDER, _FIT, _WRITABLE = 0x1, 0x100, 0x400
-# NumPy's numbers of element types; two of them have the same layout where C has two names.
-_NUMBERS = {"bool": (0, 0), "int8": (1, 1), "uint8": (2, 2), "int16": (3, 3), "uint16": (4, 4),
-            "int32": (5, 5), "uint32": (6, 6), "int64": (7, 9), "uint64": (8, 10),
-            "float32": (11, 11), "float64": (12, 12)}
+# What is asked of a buffer: PyBUF_C_CONTIGUOUS, with PyBUF_FORMAT, and PyBUF_WRITABLE.
+_IN_ORDER, _WRITABLE = 0x38 | 0x4, 0x1
+# The formats of elements, by the letters of the module ``struct``: where C has two names for a
+# type, two of them.
+_FORMATS = {"bool": "??", "int8": "bb", "uint8": "BB", "int16": "hh", "uint16": "HH",
+            "int32": "ii", "uint32": "II", "int64": "lq", "uint64": "LQ", "float32": "ff",
+            "float64": "dd"}
 PLACE = -1
 
 
@@ -122,9 +116,9 @@ def write_plan(module: Module, name: str, function: Any, kinds: Sequence[Kind],
              text(f"a compiled loop takes {len(kinds)} arguments")]
     for i, kind in enumerate(kinds):
         if isinstance(kind, Array):
-            needed = _IN_ORDER | _FIT | (_WRITABLE if kind.is_written else 0)
+            needed = _IN_ORDER | (_WRITABLE if kind.is_written else 0)
             rank = "" if kind.rank < 0 else f" with {kind.rank} dimensions"
-            words += [ARRAY, *_NUMBERS[kind.dtype], needed, kind.rank,
+            words += [ARRAY, *_FORMATS[kind.dtype].encode(), needed, kind.rank,
                       np.dtype(kind.dtype).itemsize,
                       text(f"argument {i} of a compiled loop is not an array in C order of "
                            f"{kind.dtype}{rank}")]

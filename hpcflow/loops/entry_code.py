@@ -25,11 +25,10 @@ def code_of(name: str) -> entries.Code:
     return compiled_module(name, fill)
 
 
-# Where the text finds what, and what it finds there.
-_FIELDS = {
-    "KIND": entries.HEAD - 8, "SWAPPED": ord(">"), "MINUS_ONE": int(np.float64(-1).view(np.int64)),
-    **{name: entries.HEAD + getattr(entries, name)
-       for name in ("DATA", "RANK", "DIMS", "ELEMENT", "FLAGS", "ORDER", "NUMBER")},
+# Numbers by their names in the text: where CPython's ``Py_buffer`` has what, and others.
+_NUMBERS = {
+    "RANK": 36, "FORMAT": 40, "DIMS": 48, "BUFFER_WORDS": 10,
+    "MINUS_ONE": int(np.float64(-1).view(np.int64)),
     **{name: getattr(entries, name) for name in ("INTEGER", "ARRAY", "REAL")}}
 
 # What each thread of a team does: blocks until there are no more. Each word of the loop's table is
@@ -65,7 +64,8 @@ def entry(given, arguments, count):
     if before != 0 and before != 7:
         PyErr_SetString(hpcflow_type_error, word_at(plan + 32))
         return 0
-    words, team, place, firsts, ends = stack(3 * word_at(plan + 16)), stack(8), 0, 0, 0
+    words, team, buffer = stack(3 * word_at(plan + 16)), stack(8), stack(BUFFER_WORDS)
+    place, firsts, ends = 0, 0, 0
     for i in range(count):
         thing, argument, kind = word_at(arguments + 8 * i), plan + 40 + 56 * (i - before), INTEGER
         first, end, more, value = 0, 0, 0, 0
@@ -73,21 +73,17 @@ def entry(given, arguments, count):
             kind = word_at(argument)
             first, end = (firsts >> (i - before)) & 1, (ends >> (i - before)) & 1
         if kind == ARRAY:
-            made, element = word_at(thing + KIND), word_at(thing + ELEMENT)
-            is_array = made == hpcflow_array_type or (
-                PyType_IsSubtype(made, hpcflow_array_type) & 1) != 0
-            if not is_array:
+            rank, more = word_at(argument + 32), word_at(argument + 40)
+            if PyObject_GetBuffer(thing, buffer, word_at(argument + 24)) & 1 != 0:
                 PyErr_SetString(hpcflow_type_error, word_at(argument + 48))
                 return 0
-            rank, needed = word_at(argument + 32), word_at(argument + 24)
-            its = half_at(element + NUMBER)
-            if (half_at(thing + FLAGS) & needed) != needed or (
-                    its != word_at(argument + 8) and its != word_at(argument + 16)) or (
-                    byte_at(element + ORDER) == SWAPPED) or (
-                    rank >= 0 and half_at(thing + RANK) != rank):
+            value, dims, format = word_at(buffer), word_at(buffer + DIMS), word_at(buffer + FORMAT)
+            its, fits = byte_at(format), byte_at(format + 1) == 0 and value & (more - 1) == 0 and (
+                rank < 0 or half_at(buffer + RANK) == rank)
+            if not fits or (its != word_at(argument + 8) and its != word_at(argument + 16)):
+                PyBuffer_Release(buffer)
                 PyErr_SetString(hpcflow_type_error, word_at(argument + 48))
                 return 0
-            value, more, dims = word_at(thing + DATA), word_at(argument + 40), word_at(thing + DIMS)
             for d in range(1, rank):
                 dim = word_at(dims + 8 * d)
                 put(words + place + 8 * d + 8, dim)
@@ -102,6 +98,7 @@ def entry(given, arguments, count):
                 put(words + place + 8 + size, -first)
                 put(words + place + 8 + size + size, first)
                 place += 8 * rank
+            PyBuffer_Release(buffer)
         else:
             if kind == REAL:
                 value = bits(PyFloat_AsDouble(thing))
@@ -134,5 +131,5 @@ def entry(given, arguments, count):
     Py_IncRef(hpcflow_none)
     return hpcflow_none
 """
-for _name, _value in _FIELDS.items():
+for _name, _value in _NUMBERS.items():
     _ENTRY = _ENTRY.replace(_name, str(_value))

@@ -46,6 +46,18 @@ def ir() -> Any:
     return importlib.import_module("llvmlite.ir")
 
 
+@functools.lru_cache(maxsize=1)
+def binding() -> Any:
+    """LLVM itself."""
+    return importlib.import_module("llvmlite.binding")
+
+
+@functools.lru_cache(maxsize=1)
+def features() -> dict[str, bool]:
+    """What this processor has, by LLVM's names."""
+    return dict(binding().get_host_cpu_features())
+
+
 def value_type(dtype: str) -> Any:
     """LLVM's type of a number while it is computed with."""
     if dtype in FLOATS:
@@ -75,16 +87,13 @@ _WIDE_SINCE = "avx512vbmi2"
 @functools.lru_cache(maxsize=1)
 def has_wide_registers() -> bool:
     """True if the widest registers of this processor are its fastest."""
-    binding = importlib.import_module("llvmlite.binding")
-    return bool(binding.get_host_cpu_features().get(_WIDE_SINCE))
+    return features().get(_WIDE_SINCE, False)
 
 
 @functools.lru_cache(maxsize=1)
 def has_scaling() -> bool:
     """True if LLVM has one instruction of this processor for x 2**k of vectors."""
-    binding = importlib.import_module("llvmlite.binding")
-    return bool(binding.get_host_cpu_features().get("avx512vl")) and (
-        binding.llvm_version_info >= (22,))
+    return features().get("avx512vl", False) and binding().llvm_version_info >= (22,)
 
 
 def intrinsic(builder: IRBuilder, name: str, *operands: Any, flags: Sequence[str] = ()) -> Any:

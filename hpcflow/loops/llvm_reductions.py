@@ -34,7 +34,7 @@ class Reduction(NamedTuple):
     @property
     def is_split(self) -> bool:
         """True if the total is two values."""
-        return self.dtype in FLOATS and self.function != "sum"
+        return self.dtype in FLOATS and self.function in ("max", "min")
 
     def starts(self) -> list[Any]:
         """The total of nothing."""
@@ -49,7 +49,8 @@ class Reduction(NamedTuple):
             is_nan = builder.fcmp_unordered("uno", value, value)
             return [found, builder.or_(totals[1], is_nan)]
         if self.dtype in FLOATS:
-            return [builder.fadd(totals[0], value, flags=("reassoc",))]
+            join = builder.fadd if self.function == "sum" else builder.fmul
+            return [join(totals[0], value, flags=("reassoc",))]
         function = REDUCTIONS[self.function].function
         return [llvm_math.emit(function, builder, self.dtype, [totals[0], value])]
 

@@ -127,8 +127,8 @@ class Reduction(NamedTuple):
     numpy: np.ufunc
 
 
-REDUCTIONS = {"sum": Reduction("add", np.add), "max": Reduction("maximum", np.maximum),
-              "min": Reduction("minimum", np.minimum)}
+REDUCTIONS = {"sum": Reduction("add", np.add), "prod": Reduction("multiply", np.multiply),
+              "max": Reduction("maximum", np.maximum), "min": Reduction("minimum", np.minimum)}
 
 
 def numpy_dtype(name: str) -> np.dtype:
@@ -138,8 +138,8 @@ def numpy_dtype(name: str) -> np.dtype:
 
 def start_of(reduction: str, dtype: str) -> float | int:
     """The number that a reduction of nothing gives."""
-    if reduction == "sum":
-        return 0
+    if reduction in ("sum", "prod"):
+        return int(reduction == "prod")
     if dtype in FLOATS:
         return float("-inf" if reduction == "max" else "inf")
     info = np.iinfo(dtype)

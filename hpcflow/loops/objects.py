@@ -13,10 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from hpcflow.base.once import once
-from hpcflow.loops import cache, entries
+from hpcflow.loops import cache, entries, llvm_functions
 from hpcflow.loops.programs import Loop
 
 
@@ -35,28 +33,9 @@ class Functions(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def can_load() -> bool:
-    """True if arrays lie in memory as the code expects, and there is what loads it."""
-    return _array_is_known() and importlib.util.find_spec("llvmlite") is not None
-
-
-def _array_is_known() -> bool:
-    """True if the fields of an array are where `entries` reads them."""
-    array = np.arange(24, dtype=np.float64).reshape(2, 3, 4)
-    start, head = id(array), entries.HEAD
-
-    def read(offset: int, kind: Any) -> int:
-        return kind.from_address(start + head + offset).value
-
-    if ctypes.sizeof(ctypes.c_void_p) != 8 or type(array).__basicsize__ < head + entries.FLAGS + 4:
-        return False
-    dims, element = (read(n, ctypes.c_size_t) for n in (entries.DIMS, entries.ELEMENT))
-    expected = (id(np.ndarray), array.ctypes.data, array.ndim, id(array.dtype))
-    return (read(-8, ctypes.c_size_t), read(entries.DATA, ctypes.c_size_t),
-            read(entries.RANK, ctypes.c_int), element) == expected and (
-        tuple((ctypes.c_ssize_t * array.ndim).from_address(dims)) == array.shape
-        and read(entries.FLAGS, ctypes.c_int) & 0x501 == array.flags.num & 0x501 == 0x501
-        and ctypes.c_int.from_address(element + head + entries.NUMBER).value == array.dtype.num
-        and ctypes.c_char.from_address(element + head + entries.ORDER).value == b"=")
+    """True if addresses have the width that the code expects, and there is what loads it."""
+    return ctypes.sizeof(ctypes.c_void_p) == 8 and (
+        importlib.util.find_spec("llvmlite") is not None)
 
 
 class _Method(ctypes.Structure):
@@ -111,7 +90,7 @@ def _method() -> _Method:
 def _engine() -> Any:
     """LLVM's loader, which knows the names that code uses."""
     binding, machine = importlib.import_module("llvmlite.binding"), entries.target_machine()
-    for name, thing in ((entries.ARRAY_TYPE, np.ndarray), (entries.NONE, None),
-                        (entries.TYPE_ERROR, TypeError)):
+    for name, thing in ((entries.NONE, None), (entries.TYPE_ERROR, TypeError)):
         binding.add_symbol(name, id(thing))
+    llvm_functions.load_library()
     return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)

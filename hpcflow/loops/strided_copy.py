@@ -33,8 +33,9 @@ def contiguous(x: np.ndarray) -> np.ndarray:
 
 
 def in_order(x: np.ndarray) -> np.ndarray:
-    """`x` itself if its elements lie in C order, else a copy in which they do."""
-    return x if x.flags.c_contiguous else contiguous(x)
+    """`x` itself if its elements lie in C order, at fit addresses, else a copy in which they do."""
+    flags = x.flags
+    return x if flags.c_contiguous and flags.aligned else contiguous(x)
 
 
 def reshaped(x: np.ndarray | np.generic, dims: Sequence[int]) -> Any:

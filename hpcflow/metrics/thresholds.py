@@ -28,7 +28,7 @@ from hpcflow.ops.state.variable_scope import variable_scope
 _EPSILON = 1e-7  # beyond [0, 1], so that the outer thresholds decide everything one way
 
 
-def _spread(count: int) -> list[float]:
+def even_thresholds(count: int) -> list[float]:
     """`count` thresholds over [0, 1]; the outer ones just beyond."""
     inner = [(i + 1) / (count - 1) for i in range(count - 2)]
     return [0.0 - _EPSILON, *inner, 1.0 + _EPSILON]
@@ -193,7 +193,7 @@ def auc(
     if summation_method not in (*_HEIGHTS, _CAREFUL):
         raise ValueError(f"Invalid summation_method: {summation_method}")
     with variable_scope(name, "auc", [predictions, labels, weights]):
-        points = (_spread(num_thresholds) if thresholds is None else
+        points = (even_thresholds(num_thresholds) if thresholds is None else
                   [-_EPSILON, *thresholds, 1 + _EPSILON])
         sums = _counts(labels, _within_unit(predictions), weights, points, _NAMES)
 
@@ -262,7 +262,8 @@ def specificity_at_sensitivity(labels: TensorLike, predictions: TensorLike, sens
     """
     _check_fraction("sensitivity", sensitivity)
     with variable_scope(name, "specificity_at_sensitivity", [predictions, labels, weights]):
-        sums = _counts(labels, _within_unit(predictions), weights, _spread(num_thresholds), _NAMES)
+        sums = _counts(labels, _within_unit(predictions), weights,
+                       even_thresholds(num_thresholds), _NAMES)
 
         def compute(n: str, tp: Tensor, fn: Tensor, tn: Tensor, fp: Tensor) -> Tensor:
             at = _nearest(_ratio(tp, fn, 1e-7), sensitivity, last=True)
@@ -284,7 +285,8 @@ def sensitivity_at_specificity(labels: TensorLike, predictions: TensorLike, spec
     """
     _check_fraction("specificity", specificity)
     with variable_scope(name, "sensitivity_at_specificity", [predictions, labels, weights]):
-        sums = _counts(labels, _within_unit(predictions), weights, _spread(num_thresholds), _NAMES)
+        sums = _counts(labels, _within_unit(predictions), weights,
+                       even_thresholds(num_thresholds), _NAMES)
 
         def compute(n: str, tp: Tensor, fn: Tensor, tn: Tensor, fp: Tensor) -> Tensor:
             at = _nearest(_ratio(tn, fp, 1e-7), specificity, last=False)

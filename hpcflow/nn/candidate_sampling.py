@@ -137,10 +137,10 @@ def compute_accidental_hits(true_classes: TensorLike, sampled_candidates: Tensor
 # ---------------------------------------------------------------- losses
 
 
-def _sampled_logits(weights: TensorLike, biases: TensorLike, labels: Any, inputs: TensorLike,
-                    num_sampled: int, num_classes: int, num_true: int, sampled_values: Any,
-                    remove_accidental_hits: bool, strategy: str,
-                    seed: int | None = None) -> tuple[Tensor, Tensor]:
+def sampled_logits(weights: TensorLike, biases: TensorLike, labels: Any, inputs: TensorLike,
+                   num_sampled: int, num_classes: int, num_true: int, sampled_values: Any,
+                   remove_accidental_hits: bool, strategy: str,
+                   seed: int | None = None) -> tuple[Tensor, Tensor]:
     """Logits of labels and sampled classes, less the log of their expected counts; their labels."""
     labels = convert_to_tensor(labels)
     if labels.dtype.base_dtype is not dtypes.int64:
@@ -211,9 +211,9 @@ def nce_loss(weights: TensorLike, biases: TensorLike, labels: TensorLike, inputs
     Returns: one loss for each example.
     """
     with name_scope(name, "nce_loss", [inputs, labels]):
-        logits, targets = _sampled_logits(weights, biases, labels, inputs, num_sampled,
-                                          num_classes, num_true, sampled_values,
-                                          remove_accidental_hits, partition_strategy)
+        logits, targets = sampled_logits(weights, biases, labels, inputs, num_sampled,
+                                         num_classes, num_true, sampled_values,
+                                         remove_accidental_hits, partition_strategy)
         losses = sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
         return reduce_sum(losses, [1])
 
@@ -229,7 +229,7 @@ def sampled_softmax_loss(weights: TensorLike, biases: TensorLike, labels: Tensor
     that of the sample.
     """
     with name_scope(name, "sampled_softmax_loss", [inputs, labels]):
-        logits, targets = _sampled_logits(weights, biases, labels, inputs, num_sampled,
-                                          num_classes, num_true, sampled_values,
-                                          remove_accidental_hits, partition_strategy, seed)
+        logits, targets = sampled_logits(weights, biases, labels, inputs, num_sampled,
+                                         num_classes, num_true, sampled_values,
+                                         remove_accidental_hits, partition_strategy, seed)
         return softmax_cross_entropy_with_logits(labels=targets, logits=logits)

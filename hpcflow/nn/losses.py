@@ -207,7 +207,8 @@ def _check_label_rank(logits: Tensor, labels: Tensor) -> None:
         return
     if len(labels._dims) != len(logits._dims) - 1:
         raise ValueError(f"Rank mismatch: Rank of labels (received {len(labels._dims)}) should "
-                         f"equal rank of logits minus 1 (received {len(logits._dims)}).")
+                         f"equal rank of logits minus 1 (received {len(logits._dims)}): labels "
+                         "lack the last dimension of logits.")
 
 
 # ---------------------------------------------------------------- sigmoid

@@ -14,6 +14,7 @@ from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import show
 from hpcflow.ops.flow.checks import Assert
+from hpcflow.ops.flow.cond import cond
 from hpcflow.ops.math.reductions import reduce_all, reduce_sum
 
 
@@ -45,6 +46,17 @@ def checked_weights(weights: TensorLike, values: Tensor) -> Tensor:
         return weights
     with control_dependencies([check]):
         return raw_ops.Identity(weights)
+
+
+def assert_broadcastable(weights: TensorLike, values: TensorLike) -> Operation:
+    """Return the operation that checks that `weights` broadcast to the shape of `values`.
+
+    It does nothing where the shapes are known. ``ValueError`` for static shapes that do not fit.
+    """
+    with name_scope(None, "assert_broadcastable", [weights, values]) as scope:
+        check = _broadcast_check(convert_to_tensor(weights, name="weights"),
+                                 convert_to_tensor(values, name="values"))
+        return raw_ops.NoOp(name=scope) if check is None else check
 
 
 def _broadcast_check(weights: Tensor, values: Tensor) -> Operation | None:
@@ -87,8 +99,9 @@ def _fits(weights: Dims, values: Dims) -> bool | None:
     return None if unknown else True
 
 
-def broadcast_weights(weights: TensorLike, values: Tensor) -> Tensor:
+def broadcast_weights(weights: TensorLike, values: TensorLike) -> Tensor:
     """`weights`, checked, and repeated to the shape of `values`."""
+    values = convert_to_tensor(values, name="values")
     repeated = raw_ops.Mul(checked_weights(weights, values), raw_ops.OnesLike(values))
     repeated.set_shape(values.shape)
     return repeated
@@ -130,9 +143,9 @@ def squeeze_to_match(labels: Tensor, predictions: Tensor,
         return (_dropped_where(raw_ops.Equal(differs, np.int32(-1)), labels),
                 _dropped_where(raw_ops.Equal(differs, np.int32(1)), predictions))
     excess = len(predictions._dims) - len(labels._dims) - difference
-    if excess == 1 and predictions._dims[-1] in (1, None):
+    if excess == 1:
         predictions = raw_ops.Squeeze(predictions, squeeze_dims=[-1])
-    elif excess == -1 and labels._dims[-1] in (1, None):
+    elif excess == -1:
         labels = raw_ops.Squeeze(labels, squeeze_dims=[-1])
     return labels, predictions
 
@@ -154,9 +167,7 @@ def _dropped_where(excess: Tensor, tensor: Tensor) -> Tensor:
     """`tensor`, where `excess` is true without its last dimension, if that can be one of size 1."""
     if tensor._dims is not None and (not tensor._dims or tensor._dims[-1] not in (1, None)):
         return tensor
-    shape = raw_ops.Shape(tensor)
-    kept = raw_ops.Sub(raw_ops.Size(shape), raw_ops.Cast(excess, DstT=dtypes.int32))
-    return _first_dims(tensor, shape, kept)
+    return cond(excess, lambda: raw_ops.Squeeze(tensor, squeeze_dims=[-1]), lambda: tensor)
 
 
 def _in_rank_of(weights: Tensor, values: Tensor) -> Tensor:

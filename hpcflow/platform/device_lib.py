@@ -29,7 +29,7 @@ def list_local_devices(session_config: Message | None = None) -> list[DeviceAttr
 
 
 def _local_name(name: str) -> str:
-    return "/" + name.rpartition("/")[2].removeprefix("device:").lower()
+    return "/" + name.rpartition("/")[2]
 
 
 def _memory(device: Any) -> int:

@@ -87,18 +87,24 @@ def has_kwargs(function: Callable) -> bool:
 
 
 def get_func_name(function: Callable) -> str:
-    """Return the name of a function, of a partial's function, or of an object's class."""
+    """Return the name of a function, ``Class.name`` of a method, the text of the type of another
+    object that is called. Raises ``ValueError`` for what is not callable."""
     function = unwrap(function)[1]
     if not callable(function):
         raise ValueError("Argument must be callable")
-    if isinstance(function, functools.partial):
-        return get_func_name(function.func)
-    return getattr(function, "__name__", type(function).__name__)
+    if inspect.ismethod(function):
+        return f"{type(function.__self__).__name__}.{function.__name__}"
+    return function.__name__ if inspect.isfunction(function) else str(type(function))
 
 
 def get_func_code(function: Callable) -> Any:
-    """Return the code object of a function, None of what has none."""
-    return getattr(unwrap(function)[1], "__code__", None)
+    """Return the code object of a function or of the method that calls an object, None of what has
+    none. Raises ``ValueError`` for what is not callable."""
+    function = unwrap(function)[1]
+    if not callable(function):
+        raise ValueError("Argument must be callable")
+    has_code = function if hasattr(function, "__code__") else type(function).__call__
+    return getattr(has_code, "__code__", None)
 
 
 def getcallargs(function: Callable, *args: Any, **kwargs: Any) -> dict[str, Any]:

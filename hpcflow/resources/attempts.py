@@ -12,6 +12,7 @@ from hpcflow.resources.effects import Effect
 
 if TYPE_CHECKING:
     from hpcflow.resources.queues import Queue
+    from hpcflow.resources.staging_maps import StagingMap
 
 Element = tuple
 Done = Callable[[Any], None]
@@ -108,8 +109,7 @@ class Dequeue(Attempt):
     def advance(self) -> Any:
         """Take what there is."""
         queue, taken, wanted = self._queue, self._taken, self._wanted
-        for _ in range(min(wanted - len(taken), queue._available())):
-            taken.append(queue._take())
+        queue._take(min(wanted - len(taken), queue._available()), taken)
         if len(taken) < wanted:
             if not queue.closed or queue._enqueues:
                 return None
@@ -133,11 +133,11 @@ class Dequeue(Attempt):
 
 
 class Moved(Effect):
-    """The effect of an attempt on a queue."""
+    """The effect of an attempt on a queue, or on a map of elements."""
 
     __slots__ = ("_queue", "_attempt", "_count")
 
-    def __init__(self, queue: Queue, attempt: Attempt) -> None:
+    def __init__(self, queue: Queue | StagingMap, attempt: Attempt) -> None:
         self.passed = False
         self._queue = queue
         self._attempt: Attempt | None = attempt

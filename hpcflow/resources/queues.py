@@ -79,8 +79,10 @@ class Queue(SharedHandle):
     def _has_room(self, element: Element) -> bool:
         return len(self._elements) < self.capacity
 
-    def _take(self) -> Element:
-        return self._elements.popleft()
+    def _take(self, count: int, taken: list[Element]) -> None:
+        """Move so many elements to the end of `taken`."""
+        for _ in range(count):
+            taken.append(self._elements.popleft())
 
     def _put_back(self, elements: list[Element]) -> None:
         """Undo takes: `elements` in the order in which they were taken."""
@@ -285,7 +287,7 @@ class Queue(SharedHandle):
                 raise InvalidArgumentError(
                     None, None, f"Shape mismatch in tuple component {i}. Expected "
                     f"{format_shape(expected)}, got {format_shape(have)}")
-        return [tuple([_own(c[i]) for c in batch]) for i in range(lengths.pop())]
+        return list(zip(*[list(c) if np.ndim(c) == 1 else [_own(x) for x in c] for c in batch]))
 
     def _check_can_batch(self, up_to: bool) -> None:
         if len(self.shapes) != len(self.types) or not all(
@@ -324,18 +326,19 @@ class RandomShuffleQueue(Queue):
     def _make_store(self) -> None:
         self._elements = []
 
-    def _take(self) -> Element:
+    def _take(self, count: int, taken: list[Element]) -> None:
         elements = self._elements
-        chosen = self._draw() * len(elements) >> _DRAW_BITS
-        elements[chosen], elements[-1] = elements[-1], elements[chosen]
-        return elements.pop()
+        for _ in range(count):
+            draws = self._draws or self._draw()
+            chosen = draws.pop() * len(elements) >> _DRAW_BITS
+            elements[chosen], elements[-1] = elements[-1], elements[chosen]
+            taken.append(elements.pop())
 
-    def _draw(self) -> int:
-        """A random number of so many bits; many are drawn at once."""
-        if not self._draws:
-            self._draws = self._generator.integers(
-                1 << _DRAW_BITS, size=_DRAWS, dtype=np.uint64).tolist()
-        return self._draws.pop()
+    def _draw(self) -> list[int]:
+        """Many random numbers of so many bits."""
+        self._draws = self._generator.integers(
+            1 << _DRAW_BITS, size=_DRAWS, dtype=np.uint64).tolist()
+        return self._draws
 
     def _put_back(self, elements: list[Element]) -> None:
         self._elements.extend(elements)
@@ -382,8 +385,9 @@ class PriorityQueue(Queue):
         self._serial += 1
         heapq.heappush(self._elements, (int(element[0]), self._serial, element))
 
-    def _take(self) -> Element:
-        return heapq.heappop(self._elements)[-1]
+    def _take(self, count: int, taken: list[Element]) -> None:
+        for _ in range(count):
+            taken.append(heapq.heappop(self._elements)[-1])
 
     def _put_back(self, elements: list[Element]) -> None:
         for back, element in enumerate(reversed(elements)):

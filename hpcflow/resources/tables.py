@@ -114,7 +114,10 @@ class LookupTable(SharedHandle):
 
     def _pairs(self, keys: np.ndarray | bytes,
                values: np.ndarray | np.generic) -> list[tuple[Any, Any]]:
-        flat, dims = self._flat_keys(keys)
+        return self._paired(*self._flat_keys(keys), values)
+
+    def _paired(self, flat: list[Any], dims: Dims,
+                values: np.ndarray | np.generic) -> list[tuple[Any, Any]]:
         array = np.asarray(values, self.value_dtype.np)
         if array.shape != (*dims, *self.value_dims):
             raise InvalidArgumentError(
@@ -123,7 +126,7 @@ class LookupTable(SharedHandle):
         rows = array.reshape((len(flat), *self.value_dims))
         return list(zip(flat, rows.tolist() if not self.value_dims else rows.copy(), strict=True))
 
-    def _flat_keys(self, keys: TensorLike) -> tuple[list, Dims]:
+    def _flat_keys(self, keys: TensorLike) -> tuple[list[Any], Dims]:
         """The keys as hashable values, and their shape."""
         array = np.asarray(keys, self.key_dtype.np)
         if not self.key_dims:
@@ -136,34 +139,6 @@ class LookupTable(SharedHandle):
         dims = array.shape[:split]
         flat = array.reshape(-1, int(np.prod(self.key_dims)))
         return [tuple(row) for row in flat.tolist()], dims
-
-
-class DenseTable(LookupTable):
-    """A table with keys that must not be used, as hash tables with open addressing need them: one
-    for what is empty, and another for what was removed if keys can be removed."""
-
-    kind = "MutableDenseHashTable"
-
-    def __init__(self, name: str, key_dtype: DType, value_dtype: DType, value_dims: Dims,
-                 reserved: list[np.ndarray]) -> None:
-        super().__init__(name, key_dtype, value_dtype, value_dims, reserved[0].shape)
-        self._reserved = [super(DenseTable, self)._flat_keys(key)[0][0] for key in reserved]
-        if len(set(self._reserved)) < len(reserved):
-            raise InvalidArgumentError(None, None, "Empty and deleted keys must be different, got: "
-                                       f"{self._reserved[0]!r}")
-
-    def properties(self) -> dict[str, Any]:
-        """Those of every table, and the keys that must not be used."""
-        return {**super().properties(), "reserved keys": self._reserved}
-
-    def _flat_keys(self, keys: Any) -> tuple[list, Dims]:
-        flat, dims = super()._flat_keys(keys)
-        for what, key in zip(("empty_key", "deleted_key"), self._reserved, strict=False):
-            if key in flat:
-                raise InvalidArgumentError(
-                    None, None, f"Using the {what} as a table key is not allowed: {key!r} in "
-                    f"table '{self.name}'")
-        return flat, dims
 
 
 class StaticTable(LookupTable):

@@ -12,6 +12,7 @@ from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.saved_model import constants, files
 from hpcflow.saved_model.assets import collect_assets, copy_assets
+from hpcflow.saved_model.signature_def_utils import op_signature_def
 from hpcflow.train.saver import Saver
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class SavedModelBuilder:
     """
 
     def __init__(self, export_dir: str) -> None:
-        self._export_dir = os.fspath(export_dir)
+        self._export_dir = os.fsdecode(export_dir)
         self._has_saved_variables = False
         self._saved_model = message_class("SavedModel")(
             saved_model_schema_version=constants.SAVED_MODEL_SCHEMA_VERSION)
@@ -69,17 +70,12 @@ class SavedModelBuilder:
         name or dtype, ``KeyError`` for a reserved name of a signature, ``TypeError`` for a
         `main_op` or an asset of another kind, and ``ValueError`` if the graph has a main op.
         """
-        if self._has_saved_variables:
-            raise AssertionError("Graph state including variables and assets has already been "
-                                 "saved. Please invoke `add_meta_graph()` instead.")
+        self._check_order(is_first=True)
         signatures = _checked_signatures(signature_def_map)
         self._add_collections(assets_collection, legacy_init_op if main_op is None else main_op)
         saver = saver or _saver_of_everything()
-        path = files.variables_path(self._export_dir)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        saver.save(sess, path, write_meta_graph=False, write_state=False)
+        self._save_variables(sess, saver)
         self._add(saver, tags, signatures, clear_devices, strip_default_attrs)
-        self._has_saved_variables = True
 
     @property
     def has_saved_variables(self) -> bool:
@@ -97,10 +93,7 @@ class SavedModelBuilder:
         The arguments and errors are those of :meth:`add_meta_graph_and_variables`, which must have
         been called before (``AssertionError``).
         """
-        if not self._has_saved_variables:
-            raise AssertionError(
-                "Graph state including variables and assets has not been saved yet. Please invoke "
-                "`add_meta_graph_and_variables()` first.")
+        self._check_order(is_first=False)
         signatures = _checked_signatures(signature_def_map)
         self._add_collections(assets_collection, legacy_init_op if main_op is None else main_op)
         self._add(saver or _saver_of_everything(), tags, signatures, clear_devices,
@@ -109,6 +102,21 @@ class SavedModelBuilder:
     def save(self, as_text: bool = False) -> bytes:
         """Write the file, as text if `as_text`, and return its path."""
         return files.write_saved_model(self._saved_model, self._export_dir, as_text).encode()
+
+    def _check_order(self, is_first: bool) -> None:
+        if is_first and self._has_saved_variables:
+            raise AssertionError("Graph state including variables and assets has already been "
+                                 "saved. Please invoke `add_meta_graph()` instead.")
+        if not is_first and not self._has_saved_variables:
+            raise AssertionError(
+                "Graph state including variables and assets has not been saved yet. Please invoke "
+                "`add_meta_graph_and_variables()` first.")
+
+    def _save_variables(self, sess: SessionLike, saver: Saver) -> None:
+        path = files.variables_path(self._export_dir)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        saver.save(sess, path, write_meta_graph=False, write_state=False)
+        self._has_saved_variables = True
 
     def _add_collections(self, assets: Iterable[Tensor] | None, main_op: Operation | None) -> None:
         copy_assets(collect_assets(assets or ()), self._export_dir)
@@ -130,6 +138,48 @@ class SavedModelBuilder:
         for key, signature in signatures.items():
             meta.signature_def[key].CopyFrom(signature)
         self._saved_model.meta_graphs.append(meta)
+
+
+class SignedModelBuilder(SavedModelBuilder):
+    """A builder that names the operations to initialize and to train a model in signatures.
+
+    :func:`hpcflow.saved_model.load` runs the former; ``loader.get_train_op`` returns the latter.
+    The methods are those of :class:`SavedModelBuilder`, with the operations `init_op` and
+    `train_op` for its `main_op`, and `assets_list` for its `assets_collection`.
+    """
+
+    def add_meta_graph_and_variables(  # type: ignore[override]
+            self, sess: SessionLike, tags: Iterable[str],
+            signature_def_map: Mapping[str, Any] | None = None,
+            assets_list: Iterable[Tensor] | None = None, clear_devices: bool = False,
+            init_op: Operation | None = None, train_op: Operation | None = None,
+            strip_default_attrs: bool = False, saver: Saver | None = None) -> None:
+        """Add the default graph as the first MetaGraph, and save the variables of a session."""
+        self._check_order(is_first=True)
+        signatures = _with_operations(signature_def_map, init_op, train_op)
+        self._add_collections(assets_list, None)
+        saver = saver or _saver_of_everything()
+        self._save_variables(sess, saver)
+        self._add(saver, tags, signatures, clear_devices, strip_default_attrs)
+
+    def add_meta_graph(  # type: ignore[override]
+            self, tags: Iterable[str], signature_def_map: Mapping[str, Any] | None = None,
+            assets_list: Iterable[Tensor] | None = None, clear_devices: bool = False,
+            init_op: Operation | None = None, train_op: Operation | None = None,
+            saver: Saver | None = None) -> None:
+        """Add the default graph as another MetaGraph, without attributes that are defaults."""
+        self._check_order(is_first=False)
+        signatures = _with_operations(signature_def_map, init_op, train_op)
+        self._add_collections(assets_list, None)
+        self._add(saver or _saver_of_everything(), tags, signatures, clear_devices, True)
+
+
+def _with_operations(signatures: Mapping[str, Any] | None, init_op: Operation | None,
+                     train_op: Operation | None) -> Mapping[str, Any]:
+    named = ((constants.INIT_OP_SIGNATURE_KEY, init_op), (constants.TRAIN_OP_SIGNATURE_KEY,
+                                                          train_op))
+    return {**_checked_signatures(signatures),
+            **{key: op_signature_def(op, key) for key, op in named if op is not None}}
 
 
 def _saver_of_everything() -> Saver:

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.graph import Graph, get_collection
 from hpcflow.graph.likes import SessionLike
-from hpcflow.ops.common.slice_info import prepend_scope
 from hpcflow.saved_model import constants, files
 from hpcflow.saved_model.assets import asset_feeds
 from hpcflow.saved_model.files import maybe_saved_model_directory
+from hpcflow.saved_model.files import read_saved_model as parse_saved_model
+from hpcflow.saved_model.signature_def_utils import load_op_from_signature_def
 from hpcflow.train.saver import Saver, import_meta_graph
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-__all__ = ["SavedModelLoader", "load", "maybe_saved_model_directory"]
+__all__ = ["SavedModelLoader", "get_init_op", "get_train_op", "load",
+           "maybe_saved_model_directory", "parse_saved_model"]
 
 
 def load(sess: SessionLike, tags: Iterable[str], export_dir: str | bytes,
@@ -46,7 +48,7 @@ class SavedModelLoader:
 
     def __init__(self, export_dir: str | bytes) -> None:
         self.export_dir = os.fsdecode(export_dir)
-        self.saved_model = files.read_saved_model(self.export_dir)
+        self.saved_model = parse_saved_model(self.export_dir)
 
     @property
     def variables_path(self) -> str:
@@ -80,7 +82,7 @@ class SavedModelLoader:
         """Run the main op of the MetaGraph, if it has one. Raises ``RuntimeError`` if several."""
         meta = self.get_meta_graph_def_from_tags(tags)
         with sess.graph.as_default():
-            main_op = _main_op(meta, sess.graph, import_scope)
+            main_op = get_init_op(meta, import_scope)
             if main_op is not None:
                 sess.run(main_op, asset_feeds(meta, self.export_dir, import_scope))
 
@@ -94,13 +96,29 @@ class SavedModelLoader:
         return self.get_meta_graph_def_from_tags(tags)
 
 
-def _main_op(meta: Message, graph: Graph, import_scope: str | None) -> Any:
-    """Return the operation to run once the variables are restored, or None."""
-    if constants.INIT_OP_SIGNATURE_KEY in meta.signature_def:
-        outputs = meta.signature_def[constants.INIT_OP_SIGNATURE_KEY].outputs
-        name = outputs[constants.INIT_OP_SIGNATURE_KEY].name
-        return graph.as_graph_element(prepend_scope(name, import_scope))
-    for key in (constants.MAIN_OP_KEY, constants.LEGACY_INIT_OP_KEY):
+def get_init_op(meta_graph_def: Message, import_scope: str | None = None) -> Any:
+    """Return the operation of the default graph to run once variables are restored, or None.
+
+    Raises ``NotFoundError`` if it was not imported, ``RuntimeError`` if there are several.
+    """
+    keys = (constants.MAIN_OP_KEY, constants.LEGACY_INIT_OP_KEY)
+    return _named_op(meta_graph_def, constants.INIT_OP_SIGNATURE_KEY, keys, import_scope)
+
+
+def get_train_op(meta_graph_def: Message, import_scope: str | None = None) -> Any:
+    """Return the operation of the default graph that trains the model, or None; the errors are
+    those of :func:`get_init_op`."""
+    return _named_op(meta_graph_def, constants.TRAIN_OP_SIGNATURE_KEY, (constants.TRAIN_OP_KEY,),
+                     import_scope)
+
+
+def _named_op(meta: Message, signature_key: str, collections: Iterable[str],
+              import_scope: str | None) -> Any:
+    """What a signature names, or else the only entry of the first collection that there is."""
+    if signature_key in meta.signature_def:
+        return load_op_from_signature_def(meta.signature_def[signature_key], signature_key,
+                                          import_scope)
+    for key in collections:
         if key in meta.collection_def:
             names = meta.collection_def[key].node_list.value
             if len(names) != 1:

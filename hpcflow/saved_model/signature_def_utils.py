@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
-from hpcflow.graph.operation import Tensor
+from hpcflow.errors import NotFoundError
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.saved_model import signature_constants as names
-from hpcflow.saved_model.utils import build_tensor_info
+from hpcflow.saved_model.utils import (
+    build_tensor_info,
+    build_tensor_info_from_op,
+    get_element_from_tensor_info,
+)
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -72,6 +77,53 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
         if not tensors:
             raise ValueError(f"Prediction `{what}` cannot be None or empty.")
     return build_signature_def(_infos(inputs), _infos(outputs), names.PREDICT_METHOD_NAME)
+
+
+def supervised_train_signature_def(
+        inputs: Mapping[str, Any], loss: Mapping[str, Any] | None = None,
+        predictions: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, Any] | None = None) -> Any:
+    """Return the signature of a training step, between dicts of tensors.
+
+    Raises ``ValueError`` if `inputs` is None or empty.
+    """
+    return _supervised(names.SUPERVISED_TRAIN_METHOD_NAME, inputs, loss, predictions, metrics)
+
+
+def supervised_eval_signature_def(
+        inputs: Mapping[str, Any], loss: Mapping[str, Any] | None = None,
+        predictions: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, Any] | None = None) -> Any:
+    """Return the signature of an evaluation; the arguments and errors are those of
+    :func:`supervised_train_signature_def`."""
+    return _supervised(names.SUPERVISED_EVAL_METHOD_NAME, inputs, loss, predictions, metrics)
+
+
+def _supervised(method: str, inputs: Mapping[str, Any],
+                *outputs: Mapping[str, Any] | None) -> Any:
+    if not inputs:
+        raise ValueError(f"{method} inputs cannot be None or empty.")
+    merged = {key: tensor for part in outputs for key, tensor in (part or {}).items()}
+    return build_signature_def(_infos(inputs), _infos(merged), method)
+
+
+def op_signature_def(op: Operation | Tensor, key: str) -> Any:
+    """Return a signature whose only output, `key`, is an operation."""
+    return build_signature_def(outputs={key: build_tensor_info_from_op(op)})
+
+
+def load_op_from_signature_def(signature_def: Message, key: str,
+                               import_scope: str | None = None) -> Operation | Tensor:
+    """Return the operation of the default graph that :func:`op_signature_def` named.
+
+    Raises ``NotFoundError`` if the graph has no such operation.
+    """
+    info = signature_def.outputs[key]
+    try:
+        return get_element_from_tensor_info(info, import_scope=import_scope)
+    except KeyError as error:
+        raise NotFoundError(None, None, f"The {key} of the signature could not be found in the "
+                            f"graph: {error.args[0]}") from None
 
 
 def is_valid_signature(signature_def: Message) -> bool:

@@ -8,11 +8,12 @@ from hpcflow import dtypes
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.common.slice_info import prepend_scope
+from hpcflow.shapes import TensorShape
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from hpcflow.graph.operation import Tensor
+    from hpcflow.graph.operation import Operation, Tensor
     from hpcflow.ops.state.variables import Variable
 
 
@@ -29,6 +30,21 @@ def build_tensor_info(tensor: Tensor | Variable | SparseTensor) -> Any:
     else:
         info.name = tensor.name
     return info
+
+
+def build_tensor_info_from_op(op: Operation | Tensor) -> Any:
+    """Return a ``TensorInfo`` with the name of an operation, and neither a dtype nor a shape."""
+    from tensorboard.compat.proto.meta_graph_pb2 import TensorInfo
+
+    return TensorInfo(name=op.name, tensor_shape=TensorShape(None).as_proto())
+
+
+def get_element_from_tensor_info(tensor_info: Message, graph: Graph | None = None,
+                                 import_scope: str | None = None) -> Operation | Tensor:
+    """Return the operation or tensor of a graph that a ``TensorInfo`` names; the arguments are
+    those of :func:`get_tensor_from_tensor_info`. Raises ``KeyError`` if there is none."""
+    graph = graph or get_default_graph()
+    return graph.as_graph_element(prepend_scope(tensor_info.name, import_scope))
 
 
 def get_tensor_from_tensor_info(tensor_info: Message, graph: Graph | None = None,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
@@ -144,3 +145,6 @@ def _filled(x: Tensor, sizes: Tensor | np.ndarray, rank: int) -> Tensor:
     if wanted is None or isinstance(have, Tensor):
         return padded(x, sizes, rank)
     return x if (have >= wanted).all() else padded(x, wanted, rank)
+
+
+__getattr__ = named_otherwise(__name__)

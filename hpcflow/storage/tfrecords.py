@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hpcflow.errors import DataLossError
 from hpcflow.host.tuning import files as tuning
 from hpcflow.storage.crc32c import masked_crc32c
+from hpcflow.storage.system_errors import system_errors
 
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
@@ -26,6 +27,20 @@ def encode_record(record: bytes) -> bytes:
     length = _LENGTH.pack(len(record))
     return b"".join([length, _CHECKSUM.pack(masked_crc32c(length)), record,
                      _CHECKSUM.pack(masked_crc32c(record))])
+
+
+def write_records(path: str, records: Iterable[bytes], compression: str = "") -> None:
+    """Write a file of records, "GZIP", "ZLIB" or "" (not compressed).
+
+    Raises the OpError of what the file system reports.
+    """
+    deflate = zlib.compressobj(wbits=_WINDOW_BITS[compression]) if compression else None
+    with system_errors(f"writing file '{path}'"), open(path, "wb") as file:
+        for record in records:
+            data = encode_record(record)
+            file.write(data if deflate is None else deflate.compress(data))
+        if deflate is not None:
+            file.write(deflate.flush())
 
 
 def open_records(path: str, compression: str = "") -> Any:

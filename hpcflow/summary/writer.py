@@ -42,7 +42,7 @@ class FileWriter:
                  filename_suffix: str | None = None, session: SessionLike | None = None) -> None:
         if graph is not None and graph_def is not None:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
-        self._logdir = os.fspath(logdir)
+        self._logdir = os.fsdecode(logdir)
         self._options = (max_queue, filename_suffix or "")
         self._lock = threading.Lock()
         self._writer: EventFile | None = None

@@ -8,6 +8,8 @@ from hpcflow.test_util.environment import (
     get_temp_dir,
     gpu_device_name,
     is_built_with_cuda,
+    is_built_with_gpu_support,
+    is_built_with_rocm,
     is_gpu_available,
     main,
     test_src_dir_path,

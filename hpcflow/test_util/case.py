@@ -110,15 +110,16 @@ class TestCase(Assertions):
 
         Without `graph` and `config` all blocks of a test share one session, so that variables keep
         their values between them. Operations go to the CPU unless `use_gpu` or `force_gpu`; the
-        latter fails where there is no GPU.
+        latter fails where there is no GPU. Unless `force_gpu` or a `config` says otherwise devices
+        that there are not are replaced by others.
         """
         if force_gpu and not gpu_device_name():
             self.fail("force_gpu: there is no GPU")
         where = (gpu_device_name() if use_gpu or force_gpu else "/device:CPU:0") or None
         if graph is None and config is None:
-            session, closing = self._shared_session(), None
+            session, closing = self._shared_session(force_gpu), None
         else:
-            session = closing = Session(graph=graph, config=config)
+            session = closing = Session(graph=graph, config=config or _placing(force_gpu))
         try:
             with session.graph.as_default(), session.as_default(), device(where):
                 yield session
@@ -143,12 +144,12 @@ class TestCase(Assertions):
                                force_gpu) as session:
             yield session
 
-    def _shared_session(self) -> Session:
+    def _shared_session(self, force_gpu: bool) -> Session:
         cached = self._cached_session
         if cached is None or cached.graph is not get_default_graph():
             if cached is not None:
                 cached.close()
-            cached = self._cached_session = Session()
+            cached = self._cached_session = Session(config=_placing(force_gpu))
         return cached
 
     def evaluate(self, tensors: TensorLike) -> Any:
@@ -435,3 +436,9 @@ def _error_text(error: BaseException) -> str:
         text += f"\nCaused by op: {op.name}"
         op = getattr(op, "_original_op", None)
     return text
+
+
+def _placing(force_gpu: bool) -> Any:
+    from tensorboard.compat.proto.config_pb2 import ConfigProto
+
+    return ConfigProto(allow_soft_placement=not force_gpu)

@@ -44,6 +44,14 @@ def is_built_with_cuda() -> bool:
     return importlib.util.find_spec("cupy") is not None
 
 
+is_built_with_gpu_support = is_built_with_cuda
+
+
+def is_built_with_rocm() -> bool:
+    """Return False: GPUs are driven through CUDA."""
+    return False
+
+
 @functools.cache
 def gpu_device_name() -> str:
     """Return the name of the first GPU, such as ``/device:GPU:0``; empty if there is none."""

@@ -169,7 +169,7 @@ def environment(options: argparse.Namespace, place: Place) -> dict[str, str]:
     env["HPCFLOW_RESTART_COUNT"] = str(restart_count(place.number, env))
     own, outer = str(progress_file(place.folder.resolve())), env.get("HPCFLOW_PROGRESS_FILE")
     env["HPCFLOW_PROGRESS_FILE"] = os.pathsep.join(filter(None, [own, outer]))
-    share = options.threads or max(1, (os.cpu_count() or 1) // place.ranks)
+    share = options.threads or max(1, len(os.sched_getaffinity(0)) // place.ranks)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         if options.threads or name not in env:
             env[name] = str(share)

@@ -371,7 +371,7 @@ class Saver:
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
         self._check_usable(sess)
-        save_path = os.fspath(save_path)
+        save_path = os.fsdecode(save_path)
         definition = self.saver_def
         try:
             sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})

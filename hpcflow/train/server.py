@@ -81,11 +81,11 @@ class Server:
 
     @staticmethod
     def create_local_server(config: Message | None = None, start: bool = True) -> Server:
-        """A server of a cluster of one task, ``/job:localhost/task:0``, in this process."""
+        """A server of a cluster of one task, ``/job:local/task:0``, in this process."""
         from hpcflow.runtime.cluster.server import unused_addresses
 
-        cluster = {"localhost": unused_addresses(1)}
-        return Server(cluster, "localhost", 0, config=config, start=start)
+        cluster = {"local": unused_addresses(1)}
+        return Server(cluster, "local", 0, config=config, start=start)
 
 
 def _read(given: Any, job: str | None, index: int | None,

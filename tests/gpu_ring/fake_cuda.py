@@ -217,7 +217,7 @@ class Runtime:
     def __init__(self, cuda: FakeCuda) -> None:
         self._cuda = cuda
         self.registered: set[int] = set()
-        ipc = Ipc(CUDARuntimeError)
+        ipc = self.ipc = Ipc(CUDARuntimeError)
         self.ipcGetMemHandle, self.ipcOpenMemHandle = ipc.get, ipc.open
         self.ipcCloseMemHandle = ipc.close
 
@@ -295,7 +295,7 @@ def _arrays(value: Any) -> list[np.ndarray]:
 
 def _check_same(address: int, data: bytes) -> None:
     if ctypes.string_at(address, len(data)) != data:
-        raise RaceError("pinned memory was written to before the copy out of it was complete")
+        raise RaceError("memory was written to before what reads it was complete")
 
 
 class FakeCuda:
@@ -519,7 +519,20 @@ class Hardware(FakeDevice):
                 self._check(self.copied[address][1], stream)
             if stream.recording is None:
                 self._read[address] = (stream, stream.count + 1)
+            foreign = self.xp.cuda.runtime.ipc.foreign(address)
+            if foreign is not None:
+                self._keep_until_read(foreign, address, found.tobytes(), stream)
         return found
+
+    def _keep_until_read(self, memory: np.ndarray, address: int, data: bytes,
+                         stream: Stream) -> None:
+        """What a kernel reads of another process must stay until the kernel is over."""
+        def check() -> None:
+            assert memory.size  # it is mapped still
+            _check_same(address, data)
+
+        with self.xp.cuda.lock:
+            self.xp.cuda.pending.append(((stream, stream.count + 1), check))
 
     def released(self, array: FakeArray) -> None:
         super().released(array)

@@ -26,7 +26,8 @@ class Memory:
     def __init__(self, size: int) -> None:
         self.size = size
         self._path = _SHARED / f"stand-in-ipc-{uuid.uuid4().hex}"
-        self._path.write_bytes(bytes(size))
+        with self._path.open("wb") as file:
+            file.truncate(size)
         self._memory = _mapped(self._path, size)
         self.ptr = int(self._memory.__array_interface__["data"][0])
         self._exported = False
@@ -42,7 +43,7 @@ class Memory:
     def __del__(self) -> None:
         if sys.is_finalizing():
             return
-        if list(_SHARED.glob(f"{self._path.name}.open-*")):
+        if any(map(_is_alive, _SHARED.glob(f"{self._path.name}.open-*"))):
             print("stand-in: memory is freed that another process has open", flush=True)
         self._path.unlink(missing_ok=True)
 
@@ -72,11 +73,21 @@ class Ipc:
         self._opened[ptr] = mark, memory
         return ptr
 
+    def foreign(self, address: int) -> np.ndarray | None:
+        """The memory of another process that an address is in."""
+        return next((memory for ptr, (_, memory) in list(self._opened.items())
+                     if ptr <= address < ptr + len(memory)), None)
+
     def close(self, ptr: int) -> None:
         if ptr not in self._opened:
             raise self._error("cudaErrorInvalidValue: closed, or never opened")
         mark, _ = self._opened.pop(ptr)
         mark.unlink()
+
+
+def _is_alive(mark: Path) -> bool:
+    """True unless the process is gone that has opened memory."""
+    return Path(f"/proc/{mark.name.rpartition('-')[2]}").exists()
 
 
 def _mapped(path: Path, size: int) -> np.ndarray:

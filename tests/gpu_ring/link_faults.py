@@ -1,11 +1,13 @@
 """What goes wrong between linked GPUs: ``mpirun -n 2 python link_faults.py CASE``.
 
-Every rank prints what it has seen as the line ``rank K: ...``.
+They are linked by NCCL, or with ``HPCFLOW_NCCL=0`` by memory that they share. Every rank prints
+what it has seen as the line ``rank K: ...``.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +19,8 @@ from gpu_ring.rank_program import stand_in
 import hpcflow as hf
 from hpcflow import config, errors
 from hpcflow.runtime.collective.collective_device import WAYS
+from hpcflow.runtime.executor.gpu import ipc
+from hpcflow.runtime.executor.gpu.ipc_link import Exchanges
 
 
 def library() -> Any:
@@ -24,6 +28,20 @@ def library() -> Any:
     from gpu_ring.stand_in import _nccl, hardware
 
     return _nccl(hardware(hf.mpi.rank()))._functions["AllReduce"]._function.__self__
+
+
+def _gpu() -> Any:
+    """The GPU of this rank."""
+    from gpu_ring.stand_in import hardware
+
+    return hardware(hf.mpi.rank())
+
+
+def _failing(text: str) -> Callable[..., object]:
+    def fail(*_: object) -> object:
+        raise RuntimeError(text)
+
+    return fail
 
 
 def _say(*words: object) -> None:
@@ -60,6 +78,39 @@ def absent() -> None:
     if hf.mpi.rank():
         config.flags.nccl = "0"
     _sums()
+
+
+def not_exported() -> None:
+    """One rank's GPU exports no memory."""
+    if hf.mpi.rank():
+        _gpu().xp.cuda.Memory = _failing("cudaErrorNotSupported: no memory to export")
+    _sums()
+
+
+def not_opened() -> None:
+    """One rank cannot open the other's memory."""
+    if hf.mpi.rank():
+        os.environ["STAND_IN_NO_IPC"] = "1"
+    _sums()
+
+
+def same_bits() -> None:
+    """Results have the bits of those on CPUs, where sums depend on their order."""
+    random = np.random.default_rng(hf.mpi.rank())
+    config.flags.deterministic = True
+    found, wrong = [], []
+    for dtype in (hf.float32, hf.bfloat16, hf.int32):
+        value = (1e3 * random.standard_normal(20011)).astype(dtype.as_numpy_dtype)
+        for reduction in ("sum", "mean", "max"):
+            for device in ("/gpu:0", "/cpu:0"):
+                with hf.device(device):
+                    found.append(hf.mpi.allreduce(hf.constant(value), reduction))
+    with hf.Session() as session:
+        values = session.run(found)
+    for i in range(0, len(values), 2):
+        if values[i].tobytes() != values[i + 1].tobytes():
+            wrong.append(found[i].name)
+    _say(wrong, dict(WAYS))
 
 
 def failed_step() -> None:
@@ -139,22 +190,25 @@ def training() -> None:
 
 
 def hangs() -> None:
-    """A GPU does not take part in what it was to launch."""
+    """A GPU does not take part in what it was to launch, or is never over with it."""
     total = hf.mpi.allreduce(hf.constant([1.0, 2.0]))
     with hf.Session() as session:
         session.run(total)
+        config.flags.collective_timeout = 3.0
         if hf.mpi.rank():
             library()._launch = lambda comm, calls: 0
+            Exchanges.is_over = lambda exchanges, event: False
         for _ in range(2):
             _say(_tried(lambda: session.run(total)))
 
 
 def breaks() -> None:
-    """NCCL reports a failure of the network on one rank."""
+    """NCCL reports a failure of the network on one rank, or its GPU copies nothing any more."""
     total = hf.mpi.allreduce(hf.constant([1.0, 2.0]))
     with hf.Session() as session:
         session.run(total)
         if hf.mpi.rank():
+            ipc.copy_bytes = _failing("cudaErrorIllegalAddress")
             for comm in library()._comms.values():
                 comm.ask = lambda: 6
         for _ in range(2):
@@ -172,7 +226,7 @@ def steps() -> None:
 def main(case: str) -> None:
     """Run one case, on a GPU of each rank's own."""
     logging.basicConfig(format="log: %(message)s", level=logging.INFO, stream=sys.stdout)
-    stand_in(1 if case == "shared" else 2)
+    stand_in({"shared": 1, "same_bits": 3}.get(case, 2))
     globals()[case]()
     sys.stdout.flush()
 

@@ -1,7 +1,8 @@
 """A job over linked GPUs that loses a rank and goes on: ``mpirun -n 3 python link_shrinks.py``.
 
-The last rank ends itself after some steps, between two of them or, with the argument ``amid``,
-while its GPU is in an operation that cannot end. Every other rank prints a line at the end.
+They are linked by NCCL, or with ``HPCFLOW_NCCL=0`` by memory that they share. The last rank ends
+itself after some steps, between two of them or, with the argument ``amid``, while its GPU is in an
+operation that cannot end. Every other rank prints a line at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from gpu_ring.link_faults import library
 from gpu_ring.rank_program import stand_in
 
 import hpcflow as hf
+from hpcflow import config
 from hpcflow.runtime.collective.collective_device import WAYS
+from hpcflow.runtime.executor.gpu.ipc_link import IpcLink
 
 STEPS, LOST_AFTER = 8, 3
 
@@ -30,7 +33,9 @@ def main(amid: bool) -> None:
         try:
             with hf.Session() as session:
                 while done < STEPS:
-                    if dies and done == LOST_AFTER and amid:
+                    if dies and done == LOST_AFTER and amid and config.flags.nccl == "0":
+                        IpcLink.next_half = lambda link: _die()  # all have come to it
+                    elif dies and done == LOST_AFTER and amid:
                         library()._launch = lambda comm, calls: 0
                         threading.Timer(0.3, _die).start()
                     elif dies and done == LOST_AFTER:

@@ -24,7 +24,7 @@ _KEPT = Path(__file__).resolve().parents[2] / "build" / "tests" / "kernels"
 _CUDA = r"""
 #define REAL(name) extern "C" double name(double); extern "C" float name##f(float);
 REAL(sqrt) REAL(log) REAL(exp) REAL(sin) REAL(cos) REAL(floor) REAL(ceil) REAL(log1p) REAL(expm1)
-REAL(tanh)
+REAL(tanh) REAL(lgamma)
 extern "C" double pow(double, double); extern "C" float powf(float, float);
 extern "C" double fmax(double, double); extern "C" float fmaxf(float, float);
 template <class T> static T max(T a, T b) { return a < b ? b : a; }

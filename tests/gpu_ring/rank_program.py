@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from speed import patience
 
 from hpcflow.tools import facts
 
@@ -22,8 +23,8 @@ def stand_in(gpus: int) -> None:
     put(REPO, gpus)
 
 
-def run(program: str, ranks: int, *arguments: str, seconds: float = 120,
-        options: Sequence[str] = (), **variables: str) -> subprocess.CompletedProcess[str]:
+def run(program: str, ranks: int, *arguments: str, options: Sequence[str] = (),
+        **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a file of this folder on several ranks, with `options` of mpirun; its output, and its
     status."""
     mpirun = facts.launchers()["mpirun"]
@@ -35,4 +36,4 @@ def run(program: str, ranks: int, *arguments: str, seconds: float = 120,
     return subprocess.run(
         [mpirun, *options, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), sys.executable,
          str(REPO / "tests" / "gpu_ring" / program), *arguments],
-        capture_output=True, text=True, env=environment, timeout=seconds, check=False)
+        capture_output=True, text=True, env=environment, timeout=patience(), check=False)

@@ -150,7 +150,7 @@ def test_flags_belong_to_threads() -> None:
 def test_list_of_devices() -> None:
     """Name, memory and capability of each GPU, also from another session's list."""
     [gpu, *_] = [d for d in device_lib.list_local_devices() if d.device_type == "GPU"]
-    assert gpu.name == "/gpu:0" and gpu.memory_limit > 1 << 30
+    assert gpu.name == "/device:GPU:0" and gpu.memory_limit > 1 << 30
     assert re.fullmatch(r"device: 0, name: .+, pci bus id: [0-9a-f:]+\.0, "
                         r"compute capability: \d+\.\d", gpu.physical_device_desc)
 

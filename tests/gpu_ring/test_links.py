@@ -1,4 +1,5 @@
-"""Collective operations between GPUs of several ranks: by NCCL, or by hosts where it must be."""
+"""Collective operations between GPUs of several ranks: by NCCL, in memory that they share, or by
+hosts where it must be."""
 
 from __future__ import annotations
 
@@ -21,60 +22,85 @@ def _stand_in() -> None:
         pytest.skip("how many GPUs there are is up to the stand-in; `gpu-check` runs on real ones")
 
 
-@pytest.mark.parametrize(("ranks", "gpus", "way"), [(2, 2, "nccl"), (3, 3, "nccl"),
-                                                    (2, 1, "staged")])
+@pytest.mark.parametrize(("ranks", "gpus", "way"), [
+    (2, 2, "nccl"), (3, 3, "nccl"), (2, 1, "ipc"), (3, 2, "ipc"), (2, 1, "staged")])
 def test_values(ranks: int, gpus: int, way: str) -> None:
-    """Every operation, type and kind of shape, by either way."""
-    done = run("linked.py", ranks, str(gpus), way)
+    """Every operation, type and kind of shape, by each way; in one piece and in several."""
+    variables = {"HPCFLOW_CUDA_IPC": "0"} if way == "staged" else {}
+    done = run("linked.py", ranks, str(gpus), way, str(1 << 16 if ranks == 3 else 1 << 20),
+               **variables)
     assert not done.returncode, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def _said(case: str, **variables: str) -> tuple[dict[int, list[str]], str]:
+def _said(case: str, ranks: int = 2, **variables: str) -> tuple[list[list[str]], str]:
     """What each rank says in a case of `link_faults`, and all output."""
-    done = run("link_faults.py", 2, case, **variables)
+    done = run("link_faults.py", ranks, case, **variables)
     lines = re.findall(r"^rank (\d): (.*)$", done.stdout, re.M)
-    return {k: [text for rank, text in lines if int(rank) == k] for k in (0, 1)}, (
+    return [[text for rank, text in lines if int(rank) == k] for k in range(ranks)], (
         done.stdout + done.stderr)
 
 
-@pytest.mark.parametrize(("case", "why"), [("refused", "rank 1: ncclCommInitRankConfig failed"),
-                                           ("shared", "ranks 0 and 1 use one GPU"),
-                                           ("absent", "rank 1: HPCFLOW_NCCL=0")])
-def test_hosts_instead(case: str, why: str) -> None:
-    """Where GPUs cannot be linked all ranks use hosts, and the first says why, once."""
-    said, output = _said(case)
-    for lines in said.values():
-        assert lines == ["[3.0, 6.0] [3.0, 6.0] {'staged': 2}"], output
-    assert output.count("go through host memory") == 1 and why in output
+_OFF = {"nccl": {}, "ipc": {"HPCFLOW_NCCL": "0"},
+        "staged": {"HPCFLOW_NCCL": "0", "HPCFLOW_CUDA_IPC": "0"}}
 
 
-def test_steps() -> None:
+@pytest.mark.parametrize(("case", "without", "way", "why"), [
+    ("refused", "nccl", "ipc", "rank 1: ncclCommInitRankConfig failed"),
+    ("shared", "nccl", "ipc", "ranks 0 and 1 use one GPU"),
+    ("absent", "nccl", "ipc", "rank 1: HPCFLOW_NCCL=0"),
+    ("not_exported", "ipc", "staged", "rank 1: this GPU exports no memory"),
+    ("not_opened", "ipc", "staged", "rank 1: it cannot open memory of the GPU of rank 0"),
+    ("shared", "staged", "staged", "rank 0: HPCFLOW_NCCL=0; rank 0: HPCFLOW_CUDA_IPC=0")])
+def test_another_way(case: str, without: str, way: str, why: str) -> None:
+    """Where GPUs cannot be linked by NCCL, or not by memory either, all ranks take the next way,
+    and the first says why, once."""
+    said, output = _said(case, **_OFF[without])
+    for lines in said:
+        assert lines == [f"[3.0, 6.0] [3.0, 6.0] {{'{way}': 2}}"], output
+    where = {"ipc": "memory that they share", "staged": "host memory"}[way]
+    assert output.count(f"Collective operations of GPUs go through {where}") == 1, output
+    assert why in output, output
+
+
+def test_the_bits_of_cpus() -> None:
+    """In memory that GPUs share, values are joined in the order of the CPU."""
+    said, output = _said("same_bits", 3)
+    assert said == [["[] {'ipc': 9}"]] * 3, output
+
+
+@pytest.mark.parametrize("way", ["nccl", "ipc"])
+def test_steps(way: str) -> None:
     """Operations of a failed step are not launched; ranks may come in any order, and leave
     operations out. Training gives all ranks the same weights, and its trace has the launches."""
-    said, output = _said("steps")
+    said, output = _said("steps", **_OFF[way])
     first, second = said[0], said[1]
     assert len(first) == len(second) == 4, output
     assert first[0].count("[4.0, 4.0, 4.0]") == 3 and first[0].count("a bad batch") == 2
-    assert first[1] == second[1] == "[2.0, 4.0, 6.0, 8.0] {'nccl': 12}"
+    counts = {n: f"{{'{way}': {n}}}" for n in (12, 6)}
+    assert first[1] == second[1] == f"[2.0, 4.0, 6.0, 8.0] {counts[12]}"
     assert first[2] == second[2] == (
-        "[[6.0, 2.0], [0.0, 2.0], [0.0, 2.0], [6.0, 2.0]] {'nccl': 6}")
+        f"[[6.0, 2.0], [0.0, 2.0], [0.0, 2.0], [6.0, 2.0]] {counts[6]}")
     assert first[3] == second[3] and first[3].endswith(" True False"), output
 
 
-def test_a_hang_ends() -> None:
-    """What another GPU does not take part in ends after the time that operations may take."""
-    said, output = _said("hangs", HPCFLOW_COLLECTIVE_TIMEOUT="3")
-    assert "DeadlineExceededError" in said[0][0] and "has run on the GPUs for 3 s" in said[0][0], (
+@pytest.mark.parametrize("way", ["nccl", "ipc"])
+def test_a_hang_ends(way: str) -> None:
+    """What another GPU does not take part in, or a GPU does not end, ends on all ranks after the
+    time that operations may take."""
+    said, output = _said("hangs", **_OFF[way])
+    assert [len(lines) for lines in said] == [2, 2], output
+    assert all("Error" in text for lines in said for text in lines), output
+    assert any("DeadlineExceededError" in lines[0] and " for 3 s" in lines[0] for lines in said), (
         output)
-    assert "DeadlineExceededError" in said[1][1] or "FailedPrecondition" in said[1][1], output
 
 
-def test_a_failure_ends_all() -> None:
-    """A failure of NCCL on one rank is an error on all, also in later steps."""
-    said, output = _said("breaks")
-    assert all(len(lines) == 2 for lines in said.values()), output
-    assert all("Error" in text and "NCCL failed" in text for lines in said.values()
-               for text in lines), output
+@pytest.mark.parametrize(("way", "what"), [("nccl", "NCCL failed"),
+                                           ("ipc", "cudaErrorIllegalAddress")])
+def test_a_failure_ends_all(way: str, what: str) -> None:
+    """A failure of NCCL or of the GPU on one rank is an error on all, also in later steps."""
+    said, output = _said("breaks", **_OFF[way])
+    assert all(len(lines) == 2 for lines in said), output
+    assert all("Error" in text and what in text for lines in said for text in lines), output
 
 
 @pytest.mark.parametrize(("path", "why"), [
@@ -89,18 +115,19 @@ def test_a_library_that_is_not_there(path: str, why: str, monkeypatch: pytest.Mo
     assert isinstance(found, str) and why in found and "\n" not in found
 
 
+@pytest.mark.parametrize("way", ["nccl", "ipc"])
 @pytest.mark.parametrize("when", ["between", "amid"])
-def test_ranks_that_are_left_go_on(when: str) -> None:
+def test_ranks_that_are_left_go_on(when: str, way: str) -> None:
     """With GPUs linked anew, also where the lost one leaves theirs in an operation."""
     done = run("link_shrinks.py", 3, when, options=("--with-ft", "ulfm"),
                HPCFLOW_FAULT_TOLERANCE="shrink", HPCFLOW_HEALTH_SECONDS="0.25",
-               HPCFLOW_HEALTH_TIMEOUT="4")
+               HPCFLOW_HEALTH_TIMEOUT="4", **_OFF[way])
     output = done.stdout[-3000:] + done.stderr[-3000:]
     if "with-ft" in done.stderr:
         pytest.skip(f"this MPI has no user-level failure mitigation (ULFM): {done.stderr}")
     lines = sorted(re.findall(r"^rank (\d): (.*)$", done.stdout, re.M))
-    assert lines == [(k, "[3.0, 3.0, 3.0, 2.0, 2.0, 2.0, 2.0, 2.0] {'nccl': 5} 2")
-                     for k in "01"], output
+    seen = "[3.0, 3.0, 3.0, 2.0, 2.0, 2.0, 2.0, 2.0]"
+    assert lines == [(k, f"{seen} {{'{way}': 5}} 2") for k in "01"], output
 
 
 # ---------------------------------------------------------------- the stand-in itself

@@ -12,7 +12,7 @@ from gpu_ring.cases import placing
 from gpu_ring.conftest import real_gpus
 
 import hpcflow as hf
-from hpcflow.kernels.random import device_numbers
+from hpcflow.kernels.random import device_numbers, device_rejection
 
 OPS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
        "TruncatedNormal": "truncated"}
@@ -55,7 +55,8 @@ def on_both(build: Callable[[], Any], feeds: Callable[[], dict] = dict) -> list[
     return found
 
 
-DRAWING = {"RandomUniformInt", "Multinomial", "RandomShuffle", *[
+DRAWING = {"RandomUniformInt", "Multinomial", "RandomShuffle", "RandomGamma", "RandomPoisson",
+           "RandomPoissonV2", "ParameterizedTruncatedNormal", *[
     f"Stateless{name}{version}" for version in ("", "V2") for name in (
         "RandomUniform", "RandomNormal", "TruncatedNormal", "RandomUniformInt",
         "RandomUniformFullInt")]}
@@ -132,6 +133,91 @@ def test_classes(dtype: str) -> None:
     assert not (set(range(3, 20)) & {*gpu[0][0][1]}) and not (gpu[0][0][2] == 0).any()
 
 
+def agree(build: Callable[[], Any], feeds: Callable[[], dict] = dict) -> list[Any]:
+    """Both devices draw the same, and other numbers in each run; what the GPU drew first."""
+    cpu, gpu = on_both(build, feeds)
+    for mine, theirs in zip(cpu, gpu):
+        for a, b in zip(mine, theirs, strict=True):
+            close(a, b)
+    if any(a.size > 9 for a in gpu[0]):
+        assert any((a != b).any() for a, b in zip(gpu[0], gpu[1]))
+    return gpu[0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gamma(dtype: str) -> None:
+    """For one alpha and for many, fed or known, extreme ones among them."""
+    alphas = np.array([1e-3, 0.3, 1.0, 1.5, 70.0, 0.0])
+    given: list[Any] = []
+
+    def build() -> list:
+        given[:] = [hf.placeholder(dtype, [6])]
+        return [hf.raw_ops.RandomGamma(shape=[3, 33], alpha=given[0], seed=3, seed2=4), *[
+            hf.raw_ops.RandomGamma(shape=shape, alpha=hf.constant(alpha, dtype), seed=5, seed2=1)
+            for alpha in (0.2, 1.0, 8.0) for shape in ([101], [0, 2])],
+            hf.random_gamma([], [0.5, 9.0], 2.0, dtype, seed=1)]
+
+    found = agree(build, lambda: {given[0]: alphas})
+    assert not found[0][..., -1].any() and (found[0][..., 2] > 0).any()
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "int32", "int64"])
+def test_poisson(dtype: str) -> None:
+    rates = np.array([0.0, 0.2, 7.5, 10.0, 45.0, 1e4, 1e6, 3e9, 1e15, np.inf])
+    given: list[Any] = []
+
+    def build() -> list:
+        given[:] = [hf.placeholder(hf.float64, [10])]
+        return [hf.raw_ops.RandomPoissonV2(shape=[7, 33], rate=given[0], dtype=dtype, seed=3,
+                                           seed2=4),
+                hf.raw_ops.RandomPoissonV2(shape=[101], rate=hf.constant(12), dtype=dtype, seed=1,
+                                           seed2=4),
+                hf.random_poisson(hf.constant(3.5, hf.float32), [50], dtype, seed=2)]
+
+    found = agree(build, lambda: {given[0]: rates})[0].astype(np.float64)
+    most = np.inf if "float" in dtype else np.iinfo(dtype).max
+    assert not found[..., 0].any() and (found[..., -1] == most).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_normal_numbers_between_bounds(dtype: str) -> None:
+    """Each way of drawing, on both sides, with parameters for all batches or each."""
+    low = np.array([-1.0, -np.inf, 3.0, -0.1, 6.0, -np.inf, -5.0, -np.inf])
+    high = np.array([1.0, 0.5, np.inf, 0.2, 6.1, -4.0, -4.5, np.inf])
+    given: list[Any] = []
+
+    def build() -> list:
+        given[:] = [hf.placeholder(dtype, [8]), hf.placeholder(dtype, [8])]
+        draw, many = hf.raw_ops.ParameterizedTruncatedNormal, hf.constant(np.arange(8.0), dtype)
+        of = [hf.constant(v, dtype) for v in (0.0, 1.0)]
+        return [draw(shape=[8, 5, 7], means=of[0], stdevs=of[1], minvals=given[0],
+                     maxvals=given[1], seed=1, seed2=2),
+                draw(shape=[8, 9], means=many, stdevs=of[1], minvals=of[0], maxvals=many + 1,
+                     seed=1, seed2=2),
+                draw(shape=[3, 0], means=of[0], stdevs=of[1], minvals=of[0], maxvals=of[1])]
+
+    found = agree(build, lambda: {given[0]: low, given[1]: high})[0].reshape(8, -1)
+    low, high = low.astype(found.dtype), high.astype(found.dtype)
+    assert (found >= low[:, None]).all() and (found <= high[:, None]).all()
+
+
+@pytest.mark.parametrize("op, wrong", [("gamma", [2.0, -1.0]), ("poisson", [np.nan, 1.0]),
+                                       ("between", [-1.0, 1.0])])
+def test_parameters_without_numbers(op: str, wrong: list[float]) -> None:
+    """They are found on the device, and named with the fetches."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        fed = hf.placeholder(hf.float32, [2])
+        raw, numbers = hf.raw_ops, [hf.constant(v, hf.float32) for v in (0.0, -2.0, 2.0)]
+        with hf.device("/gpu:0"):
+            fetch = {"gamma": lambda: raw.RandomGamma(shape=[3], alpha=fed),
+                     "poisson": lambda: raw.RandomPoisson(shape=[3], rate=fed),
+                     "between": lambda: raw.ParameterizedTruncatedNormal(
+                         [2, 4], numbers[0], fed, *numbers[1:])}[op]()
+        assert np.isfinite(session.run(fetch, {fed: np.abs(np.nan_to_num(wrong))})).all()
+        with pytest.raises(hf.errors.InvalidArgumentError, match=r"negative|must be positive"):
+            session.run(fetch, {fed: wrong})
+
+
 def test_orders() -> None:
     given: list[Any] = []
 
@@ -146,7 +232,11 @@ def test_orders() -> None:
 
 @pytest.mark.parametrize("kernel", [device_numbers.kernel_of("integers", "int32"),
                                     device_numbers.kernel_of("integers", "int64"),
-                                    device_numbers.class_kernel("int64")])
+                                    device_numbers.class_kernel("int64"),
+                                    *[device_rejection.kernel_of("gamma", d) for d in DTYPES],
+                                    *[device_rejection.kernel_of("poisson", d) for d in (
+                                        *DTYPES, "int32", "int64")],
+                                    *[device_rejection.between_kernel(d) for d in DTYPES]])
 def test_kernels_compile(kernel: Any) -> None:
     for index in ("int", "long long"):
         assert not nvrtc.errors(kernel.text(index))

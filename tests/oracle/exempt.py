@@ -50,8 +50,12 @@ EXEMPT: dict[str, str] = {
     "Timestamp": "the time",
     "FakeParam": "a value that nobody reads; own tests in the process ring",
     **dict.fromkeys(("LookupTableRemove", "LookupTableRemoveV2", "MutableDenseHashTableV2",
-                     "QueueIsClosed", "QueueIsClosedV2", "StageClear", "StagePeek", "StageSize"),
+                     "QueueIsClosed", "QueueIsClosedV2", "StageClear", "StagePeek", "StageSize",
+                     *(f"{kind}Map{name}" for kind in ("", "Ordered") for name in (
+                         "Stage", "Unstage", "UnstageNoKey", "Peek", "Size", "IncompleteSize",
+                         "Clear"))),
                     "reads or changes state that steps share; own tests in the process ring"),
+    "RecordInput": "random; own tests in the process ring",
     "VarHandleOp": "every case of a resource variable has one",
     "_SwitchN": "only the reference's own rewriting makes it; own tests in the process ring",
     "Abort": "ends the process; own tests in the process ring",

@@ -12,7 +12,10 @@ from hpcflow.platform.compat import (
     as_text,
     bytes_or_text_types,
     complex_types,
+    forward_compatibility_horizon,
+    forward_compatible,
     integral_types,
+    path_to_str,
     real_types,
 )
 from hpcflow.shapes import dimension_at_index, dimension_value

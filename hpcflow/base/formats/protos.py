@@ -68,6 +68,18 @@ _MESSAGES: dict[str, list[_Field]] = {
         _Field("num_records_produced", 3, "int64"),
         _Field("current_work", 4, "bytes"),
     ],
+    "BoolList": [_Field("value", 1, "bool", repeated=True, packed=True)],
+    "HParamType": [
+        _Field("int64_value", 1, "int64", oneof="kind"),
+        _Field("float_value", 2, "float", oneof="kind"),
+        _Field("bytes_value", 3, "bytes", oneof="kind"),
+        _Field("bool_value", 7, "bool", oneof="kind"),
+        _Field("int64_list", 4, "Int64List", oneof="kind"),
+        _Field("float_list", 5, "FloatList", oneof="kind"),
+        _Field("bytes_list", 6, "BytesList", oneof="kind"),
+        _Field("bool_list", 8, "BoolList", oneof="kind"),
+    ],
+    "HParamDef": [_Field("hparam", 1, "", map_value="HParamType")],
     "CheckpointState": [
         _Field("model_checkpoint_path", 1, "string"),
         _Field("all_model_checkpoint_paths", 2, "string", repeated=True),

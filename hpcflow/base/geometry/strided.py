@@ -33,7 +33,7 @@ class Masks(NamedTuple):
 
         Raises ``ValueError`` for more than one ellipsis.
         """
-        if bin(self.ellipsis & ((1 << length) - 1)).count("1") > 1:
+        if self.ellipsis & (self.ellipsis - 1):
             raise ValueError("Multiple ellipses in slice spec not allowed")
         return [self._kind(1 << i) for i in range(length)]
 

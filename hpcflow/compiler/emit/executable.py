@@ -14,9 +14,15 @@ from typing import TYPE_CHECKING, Any
 from hpcflow import config
 from hpcflow.compiler.distribute.output_aliasing import places_of
 from hpcflow.compiler.distribute.packs import ATTR as PACK
-from hpcflow.compiler.distribute.partition import task_of
-from hpcflow.compiler.distribute.schedule import leading_to_others
 from hpcflow.compiler.emit import codegen
+from hpcflow.compiler.emit.grouping import (
+    fetched_ports,
+    groups_of,
+    is_remote,
+    kind_of,
+    recordable,
+    wanted_ports,
+)
 from hpcflow.compiler.emit.items import (
     CALL,
     CALL_ASYNC,
@@ -34,7 +40,7 @@ from hpcflow.compiler.emit.items import (
     Layout,
     Part,
 )
-from hpcflow.compiler.emit.recordable import parts_of, split
+from hpcflow.compiler.emit.recordable import parts_of
 from hpcflow.compiler.emit.superblocks import START, Piece, make_pieces
 from hpcflow.compiler.ir.checks import check_items
 from hpcflow.compiler.ir.explain import node_error
@@ -45,8 +51,6 @@ from hpcflow.compiler.ir.step_graph import (
     FEED,
     FETCH,
     LOOP_GATE,
-    RECV,
-    SEND,
     Node,
     Port,
     topological,
@@ -60,23 +64,12 @@ from hpcflow.compiler.regions.structure import Unstructured
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.host.bits import keeping_bits
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.kernels.registry import ASYNC, STEP, Kernel, is_early
+from hpcflow.kernels.registry import STEP, Kernel, is_early
 
 if TYPE_CHECKING:
     from hpcflow.runtime.executor.executor import Step
 
-# Always alive, so never part of a region that can be dead.
-_ALONE = frozenset({"ControlTrigger"})
-
-
 MISSING = object()  # a fetched value that has not arrived
-
-_CONTROL_KINDS = {
-    "Switch": SWITCH, "RefSwitch": SWITCH, "Merge": MERGE, "RefMerge": MERGE, "Enter": ENTER,
-    "RefEnter": ENTER, "Exit": EXIT, "RefExit": EXIT, "NextIteration": NEXT,
-    "RefNextIteration": NEXT, LOOP_GATE: GATE,
-}  # fmt: skip
-
 
 class Executable:
     """One task's part of a compiled step.
@@ -155,19 +148,19 @@ class Executable:
         self.results: list[Any] = []  # what a step starts with: None for operations
         self._layouts: dict[FrameInfo, Layout] = {}
         order = topological(nodes)
-        remote = {n for n in nodes if _is_remote(n)}
+        remote = {n for n in nodes if is_remote(n)}
         self._packs: dict[tuple[int, bool], Edge] = {}
         bound = {node: self._bind(node, binder, remote) for node in order}
         for edge in self._packs.values():
             edge.close()
         _pass_on_controls(order, bound)
-        groups = _groups(order, bound, compiled)
+        groups = groups_of(order, bound, compiled)
         if compiled and config.flags.cuda_graphs:
-            groups = [part for group in groups for part in _recordable(group, binder)]
-        wanted = _wanted_ports(groups, binder.known)
-        calls = [g for g in groups if _kind_of(g[0]) != SOURCE]
+            groups = [part for group in groups for part in recordable(group, binder)]
+        wanted = wanted_ports(groups, binder.known)
+        calls = [g for g in groups if kind_of(g[0]) != SOURCE]
         if len(calls) == 1:  # the region's outputs are then the results of the step
-            wanted[id(calls[0])] = _fetched_ports(calls[0])
+            wanted[id(calls[0])] = fetched_ports(calls[0])
         by_node: dict[Node, Item] = {}
         for group in groups:
             item = self._make_item(group, binder, wanted)
@@ -209,7 +202,7 @@ class Executable:
 
     def _make_item(self, group: list[Bound], binder: Binder, wanted: dict) -> Item:
         nodes = [b.node for b in group]
-        kind = _kind_of(group[0])
+        kind = kind_of(group[0])
         index = len(self.items)
         if kind == CALL:
             region = codegen.generate(group, binder.known, wanted.get(id(group), []),
@@ -405,13 +398,6 @@ def _pass_on_controls(order: list[Node], bound: dict[Node, Bound]) -> None:
             node.controls = list(dict.fromkeys([*node.controls, *extra]))
 
 
-def _is_remote(node: Node) -> bool:
-    if node.type not in (SEND, RECV, "_SendControl", "_RecvControl"):
-        return False
-    attrs = node.attrs
-    return task_of(attrs["send_device"].decode()) != task_of(attrs["recv_device"].decode())
-
-
 _SEND_KERNEL = Kernel("_Send", "xp", lambda node: None, mode=STEP)
 
 
@@ -427,73 +413,6 @@ def _sender(edge: Edge, part: Part | None) -> Any:
     if edge.is_control:
         return lambda step: step.lane.send(step, index, None)
     return lambda step, value: step.lane.send(step, index, value)
-
-
-def _kind_of(b: Bound) -> int:
-    node = b.node
-    if node.absorbed:
-        return CALL
-    if node.type in _CONTROL_KINDS:
-        return _CONTROL_KINDS[node.type]
-    if node.type == FEED:
-        return SOURCE
-    if node.type in (RECV, "_RecvControl") and _is_remote(node):
-        return RECEIVE
-    if b.kernel is not None and b.kernel.mode == ASYNC:
-        return CALL_ASYNC
-    return CALL
-
-
-def _groups(order: list[Node], bound: dict[Node, Bound], compiled: bool) -> list[list[Bound]]:
-    """Regions in order of their first node; constants and variables belong to none."""
-    groups: dict[Any, list[Bound]] = {}
-    for node in order:
-        b = bound[node]
-        if b.is_constant:
-            continue
-        kind = _kind_of(b)
-        alone = not compiled or kind != CALL or node.type in _ALONE and not node.absorbed
-        key: Any = ("alone", node) if alone else ("region", node.device, node.region)
-        if kind == RECEIVE and PACK in node.attrs:
-            key = ("pack", node.attrs[PACK])
-        groups.setdefault(key, []).append(b)
-    # What is ready runs in this order: what others wait for, what leads to it, the rest.
-    leading = leading_to_others(order)
-    return sorted(groups.values(), key=lambda group: (
-        not is_early(group[0].node.type), not any(b.node in leading for b in group)))
-
-
-def _recordable(group: list[Bound], binder: Binder) -> list[list[Bound]]:
-    """A region on a device, without what can go before it and would keep it from being recorded."""
-    device = binder.devices[group[0].node.device]
-    if not device.has_own_memory or len(group) < tuning.RECORDED_FEWEST or (
-            _kind_of(group[0]) != CALL):
-        return [group]
-    return split(group, binder.known, device.to_device)
-
-
-def _wanted_ports(groups: list[list[Bound]], known: dict) -> dict[int, list[Port | None]]:
-    """id(group) -> the ports that other groups, or the client, read."""
-    group_of = {b.node: g for g in groups for b in g}
-    wanted: dict[int, dict[Port, bool]] = {id(g): {} for g in groups}
-    for group in groups:
-        for b in group:
-            if b.node.type == FETCH:
-                wanted[id(group)][(b.node, 0)] = True
-            for port in b.node.inputs:
-                source = group_of.get(port[0])
-                if source is not None and source is not group and port not in known:
-                    wanted[id(source)][port] = True
-    return {k: list(v) for k, v in wanted.items()}
-
-
-def _fetched_ports(group: list[Bound]) -> list[Port | None]:
-    """Per fetch its port; None for an operation, and for what another task has."""
-    ports: dict[int, Port] = {b.node.attrs["index"]: (b.node, 0) for b in group
-                              if b.node.type == FETCH}
-    count = max((b.node.attrs["index"] + 1 for b in group
-                 if b.node.type in (FETCH, "_FetchOp")), default=0)
-    return [ports.get(i) for i in range(count)]
 
 
 def _async_call(b: Bound, known: dict) -> Any:

@@ -15,13 +15,14 @@ from hpcflow.compiler.ir.step_graph import CONTROL_FLOW_TYPES, FETCH, Node, Step
 #: The mark: an attribute of what takes elements, and nobody acts on these.
 ATTR = "_withdrawable"
 
-_TAKES = re.compile("QueueDequeue.*|Unstage|BarrierTakeMany|IteratorGetNext.*|ReaderRead.*|"
-                    ".*AccumulatorTakeGradient")
-_GIVES = re.compile("QueueEnqueue.*|Stage")
+_TAKES = re.compile("QueueDequeue.*|(.*Map)?Unstage(NoKey)?|BarrierTakeMany|IteratorGetNext.*|"
+                    "ReaderRead.*|.*AccumulatorTakeGradient")
+_GIVES = re.compile("QueueEnqueue.*|(.*Map)?Stage")
 #: Stateful, but without consequences.
 _HARMLESS = re.compile(
     "Variable.*|VarHandleOp|ReadVariableOp|Random.*|TruncatedNormal|Multinomial|ParameterizedT.*|"
-    "QueueSize.*|.*Queue(V2)?|Iterator(V2)?|.*Reader(V2)?|StagePeek|Placeholder.*|Optional.*")
+    "QueueSize.*|.*Queue(V2)?|Iterator(V2)?|.*Reader(V2)?|StagePeek|.*MapPeek|"
+    "Placeholder.*|Optional.*")
 
 
 def acts_on_queues(node: Node) -> bool:

@@ -1,31 +1,25 @@
-"""Groups of lines as calls on the host: of a compiled loop, or of NumPy in blocks."""
+"""Groups of lines as calls of a compiled loop on the host."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from hpcflow.compiler.native.blocks import Blocks
 from hpcflow.compiler.trace.groups import COLUMN, FULL, ROW, Group
 from hpcflow.host import costs, memory
 from hpcflow.host.tuning import compiler as tuning
-from hpcflow.loops import compiling, strided_copy
+from hpcflow.loops import strided_copy
 from hpcflow.loops.form import Builder
 from hpcflow.loops.form_loop import FormLoop
 from hpcflow.loops.lazy_array import Deferred
 
 
 class GroupCall:
-    """``f(*arrays, *numbers)``: a tuple with the outputs, or None if the lines are to run.
-
-    The loop runs where it is compiled, over large arrays until then `Blocks`; over small ones the
-    lines, since blocks gain nothing there. With `defers` the output of large arrays is a
-    ``Deferred``.
+    """``f(*arrays, *numbers)``: a tuple with the outputs, or None if the lines are to run, as long
+    as the loop is not compiled. With `defers` the output of large arrays is a ``Deferred``.
 
     Attributes:
         inputs: the names of arrays, then those of numbers.
@@ -69,7 +63,6 @@ class GroupCall:
             self._reused = [self._arrays.index(places[n]) if n in places else None
                             for n in self.outputs]
         self.loop = FormLoop(self.program)
-        self._blocks = Blocks(self.group, self._arrays, self._numbers, self.outputs)
 
     def _chosen(self, dead: set[str]) -> dict[str, str]:
         """For each output an array of `dead` of its type that is not read after it is made, if
@@ -101,11 +94,13 @@ class GroupCall:
 
     def compute(self, arrays: list, numbers: tuple) -> Any:
         """See `lazy_array.Source`."""
-        return self._make(arrays, numbers, arrays[0].shape, self.loop.compiled())[0]
+        made = self._make(arrays, numbers, arrays[0].shape)
+        assert made is not None
+        return made[0]
 
     def compute_into(self, target: Any, arrays: list, numbers: tuple) -> None:
         """See `lazy_array.Source`."""
-        self._blocks.run_here(arrays, numbers, target)
+        self._run(arrays, numbers, [target], target.shape)
 
     # ------------------------------------------------------------ calls
 
@@ -122,34 +117,32 @@ class GroupCall:
         if self._is_open and size < self.least_size and size < tuning.LINES_LARGE:
             return None
         compiled = self.loop.compiled()
-        if size < tuning.LINES_LARGE and (compiled is None or compiled.function is None):
+        if compiled is None or compiled.function is None:
             if compiled is not None:
                 compiled.spent(costs.seconds(len(self.group.lines), size, self._line_calls))
             return None
+        self._compiled = compiled
         if self.defers and size >= tuning.LINES_LARGE:
             return (Deferred(self, list(inputs[:count]), inputs[count:]),)
-        return self._make(inputs[:count], inputs[count:], shape, compiled)
+        return self._make(inputs[:count], inputs[count:], shape)
 
-    def _make(self, arrays: Sequence[Any], numbers: Sequence[Any], shape: Sequence[int],
-              compiled: compiling.Compiled | None) -> tuple:
-        """The outputs, by the loop or in blocks."""
-        reused = [k if k is None or arrays[k].flags.carray else None for k in self._reused]
-        made = [memory.empty(_closed(dims, shape), dtype) if k is None else arrays[k]
-                for (dims, dtype), k in zip(self._made, reused)]
-        if compiled is not None and compiled.function is not None and reused == self._reused:
-            with contextlib.suppress(TypeError):  # an array that is not aligned
-                self.loop.run(
-                    compiled, math.prod(shape[: self._split]),
-                    [*map(strided_copy.in_order, arrays),
-                     *[a for a, k in zip(made, reused) if k is None]],
-                    [shape[0] if k is None else numbers[k][()] for k in self._takes])
-                return tuple([m[()] if m.ndim == 0 else m for m in made]) if (
-                    self._has_scalars) else tuple(made)
-        began = time.perf_counter()
-        found = self._blocks.run(shape, arrays, numbers, dict(zip(self.outputs, made)))
-        if compiled is not None:
-            compiled.spent(time.perf_counter() - began)
-        return found
+    def _make(self, arrays: Sequence[Any], numbers: Sequence[Any],
+              shape: Sequence[int]) -> tuple | None:
+        """The outputs; None where one should be written into an input that cannot be."""
+        if not all([k is None or arrays[k].flags.carray for k in self._reused]):
+            return None
+        new: list[Any] = [None if k is not None else memory.empty(_closed(dims, shape), dtype)
+                          for (dims, dtype), k in zip(self._made, self._reused)]
+        self._run(arrays, numbers, [a for a in new if a is not None], shape)
+        made = [arrays[k] if k is not None else a for a, k in zip(new, self._reused)]
+        return tuple([m[()] if m.ndim == 0 else m for m in made]) if (
+            self._has_scalars) else tuple(made)
+
+    def _run(self, arrays: Sequence[Any], numbers: Sequence[Any], made: Sequence[Any],
+             shape: Sequence[int]) -> None:
+        self.loop.run(self._compiled, math.prod(shape[: self._split]),
+                      [*map(strided_copy.in_order, arrays), *made],
+                      [shape[0] if k is None else numbers[k][()] for k in self._takes])
 
 
 def _closed(dims: Sequence[int | None], shape: Sequence[int]) -> Sequence[int]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from hpcflow.contrib.data.transformations import (
+    reduce_dataset,
+    sliding_window_batch,
+    sloppy_interleave,
+)
 from hpcflow.data import (
     Dataset,
     FixedLengthRecordDataset,

@@ -13,8 +13,17 @@ from hpcflow.contrib.distributions.relaxed import (
     RelaxedBernoulli,
     RelaxedOneHotCategorical,
 )
+from hpcflow.contrib.distributions.sample_statistics import percentile
 from hpcflow.contrib.distributions.scalars import Deterministic, Gumbel, Logistic
+from hpcflow.contrib.distributions.tails import (
+    Cauchy,
+    Chi2,
+    HalfNormal,
+    InverseGamma,
+    Kumaraswamy,
+)
 from hpcflow.contrib.distributions.transformed import TransformedDistribution
+from hpcflow.contrib.distributions.trials import Binomial, Geometric, NegativeBinomial
 from hpcflow.distributions import *  # noqa: F403
 from hpcflow.distributions.softened import (
     BernoulliWithSigmoidProbs,

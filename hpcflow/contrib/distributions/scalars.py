@@ -9,41 +9,15 @@ import numpy as np
 
 import hpcflow as hf
 from hpcflow.contrib.distributions.relaxed import uniform_inside
-from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats
+from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters
+from hpcflow.distributions.located import Located
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
     from hpcflow.graph.operation import Tensor
 
 
-class _Located(OfParameters):
-    """A distribution with the parameters `loc` and `scale`."""
-
-    def __init__(self, loc: TensorLike, scale: TensorLike, validate_args: bool,
-                 allow_nan_stats: bool, parameters: dict, name: str) -> None:
-        self._scale, self._loc = floats(validate_args, {"scale": scale}, {"loc": loc})
-        super().__init__([self._loc, self._scale], self._loc.dtype.base_dtype,
-                         FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-                         name=name)
-
-    @property
-    def loc(self) -> Any:
-        """Where it is."""
-        return self._loc
-
-    @property
-    def scale(self) -> Any:
-        """How wide it is."""
-        return self._scale
-
-    def _z(self, x: Tensor) -> Any:
-        return (x - self._loc) / self._scale
-
-    def _mode(self) -> Any:
-        return self._whole(self._loc)
-
-
-class Logistic(_Located):
+class Logistic(Located):
     """The distribution whose cdf is sigmoid((x - loc) / scale)."""
 
     def __init__(self, loc: TensorLike, scale: TensorLike, validate_args: bool = False,
@@ -74,7 +48,7 @@ class Logistic(_Located):
         return self._whole(self._scale * (math.pi / math.sqrt(3)))
 
 
-class Gumbel(_Located):
+class Gumbel(Located):
     """The distribution of maxima, whose cdf is exp(-exp(-(x - loc) / scale))."""
 
     def __init__(self, loc: TensorLike, scale: TensorLike, validate_args: bool = False,

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.contrib.image.warping import (
+    dense_image_warp,
+    interpolate_spline,
+    sparse_image_warp,
+)
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
 
-__all__ = ["angles_to_projective_transforms", "compose_transforms", "flat_transforms_to_matrices",
-           "matrices_to_flat_transforms", "rotate", "transform", "translate",
+__all__ = ["angles_to_projective_transforms", "compose_transforms", "dense_image_warp",
+           "flat_transforms_to_matrices", "interpolate_spline", "matrices_to_flat_transforms",
+           "rotate", "sparse_image_warp", "transform", "translate",
            "translations_to_projective_transforms"]
 
 

@@ -1,22 +1,38 @@
 """``hpcflow.contrib.layers``: layers with ``weights`` and ``biases``, regularizers, training."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.layers.convolutional import (
     bias_add,
     conv1d,
     conv2d,
+    conv2d_in_plane,
     conv2d_transpose,
     conv3d,
+    conv3d_transpose,
     convolution,
     convolution1d,
     convolution2d,
+    convolution2d_in_plane,
     convolution2d_transpose,
     convolution3d,
+    convolution3d_transpose,
     separable_conv2d,
     separable_convolution2d,
 )
-from hpcflow.contrib.layers.embedding import embed_sequence, safe_embedding_lookup_sparse
+from hpcflow.contrib.layers.embedding import (
+    bow_encoder,
+    embed_sequence,
+    embedding_lookup_unique,
+    safe_embedding_lookup_sparse,
+)
+from hpcflow.contrib.layers.fully_connected import (
+    elu_layer as elu,
+)
 from hpcflow.contrib.layers.fully_connected import (
     fully_connected,
+    legacy_fully_connected,
+    legacy_linear,
+    legacy_relu,
     linear,
 )
 from hpcflow.contrib.layers.fully_connected import (
@@ -45,6 +61,12 @@ from hpcflow.contrib.layers.regularizers import (
     l2_regularizer,
     sum_regularizer,
 )
+from hpcflow.contrib.layers.sequences import (
+    dense_to_sparse,
+    images_to_sequence,
+    sequence_to_images,
+    spatial_softmax,
+)
 from hpcflow.contrib.layers.shaping import (
     dropout,
     flatten,
@@ -64,3 +86,5 @@ from hpcflow.contrib.layers.summaries import (
     summarize_variables,
     summarize_weights,
 )
+
+__getattr__ = named_otherwise(__name__)

@@ -22,6 +22,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.layers.building import known_size, numbers
 from hpcflow.nn.activations import relu
 from hpcflow.nn.convolution import depthwise_conv2d
+from hpcflow.ops.arrays.layout import tile
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.variable_scope import variable_scope
 
@@ -145,37 +146,78 @@ def separable_convolution2d(inputs: TensorLike, num_outputs: int | None, kernel_
 separable_conv2d = separable_convolution2d
 
 
-@add_arg_scope
-def convolution2d_transpose(inputs: TensorLike, num_outputs: int, kernel_size: Sizes,
-                            stride: Sizes = 1, padding: str = "SAME", data_format: str = "NHWC",
-                            activation_fn: Callable | None = relu,
-                            normalizer_fn: Callable | None = None,
-                            normalizer_params: dict | None = None,
-                            weights_initializer: InitializerLike = _XAVIER,
-                            weights_regularizer: Callable | None = None,
-                            biases_initializer: InitializerLike = _ZEROS,
-                            biases_regularizer: Callable | None = None, reuse: bool | None = None,
-                            variables_collections: Collections | None = None,
-                            outputs_collections: Collections | None = None, trainable: bool = True,
-                            scope: str | VariableScope | None = None) -> Tensor:
-    """Return the transpose of a convolution: images that are larger by the strides.
+def _transposed(rank: int, transposed: Callable, last: str) -> Callable:
+    """The layer of transposed convolutions of that many dimensions of space."""
 
-    Arguments as of :func:`convolution`; the scope is "Conv2d_transpose".
+    def layer(inputs: TensorLike, num_outputs: int, kernel_size: Sizes, stride: Sizes = 1,
+              padding: str = "SAME", data_format: str = last,
+              activation_fn: Callable | None = relu, normalizer_fn: Callable | None = None,
+              normalizer_params: dict | None = None,
+              weights_initializer: InitializerLike = _XAVIER,
+              weights_regularizer: Callable | None = None,
+              biases_initializer: InitializerLike = _ZEROS,
+              biases_regularizer: Callable | None = None, reuse: bool | None = None,
+              variables_collections: Collections | None = None,
+              outputs_collections: Collections | None = None, trainable: bool = True,
+              scope: str | VariableScope | None = None) -> Tensor:
+        inputs = convert_to_tensor(inputs)
+        with variable_scope(scope, f"Conv{rank}d_transpose", [inputs], reuse=reuse) as entered:
+            with older_variables(variables_collections) as name:
+                outputs = transposed(
+                    inputs, num_outputs, kernel_size, stride, padding,
+                    format_of_layers(data_format, rank), None, False,
+                    kernel_initializer=weights_initializer, kernel_regularizer=weights_regularizer,
+                    trainable=trainable, name=name)
+            outputs = bias_normalize_activate(
+                outputs, activation_fn, normalizer_fn, normalizer_params, biases_initializer,
+                biases_regularizer, variables_collections, trainable, data_format)
+            return collect(outputs_collections, entered, outputs)
+
+    layer.__doc__ = f"""Return a transposed {rank}-D convolution: larger by the strides.
+
+    Arguments as of :func:`convolution`; the scope is "Conv{rank}d_transpose".
+    """
+    return _named(layer, f"convolution{rank}d_transpose")
+
+
+convolution2d_transpose = conv2d_transpose = add_arg_scope(
+    _transposed(2, layers.conv2d_transpose, "NHWC"))
+convolution3d_transpose = conv3d_transpose = add_arg_scope(
+    _transposed(3, layers.conv3d_transpose, "NDHWC"))
+
+
+@add_arg_scope
+def convolution2d_in_plane(inputs: TensorLike, kernel_size: Sizes, stride: Sizes = 1,
+                           padding: str = "SAME", activation_fn: Callable | None = relu,
+                           normalizer_fn: Callable | None = None,
+                           normalizer_params: dict | None = None,
+                           weights_initializer: InitializerLike = _XAVIER,
+                           weights_regularizer: Callable | None = None,
+                           biases_initializer: InitializerLike = _ZEROS,
+                           biases_regularizer: Callable | None = None, reuse: bool | None = None,
+                           variables_collections: Collections | None = None,
+                           outputs_collections: Collections | None = None, trainable: bool = True,
+                           scope: str | VariableScope | None = None) -> Tensor:
+    """Return every channel convolved with one and the same filter.
+
+    The variables are ``weights`` ``[height, width, 1, 1]`` and ``biases``; arguments otherwise as
+    of :func:`convolution`. The scope is "ConvInPlane".
     """
     inputs = convert_to_tensor(inputs)
-    with variable_scope(scope, "Conv2d_transpose", [inputs], reuse=reuse) as entered:
-        with older_variables(variables_collections) as name:
-            outputs = layers.conv2d_transpose(
-                inputs, num_outputs, kernel_size, stride, padding, format_of_layers(data_format),
-                None, False, kernel_initializer=weights_initializer,
-                kernel_regularizer=weights_regularizer, trainable=trainable, name=name)
+    with variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse) as entered:
+        channels = known_size(inputs, -1, "conv2d_in_plane", 4)
+        weights = layer_variable(
+            "weights", [*numbers(kernel_size, 2, "kernel_size"), 1, 1], inputs.dtype.base_dtype,
+            weights_initializer, weights_regularizer, variables_collections, trainable)
+        outputs = depthwise_conv2d(inputs, tile(weights, [1, 1, channels, 1]),
+                                   [1, *numbers(stride, 2, "stride"), 1], padding)
         outputs = bias_normalize_activate(
             outputs, activation_fn, normalizer_fn, normalizer_params, biases_initializer,
-            biases_regularizer, variables_collections, trainable, data_format)
+            biases_regularizer, variables_collections, trainable)
         return collect(outputs_collections, entered, outputs)
 
 
-conv2d_transpose = convolution2d_transpose
+conv2d_in_plane = convolution2d_in_plane
 
 
 @add_arg_scope

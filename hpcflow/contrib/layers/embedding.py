@@ -9,14 +9,18 @@ import numpy as np
 
 from hpcflow import nn
 from hpcflow.contrib.framework.variables import model_variable
+from hpcflow.contrib.layers.sequences import sparse_without
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import InitializerLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.ops.arrays.indexing import where
-from hpcflow.ops.arrays.shape_ops import reshape
+from hpcflow.ops.arrays.indexing import gather, where
+from hpcflow.ops.arrays.joining import concat
+from hpcflow.ops.arrays.partition import unique
+from hpcflow.ops.arrays.shape_ops import reshape, shape
+from hpcflow.ops.math.reductions import reduce_mean
 from hpcflow.ops.sparse.sparse_changes import sparse_fill_empty_rows, sparse_retain
 from hpcflow.ops.sparse.sparse_layout import sparse_reshape
 from hpcflow.ops.state.variable_scope import variable_scope
@@ -46,6 +50,46 @@ def embed_sequence(ids: Sequence[Any], vocab_size: int | None = None, embed_dim:
         return nn.embedding_lookup(embeddings, ids)
 
 
+def bow_encoder(ids: Any, vocab_size: int, embed_dim: int, sparse_lookup: bool = True,
+                initializer: InitializerLike | None = None, regularizer: Callable | None = None,
+                trainable: bool = True, scope: str | VariableScope | None = None,
+                reuse: bool | None = None) -> Tensor:
+    """Return the mean ``[batch, embed_dim]`` of the embeddings of each row's ids.
+
+    With `sparse_lookup` ids of 0 are padding and do not count, and a row without ids has the
+    embedding of 0; `ids` may be a ``SparseTensor`` then. The variable is ``embeddings`` in the
+    scope "bow_encoder". Raises ``ValueError`` for a missing number, ``TypeError`` for sparse ids
+    without `sparse_lookup`.
+    """
+    if not vocab_size or not embed_dim:
+        raise ValueError("Must specify vocab size and embedding dimension")
+    sparse = isinstance(ids, SparseTensor)
+    if sparse and not sparse_lookup:
+        raise TypeError(f"ids are expected to be dense Tensor, got: {ids}")
+    with variable_scope(scope, "bow_encoder", [ids], reuse=reuse):
+        embeddings = model_variable("embeddings", [vocab_size, embed_dim], initializer=initializer,
+                                    regularizer=regularizer, trainable=trainable)
+        if not sparse_lookup:
+            return reduce_mean(nn.embedding_lookup(embeddings, ids), 1)
+        return safe_embedding_lookup_sparse(
+            [embeddings], ids if sparse else sparse_without(ids, 0), combiner="mean", default_id=0)
+
+
+def embedding_lookup_unique(params: Any, ids: Any, partition_strategy: str = "mod",
+                            name: str | None = None) -> Tensor:
+    """Return the embeddings of `ids`, as ``nn.embedding_lookup`` does, where each different id is
+    looked up once."""
+    with name_scope(name, "EmbeddingLookupUnique", [ids]):
+        ids = convert_to_tensor(ids)
+        different, places = unique(reshape(ids, [-1]))[:2]
+        found = nn.embedding_lookup(params, different, partition_strategy)
+        rows = gather(found, places)
+        size: Any = shape(found)
+        outputs = reshape(rows, concat([shape(ids), size[1:]], 0))
+        outputs.set_shape(ids.shape.concatenate(rows.shape[1:]))
+        return outputs
+
+
 def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTensor,
                                  sparse_weights: SparseTensor | None = None,
                                  combiner: str | None = None, default_id: int | None = None,
@@ -68,6 +112,7 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTenso
         raise ValueError(f"Missing embedding_weights {embedding_weights}.")
     _check_types(parts, sparse_weights)
     with name_scope(name, "embedding_lookup", [*parts, sparse_ids, sparse_weights]):
+        original = sparse_ids
         outer, rank = sparse_ids.dense_shape, sparse_ids.shape.ndims
         if rank is not None and rank > 2:
             sparse_ids, sparse_weights = _as_matrices(sparse_ids, sparse_weights, rank)
@@ -79,7 +124,8 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTenso
                                            combiner=combiner or "mean", max_norm=max_norm)
         if default_id is None:
             found = _zeros_where(is_empty, found)
-        found.set_shape([None, found.get_shape()[-1]])
+        rows = original.shape[0] if rank == 2 else None
+        found.set_shape([rows, found.get_shape()[-1]])
         return found if rank is None or rank <= 2 else _rows_of(found, outer, rank)
 
 

@@ -12,10 +12,12 @@ from hpcflow.contrib.framework.arg_scopes import add_arg_scope
 from hpcflow.contrib.layers.building import bias_normalize_activate, collect, layer_variable
 from hpcflow.contrib.layers.initializers import xavier_initializer
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import add_to_collection
+from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Collections, InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.nn.activations import relu, relu6
+from hpcflow.nn.activations import elu, relu, relu6
 from hpcflow.ops.linalg.matmul import tensordot
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.variable_scope import variable_scope
@@ -77,3 +79,43 @@ def fully_connected(inputs: TensorLike, num_outputs: int, activation_fn: Callabl
 linear = functools.partial(fully_connected, activation_fn=None)
 relu_layer = functools.partial(fully_connected, activation_fn=relu)
 relu6_layer = functools.partial(fully_connected, activation_fn=relu6)
+elu_layer = functools.partial(fully_connected, activation_fn=elu)
+
+
+def legacy_fully_connected(x: TensorLike, num_output_units: int,
+                           activation_fn: Callable | None = None,
+                           weight_init: InitializerLike = _XAVIER,
+                           bias_init: InitializerLike | None = _ZEROS, name: str | None = None,
+                           weight_collections: Collections = (GraphKeys.WEIGHTS,),
+                           bias_collections: Collections = (GraphKeys.BIASES,),
+                           output_collections: Collections = (GraphKeys.ACTIVATIONS,),
+                           trainable: bool = True, weight_regularizer: Callable | None = None,
+                           bias_regularizer: Callable | None = None) -> Tensor:
+    """Return activation_fn(x @ weights + bias), the older form of :func:`fully_connected`.
+
+    The variables are ``weights`` and ``bias`` in the scope `name`, "fully_connected" if None;
+    collections are lists of names. Raises ``ValueError`` for fewer than two dimensions.
+    """
+    x = convert_to_tensor(x)
+    dims = x._dims
+    if not dims or len(dims) < 2 or dims[-1] is None:
+        raise ValueError(f"legacy_fully_connected: the last of two or more dimensions of x must "
+                         f"be known, got shape {x.shape}")
+    with variable_scope(name, "fully_connected", [x]):
+        weights = layer_variable("weights", [dims[-1], num_output_units], x.dtype.base_dtype,
+                                 weight_init, weight_regularizer, weight_collections, trainable)
+        outputs: Any = raw_ops.MatMul(x, weights) if len(dims) == 2 else tensordot(
+            x, weights, np.array([[len(dims) - 1], [0]]))
+        if bias_init is not None:
+            bias = layer_variable("bias", [num_output_units], x.dtype.base_dtype, bias_init,
+                                  bias_regularizer, bias_collections, trainable)
+            outputs = raw_ops.BiasAdd(outputs, bias)
+        if activation_fn is not None:
+            outputs = activation_fn(outputs)
+        for collection in output_collections:
+            add_to_collection(collection, outputs)
+        return outputs
+
+
+legacy_linear = functools.partial(legacy_fully_connected, activation_fn=None)
+legacy_relu = functools.partial(legacy_fully_connected, activation_fn=relu)

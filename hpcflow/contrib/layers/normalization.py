@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow import dtypes, layers
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
+from hpcflow.contrib.framework.variables import model_variable
 from hpcflow.contrib.layers.building import (
     collect,
     format_of_layers,
@@ -16,6 +17,7 @@ from hpcflow.contrib.layers.building import (
     names_of,
     older_variables,
 )
+from hpcflow.contrib.layers.weighted_normalization import Moving, weighted_batch_norm
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import (
     add_to_collection,
@@ -27,6 +29,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import BoolLike, Collections, InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.layers.normalization import dtype_of_statistics
 from hpcflow.nn import normalization
 from hpcflow.ops.math.reductions import reduce_sum
 from hpcflow.ops.state.initializers import Ones, Zeros
@@ -58,6 +61,8 @@ def batch_norm(inputs: TensorLike, decay: float = 0.999, center: bool = True, sc
         activation_fn: a function of the result, or None.
         param_initializers: of ``beta``, ``gamma``, ``moving_mean``, ``moving_variance``.
         param_regularizers: of ``beta`` and ``gamma``.
+        batch_weights: how much each example counts in mean and variance, ``[batch]``.
+        zero_debias_moving_mean: divide the moving mean by ``1 - decay**updates``.
         updates_collections: names of collections for the updates of the moving statistics; None to
             run them whenever the result is computed.
         is_training: a bool or a scalar bool tensor.
@@ -66,24 +71,33 @@ def batch_norm(inputs: TensorLike, decay: float = 0.999, center: bool = True, sc
         data_format: ``"NHWC"`` or ``"NCHW"``.
         scope: variable scope; "BatchNorm" made unique if None.
 
-    The other arguments are those of ``convolution``. Raises ``ValueError`` for `batch_weights` and
-    `zero_debias_moving_mean`, which are not supported.
+    The other arguments are those of ``convolution``. Raises ``ValueError`` for `batch_weights` or
+    `zero_debias_moving_mean` with `renorm` or `adjustment`.
     """
-    if batch_weights is not None or zero_debias_moving_mean:
-        raise ValueError("batch_norm: batch_weights and zero_debias_moving_mean are not supported")
+    weighted = batch_weights is not None or zero_debias_moving_mean
+    if weighted and (renorm or adjustment is not None):
+        raise ValueError("batch_norm: batch_weights and zero_debias_moving_mean go with neither "
+                         "renorm nor adjustment")
     inputs = convert_to_tensor(inputs)
     axis = 1 if format_of_layers(data_format) == "channels_first" else -1
     initial, regular = param_initializers or {}, param_regularizers or {}
     kept = get_collection_ref(GraphKeys.UPDATE_OPS)
     before = len(kept)
     with variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as entered:
-        with older_variables(variables_collections) as name:
-            outputs = layers.batch_normalization(
-                inputs, axis, decay, epsilon, center, scale, initial.get("beta", Zeros()),
-                initial.get("gamma", Ones()), initial.get("moving_mean", Zeros()),
-                initial.get("moving_variance", Ones()), regular.get("beta"), regular.get("gamma"),
-                is_training, trainable, name, None, renorm, renorm_clipping, renorm_decay, fused,
-                adjustment=adjustment)
+        if weighted:
+            kinds = (["beta"] if center else []) + (["gamma"] if scale else [])
+            outputs, made = _weighted(inputs, axis, kinds, initial, regular, variables_collections,
+                                      trainable, decay, zero_debias_moving_mean, epsilon,
+                                      is_training, batch_weights, fused)
+            kept.extend(made)
+        else:
+            with older_variables(variables_collections) as name:
+                outputs = layers.batch_normalization(
+                    inputs, axis, decay, epsilon, center, scale, initial.get("beta", Zeros()),
+                    initial.get("gamma", Ones()), initial.get("moving_mean", Zeros()),
+                    initial.get("moving_variance", Ones()), regular.get("beta"),
+                    regular.get("gamma"), is_training, trainable, name, None, renorm,
+                    renorm_clipping, renorm_decay, fused, adjustment=adjustment)
         updates = kept[before:]
         del kept[before:]
         for collection in names_of(updates_collections, ""):
@@ -94,6 +108,26 @@ def batch_norm(inputs: TensorLike, decay: float = 0.999, center: bool = True, sc
                 outputs = raw_ops.Identity(outputs)
         outputs = outputs if activation_fn is None else activation_fn(outputs)
         return collect(outputs_collections, entered, outputs)
+
+
+def _weighted(inputs: Tensor, axis: int, kinds: list[str], initial: dict, regular: dict,
+              collections: Collections | None, trainable: bool, decay: float, zero_debias: bool,
+              epsilon: float, is_training: BoolLike, weights: Any,
+              fused: bool | None) -> tuple[Tensor, list[Tensor]]:
+    """The normalized inputs and the updates, with what the layer itself does not know.
+
+    `kinds`: which of ``beta`` and ``gamma`` there are.
+    """
+    def variable(kind: str, trained: bool = False) -> Any:
+        start = Ones() if kind in ("gamma", "moving_variance") else Zeros()
+        return model_variable(kind, [inputs.shape.as_list()[axis]], dtype_of_statistics(inputs),
+                              initial.get(kind, start), regular.get(kind), trained,
+                              names_of(collections, kind))
+
+    trained = {kind: variable(kind, trainable) for kind in kinds}
+    moving = Moving(variable("moving_mean"), variable("moving_variance"), decay, zero_debias)
+    return weighted_batch_norm(inputs, axis, moving, trained.get("beta"), trained.get("gamma"),
+                               epsilon, is_training, weights, fused)
 
 
 @add_arg_scope

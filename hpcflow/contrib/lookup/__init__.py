@@ -1,5 +1,6 @@
 """Lookup tables: constant ones with their initializers, and ones that change."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.lookup.constant import (
     HashTable,
     KeyValueTensorInitializer,
@@ -50,3 +51,5 @@ __all__ = [
     "index_to_string_table_from_tensor",
     "string_to_index",
 ]
+
+__getattr__ = named_otherwise(__name__)

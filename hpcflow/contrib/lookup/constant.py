@@ -21,7 +21,8 @@ class HashTable(LookupInterface):
     Args:
         initializer: one of this module's initializers.
         default_value: value of keys that the table does not have.
-        shared_name: share the table under this name between sessions.
+        shared_name: share the table under this name between sessions; by default tables that are
+            filled from one file in one way are shared.
         name: name of the op.
     """
 
@@ -30,7 +31,7 @@ class HashTable(LookupInterface):
         with name_scope(name, "hash_table") as scope:
             handle = raw_ops.HashTable(
                 key_dtype=initializer.key_dtype, value_dtype=initializer.value_dtype,
-                shared_name=shared_name or "", name=scope,
+                shared_name=shared_name or _shared_name(initializer), name=scope,
                 container=get_default_graph()._container)
             super().__init__(initializer.key_dtype, initializer.value_dtype, default_value, handle)
             self._init = initializer.initialize(self)
@@ -50,6 +51,13 @@ class HashTable(LookupInterface):
     def initializer(self) -> Operation:
         """The op that fills the table."""
         return self._init
+
+
+def _shared_name(initializer: Any) -> str:
+    """A name of all that the initializer fills a table with; empty if it may be different data."""
+    name = getattr(initializer, "_shared_name", "")
+    return name and (f"{name}_{initializer.key_dtype.name}_{initializer.value_dtype.name}"
+                     f"_{initializer._delimiter}")
 
 
 StaticHashTable = StaticHashTableV1 = HashTable  # what later releases call it

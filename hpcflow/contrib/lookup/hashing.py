@@ -123,11 +123,13 @@ class IdTableWithHashBuckets(KeyValueTypes):
     def _hashed(self, keys: Tensor) -> Tensor:
         text = keys if keys.dtype.base_dtype is dtypes_lib.string else raw_ops.AsString(keys)
         if self._hasher.hasher == "fasthash":
-            return raw_ops.StringToHashBucketFast(text, num_buckets=self._buckets)
+            return raw_ops.StringToHashBucketFast(text, num_buckets=self._buckets,
+                                                  name="hash_bucket")
         if self._hasher.hasher != "stronghash":
             raise ValueError(f"Unknown hasher {self._hasher.hasher!r}")
         return raw_ops.StringToHashBucketStrong(text, num_buckets=self._buckets,
-                                                key=list(self._hasher.key or ()))
+                                                key=list(self._hasher.key or ()),
+                                                name="hash_bucket")
 
 
 class StaticVocabularyTable(IdTableWithHashBuckets):

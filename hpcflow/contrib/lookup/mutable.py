@@ -26,6 +26,9 @@ class _MutableTable(LookupInterface):
         if checkpoint:
             add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self._saveable)
 
+    def _checked(self, value: TensorLike, dtype: DType, what: str) -> Tensor:
+        return convert_to_tensor(value, dtype)
+
     def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Operation:
         """Return an op that adds keys, or gives those that exist new values."""
         keys = convert_to_tensor(keys, self._key_dtype)
@@ -41,7 +44,7 @@ class _MutableTable(LookupInterface):
 
     def remove(self, keys: TensorLike, name: str | None = None) -> Operation:
         """Return an op that forgets keys, as far as the table has them."""
-        keys = self._checked(keys, self._key_dtype, "keys")
+        keys = super()._checked(keys, self._key_dtype, "keys")
         return self._op("LookupTableRemove", name or f"{self._name}_Remove", keys=keys)
 
     def restored(self, keys: Tensor, values: Tensor) -> Operation:

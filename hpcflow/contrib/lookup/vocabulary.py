@@ -20,6 +20,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value
 
 
 def _with_buckets(table: HashTable, num_oov_buckets: int, hasher_spec: HasherSpec,
@@ -46,7 +47,7 @@ def index_table_from_tensor(mapping: TensorLike | None, num_oov_buckets: int = 0
     negative number of buckets, ``TypeError`` for elements that are neither strings nor integers.
     """
     if mapping is None:
-        raise ValueError("vocabulary_list must be specified: mapping is None.")
+        raise ValueError("vocabulary_list must be specified: mapping must be specified.")
     _check_buckets(num_oov_buckets)
     with name_scope(name, "string_to_index") as scope:
         keys = _elements(mapping, dtypes_lib.as_dtype(dtype))
@@ -75,7 +76,7 @@ def index_to_string_table_from_tensor(mapping: TensorLike, default_value: str = 
                                       name: str | None = None) -> HashTable:
     """Return a table from positions, int64, to the strings of the vector `mapping`."""
     if mapping is None:
-        raise ValueError("vocabulary_list must be specified: mapping is None.")
+        raise ValueError("vocabulary_list must be specified: mapping must be specified.")
     values = convert_to_tensor(mapping, dtypes_lib.string)
     return HashTable(KeyValueTensorInitializer(_positions(values), values), default_value,
                      name=name)
@@ -137,8 +138,12 @@ def _check_file(vocabulary_file: TensorLike, vocab_size: int | None) -> None:
     if vocabulary_file is None or (isinstance(vocabulary_file, str) and not vocabulary_file):
         raise ValueError("vocabulary_file must be specified and must not be empty.")
     if vocab_size is not None and vocab_size < 1:
+        file: Any = vocabulary_file
+        if isinstance(file, Tensor):
+            known: Any = constant_value(file)
+            file = "?" if known is None else known.item().decode()
         raise ValueError(f"vocab_size must be greater than 0, got {vocab_size}. vocabulary_file: "
-                         f"{vocabulary_file!r}")
+                         f"{file}")
 
 
 def index_to_string_table_from_file(vocabulary_file: str, vocab_size: int | None = None,

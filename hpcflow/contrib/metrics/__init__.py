@@ -7,6 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import metrics
+from hpcflow.contrib.metrics.agreement import cohen_kappa, count, streaming_concat
+from hpcflow.contrib.metrics.curves import (
+    f1_score,
+    precision_at_recall,
+    precision_recall_at_equal_thresholds,
+    recall_at_precision,
+    streaming_curve_points,
+    streaming_false_negative_rate,
+    streaming_false_negative_rate_at_thresholds,
+    streaming_false_positive_rate,
+    streaming_false_positive_rate_at_thresholds,
+)
 from hpcflow.contrib.metrics.moments import streaming_covariance, streaming_pearson_correlation
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import Collections, TensorLike

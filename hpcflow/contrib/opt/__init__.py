@@ -3,6 +3,7 @@
 from hpcflow.contrib.opt.averaging import MovingAverageOptimizer
 from hpcflow.contrib.opt.clipping import VariableClippingOptimizer
 from hpcflow.contrib.opt.external import ExternalOptimizerInterface, ScipyOptimizerInterface
+from hpcflow.contrib.opt.lars import LARSOptimizer
 from hpcflow.contrib.opt.lbfgs import LBFGSOptimizer
 from hpcflow.contrib.opt.moments import AdaMaxOptimizer, LazyAdamOptimizer, NadamOptimizer
 from hpcflow.contrib.opt.sign_decay import (
@@ -20,8 +21,8 @@ from hpcflow.contrib.opt.weight_decay import (
 
 __all__ = [
     "AdaMaxOptimizer", "AdamWOptimizer", "AddSignOptimizer", "DecoupledWeightDecayExtension",
-    "ExternalOptimizerInterface", "LBFGSOptimizer", "LazyAdamOptimizer", "MomentumWOptimizer",
-    "MovingAverageOptimizer", "NadamOptimizer", "PowerSignOptimizer", "ScipyOptimizerInterface",
-    "VariableClippingOptimizer", "extend_with_decoupled_weight_decay", "get_cosine_decay_fn",
-    "get_linear_decay_fn", "get_restart_decay_fn",
+    "ExternalOptimizerInterface", "LARSOptimizer", "LBFGSOptimizer", "LazyAdamOptimizer",
+    "MomentumWOptimizer", "MovingAverageOptimizer", "NadamOptimizer", "PowerSignOptimizer",
+    "ScipyOptimizerInterface", "VariableClippingOptimizer", "extend_with_decoupled_weight_decay",
+    "get_cosine_decay_fn", "get_linear_decay_fn", "get_restart_decay_fn",
 ]  # fmt: skip

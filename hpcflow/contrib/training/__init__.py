@@ -22,4 +22,10 @@ from hpcflow.contrib.training.placing import (
     RandomStrategy,
     byte_size_load_fn,
 )
+from hpcflow.contrib.training.resampling import (
+    rejection_sample,
+    resample_at_rate,
+    stratified_sample,
+    weighted_resample,
+)
 from hpcflow.train.checkpoint_files import checkpoints_iterator, wait_for_new_checkpoint

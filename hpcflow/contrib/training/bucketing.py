@@ -87,8 +87,8 @@ def bucket(tensors: Sequence[TensorLike], which_bucket: TensorLike, batch_size: 
 def _of_buckets(what: str, value: TensorLike, count: int) -> list:
     values = list(value) if isinstance(value, (list, tuple)) else [value] * count
     if len(values) != count:
-        raise ValueError(f"If {what} is a list it must have num_buckets elements: {len(values)} "
-                         f"for {count} buckets")
+        raise ValueError(f"If {what} is a list it must have exactly num_buckets elements: "
+                         f"{len(values)} for {count} buckets")
     return values
 
 

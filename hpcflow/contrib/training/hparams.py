@@ -7,8 +7,15 @@ import numbers
 import re
 from typing import TYPE_CHECKING, Any
 
+from hpcflow.base.formats.protos import message_class
+
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from hpcflow.graph.likes import TensorLike
+
+
+_FIELDS = {bool: "bool", int: "int64", float: "float"}  # other values are texts
 
 
 class HParams:
@@ -19,10 +26,13 @@ class HParams:
 
     def __init__(self, hparam_def: Any = None, model_structure: Any = None,
                  **kwargs: Any) -> None:
-        if hparam_def is not None:
-            raise ValueError("HParams: hparam_def is not supported")
         self._model_structure = model_structure
         self._types: dict[str, tuple[type, bool]] = {}
+        if hparam_def is not None:
+            if not isinstance(hparam_def, message_class("HParamDef")):
+                raise TypeError(f"hparam_def must be an HParamDef, got {hparam_def!r}")
+            for name, value in hparam_def.hparam.items():
+                self.add_hparam(name, _from_proto(value))
         for name, value in kwargs.items():
             self.add_hparam(name, value)
 
@@ -89,6 +99,21 @@ class HParams:
         """Return the hyperparameters as a JSON object."""
         return json.dumps(self.values(), indent=indent, separators=separators, sort_keys=sort_keys)
 
+    def to_proto(self, export_scope: str | None = None) -> Message:
+        """Return an ``HParamDef`` of all hyperparameters; the scope is for the 1.x API."""
+        del export_scope
+        definition = message_class("HParamDef")()
+        for name, (kind, is_list) in self._types.items():
+            field = _FIELDS.get(kind, "bytes") + ("_list" if is_list else "_value")
+            values = [v.encode() if isinstance(v, str) else v
+                      for v in (getattr(self, name) if is_list else [getattr(self, name)])]
+            target = definition.hparam[name]
+            if is_list:
+                getattr(target, field).value.extend(values)
+            else:
+                setattr(target, field, values[0])
+        return definition
+
     def values(self) -> dict:
         """Return name -> value."""
         return {name: getattr(self, name) for name in self._types}
@@ -130,6 +155,18 @@ class HParams:
 _ASSIGNMENT = re.compile(
     r"\s*(?P<name>[a-zA-Z][\w.]*)\s*(\[\s*(?P<index>\d+)\s*\])?\s*=\s*"
     r"((\[(?P<list>[^\]]*)\])|(?P<value>[^,\[]*))($|,)")
+
+
+def _from_proto(value: Any) -> Any:
+    field = value.WhichOneof("kind")
+    held = getattr(value, field)
+    if field.endswith("_list"):
+        return [_text(v) for v in held.value]
+    return _text(held)
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def parse_values(values: str, type_map: dict[str, type],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +11,16 @@ if TYPE_CHECKING:
 
 
 class RandomStrategy:
-    """Deals operations to `num_ps` tasks at random; the same for the same `seed`."""
+    """Deals operations to `num_ps_tasks` tasks by a hash of their names and `seed`."""
 
-    def __init__(self, num_ps: int, seed: int | None = 0) -> None:
-        self._tasks = num_ps
-        self._random = random.Random(seed)
+    def __init__(self, num_ps_tasks: int, seed: int = 0) -> None:
+        self._tasks = num_ps_tasks
+        self._seed = seed
 
     def __call__(self, op: Any) -> int:
         """The task of `op`."""
-        return self._random.randrange(self._tasks)
+        key = f"{op.name}_{self._seed}".encode()
+        return int(hashlib.md5(key, usedforsecurity=False).hexdigest(), 16) % self._tasks
 
 
 class GreedyLoadBalancingStrategy:

@@ -26,6 +26,7 @@ from hpcflow.data.experimental.grouping import (
     group_by_window,
 )
 from hpcflow.data.experimental.optional import Optional, get_next_as_optional, get_structure
+from hpcflow.data.experimental.optional import OptionalSpec as OptionalStructure
 from hpcflow.data.experimental.order import (
     Counter,
     RandomDataset,
@@ -40,16 +41,40 @@ from hpcflow.data.experimental.order import (
     take_while,
     unique,
 )
+from hpcflow.data.experimental.resampling import rejection_resample
 from hpcflow.data.experimental.sampling import choose_from_datasets, sample_from_datasets
+from hpcflow.data.options import (
+    DistributeOptions,
+    MapVectorizationOptions,
+    OptimizationOptions,
+    StatsOptions,
+    ThreadingOptions,
+)
+from hpcflow.data.readers import MatchingFilesDataset, TFRecordWriter
+from hpcflow.data.specs import SparseTensorStructure, TensorStructure
+from hpcflow.data.structure import DatasetSpec as DatasetStructure
+from hpcflow.graph.type_spec import TypeSpec as Structure
 
 __all__ = [
     "AUTOTUNE",
     "Counter",
     "CsvDataset",
+    "DatasetStructure",
+    "DistributeOptions",
+    "MapVectorizationOptions",
+    "MatchingFilesDataset",
+    "OptimizationOptions",
     "Optional",
+    "OptionalStructure",
     "RandomDataset",
     "Reducer",
+    "SparseTensorStructure",
     "SqlDataset",
+    "StatsOptions",
+    "Structure",
+    "TFRecordWriter",
+    "TensorStructure",
+    "ThreadingOptions",
     "batch_and_drop_remainder",
     "bucket_by_sequence_length",
     "choose_from_datasets",
@@ -70,6 +95,7 @@ __all__ = [
     "parallel_interleave",
     "parse_example_dataset",
     "prefetch_to_device",
+    "rejection_resample",
     "sample_from_datasets",
     "scan",
     "shuffle_and_repeat",

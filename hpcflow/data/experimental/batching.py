@@ -39,7 +39,7 @@ def map_and_batch(map_func: Callable, batch_size: TensorLike,
             "MapAndBatchDataset", function.structure.batched(static_size(size, drop)),
             batch_size=size, drop_remainder=drop,
             num_parallel_calls=convert_to_tensor(calls, dtypes.int64, "num_parallel_calls"),
-            **function.inputs())
+            preserve_cardinality=True, **function.inputs())
 
     return change
 

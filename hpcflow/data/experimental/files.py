@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.data.arguments import optional_param_to_tensor as argument
 from hpcflow.data.dataset import AUTOTUNE, Dataset
 from hpcflow.data.experimental.order import ignore_errors as leave_out_errors
 from hpcflow.data.experimental.order import parallel_interleave
 from hpcflow.data.options import Options
-from hpcflow.data.readers import TFRecordDataset, argument
+from hpcflow.data.readers import TFRecordDataset
 from hpcflow.data.structure import Leaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
@@ -76,7 +77,11 @@ def _default(value: TensorLike) -> Tensor:
     if isinstance(value, (dtypes.DType, type, np.dtype)):
         dtype = dtypes.as_dtype(value)
         return convert_to_tensor(np.zeros(0, dtype.np), dtype)
-    return convert_to_tensor(value)
+    default = convert_to_tensor(value)
+    if default.get_shape().ndims not in (None, 0, 1):
+        raise ValueError("record_defaults: Shape must be at most rank 1 but is rank "
+                         f"{default.get_shape().ndims} for {value!r}")
+    return default
 
 
 # ---------------------------------------------------------------- batches of tables

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hpcflow import dtypes
 from hpcflow.data.structure import Structure, as_tensors
 from hpcflow.graph.likes import Nest
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.tensor_spec import TensorSpec
+from hpcflow.graph.type_spec import TypeSpec
 
 if TYPE_CHECKING:
     from hpcflow.data.dataset import Dataset
@@ -30,10 +33,10 @@ class Optional:
                         structure)
 
     @staticmethod
-    def none_from_structure(value_structure: Structure) -> Optional:
-        """Return one that has no value; its value would be of the structure of a data set's
-        elements or of another optional's value."""
-        return Optional(raw_ops.OptionalNone(), value_structure)
+    def none_from_structure(value_structure: Any) -> Optional:
+        """Return one that has no value; its value would be as a nest of specifications says, that
+        of a data set's elements or of another optional's value."""
+        return Optional(raw_ops.OptionalNone(), Structure.of_specs(value_structure))
 
     def has_value(self, name: str | None = None) -> Tensor:
         """Return a scalar bool: whether there is a value."""
@@ -47,11 +50,43 @@ class Optional:
             list(parts) if isinstance(parts, (list, tuple)) else [parts])
 
     @property
-    def value_structure(self) -> Structure:
-        """The structure of the value."""
-        return self._structure
+    def value_structure(self) -> Any:
+        """The specification of each component of the value, nested as the value."""
+        return self._structure.specs
 
     _element_structure = value_structure
+
+
+class OptionalSpec(TypeSpec):
+    """A specification of optionals: that of their values."""
+
+    __slots__ = ("_value_structure",)
+
+    def __init__(self, value_structure: Any) -> None:
+        self._value_structure = value_structure
+
+    @classmethod
+    def from_value(cls, value: Any) -> OptionalSpec:
+        """Return the specification of an optional."""
+        return cls(value.value_structure)
+
+    @property
+    def value_type(self) -> type:
+        """The class of optionals."""
+        return Optional
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return (self._value_structure,)
+
+    @property
+    def _component_specs(self) -> list[TensorSpec]:
+        return [TensorSpec((), dtypes.variant)]
+
+    def _to_components(self, value: Any) -> list[Any]:
+        return [value._variant_tensor]
+
+    def _from_components(self, components: Any) -> Any:
+        return Optional(components[0], Structure.of_specs(self._value_structure))
 
 
 def get_next_as_optional(iterator: Iterator) -> Optional:
@@ -62,6 +97,11 @@ def get_next_as_optional(iterator: Iterator) -> Optional:
                                                       **structure.attrs), structure)
 
 
-def get_structure(dataset_or_iterator: Dataset | Iterator) -> Structure:
-    """Return the structure of the elements of a data set or of an iterator."""
-    return dataset_or_iterator._structure
+def get_structure(dataset_or_iterator: Dataset | Iterator) -> Any:
+    """Return the specification of each component of the elements of a data set or of an iterator,
+    nested as the element. Raises ``TypeError`` for anything else."""
+    try:
+        return dataset_or_iterator.element_spec
+    except AttributeError:
+        raise TypeError(f"`dataset_or_iterator` must be a Dataset or Iterator object, but got "
+                        f"{type(dataset_or_iterator)}.") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.data import nest
+from hpcflow.data.arguments import get_seed
 from hpcflow.data.dataset import AUTOTUNE, Dataset, _inner, _int64
 from hpcflow.data.functions import ElementFunction
 from hpcflow.data.scanning import state_function
@@ -15,7 +16,6 @@ from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import DeviceLike, Nest, TensorLike
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.shapes import TensorShape
 
 Transformation = Callable[[Dataset], Dataset]
@@ -32,8 +32,7 @@ def RandomDataset(seed: int | None = None) -> Dataset:
     """Random int64 numbers below 2**32, without end."""
     seed1, seed2 = get_seed(seed)
     structure = Structure(Leaf(dtypes.int64, TensorShape([])))
-    variant = raw_ops.RandomDataset(seed=_int64(seed1 or 0, "seed"),
-                                    seed2=_int64(seed2 or 0, "seed2"), **structure.attrs)
+    variant = raw_ops.RandomDataset(seed=seed1, seed2=seed2, **structure.attrs)
     return Dataset._of(variant, structure)
 
 
@@ -55,7 +54,7 @@ def shuffle_and_repeat(buffer_size: TensorLike, count: TensorLike | None = None,
         seed1, seed2 = get_seed(seed)
         return dataset._derived(
             "ShuffleAndRepeatDataset", buffer_size=_int64(buffer_size, "buffer_size"),
-            seed=_int64(seed1 or 0, "seed"), seed2=_int64(seed2 or 0, "seed2"),
+            seed=seed1, seed2=seed2,
             count=_int64(-1 if count is None else count, "count"))
 
     return change

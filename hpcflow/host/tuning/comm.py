@@ -101,6 +101,8 @@ WAIT_IDLE_SECONDS = 1.0
 WAIT_CLOCK_STRIDE = 8
 #: Polls without a result after which a little more work no longer matters.
 WAIT_LONG_MISSES = 100
+#: A start that waits for other ranks longer than this says so.
+SILENT_SECONDS = 10.0
 
 # ---- ranks that are left when others are lost
 

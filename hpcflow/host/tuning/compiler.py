@@ -100,7 +100,7 @@ LINES_FEWEST = 3
 LINES_MOST = 200
 #: From the first line of a loop to the last: values from further away are not in the cache.
 LINES_REACH = 256
-#: Elements from which on blocks pay, and a single line is worth several threads.
+#: Elements from which on a single line is worth a loop, or several threads.
 LINES_LARGE = 1 << 17
 #: Arrays of all elements that a loop reads: more streams than the hardware fetches ahead are slow.
 LINES_MOST_ARRAYS = 16
@@ -113,11 +113,7 @@ LINES_CALLS = 5
 #: Calls of NumPy that take as long as the call of a group, of one shape or of rows and columns.
 LINES_FLAT_CALL, LINES_CALL = 10, 25
 
-# ---- compiler.native.blocks
-#: Of all values of a block: in the second-level cache, yet long beside what threads cost.
-ROWS_BLOCK_BYTES = 1 << 21
-#: Into which rows are cut: fewer leave cores idle at the end.
-ROWS_FEWEST_BLOCKS = 4
+# ---- compiler.native.spread_line
 #: A thread that the machine lets wait takes fewer parts than another.
 ROWS_PARTS_PER_THREAD = 4
 

@@ -37,6 +37,11 @@ LINK_OPEN_SECONDS = 120.0
 #: Which part of a GPU's memory may be exported to other processes.
 EXPORTED_PART = 8
 
+# ---- runtime.executor.gpu.ipc_link
+#: What a rank writes at a time for the others of a collective operation: with more, the messages
+#: between two pieces take little of the time.
+LINK_HALF_BYTES = 64 << 20
+
 # ---- kernels.cudnn
 #: The most memory of an algorithm's own, and which part of the free memory it and transposed
 #: operands may take.

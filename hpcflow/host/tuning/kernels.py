@@ -51,12 +51,22 @@ ARRAY_LOOP_LARGE = 1 << 14
 # ---- kernels.compiled.function_loops
 #: Elements from which on a loop is worth it.
 FUNCTION_LOOP_LEAST = 1 << 10
+#: The same where NumPy takes dozens of passes.
+FUNCTION_LOOP_FEW = 2
+
+# ---- kernels.compiled.pooling_loops
+#: Of a window each of whose elements is written out: registers hold the places of so many.
+POOLING_MOST_ELEMENTS = 9
 
 # ---- kernels.compiled.response_loops
 #: Of a window whose sum is written out: more compile slowly.
 RESPONSE_MOST_CHANNELS = 33
 #: A thread that the machine lets wait takes fewer parts than another.
 RESPONSE_PARTS_PER_THREAD = 8
+
+# ---- kernels.compiled.row_loops
+#: Elements of a row that are reduced at once: more in one sum would lose digits.
+ROW_LOOP_LONGEST = 1 << 13
 
 # ---- kernels.compiled.small_products
 #: Multiplications of one product: a larger one BLAS does faster than its call costs.
@@ -159,6 +169,16 @@ TEAM_LARGEST = 6 << 20
 # ---- kernels.random.numbers
 #: Bytes that numbers of four words need on the way: they stay in the cache.
 RANDOM_BLOCK_BYTES = 96
+
+# ---- kernels.random.philox
+#: Runs that are drawn for at once, where each draws one number.
+RANDOM_SCALARS_MOST = 64
+
+# ---- kernels.random.with_parameters
+#: Bytes that a number by rejection needs on the way.
+REJECTION_ROW_BYTES = 192
+#: Of a block: smaller ones cost more in calls of NumPy than they save by staying in the cache.
+REJECTION_BLOCK_BYTES = REJECTION_ROW_BYTES << 15
 
 # ---- kernels.sparse.sparse_math
 #: Of the products that a matrix product holds at a time: they stay in the cache.

@@ -14,6 +14,7 @@ from hpcflow.host.tuning import kernels as tuning
 from hpcflow.host.tuning import loops as loops_tuning
 from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.loops.cuda_code import WRAPPED
 
 
 @kernel("Cast", fresh=True, accepts_out=True, elementwise=True)
@@ -26,10 +27,14 @@ def _cast(node: KernelNode) -> Any:
             None, None, f"Cast {source.name} to {target.name} is not supported")
     xp = node.xp
     drop_imaginary = node.input_dtypes[0].is_complex and not node.output_dtypes[0].is_complex
+    wraps = xp is not np and dtype.name in WRAPPED and not (
+        source.is_integer or source.is_bool or source.is_quantized)
 
     def run(x: Any, out: Any = None) -> Any:
         if drop_imaginary:
             x = x.real
+        if wraps:
+            x = x.astype(np.int64)
         if out is not None:
             out[...] = x
             return out

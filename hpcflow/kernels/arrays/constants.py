@@ -53,8 +53,14 @@ def fill(node: KernelNode) -> Callable:
     itemsize = dtype.itemsize if node.xp is np else 0
     if dims is not None:
         shape = _fill_shape(dims, 0)
-        return lambda _, value: full(shape, value, dtype)
-    return lambda dims, value: full(_fill_shape(dims, itemsize), value, dtype)
+        return lambda _, value: full(shape, _scalar(value), dtype)
+    return lambda dims, value: full(_fill_shape(dims, itemsize), _scalar(value), dtype)
+
+
+def _scalar(value: Any) -> Any:
+    if value.ndim and value.shape != (1,):  # which the reference takes
+        raise invalid(f"value must be a scalar, got shape {shown(value.shape)}")
+    return value
 
 
 def _fill_shape(dims: np.ndarray, itemsize: int) -> tuple[int, ...]:
@@ -96,6 +102,9 @@ def range_(node: KernelNode) -> Callable:
     xp, dtype = node.xp, node.np_dtype()
 
     def run(start: Any, limit: Any, delta: Any) -> Any:
+        for what, given in (("start", start), ("limit", limit), ("delta", delta)):
+            if np.ndim(given):
+                raise invalid(f"{what} must be a scalar, not shape {shown(np.shape(given))}")
         first, step = start.item(), delta.item()
         count = _range_length(first, limit.item(), step)
         check_count((count,), dtype.itemsize * (xp is np))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.errors import InvalidArgumentError
+from hpcflow.host import memory
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.common.indices import check_rows, take_rows
@@ -291,8 +292,7 @@ def where(node: KernelNode) -> Callable:
 @kernel("OneHot", fresh=True, host_inputs=(1,))
 @also_strings("OneHot")
 def one_hot(node: KernelNode) -> Callable:
-    """A comparison with 0, 1, ..., depth-1 along the new axis; large results are filled instead,
-    where that axis is the last."""
+    """A comparison with 0, 1, ..., depth-1 along the new axis; large results are filled instead."""
     xp, axis, dtype = node.xp, node.attr("axis"), node.np_dtype()
     depth, on, off = (node.constant(i) for i in (1, 2, 3))
     where = where_of(xp, dtype)
@@ -302,9 +302,11 @@ def one_hot(node: KernelNode) -> Callable:
         _steps(xp, int(depth), len(dims), axis, index_type))
 
     def run(indices: Any, depth: Any, on_value: Any, off_value: Any) -> Any:
-        if xp is np and dtype.kind in "fiub" and axis in (-1, indices.ndim) and (
+        if xp is np and dtype.kind in "fiub" and -1 <= axis <= indices.ndim and (
                 indices.size * int(depth) * dtype.itemsize >= tuning.GATHER_LARGE_BYTES):
-            return _marked(indices, int(depth), on_value, off_value, dtype)
+            if axis in (-1, indices.ndim):
+                return _marked(indices, int(depth), on_value, off_value, dtype)
+            return _marked_inside(indices, int(depth), axis, on_value, off_value, dtype)
         steps, place = fixed or _steps(xp, int(depth), indices.ndim, axis, index_type)
         hit = indices[place] == steps
         if dtype.kind == "O":  # where() would take final zeros off a string
@@ -351,6 +353,23 @@ def _marked_by_arrays(numbers: Any, depth: int, on_value: Any, off_value: Any,
 
     over_rows(numbers.size, depth * dtype.itemsize, work)
     return out
+
+
+def _marked_inside(indices: Any, depth: int, axis: int, on_value: Any, off_value: Any,
+                   dtype: np.dtype) -> Any:
+    """As :func:`_marked`, with the new axis before others."""
+    dims = indices.shape
+    numbers = indices.reshape(-1, math.prod(dims[axis:]))
+    out = memory.empty((len(numbers), depth, numbers.shape[1]), dtype)
+    flat = out.reshape(-1)
+
+    def clear(block: slice) -> None:
+        flat[block] = off_value
+
+    over_rows(flat.size, dtype.itemsize, clear)
+    row, column = np.nonzero((numbers >= 0) & (numbers < depth))
+    out[row, numbers[row, column], column] = on_value
+    return out.reshape(*dims[:axis], depth, *dims[axis:])
 
 
 def _steps(xp: Any, depth: int, rank: int, axis: int, dtype: Any) -> tuple[Any, tuple]:

@@ -169,8 +169,8 @@ for _op_type, _factory in (("ConcatV2", concat_v2), ("Concat", concat),
 def _number(axis: Any) -> int:
     """An axis, which may also be a vector of one element."""
     if np.size(axis) != 1 or np.ndim(axis) > 1:
-        raise invalid(f"axis tensor should be a scalar integer, but got shape "
-                      f"{list(np.shape(axis))}")
+        raise invalid("axis tensor should be a scalar integer (must have exactly one element), "
+                      f"but got shape {list(np.shape(axis))}")
     return int(np.reshape(axis, ()))
 
 

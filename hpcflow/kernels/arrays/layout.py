@@ -152,6 +152,8 @@ def pad_v2(node: KernelNode) -> Callable:
     xp, known = node.xp, node.constant(1)
 
     def run(x: Any, paddings: Any, value: Any) -> Any:
+        if value.ndim:
+            raise invalid(f"constant_values must be a scalar. Found: {shown(value)}")
         rows = paddings if known is None else known
         return _pad(xp, x, *_frame(x.shape, _pairs(rows)), value)
 

@@ -48,6 +48,9 @@ def matrix_set_diag(node: KernelNode) -> Callable:
     arange = node.xp.arange
 
     def run(x: Any, diagonal: Any) -> Any:
+        if x.ndim < 2 or not diagonal.ndim:
+            name, rank, found = ("input", 2, x) if x.ndim < 2 else ("diagonal", 1, diagonal)
+            raise invalid(f"{name} must be at least {rank}-dim, received shape: {shown(found)}")
         n = min(x.shape[-2:])
         if diagonal.shape != (*x.shape[:-2], n):
             raise invalid("must have diagonal.shape == input.shape[:-2] + min(input.shape[-2:]), "

@@ -158,7 +158,7 @@ def _squeeze(x: Any, axes: tuple) -> Any:
         if not -x.ndim <= axis < x.ndim:
             raise invalid(f"Tried to squeeze dim index {axis} for tensor with {x.ndim} dimensions.")
         if x.shape[axis] != 1:
-            raise invalid(f"Can not squeeze dim[{axis}], expected a dimension of 1, got "
+            raise invalid(f"Can not squeeze dim[{axis % x.ndim}], expected a dimension of 1, got "
                           f"{x.shape[axis]}")
     return x.squeeze(tuple({a % x.ndim for a in axes}))
 

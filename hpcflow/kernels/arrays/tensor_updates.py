@@ -20,6 +20,8 @@ def _scatter(name: str, *op_types: str) -> None:
         combine = _SCATTERS.get(name)
 
         def run(x: Any, indices: Any, updates: Any) -> Any:
+            if not x.size and indices.size and updates.size:
+                raise invalid("Indices and updates specified for empty output")
             at = _places(indices, x.shape)
             wanted = indices.shape[:-1] + x.shape[indices.shape[-1]:]
             if updates.shape != wanted:

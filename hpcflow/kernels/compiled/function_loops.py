@@ -23,13 +23,14 @@ from hpcflow.loops.tracing import Traced, TracedDevice, Tracer, UntraceableError
 _DTYPES = ("float32", "float64")
 
 
-def with_loop(node: KernelNode, compute: Callable) -> Callable:
+def with_loop(node: KernelNode, compute: Callable, is_slow: bool = False) -> Callable:
     """``compute(x[, y], out=None)``, by a loop once there is one: of arrays of one shape that are
     not tiny.
 
     Args:
         node: of an element-wise op type, whose kernel for devices can be traced.
         compute: the form of NumPy; its results have the dtype of its inputs.
+        is_slow: it is so many passes that a loop is worth it for a few elements.
     """
     dtype = node.np_dtype()
     if node.xp is not np or dtype.name not in _DTYPES:
@@ -39,7 +40,8 @@ def with_loop(node: KernelNode, compute: Callable) -> Callable:
     def run(*inputs: Any, out: Any = None) -> Any:
         first = inputs[0]
         shape, size = first.shape, first.size
-        if size < tuning.FUNCTION_LOOP_LEAST or inputs[-1].shape != shape:
+        least = tuning.FUNCTION_LOOP_FEW if is_slow else tuning.FUNCTION_LOOP_LEAST
+        if size < least or inputs[-1].shape != shape:
             return compute(*inputs, out=out)
         if not made:
             made.append(_loop_of(node, len(inputs)))

@@ -101,6 +101,8 @@ def _converted(value: Any, index: int, token: str, dtype: DType) -> Any:
             raise invalid(f"{index}-th value returned by {token}: {e}") from None
         if array.dtype == object:
             _check_text(array)
+        if array.dtype.kind == "V":
+            raise errors.InternalError(None, None, f"Unsupported numpy data type {array.dtype}")
         if array.dtype.kind in "SU" or is_string and array.dtype == object:
             array = _as_bytes(array)
     if is_string != (array.dtype == object) or not is_string and array.dtype != dtype.np:
@@ -123,7 +125,7 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
 def _check_text(array: np.ndarray) -> None:
     for item in array.flat:
         if not isinstance(item, (str, bytes)):
-            raise errors.UnimplementedError(
+            raise errors.InternalError(
                 None, None, f"Unsupported object type {type(item).__name__}")
 
 

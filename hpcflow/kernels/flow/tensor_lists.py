@@ -21,19 +21,28 @@ class TensorList:
         of: the type of all elements.
         dims: what is known of the shape of all elements.
         xp: the array module of the device that the elements are on.
+        most: the largest number of elements; -1 for any.
     """
 
-    __slots__ = ("items", "of", "dims", "xp")
+    __slots__ = ("items", "of", "dims", "xp", "most")
 
-    def __init__(self, items: list, dtype: DType, shape: Shape, xp: Any) -> None:
+    def __init__(self, items: list, dtype: DType, shape: Shape, xp: Any, most: int = -1) -> None:
         self.items = items
         self.of = dtype
         self.dims = shape
         self.xp = xp
+        self.most = most
 
     def with_items(self, items: list) -> TensorList:
         """Another list of the same kind."""
-        return TensorList(items, self.of, self.dims, self.xp)
+        return TensorList(items, self.of, self.dims, self.xp, self.most)
+
+    def pushed(self, item: Any) -> TensorList:
+        """This list with one more element, if it may have that many."""
+        if len(self.items) == self.most:
+            raise invalid(f"Tried to push item into a full list list size: {len(self.items)} "
+                          f"max_num_elements: {self.most}")
+        return self.with_items([*self.items, self.checked(item)])
 
     def checked(self, item: Any) -> Any:
         """`item`, if it may be an element of this list."""
@@ -42,23 +51,32 @@ class TensorList:
                           f"{shown(np.shape(item))}")
         return item
 
-    def item(self, index: Any, shape: Shape) -> Any:
-        """One element; zeros if it was never set, for which the shape must be known."""
+    def at(self, index: Any) -> Any:
+        """One element; None if it was never set."""
         if not 0 <= index < len(self.items):
             raise invalid(f"Trying to access element {int(index)} in a list with "
                           f"{len(self.items)} elements.")
-        found = self.items[index]
+        return self.items[index]
+
+    def item(self, index: Any, shape: Shape) -> Any:
+        """One element; zeros if it was never set, for which the shape must be known."""
+        found = self.at(index)
         return self._zeros(shape) if found is None else found
 
     def _zeros(self, shape: Shape) -> Any:
-        known = _merged(shape, self.dims)
-        if known is None or -1 in known:
-            others = {np.shape(i) for i in self.items if i is not None}
-            if len(others) != 1:
-                raise invalid("an element that was never set is read, and its shape "
-                              f"{_show(known)} is not known")
-            known = others.pop()
+        known = self.common_shape(shape, self.items)
+        if not _is_known(known):
+            raise invalid("Trying to read an uninitialized tensor but element_shape is not fully "
+                          f"defined: {_show(known)}")
         return zeros(self.xp, self.of, known)
+
+    def common_shape(self, shape: Shape, items: list) -> Any:
+        """What is known of the shape of `items` of this list that are to be in one tensor."""
+        known = _merged(shape, self.dims)
+        if not _is_known(known):
+            for item in items:
+                known = known if item is None else _merged(known, np.shape(item))
+        return known
 
 
 def zeros(xp: Any, dtype: DType, shape: tuple) -> Any:
@@ -78,11 +96,17 @@ def _fits(shape: tuple, wanted: Shape) -> bool:
         w in (-1, s) for s, w in zip(shape, wanted, strict=True))
 
 
+def _is_known(shape: Shape) -> bool:
+    return shape is not None and -1 not in shape
+
+
 def _merged(a: Shape, b: Shape) -> Shape:
     if a is None or b is None:
         return b if a is None else a
     if len(a) != len(b):
-        raise invalid(f"shapes {_show(a)} and {_show(b)} of elements differ")
+        raise invalid(f"Incompatible ranks during merge: {len(a)} vs. {len(b)}")
+    if any(-1 not in (x, y) and x != y for x, y in zip(a, b, strict=True)):
+        raise invalid(f"Incompatible shapes during merge: {_show(a)} vs. {_show(b)}")
     return tuple(y if x == -1 else x for x, y in zip(a, b, strict=True))
 
 
@@ -106,7 +130,7 @@ def _register(*op_types: str, **options: Any) -> Callable:
 @_register("EmptyTensorList", host_inputs=(0, 1))
 def _empty(node: KernelNode) -> Any:
     dtype = node.attr("element_dtype")
-    return lambda shape, _: TensorList([], dtype, _shape_of(shape), node.xp)
+    return lambda shape, most: TensorList([], dtype, _shape_of(shape), node.xp, int(most))
 
 
 @_register("TensorListReserve", host_inputs=(0, 1))
@@ -115,7 +139,8 @@ def _reserve(node: KernelNode) -> Any:
 
     def reserve(shape: Any, count: Any) -> TensorList:
         if count < 0:
-            raise invalid(f"a list cannot have {int(count)} elements")
+            raise invalid("The num_elements to reserve must be a non negative number, but got "
+                          f"{int(count)}")
         return TensorList([None] * int(count), dtype, _shape_of(shape), node.xp)
 
     return reserve
@@ -136,7 +161,8 @@ def _element_shape(node: KernelNode) -> Any:
 def _resize(node: KernelNode) -> Any:
     def resize(items: TensorList, size: Any) -> TensorList:
         if size < 0:
-            raise invalid(f"a list cannot have {int(size)} elements")
+            raise invalid("TensorListSlice expects size to be non-negative. Got: "
+                          f"{int(size)}")
         kept = items.items[: int(size)]
         return items.with_items(kept + [None] * (int(size) - len(kept)))
 
@@ -158,7 +184,7 @@ def _add_n(node: KernelNode) -> Any:
 
     def add(first: TensorList, *others: TensorList) -> TensorList:
         if any(len(o.items) != len(first.items) for o in others):
-            raise invalid("lists of different lengths cannot be added: "
+            raise invalid("Trying to add two lists of tensors with different lengths: "
                           f"{[len(o.items) for o in (first, *others)]}")
         columns = zip(first.items, *(o.items for o in others), strict=True)
         return first.with_items([_sum([i for i in c if i is not None]) for c in columns])
@@ -176,7 +202,7 @@ def _add_n(node: KernelNode) -> Any:
 
 @_register("TensorListPushBack")
 def _push(node: KernelNode) -> Any:
-    return lambda items, item: items.with_items([*items.items, items.checked(item)])
+    return lambda items, item: items.pushed(item)
 
 
 @_register("TensorListPopBack", host_inputs=(1,))
@@ -242,23 +268,30 @@ def _stack(node: KernelNode) -> Any:
 
 @_register("TensorListGather", fresh=True, host_inputs=(1, 2))
 def _gather(node: KernelNode) -> Any:
-    return lambda items, indices, shape: _stacked(items, indices, _shape_of(shape))
+    def gather(items: TensorList, indices: Any, shape: Any) -> Any:
+        return _stacked(items, indices, _shape_of(shape), "gather")
+
+    return gather
 
 
-def _stacked(items: TensorList, indices: Iterable, shape: Shape) -> Any:
-    rows = [items.item(i, shape) for i in indices]
-    if not rows:
-        known = _merged(shape, items.dims)
-        if known is None or -1 in known:
-            raise invalid(f"an empty list of elements of shape {_show(known)} has no tensor")
-        return _empty_array(items, (0, *known))
-    if len({np.shape(r) for r in rows}) > 1:
-        raise invalid("elements of different shapes cannot be stacked: "
-                      f"{sorted({np.shape(r) for r in rows})}")
-    out = _empty_array(items, (len(rows), *np.shape(rows[0])))
-    for i, row in enumerate(rows):
-        out[i] = row
+def _stacked(items: TensorList, indices: Iterable, shape: Shape, verb: str = "stack") -> Any:
+    found = [items.at(i) for i in indices]
+    known = items.common_shape(shape, found)
+    if not _is_known(known):
+        raise invalid(f"{_NO_SHAPE[verb, bool(found)]} element_shape: {_show(known)}")
+    out = _empty_array(items, (len(found), *known))
+    for i, row in enumerate(found):
+        _merged(known, known if row is None else np.shape(row))
+        out[i] = zeros(items.xp, items.of, known) if row is None else row
     return out
+
+
+_NO_SHAPE = {
+    ("stack", True): "Tried to stack list which only contains uninitialized tensors and has a "
+                     "non-fully-defined",
+    ("stack", False): "Tried to stack elements of an empty list with non-fully-defined",
+    ("gather", True): "Tried to gather uninitialized tensors from a list with non-fully-defined",
+    ("gather", False): "Tried to gather elements of an empty list with non-fully-defined"}
 
 
 def _empty_array(items: TensorList, shape: tuple) -> Any:
@@ -271,7 +304,13 @@ def _scatter(node: KernelNode) -> Any:
     dtype = node.attr("element_dtype")
 
     def scatter(tensor: Any, indices: Any, shape: Any, count: Any) -> TensorList:
+        if count < -1:
+            raise invalid("TensorListScatter expects num_elements >= -1, found: "
+                          f"{int(count)}")
         length = int(indices.max(initial=-1)) + 1 if count < 0 else int(count)
+        if indices.max(initial=-1) >= length:
+            raise invalid(f"TensorListScatter: Trying to scatter at index {int(indices.max())} in "
+                          f"list with size {length}")
         return _scattered(
             TensorList([None] * length, dtype, _shape_of(shape), node.xp), tensor, indices)
 
@@ -284,12 +323,13 @@ def _scatter_into(node: KernelNode) -> Any:
 
 
 def _scattered(items: TensorList, tensor: Any, indices: Any) -> TensorList:
-    found = list(items.items)
     if len(indices) != len(tensor):
-        raise invalid(f"{len(indices)} indices for {len(tensor)} rows")
+        raise invalid("Invalid number of rows in input tensor. Expected: "
+                      f"{len(indices)} Actual: {len(tensor)}")
+    if indices.min(initial=0) < 0:
+        raise invalid("Indices in TensorListScatter must all be non-negative.")
+    found = items.items + [None] * (int(indices.max(initial=-1)) + 1 - len(items.items))
     for index, row in zip(indices, tensor, strict=True):
-        if not 0 <= index < len(found):
-            raise invalid(f"index {int(index)} is not in a list with {len(found)} elements")
         found[index] = items.checked(row)
     return items.with_items(found)
 
@@ -298,16 +338,45 @@ def _scattered(items: TensorList, tensor: Any, indices: Any) -> TensorList:
 def _concat(node: KernelNode) -> Any:
     def concat(items: TensorList, shape: Any, lengths: Any) -> tuple:
         wanted = _shape_of(shape)
-        parts = []
-        for i, part in enumerate(items.items):
-            if part is None and i < len(lengths) and wanted is not None:
-                part = zeros(items.xp, items.of, (int(lengths[i]), *wanted[1:]))
-            parts.append(items.item(i, wanted) if part is None else part)
+        rest = _rows_shape(items, wanted)
+        parts = [_part(items, i, wanted, rest, lengths) for i in range(len(items.items))]
+        ends = np.array([len(p) for p in parts], np.int64)
         if not parts:
-            raise invalid("an empty list cannot be concatenated")
-        return items.xp.concatenate(parts), np.array([len(p) for p in parts], np.int64)
+            return _empty_array(items, (0, *rest)), ends
+        return items.xp.concatenate(parts), ends
 
     return concat
+
+
+def _rows_shape(items: TensorList, shape: Shape) -> tuple:
+    """The shape of the rows of all elements, which are to be joined."""
+    known = _merged(shape, items.dims)
+    if known == ():
+        raise invalid("Concat requires elements to be at least vectors, found scalars instead.")
+    rest = None if known is None else known[1:]
+    for i, item in enumerate(items.items):
+        if item is not None and not np.ndim(item):
+            raise invalid(f"Concat saw a scalar shape at index {i} but requires at least vectors.")
+        rest = rest if item is None else _merged(rest, np.shape(item)[1:])
+    if rest is not None and -1 not in rest:
+        return rest
+    if items.items:
+        raise invalid("Trying to concat list with only uninitialized tensors but "
+                      f"element_shape_except_first_dim_ is not fully defined: {_show(rest)}")
+    raise invalid("All except the first dimension must be fully defined when concating an empty "
+                  f"tensor list. element_shape: {_show(known)}")
+
+
+def _part(items: TensorList, index: int, shape: Shape, rest: tuple, lengths: Any) -> Any:
+    if items.items[index] is not None:
+        return items.items[index]
+    if index < len(lengths):
+        return zeros(items.xp, items.of, (int(lengths[index]), *rest))
+    known = items.common_shape(shape, items.items)
+    if not _is_known(known):
+        raise invalid(f"List contains uninitialized tensor at index {index} but leading_dims has "
+                      f"only {len(lengths)} elements.")
+    return zeros(items.xp, items.of, known)
 
 
 @_register("TensorListSplit", host_inputs=(1, 2))
@@ -315,9 +384,18 @@ def _split(node: KernelNode) -> Any:
     dtype = node.attr("element_dtype")
 
     def split(tensor: Any, shape: Any, lengths: Any) -> TensorList:
-        if int(np.sum(lengths)) != len(tensor):
-            raise invalid(f"lengths {lengths.tolist()} do not add up to {len(tensor)} rows")
+        if np.ndim(tensor) == 0:
+            raise invalid("Tensor must be at least a vector, but saw shape: []")
+        if lengths.min(initial=0) < 0:
+            raise invalid(f"Invalid value in lengths: {lengths.min()}")
         ends = np.cumsum(lengths)
+        for length, end in zip(lengths, ends, strict=True):
+            if end > len(tensor):
+                raise invalid(f"Attempting to slice [{end - length}, {end}] from tensor with "
+                              f"length {len(tensor)}")
+        if ends.max(initial=0) != len(tensor):
+            raise invalid("Unused values in tensor. Length of tensor: "
+                          f"{len(tensor)} Values used: {ends.max(initial=0)}")
         found = TensorList([], dtype, _shape_of(shape), node.xp)
         return found.with_items([found.checked(tensor[e - n : e])
                                  for n, e in zip(lengths, ends, strict=True)])

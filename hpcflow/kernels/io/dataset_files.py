@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.errors import OpError
+from hpcflow.errors import InvalidArgumentError, NotFoundError, OpError
 from hpcflow.host.tuning import kernels as tuning
-from hpcflow.kernels.common.text import as_bytes
+from hpcflow.kernels.common.text import as_bytes, texts
+from hpcflow.kernels.io.csv_rows import in_rows, rows_of
 from hpcflow.kernels.io.datasets import components
 from hpcflow.kernels.io.parsing import decoded_column, fields_of
 from hpcflow.kernels.io.readers import FixedLength, Lines, TFRecords
@@ -43,7 +45,8 @@ def _names(filenames: Any) -> list[bytes]:
     return [as_bytes(name) for name in np.ravel(np.asarray(filenames, object))]
 
 
-def _compression(value: Any) -> str:
+def known_compression(value: Any) -> str:
+    """The text of a compression type. Raises ``InvalidArgumentError`` for others."""
     name = as_bytes(value).decode()
     if name not in ("", "GZIP", "ZLIB"):
         raise invalid(f"Unsupported compression_type: {name}.")
@@ -53,13 +56,32 @@ def _compression(value: Any) -> str:
 @kernel("TextLineDataset", device="CPU")
 def _lines(node: KernelNode) -> Callable:
     return lambda filenames, compression, size: RecordDataset(
-        _names(filenames), Lines(0, _compression(compression)))
+        _names(filenames), Lines(0, known_compression(compression)))
 
 
 @kernel("TFRecordDataset", device="CPU")
 def _records(node: KernelNode) -> Callable:
     return lambda filenames, compression, size: RecordDataset(
-        _names(filenames), TFRecords(_compression(compression)))
+        _names(filenames), TFRecords(known_compression(compression)))
+
+
+class MatchingFilesDataset(Dataset):
+    """The names of the files that match patterns, in order; ``NotFoundError`` if none does."""
+
+    def __init__(self, patterns: list[str]) -> None:
+        super().__init__([dtypes.string], [()])
+        self.patterns = patterns
+
+    def _pass(self, run: Run) -> Iterator[Element]:
+        found = sorted({name for pattern in self.patterns for name in glob.glob(pattern)})
+        if not found:
+            raise NotFoundError(None, None, f"No files matched pattern: {', '.join(self.patterns)}")
+        return ((name.encode(),) for name in found)
+
+
+@kernel("MatchingFilesDataset", "ExperimentalMatchingFilesDataset", device="CPU")
+def _matching(node: KernelNode) -> Callable:
+    return lambda patterns: MatchingFilesDataset(texts(patterns))
 
 
 @kernel("FixedLengthRecordDataset", "FixedLengthRecordDatasetV2", device="CPU")
@@ -71,7 +93,7 @@ def _fixed_length(node: KernelNode) -> Callable:
         if header < 0 or footer < 0:
             raise invalid("`header_bytes` and `footer_bytes` must be >= 0")
         sizes = [int(header), int(record), int(footer), 0]
-        records = FixedLength(sizes, _compression(compression), exact=True)
+        records = FixedLength(sizes, known_compression(compression), exact=True)
         return RecordDataset(_names(filenames), records)
 
     return make
@@ -105,20 +127,30 @@ class CsvDataset(Dataset):
 
     def open(self) -> Iterator[bytes]:
         """The text of the rows of all files."""
+        delimiter, quoted, _ = self.rules
         for name in self.names:
             lines = (line for _, line in self.records.open(name))
-            rows = _joined(lines) if self.rules[1] else lines
-            yield from islice(rows, int(self.skips), None)
+            rows = rows_of(lines, delimiter, quoted)
+            if self.skips and next(rows, None) is None:
+                raise invalid(f"Can't read header of file {name.decode(errors='replace')}")
+            yield from rows
 
     def decode(self, rows: list[bytes]) -> list[Element]:
         """Some rows."""
+        try:
+            return self._decoded(rows)
+        except InvalidArgumentError as error:
+            raise invalid(in_rows(error.message)) from None
+
+    def _decoded(self, rows: list[bytes]) -> list[Element]:
         delimiter, quoted, missing = self.rules
-        table = [fields_of(row, delimiter, quoted) for row in rows]
+        table = [fields_of(row, delimiter, quoted) or [b""] for row in rows]
         if self.columns:
             table = [[row[i] for i in self.columns if i < len(row)] for row in table]
         for row in table:
             if len(row) != len(self.types):
-                raise invalid(f"Expect {len(self.types)} fields but have {len(row)} in record")
+                have = len(row) if len(row) < len(self.types) else "more"
+                raise invalid(f"Expect {len(self.types)} fields but have {have} in record")
         if missing:
             table = [[b"" if text == missing else text for text in row] for row in table]
         return list(zip(*(decoded_column(i, texts, dtype, default) for i, (texts, dtype, default)
@@ -151,17 +183,6 @@ class _Rows:
         return self._dataset.decode([self._single.popleft()])[0]
 
 
-def _joined(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Rows of lines: within quotes a line goes on."""
-    for line in lines:
-        while line.count(b'"') % 2:
-            following = next(lines, None)
-            if following is None:
-                break
-            line += b"\n" + following
-        yield line
-
-
 @kernel("CSVDataset", "ExperimentalCSVDataset", device="CPU")
 def _csv(node: KernelNode) -> Callable:
     types, shapes = components(node)
@@ -170,12 +191,15 @@ def _csv(node: KernelNode) -> Callable:
              quoted: Any, missing: Any, columns: Any, *defaults: Any) -> Dataset:
         if len(as_bytes(delimiter)) != 1:
             raise invalid("field_delim should be only 1 char")
+        if size <= 0:
+            raise invalid("buffer_size should be positive")
         chosen = [int(c) for c in columns]
         if chosen and (min(chosen) < 0 or chosen != sorted(set(chosen))):
             raise invalid("select_cols should be strictly increasing indices, not negative")
         if chosen and len(chosen) != len(types):
             raise invalid("select_cols should match output size")
-        return CsvDataset(types, shapes, _names(filenames), Lines(0, _compression(compression)),
+        lines = Lines(0, known_compression(compression))
+        return CsvDataset(types, shapes, _names(filenames), lines,
                           bool(header), chosen,
                           (as_bytes(delimiter), bool(quoted), as_bytes(missing)), list(defaults))
 

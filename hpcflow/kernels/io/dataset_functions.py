@@ -156,10 +156,11 @@ def _parallel_interleave(node: KernelNode) -> Callable:
 def _map_and_batch(node: KernelNode) -> Callable:
     types, shapes = components(node)
     inner = [None if s is None else s[1:] for s in shapes]
+    limit = functions.refusing if node.attr("preserve_cardinality") else functions.ending
 
     def make(source: Dataset, function: Function, size: Any, calls: Any, drop: Any) -> Dataset:
-        mapped = parallel.ParallelMapDataset(source, types, inner, function, int(calls))
-        return batching.BatchDataset(mapped, types, shapes, int(size), bool(drop))
+        mapped = parallel.ParallelMapDataset(source, types, inner, function, int(calls), limit)
+        return batching.BatchDataset(mapped, types, shapes, int(size), bool(drop), whole=True)
 
     return _over(node, "f", make, types)
 

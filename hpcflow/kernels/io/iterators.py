@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.kernels.common.shared import shared
-from hpcflow.kernels.common.text import as_bytes
+from hpcflow.kernels.common.text import as_bytes, as_text
 from hpcflow.kernels.flow.optionals import Optional
+from hpcflow.kernels.io.dataset_files import known_compression
 from hpcflow.kernels.io.dataset_functions import Caller
 from hpcflow.kernels.io.datasets import components
 from hpcflow.kernels.io.queues import waiting
@@ -16,6 +17,7 @@ from hpcflow.resources.datasets import workers
 from hpcflow.resources.datasets.base import Dataset, Run, check_types
 from hpcflow.resources.datasets.functions import reduced, single
 from hpcflow.resources.iterators import IteratorResource, State
+from hpcflow.storage.tfrecords import write_records
 
 _KIND = "iterator"
 
@@ -158,6 +160,16 @@ def _reduce(node: KernelNode) -> Callable:
         function = caller.make([*types, *dataset.types], [*shapes, *dataset.shapes],
                                (dataset, *inputs), types)
         return reduced(dataset, function, inputs[:count], run)
+
+    return _in_background(work)
+
+
+@kernel("DatasetToTFRecord", "ExperimentalDatasetToTFRecord", device="CPU", mode=ASYNC)
+def _to_records(node: KernelNode) -> Callable:
+    def work(run: Run, dataset: Dataset, filename: Any, compression: Any) -> tuple:
+        write_records(as_text(filename), (record for record, in dataset.iterate(run)),
+                      known_compression(compression))
+        return ()
 
     return _in_background(work)
 

@@ -10,7 +10,9 @@ import numpy as np
 from hpcflow.errors import NotFoundError, OutOfRangeError
 from hpcflow.kernels.common.shared import shared
 from hpcflow.kernels.registry import RESOURCE, KernelNode, invalid, kernel
-from hpcflow.resources.tables import DenseTable, LookupTable, StaticTable
+from hpcflow.resources.dense_tables import DenseTable
+from hpcflow.resources.tables import LookupTable, StaticTable
+from hpcflow.shapes import format_shape
 
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
 
@@ -30,6 +32,8 @@ def _static(node: KernelNode) -> LookupTable:
 def _mutable(node: KernelNode) -> LookupTable:
     shape = node.attr("value_shape")
     dims = () if shape is None else tuple(shape.as_list())
+    if "OfTensors" in node.op_type and len(dims) != 1:
+        raise invalid(f"Default value must be a vector, got shape {format_shape(dims)}")
     return _shared(node, lambda name: LookupTable(
         name, node.attr("key_dtype"), node.attr("value_dtype"), dims))
 
@@ -41,14 +45,14 @@ def _dense(node: KernelNode) -> LookupTable:
     if any(key is None for key in reserved):
         raise invalid("MutableDenseHashTable: the empty_key and deleted_key must be constants")
     if buckets < 1 or buckets & (buckets - 1):
-        raise invalid(f"initial_num_buckets must be a power of 2, got: {buckets}")
-    if not 0 < node.attr("max_load_factor") < 1:
-        raise invalid(f"max_load_factor must be between 0 and 1, got: "
-                      f"{node.attr('max_load_factor')}")
+        raise invalid(f"Number of buckets must be a power of 2, got: {buckets}")
+    load = node.attr("max_load_factor")
+    if not 0 < load < 1:
+        raise invalid(f"max_load_factor must be between 0 and 1, got: {load}")
     dims = tuple(node.attr("value_shape").as_list())
     return _shared(node, lambda name: DenseTable(
         name, node.attr("key_dtype"), node.attr("value_dtype"), dims,
-        [np.asarray(key) for key in reserved]))
+        [np.asarray(key) for key in reserved], buckets, load))
 
 
 def _check_types(table: LookupTable, key: Any, value: Any) -> None:

@@ -31,10 +31,10 @@ class _StagingArea(Queue):
         self._bytes += _size(element)
         super()._add(element)
 
-    def _take(self) -> tuple:
-        element = super()._take()
-        self._bytes -= _size(element)
-        return element
+    def _take(self, count: int, taken: list[tuple]) -> None:
+        before = len(taken)
+        super()._take(count, taken)
+        self._bytes -= sum(map(_size, taken[before:]))
 
     def _put_back(self, elements: list[tuple]) -> None:
         self._bytes += sum(map(_size, elements))

@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcflow.kernels.common.sizes import check_count
 from hpcflow.kernels.common.strings import box
+from hpcflow.kernels.compiled import division_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown, ufunc
 
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "int32", "int64", "uint32", "uint64")
@@ -66,9 +67,11 @@ def _not_equal_strings(node: KernelNode) -> Any:
 # ---------------------------------------------------------------- integer division
 
 
-def _checked_division(node: KernelNode, divide: Callable) -> Callable:
-    """`divide` after a check of the divisor, made once where the divisor is the same always."""
-    divisor = node.constant(1)
+def _checked_division(node: KernelNode, divide: Callable, rounded: str,
+                      wants_rest: bool = False) -> Callable:
+    """`divide` (see `division_loops.with_loop`) after a check of the divisor, made once where the
+    divisor is the same always."""
+    divide, divisor = division_loops.with_loop(node, divide, rounded, wants_rest), node.constant(1)
     if divisor is not None and bool(divisor.all()):
         return divide
 
@@ -82,17 +85,17 @@ def _checked_division(node: KernelNode, divide: Callable) -> Callable:
 
 @kernel("FloorDiv", types={"T": _INTEGERS}, **_ELEMENTWISE)
 def _floor_divide_integers(node: KernelNode) -> Any:
-    return _checked_division(node, node.xp.floor_divide)
+    return _checked_division(node, node.xp.floor_divide, "floor")
 
 
 @kernel("FloorMod", types={"T": _INTEGERS}, **_ELEMENTWISE)
 def _floor_mod_integers(node: KernelNode) -> Any:
-    return _checked_division(node, node.xp.remainder)
+    return _checked_division(node, node.xp.remainder, "floor", wants_rest=True)
 
 
 @kernel("Mod", "TruncateMod", types={"T": _INTEGERS}, **_ELEMENTWISE)
 def _truncate_mod_integers(node: KernelNode) -> Any:
-    return _checked_division(node, node.xp.fmod)
+    return _checked_division(node, node.xp.fmod, "trunc", wants_rest=True)
 
 
 @kernel("Div", "TruncateDiv", types={"T": _INTEGERS}, **_ELEMENTWISE)
@@ -100,12 +103,12 @@ def _truncate_divide_integers(node: KernelNode) -> Any:
     """Division as in C: what is left after taking the remainder away divides exactly."""
     xp = node.xp
     if node.output_dtypes[0].is_unsigned:
-        return _checked_division(node, xp.floor_divide)
+        return _checked_division(node, xp.floor_divide, "floor")
 
     def divide(x: Any, y: Any, out: Any = None) -> Any:
         return xp.floor_divide(x - xp.fmod(x, y), y, out=out)
 
-    return _checked_division(node, divide)
+    return _checked_division(node, divide, "trunc")
 
 
 @kernel("FloorDiv", types={"T": _FLOATS}, **_ELEMENTWISE)
@@ -121,7 +124,7 @@ def _floor_mod_floats(node: KernelNode) -> Any:
     A rest of zero keeps the sign of the dividend, and so does one that is too small to count
     (NumPy's remainder would give it the sign of the divisor).
     """
-    xp = node.xp
+    xp, dtype = node.xp, node.np_dtype()
 
     def run(x: Any, y: Any, out: Any = None) -> Any:
         rest = xp.fmod(x, y, out=out)
@@ -129,7 +132,7 @@ def _floor_mod_floats(node: KernelNode) -> Any:
         if not rest.ndim:
             return rest + y if moved else rest
         return xp.add(rest, y, out=rest, where=moved) if xp is np else (
-            xp.where(moved, rest + y, rest))
+            xp.where(moved, rest + y, rest).astype(dtype, copy=False))
 
     return run
 

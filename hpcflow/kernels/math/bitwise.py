@@ -33,9 +33,27 @@ def _population_count(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("CompareAndBitpack", device="CPU", fresh=True)
+@kernel("PopulationCount", device="GPU", fresh=True)
+def _population_count_there(node: KernelNode) -> Callable:
+    """The counts of two bits, of four and so on are added up side by side."""
+    xp, whole = node.xp, np.dtype(f"u{node.input_dtypes[0].size}")
+    masks = [(shift, whole.type(sum(((1 << shift) - 1) << at for at in range(
+        0, 8 * whole.itemsize, 2 * shift)))) for shift in (1, 2, 4, 8, 16, 32)
+        if shift < 8 * whole.itemsize]
+
+    def run(x: Any) -> Any:
+        counts = x.view(whole)
+        for shift, mask in masks:
+            counts = (counts & mask) + (xp.right_shift(counts, whole.type(shift)) & mask)
+        return counts.astype(np.uint8)
+
+    return run
+
+
+@kernel("CompareAndBitpack", fresh=True)
 def _compare_and_bitpack(node: KernelNode) -> Callable:
     """Bits of elements above a threshold, the first of eight the highest of a byte."""
+    xp = node.xp
 
     def run(x: Any, threshold: Any) -> Any:
         if np.ndim(threshold):
@@ -43,6 +61,8 @@ def _compare_and_bitpack(node: KernelNode) -> Callable:
         if not np.ndim(x) or x.shape[-1] % 8:
             raise invalid("The last dimension of input must be a multiple of 8, but its shape is "
                           f"{shown(x)}")
-        return np.packbits(x > threshold, axis=-1)
+        bits = x > threshold
+        return np.packbits(bits, axis=-1) if xp is np else xp.packbits(bits).reshape(
+            *x.shape[:-1], -1)
 
     return run

@@ -11,9 +11,9 @@ import numpy as np
 
 from hpcflow.kernels.math.gamma_functions import digamma, lgamma
 
-_MAX_TERMS = 5000
+MAX_TERMS = 5000
 _EPSILON = np.finfo(np.float64).eps
-_LARGE = 1e150
+LARGE = 1e150
 
 
 def igamma_by_a(a: Any, x: Any) -> Any:
@@ -42,7 +42,7 @@ def _series(a: Any, x: Any) -> Any:
     """Of ``x^a exp(-x) / Γ(a + 1) Σ x^n / ((a + 1) ... (a + n))``."""
     term, total = np.ones_like(x), np.ones_like(x)
     slope, sum_of_slopes = np.zeros_like(x), np.zeros_like(x)
-    for n in range(1, _MAX_TERMS):
+    for n in range(1, MAX_TERMS):
         ratio = x / (a + n)
         slope = slope * ratio - term * ratio / (a + n)
         term = term * ratio
@@ -59,10 +59,10 @@ def _fraction(a: Any, x: Any) -> Any:
     """Of 1 - Q(a, x), by Lentz's method: Q's fraction is a product of factors ``c d``, and the
     derivative of its logarithm a sum, in which nothing cancels."""
     b = x + 1 - a
-    c, d = np.full_like(x, _LARGE), 1 / b
+    c, d = np.full_like(x, LARGE), 1 / b
     d_c, d_d = np.zeros_like(x), d * d
     value, slope = d, d  # of the logarithm
-    for n in range(1, _MAX_TERMS):
+    for n in range(1, MAX_TERMS):
         above, b = -n * (n - a), b + 2
         d_d, d = _derived_reciprocal(above * d + b, n * d + above * d_d - 1)
         d_c, c = n / c - above * d_c / (c * c) - 1, b + above / c

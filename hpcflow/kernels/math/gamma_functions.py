@@ -95,7 +95,7 @@ def _log_gamma_small(x: Any) -> Any:
 # ---------------------------------------------------------------- digamma, zeta, polygamma
 
 
-_DIGAMMA = [b / (2 * n) for n, b in enumerate(_BERNOULLI[:9], 1)]
+DIGAMMA = [b / (2 * n) for n, b in enumerate(_BERNOULLI[:9], 1)]
 
 
 def digamma(x: Any) -> Any:
@@ -111,7 +111,7 @@ def digamma(x: Any) -> Any:
             shift = np.where(small, shift + 1 / y, shift)
             y = np.where(small, y + 1, y)
         inverse = 1 / (y * y)
-        value = np.log(y) - 0.5 / y - inverse * _polynomial(_DIGAMMA, inverse) - shift
+        value = np.log(y) - 0.5 / y - inverse * _polynomial(DIGAMMA, inverse) - shift
         # ψ(1 - x) - ψ(x) = π / tan(πx).
         fraction = x - np.round(x)  # as small as it can be: no digits are lost near 0
         reflected = value - np.pi / np.tan(np.pi * fraction)

@@ -19,6 +19,7 @@ import numpy as np
 from hpcflow.host import blas, memory
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.parallel import block_of_copies, over_rows
+from hpcflow.kernels.compiled import row_loops
 from hpcflow.loops import strided_copy
 
 _ASSOCIATIVE = ("add", "multiply", "maximum", "minimum")
@@ -43,8 +44,12 @@ def reduce(ufunc: Any, x: Any, axis: Any, dtype: Any, keep: bool) -> Any:
     if form is None:
         return ufunc.reduce(x, axis, dtype, None, keep)
     steps, out_dims = form
-    for dims in steps:
-        x = _whole(ufunc, x.reshape(dims))
+    for outer, reduced, inner in steps:
+        if inner == 1 and ufunc.__name__ in row_loops.REDUCTIONS:
+            x = row_loops.reduce(ufunc, x.reshape(outer, reduced),
+                                 lambda rows: _whole(ufunc, rows[:, :, None])[:, 0])
+        else:
+            x = _whole(ufunc, x.reshape(outer, reduced, inner))
     return x.reshape(out_dims)[()]
 
 

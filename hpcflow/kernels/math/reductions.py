@@ -14,6 +14,7 @@ from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.math import large_reductions
 from hpcflow.kernels.math.device_sums import reducer
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.loops import strided_copy
 
 
 def _axes(values: Any, rank: int) -> tuple[int, ...]:
@@ -274,6 +275,9 @@ def _index_of(node: KernelNode, method: str) -> Callable:
             raise invalid(f"Expected dimension in the range [{-x.ndim}, {x.ndim}), but got {where}")
         if not x.shape[where]:
             raise invalid(f"Reduction axis {where} is empty in shape {shown(x)}")
+        if xp is np and x.nbytes >= tuning.REDUCTION_LARGE_BYTES and where % x.ndim < x.ndim - 1:
+            # NumPy copies such arrays itself, one element after the other.
+            x, where = strided_copy.contiguous(np.moveaxis(x, where, -1)), -1
         found = getattr(x, method)(where)
         if x.dtype.kind == "f" and _any_nan(xp, x, found, where):
             found = getattr(xp.where(xp.isnan(x), worst, x), method)(where)

@@ -40,7 +40,7 @@ def _in_double(function: Callable) -> Callable:
                 out[...] = result
                 return out
 
-        return with_loop(node, run)
+        return with_loop(node, run, is_slow=True)
 
     return factory
 
@@ -92,5 +92,23 @@ def _zeta_on_gpu(node: KernelNode) -> Callable:
     def run(x: Any, q: Any) -> Any:
         odd = (q <= 0) & (q == xp.floor(q)) & (x % 2 != 0) & (x > 1)
         return xp.where(odd, nan, zeta(x, q))
+
+    return run
+
+
+@kernel("Polygamma", device="GPU", fresh=True)
+def _polygamma_on_gpu(node: KernelNode) -> Callable:
+    """By CuPy's functions, in doubles."""
+    xp, dtype = node.xp, node.np_dtype()
+    digamma, log_gamma, zeta = (node.device.special(f) for f in ("digamma", "gammaln", "zeta"))
+
+    def run(n: Any, x: Any) -> Any:
+        n, x = n.astype(np.float64), x.astype(np.float64)
+        order = xp.where(n > 0, n, 1.0)
+        odd = (x <= 0) & (x == xp.floor(x)) & (order % 2 == 0)  # a pole between different signs
+        value = xp.where(order % 2 == 0, -1.0, 1.0) * xp.exp(log_gamma(order + 1)) * xp.where(
+            odd, np.nan, zeta(order + 1, x))
+        value = xp.where(n == 0, digamma(x), value)
+        return xp.where((n >= 0) & (n == xp.floor(n)), value, np.nan).astype(dtype)
 
     return run

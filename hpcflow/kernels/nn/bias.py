@@ -10,6 +10,7 @@ import numpy as np
 from hpcflow.kernels.math.device_sums import Reducer, reducer
 from hpcflow.kernels.math.reductions import ColumnSums
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.kernels.widening import NARROW
 
 
 def _axis(node: KernelNode, rank: int) -> int:
@@ -42,7 +43,7 @@ def _bias_add_grad(node: KernelNode) -> Any:
     dtype = node.np_dtype()
     if node.xp is np and dtype in (np.float32, np.float64):
         return _by_blas(node, dtype)
-    wide = np.dtype(np.float32) if dtype == np.float16 else dtype
+    wide = np.dtype(np.float32) if node.output_dtypes[0] in NARROW else dtype
     total = _sums if node.xp is np else reducer(node.device, "sum")
 
     def run(grad: Any) -> Any:
@@ -87,7 +88,7 @@ def _l2_loss(node: KernelNode) -> Any:
         squares = Reducer(node.device, "sum", squares=True)
         wide = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
         return lambda t: (squares(t, None, wide) * wide.type(0.5)).astype(dtype, copy=False)
-    if dtype == np.float16:
+    if node.output_dtypes[0] in NARROW:
         return lambda t: (xp.square(t.astype(np.float32)).sum() * np.float32(0.5)).astype(dtype)
     if dtype.kind == "c":
         return lambda t: (t * t).sum() * half

@@ -15,6 +15,7 @@ from hpcflow.base.geometry.windows import Span
 from hpcflow.host import memory
 from hpcflow.host.memory import address_of
 from hpcflow.kernels.common.windows import Window, in_float32, window_of
+from hpcflow.kernels.compiled import pooling_loops
 from hpcflow.kernels.nn import fused
 from hpcflow.kernels.nn.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
@@ -126,6 +127,7 @@ def _forward(node: KernelNode) -> Callable:
     if lib is None:
         return fallback
     first, rank = window.channels_first, len(window.windows) + 2
+    is_looped = algorithm == _MAX and not first
 
     def run(x: Any) -> Any:
         if x.ndim != rank or not x.size:
@@ -135,9 +137,13 @@ def _forward(node: KernelNode) -> Callable:
         pooling = _pooling(lib, algorithm, dims, over, first, False)
         if pooling is None:
             return fallback(x)
-        y = memory.empty(_out_shape(dims, over, first), np.float32)
-        pooling.forward(np.ascontiguousarray(x), y)
-        return y
+
+        def compute() -> Any:
+            y = memory.empty(_out_shape(dims, over, first), np.float32)
+            pooling.forward(np.ascontiguousarray(x), y)
+            return y
+
+        return pooling_loops.forward(x, over, compute) if is_looped else compute()
 
     return in_float32(node, run)
 
@@ -159,9 +165,13 @@ def _max_gradient(node: KernelNode) -> Callable:
         expected = _out_shape(dims, over, first)
         if pooling is None or y.shape != expected or dy.shape != expected:
             return fallback(x, y, dy)
-        dx = memory.empty(x.shape, np.float32)
-        pooling.max_gradient(np.ascontiguousarray(x), np.ascontiguousarray(dy), dx)
-        return dx
+
+        def compute() -> Any:
+            dx = memory.empty(x.shape, np.float32)
+            pooling.max_gradient(np.ascontiguousarray(x), np.ascontiguousarray(dy), dx)
+            return dx
+
+        return compute() if first else pooling_loops.gradient(x, dy, over, compute)
 
     return in_float32(node, run)
 

@@ -22,7 +22,7 @@ KINDS = ("uniform", "normal", "truncated", "integers")
 # narrow types -> the bits of their fractions
 _NARROW = {"float16": 10, "bfloat16": 7}
 
-_PRELUDE = """
+PRELUDE = """
 typedef unsigned int word;
 typedef unsigned long long wide;
 struct Block { word a, b, c, d; };
@@ -93,7 +93,7 @@ def _integers(dtype: str) -> ElementKernel:
         text = text.replace(name, word)
     type_ = "unsigned long long" if is_wide else "unsigned int"
     return ElementKernel(("const unsigned long long* start", f"{type_}* to", "position size",
-                          "long long low", "long long range"), text, _PRELUDE)
+                          "long long low", "long long range"), text, PRELUDE)
 
 
 def kernel_of(kind: str, dtype: str) -> ElementKernel:
@@ -122,7 +122,7 @@ def kernel_of(kind: str, dtype: str) -> ElementKernel:
     for name, word in (("STORE", store), ("NUMBER", number), ("EACH", str(each))):
         text = text.replace(name, word)
     given = ("const unsigned long long* start", f"{stored}* to", "position size")
-    return ElementKernel(given, text, _PRELUDE)
+    return ElementKernel(given, text, PRELUDE)
 
 
 def _narrow_uniform(mantissa: int) -> str:
@@ -154,7 +154,7 @@ def limits(low: Any, high: Any) -> tuple[int, int]:
     return signed(int(low) & philox.MASK64), signed((int(high) - int(low)) & philox.MASK64)
 
 
-_CLASS_PRELUDE = _PRELUDE + """
+_CLASS_PRELUDE = PRELUDE + """
 static __device__ position place_of(const double* edges, position classes, double point) {
   position low = 0, high = classes;
   while (low < high) {

@@ -182,6 +182,12 @@ class Stream:
         return (self._words(count).view(np.uint64) % np.uint64(limit)).astype(np.int64)
 
 
+#: What makes numbers of a dtype of the words of blocks, of what fills arrays in this way.
+OF_WORDS: dict[Callable, Callable[[np.ndarray, np.dtype], np.ndarray]] = {
+    uniform: unit,
+    normal: lambda words, dtype: _pairs_of_normals(words, _wide(dtype)).astype(dtype, copy=False)}
+
+
 def drawn(fill: Callable[[Start, np.ndarray], np.ndarray], start: Start, dims: tuple[int, ...],
           dtype: Any, out: np.ndarray | None = None) -> np.ndarray:
     """An array of these `dims`, or `out`, filled by one of the functions above."""

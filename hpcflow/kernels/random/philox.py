@@ -11,11 +11,13 @@ import functools
 import os
 import threading
 import zlib
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hpcflow import config
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.loops import compiling
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -30,19 +32,23 @@ _AT_ONCE = 4096
 _FEW = 8
 
 
-# The blocks at `places`, of the key and the halves of the counter. Words are numbers of 64 bits of
-# which the upper half is zero, so that a product is one instruction of the vector units.
 _ROUND = f"""
         x, y = a * {_MULTIPLIERS[0]}, c * {_MULTIPLIERS[1]}
         a, b, c, d = (y >> 32) ^ b ^ k, y & 4294967295, (x >> 32) ^ d ^ l, x & 4294967295
         k, l = k + {_STEPS[0]} & 4294967295, l + {_STEPS[1]} & 4294967295"""
+#: Lines of a loop's text: a, b, c, d become the words of the block at `place`, given the key and
+#: the halves of the counter. Words are numbers of 64 bits of which the upper half is zero, so that
+#: a product is one instruction of the vector units.
+BLOCK_TEXT = f"""
+        at = np.uint64(low) + place
+        up = np.uint64(high) + np.uint64(1 if at < place else 0)
+        a, b, c, d = at & 4294967295, at >> 32, up & 4294967295, up >> 32
+        k, l = np.uint64(key) & 4294967295, np.uint64(key) >> 32{_ROUND * _ROUNDS}"""
+# The blocks at `places`.
 _LOOP = compiling.TextLoop(f"""
 def loop(places, words, key, low, high):
     for i in apart(places.size):
-        at = np.uint64(low) + places[i]
-        up = np.uint64(high) + np.uint64(1 if at < places[i] else 0)
-        a, b, c, d = at & 4294967295, at >> 32, up & 4294967295, up >> 32
-        k, l = np.uint64(key) & 4294967295, np.uint64(key) >> 32{_ROUND * _ROUNDS}
+        place = places[i]{BLOCK_TEXT}
         words[i, 0], words[i, 1], words[i, 2], words[i, 3] = a, b, c, d
 """, (("uint64", 1, False), ("uint32", 2, True)), 3)
 
@@ -75,12 +81,15 @@ class Start(NamedTuple):
         """The key and the counter's lower and upper half, as a device takes them."""
         return np.concatenate(self.arrays())
 
+    def numbers(self) -> tuple[int, int, int]:
+        """The same, as a compiled loop takes them."""
+        return (signed(self.key), signed(self.counter & MASK64), signed(self.counter >> 64))
+
     def blocks(self, places: np.ndarray) -> np.ndarray:
         """The blocks at `places` (uint64, counted from the start): ``[n, 4]`` of uint32."""
         words, loop = np.empty((places.size, 4), np.uint32), _loop()
         if loop.function is not None:
-            loop.function(places, words, signed(self.key), signed(self.counter & MASK64),
-                          signed(self.counter >> 64))
+            loop.function(places, words, *self.numbers())
         else:
             compiling.timed(loop, lambda: self._fill(places, words))
         return words
@@ -152,10 +161,32 @@ class Sequence:
         self._key = seed & MASK64
         self._counter = (seed2 & MASK64) << 64
         self._lock = threading.Lock()
+        self._ready: list[Any] = []  # scalars that runs to come will take, the last one first
+        self._apart = 0  # blocks that each of them has to itself
+        self._many = 1  # how many are drawn next
 
     def take(self, blocks: int) -> Start:
         """The start of a part of so many blocks."""
         with self._lock:
-            start = Start(self._key, self._counter)
-            self._counter = (self._counter + blocks) & _MASK128
+            if self._ready:
+                self._counter -= self._apart * len(self._ready)
+                self._ready = []
+            return self._part(blocks)
+
+    def _part(self, blocks: int) -> Start:
+        start = Start(self._key, self._counter & _MASK128)
+        self._counter = (self._counter + blocks) & _MASK128
         return start
+
+    def scalar(self, blocks: int, numbers: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """The number of a run that draws a single one from a part of so many blocks: the first of
+        what ``numbers(words)`` makes of the part's first block. Runs to come are drawn for, too, so
+        both must be the same in every call."""
+        with self._lock:
+            if not self._ready:
+                count, self._apart = self._many, blocks
+                self._many = min(2 * count, tuning.RANDOM_SCALARS_MOST)
+                places = np.arange(count, dtype=np.uint64) * np.uint64(blocks)
+                words = self._part(count * blocks).blocks(places).reshape(-1)
+                self._ready = list(numbers(words).reshape(count, -1)[::-1, 0])
+            return self._ready.pop()

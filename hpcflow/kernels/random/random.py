@@ -3,8 +3,7 @@
 Every op has a generator of its own for the session: Philox keyed by the op's two seeds, so that
 the sequence is the same on every run, on every device and in whatever form a step is executed.
 Both seeds 0 mean a key from the system's entropy, in the deterministic mode one from the op's name.
-Uniform, normal and whole numbers, classes and orders are those that TensorFlow draws; numbers by
-rejection with parameters (gamma, Poisson, truncated with bounds) are NumPy's.
+The numbers, classes and orders are those that TensorFlow draws.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from hpcflow import config
@@ -47,12 +45,14 @@ def _generator(node: KernelNode) -> np.random.Generator:
     return node.state(lambda: make_generator(seed, seed2, node.name))
 
 
-def _sequence(node: KernelNode) -> Sequence:
+def sequence_of(node: KernelNode) -> Sequence:
+    """The generator of an op: the same in all steps of a session."""
     seed, seed2 = node.attr("seed", 0), node.attr("seed2", 0)
     return node.state(lambda: Sequence(seed, seed2, node.name))
 
 
-def _to_dims(shape: Any) -> tuple[int, ...]:
+def to_dims(shape: Any) -> tuple[int, ...]:
+    """The dims that a shape vector gives; InvalidArgumentError if it gives none."""
     if np.ndim(shape) != 1:
         raise invalid("shape must be a vector of {int32,int64}, got shape "
                       f"{list(np.shape(shape))}")
@@ -71,8 +71,8 @@ def _register_draw(op_type: str, fill: Callable[[Start, np.ndarray], np.ndarray]
     """Register an op whose only input is the shape."""
 
     def factory(node: KernelNode) -> Callable:
-        sequence, dtype, known = _sequence(node), node.np_dtype(), node.constant(0)
-        dims = None if known is None else _to_dims(known)
+        sequence, dtype, known = sequence_of(node), node.np_dtype(), node.constant(0)
+        dims = None if known is None else to_dims(known)
 
         def draw(dims: tuple[int, ...], out: Any = None) -> Any:
             start = sequence.take(_SPARE_BLOCKS * math.prod(dims))
@@ -80,9 +80,11 @@ def _register_draw(op_type: str, fill: Callable[[Start, np.ndarray], np.ndarray]
 
         if node.xp is not np:
             return _on_device(node, op_type, sequence, draw, dims)
+        if dims == ():
+            return _scalar_draw(sequence, fill, dtype)
         if dims is not None:
-            return _scalar_draw(draw) if not dims else lambda shape, out=None: draw(dims, out)
-        return lambda shape, out=None: draw(_to_dims(shape), out)
+            return lambda shape, out=None: draw(dims, out)
+        return lambda shape, out=None: draw(to_dims(shape), out)
 
     kernel(op_type, fresh=True, accepts_out=True, host_inputs=(0,))(factory)
 
@@ -94,10 +96,10 @@ def _on_device(node: KernelNode, op_type: str, sequence: Sequence, draw: Callabl
     fill = device_numbers.filler(programs_of(node.device), node.xp, _KINDS[op_type], dtype)
     if fill is None:
         return lambda shape: drawn(functools.partial(
-            draw, _to_dims(shape) if dims is None else dims))
+            draw, to_dims(shape) if dims is None else dims))
 
     def run(shape: Any) -> Any:
-        wanted = _to_dims(shape) if dims is None else dims
+        wanted = to_dims(shape) if dims is None else dims
         blocks = _SPARE_BLOCKS * math.prod(wanted)
         return fill(drawn(lambda: sequence.take(blocks).words64()), wanted)
 
@@ -107,7 +109,7 @@ def _on_device(node: KernelNode, op_type: str, sequence: Sequence, draw: Callabl
 def uniform_numbers(node: KernelNode) -> Callable[[tuple[int, ...]], Any]:
     """``draw(dims)``: uniform numbers of the type of the op's first output, on its device, from its
     own sequence."""
-    sequence, dtype = _sequence(node), node.np_dtype()
+    sequence, dtype = sequence_of(node), node.np_dtype()
 
     def draw(dims: tuple[int, ...]) -> Any:
         start = sequence.take(_SPARE_BLOCKS * math.prod(dims))
@@ -118,20 +120,31 @@ def uniform_numbers(node: KernelNode) -> Callable[[tuple[int, ...]], Any]:
 
 def random_start(node: KernelNode) -> Callable[[], Start]:
     """``start()``: a place in the op's own sequence that no other draw has."""
-    sequence = _sequence(node)
+    sequence = sequence_of(node)
     return lambda: sequence.take(1)
 
 
-def _scalar_draw(draw: Callable) -> Callable:
+def _scalar_draw(sequence: Sequence, fill: Callable, dtype: np.dtype) -> Callable:
     """Scalars are NumPy scalars where there is no array to fill."""
-    return lambda shape, out=None: draw(())[()] if out is None else draw((), out)
+    of_words = numbers.OF_WORDS.get(fill)
+
+    def draw() -> Any:
+        if of_words is None:
+            return numbers.drawn(fill, sequence.take(_SPARE_BLOCKS), (), dtype)[()]
+        return sequence.scalar(_SPARE_BLOCKS, lambda words: of_words(words, dtype))
+
+    def run(shape: Any, out: Any = None) -> Any:
+        if out is None:
+            return draw()
+        out[...] = draw()
+        return out
+
+    return run
 
 
 _register_draw("RandomUniform", numbers.uniform)
 _register_draw("RandomStandardNormal", numbers.normal)
 _register_draw("TruncatedNormal", numbers.truncated_normal)
-# The digits of what gamma numbers are rounded to.
-_NARROW = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
 
 
 # ---------------------------------------------------------------- with parameters
@@ -159,10 +172,10 @@ def _register_host(*op_types: str) -> Callable:
 
 @_register_host("RandomUniformInt")
 def _uniform_integers(node: KernelNode) -> Callable:
-    sequence, dtype = _sequence(node), node.np_dtype()
+    sequence, dtype = sequence_of(node), node.np_dtype()
 
     def draw(shape: Any, low: Any, high: Any) -> Any:
-        dims = _to_dims(shape)
+        dims = to_dims(shape)
         if 0 in dims:
             return np.empty(dims, dtype)
         if low >= high:
@@ -176,13 +189,13 @@ def _uniform_integers(node: KernelNode) -> Callable:
 @kernel("RandomUniformInt", device="GPU", fresh=True, host_inputs=(0, 1, 2))
 def _uniform_integers_there(node: KernelNode) -> Callable:
     """Drawn on the device."""
-    sequence, dtype, drawn = _sequence(node), node.np_dtype(), node.device.drawn
+    sequence, dtype, drawn = sequence_of(node), node.np_dtype(), node.device.drawn
     fill = device_numbers.filler(programs_of(node.device), node.xp, "integers", dtype)
     if fill is None:
         return _sent(node, _uniform_integers(node))
 
     def run(shape: Any, low: Any, high: Any) -> Any:
-        dims = _to_dims(shape)
+        dims = to_dims(shape)
         if 0 not in dims and low >= high:
             raise invalid(f"Need minval < maxval, got {low} >= {high}")
         blocks = _SPARE_BLOCKS * math.prod(dims)
@@ -192,46 +205,9 @@ def _uniform_integers_there(node: KernelNode) -> Callable:
     return run
 
 
-@_register_host("RandomGamma")
-def _gamma(node: KernelNode) -> Callable:
-    rng, dtype = _generator(node), node.np_dtype()
-    drawn = np.dtype(np.float32) if dtype in _NARROW else dtype
-
-    def draw(shape: Any, alpha: Any) -> Any:
-        alpha = np.asarray(alpha)
-        if (alpha < 0).any():
-            raise invalid(f"alpha must not be negative, got {alpha.min()}")
-        values = rng.standard_gamma(alpha, _to_dims(shape) + alpha.shape, drawn)
-        return np.asarray(values).astype(dtype, copy=False)
-
-    return draw
-
-
-# Above it the numbers do not fit NumPy's integers, and are those of a normal distribution.
-_LARGE_RATE = 1e18
-
-
-@_register_host("RandomPoisson", "RandomPoissonV2")
-def _poisson(node: KernelNode) -> Callable:
-    rng, dtype = _generator(node), node.np_dtype()
-
-    def draw(shape: Any, rate: Any) -> Any:
-        rate = np.asarray(rate, np.float64)
-        if not (rate >= 0).all():
-            raise invalid(f"rate must not be negative or NaN, got {rate.min()}")
-        dims = _to_dims(shape) + rate.shape
-        drawn = np.asarray(rng.poisson(np.minimum(rate, _LARGE_RATE), dims)).astype(dtype)
-        if (rate > _LARGE_RATE).any():
-            spread = np.sqrt(np.where(np.isfinite(rate), rate, 0)) * rng.standard_normal(dims)
-            drawn = np.where(rate > _LARGE_RATE, rate + spread, drawn).astype(dtype)
-        return drawn
-
-    return draw
-
-
 @_register_host("Multinomial")
 def _multinomial(node: KernelNode) -> Callable:
-    sequence, dtype = _sequence(node), node.np_dtype()
+    sequence, dtype = sequence_of(node), node.np_dtype()
 
     def draw(logits: Any, num_samples: Any) -> np.ndarray:
         count = _samples(logits, num_samples)
@@ -261,7 +237,7 @@ def _blocks_of_samples(logits: Any, count: int) -> int:
 @kernel("Multinomial", device="GPU", fresh=True, host_inputs=(1,))
 def _multinomial_there(node: KernelNode) -> Callable:
     """Drawn on the device: the classes of the CPU, unless a point is at the very edge of two."""
-    sequence, dtype, xp = _sequence(node), node.np_dtype(), node.xp
+    sequence, dtype, xp = sequence_of(node), node.np_dtype(), node.xp
     programs, drawn = programs_of(node.device), node.device.drawn
     if programs is None:
         there, bring = _sent(node, _multinomial(node)), node.device.to_host
@@ -311,7 +287,7 @@ def loop(offsets, order):
 
 @kernel("RandomShuffle", fresh=True)
 def _shuffle(node: KernelNode) -> Callable:
-    sequence, xp = _sequence(node), node.xp
+    sequence, xp = sequence_of(node), node.xp
 
     def shuffle(value: Any) -> Any:
         if not getattr(value, "shape", ()):
@@ -357,84 +333,3 @@ def _crop(node: KernelNode) -> Callable:
         return image[top : top + height, left : left + width].copy()
 
     return crop
-
-
-# ---------------------------------------------------------------- truncated, with bounds
-
-
-@_register_host("ParameterizedTruncatedNormal")
-def _parameterized_truncated_normal(node: KernelNode) -> Callable:
-    rng, dtype = _generator(node), node.np_dtype()
-
-    def draw(shape: Any, *parameters: Any) -> np.ndarray:
-        dims = _to_dims(shape)
-        if not dims:
-            raise invalid("shape must have at least one dimension, the batch")
-        means, deviations, low, high = (_per_batch(p, dims[0]) for p in parameters)
-        if not (deviations > 0).all() or not (low < high).all():
-            raise invalid("stdevs must be positive and minvals less than maxvals")
-        per_batch = math.prod(dims[1:])
-        bounds = (np.repeat((b - means) / deviations, per_batch) for b in (low, high))
-        samples = _truncated(rng, *bounds).reshape(dims[0], per_batch)
-        samples *= deviations[:, None]
-        samples += means[:, None]
-        return samples.reshape(dims).astype(dtype)
-
-    return draw
-
-
-def _per_batch(parameter: Any, batches: int) -> np.ndarray:
-    values = np.asarray(parameter, np.float64)
-    if values.ndim > 1 or values.ndim == 1 and len(values) not in (1, batches):
-        raise invalid(f"parameters must be scalars or have one element per batch ({batches}), got "
-                      f"shape {shown(values)}")
-    return np.broadcast_to(values.reshape(-1), (batches,))
-
-
-def _truncated(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Standard normal numbers, each between its own bounds, by rejection (Robert, 1995)."""
-    upper = high < 0  # the other tail mirrored
-    low, high = np.where(upper, -high, low), np.where(upper, -low, high)
-    samples = np.empty(len(low))
-    for chosen, propose in _proposals(low, high):
-        missing = np.flatnonzero(chosen)
-        while missing.size:
-            values, accepted = propose(rng, low[missing], high[missing])
-            samples[missing[accepted]] = values[accepted]
-            missing = missing[~accepted]
-    np.negative(samples, where=upper, out=samples)
-    return samples
-
-
-def _proposals(low: np.ndarray, high: np.ndarray) -> list[tuple[np.ndarray, Callable]]:
-    """For each pair of bounds the proposal that is accepted most often.
-
-    It gives values, and which of them are accepted.
-    """
-    width, beyond = high - low, low > 0
-    # A narrow interval far out is covered better by a uniform proposal.
-    tail = beyond & (width > 1 / _rate(np.maximum(low, 0)))
-    narrow = ~tail & (beyond | (width < math.sqrt(2 * math.pi)))
-    return [(tail, _by_exponential), (narrow, _by_uniform), (~(tail | narrow), _by_normal)]
-
-
-def _rate(low: np.ndarray) -> np.ndarray:
-    return (low + np.sqrt(low * low + 4)) / 2
-
-
-def _by_normal(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> tuple:
-    values = rng.standard_normal(len(low))
-    return values, (values >= low) & (values <= high)
-
-
-def _by_uniform(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> tuple:
-    mode, values = np.maximum(low, 0), rng.uniform(low, high)
-    return values, rng.random(len(low)) <= np.exp((mode * mode - values * values) / 2)
-
-
-def _by_exponential(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> tuple:
-    """Exponential beyond `low`, cut where the interval ends."""
-    rate = _rate(low)
-    inside = -np.expm1(-rate * (high - low))
-    values = low - np.log1p(-rng.random(len(low)) * inside) / rate
-    return values, rng.random(len(low)) <= np.exp(-((values - rate) ** 2) / 2)

@@ -80,8 +80,8 @@ def _cwise(node: KernelNode) -> Callable:
         sizes = _sizes(indices, values, shape, "sp_")
         wide = (1,) * (len(sizes) - dense.ndim) + dense.shape
         if len(wide) > len(sizes) or any(d not in (1, s) for d, s in zip(wide, sizes)):
-            raise invalid(f"the dense operand of shape {shown(dense)} cannot be broadcast "
-                          f"to the sparse operand's {list(sizes)}")
+            raise invalid("SparseDenseBinaryOpShared broadcasts dense to sparse only; got "
+                          f"incompatible shapes: {shown(sizes)} vs. {shown(dense)}")
         if not len(values):
             return values.copy()
         flat_positions(xp, indices, sizes)

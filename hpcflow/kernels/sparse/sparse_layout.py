@@ -7,18 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels import late_errors
+from hpcflow.kernels.common import repeated_rows
+from hpcflow.kernels.common.indices import flat_positions
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.sparse.sparse_places import (
     check_parts,
-    check_sparse,
     check_within,
     dense_size,
     element_count,
     flat_places,
     keys_of,
+    keys_of_any,
     order_of,
     strides_of,
 )
+from hpcflow.kernels.widening import NATIVE
 
 
 @kernel("SparseToDense", device="CPU", fresh=True)
@@ -26,14 +31,8 @@ def _to_dense(node: KernelNode) -> Callable:
     validate = node.attr("validate_indices", True)
 
     def run(indices: Any, shape: Any, values: Any, default: Any) -> Any:
-        places = _matrix(indices, shape)
-        values = np.asarray(values, node.np_dtype())
-        if values.ndim > 1 or (values.ndim == 1 and len(values) != len(places)):
-            raise invalid(f"sparse_values has incorrect shape {shown(values)}, should be [] or "
-                          f"[{len(places)}]")
-        if np.ndim(default):
-            raise invalid(f"default_value should be a scalar, but has the shape {shown(default)}")
-        dims = dense_size(shape)
+        places, values = _matrix(indices, shape), np.asarray(values, node.np_dtype())
+        dims = _dense_dims(shape, places, values, default)
         check_within(places, shape, "sparse_")
         keys = flat_places(places, shape)
         if validate:
@@ -46,6 +45,39 @@ def _to_dense(node: KernelNode) -> Callable:
     return run
 
 
+def _dense_dims(shape: Any, places: Any, values: Any, default: Any) -> tuple[int, ...]:
+    """The dims of the result, if the inputs fit together."""
+    if values.ndim > 1 or (values.ndim == 1 and len(values) != len(places)):
+        raise invalid(f"sparse_values has incorrect shape {shown(values)}, should be [] or "
+                      f"[{len(places)}]")
+    if np.ndim(default):
+        raise invalid(f"default_value should be a scalar, but has the shape {shown(default)}")
+    return dense_size(shape)
+
+
+@kernel("SparseToDense", device="GPU", fresh=True, host_inputs=(1,),
+        types={"T": [*NATIVE, "bfloat16"]})
+def _to_dense_there(node: KernelNode) -> Callable:
+    """On the device, which notes places that are wrong."""
+    xp, dtype, validate = node.xp, node.np_dtype(), node.attr("validate_indices", True)
+
+    def run(indices: Any, shape: Any, values: Any, default: Any) -> Any:
+        places = _matrix(indices, shape)
+        dims = _dense_dims(shape, places, values, default)
+        keys = flat_positions(xp, places, dims)
+        if validate and len(places) > 1:
+            late_errors.note(xp, (keys[1:] <= keys[:-1]).any(), lambda: _order_error(
+                node.device.to_host(keys), node.device.to_host(places)))
+        out = xp.empty(dims, dtype)
+        out[...] = default
+        if out.size and len(places):
+            repeated_rows.put(xp, out.reshape(-1), keys, xp.ascontiguousarray(
+                xp.broadcast_to(values, keys.shape)))
+        return out
+
+    return run
+
+
 def _matrix(indices: Any, shape: Any) -> Any:
     """Places as a matrix: a scalar or vector holds places of a vector."""
     if indices.ndim > 2:
@@ -53,8 +85,7 @@ def _matrix(indices: Any, shape: Any) -> Any:
                       f"{shown(indices)}")
     if shape.ndim != 1:
         raise invalid(f"output_shape should be a vector, but has the shape {shown(shape)}")
-    places = np.asarray(indices)
-    places = places if places.ndim == 2 else places.reshape(-1, 1)
+    places = indices if indices.ndim == 2 else indices.reshape(-1, 1)
     if places.shape[1] != len(shape):
         raise invalid("output_shape has incorrect number of elements: "
                       f"{len(shape)} should be: {places.shape[1]}, as many as sparse_indices gives "
@@ -63,18 +94,21 @@ def _matrix(indices: Any, shape: Any) -> Any:
 
 
 def _check_order(keys: Any, places: Any) -> None:
-    wrong = np.flatnonzero(keys[1:] <= keys[:-1])
-    if len(wrong):
-        row = int(wrong[0]) + 1
-        how = "is repeated" if keys[row] == keys[row - 1] else "is out of order"
-        raise invalid(f"indices[{row}] = {shown(places[row].tolist())} {how}")
+    if (keys[1:] <= keys[:-1]).any():
+        raise _order_error(keys, places)
+
+
+def _order_error(keys: Any, places: Any) -> InvalidArgumentError:
+    row = int(np.flatnonzero(keys[1:] <= keys[:-1])[0]) + 1
+    how = "is repeated" if keys[row] == keys[row - 1] else "is out of order"
+    return invalid(f"indices[{row}] = {shown(places[row].tolist())} {how}")
 
 
 @kernel("SparseReorder", device="CPU")
 def _reorder(node: KernelNode) -> Callable:
     def run(indices: Any, values: Any, shape: Any) -> tuple:
-        check_sparse(indices, values, shape, "input_")
-        order = order_of(keys_of(indices, shape))
+        check_parts(indices, values, shape, "input_")
+        order = order_of(keys_of_any(indices, shape))
         return (indices, values) if order is None else (indices[order], values[order])
 
     return run

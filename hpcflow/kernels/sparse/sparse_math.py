@@ -18,6 +18,7 @@ from hpcflow.kernels.sparse.sparse_places import (
     group_starts,
     joint_keys,
     keys_of,
+    keys_of_any,
     order_of,
 )
 
@@ -32,8 +33,6 @@ def _check_two(a: tuple, b: tuple) -> None:
                       f"{a[2].tolist()} and {b[2].tolist()}")
     if not np.array_equal(a[2], b[2]):
         raise invalid(f"Operands' shapes do not match: {a[2].tolist()} and {b[2].tolist()}")
-    check_within(a[0], a[2], "a_")
-    check_within(b[0], b[2], "b_")
 
 
 @kernel("SparseAdd", device="CPU", fresh=True)
@@ -44,7 +43,7 @@ def _add(node: KernelNode) -> Callable:
         if np.ndim(thresh):
             raise invalid(f"thresh must be a scalar, but has shape {shown(thresh)}")
         indices, values = np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
-        keys = keys_of(indices, a[2])
+        keys = keys_of_any(indices, a[2])
         order = np.argsort(keys, kind="stable")
         starts = group_starts(keys[order])
         sums = np.add.reduceat(values[order], starts, dtype=values.dtype) if len(starts) else values
@@ -101,7 +100,7 @@ def _extremum(name: str) -> Callable:
             a, b = arguments[:3], arguments[3:]
             _check_two(a, b)
             indices = np.concatenate([a[0], b[0]])
-            keys = keys_of(indices, a[2])
+            keys = keys_of_any(indices, a[2])
             order = np.argsort(keys, kind="stable")
             starts = group_starts(keys[order])
             count = len(starts)
@@ -130,7 +129,7 @@ def _dense_add(node: KernelNode) -> Callable:
         check_parts(indices, values, shape, "a_")
         if list(np.shape(dense)) != shape.tolist():
             raise invalid(f"b has shape {shown(np.shape(dense))}, a {shape.tolist()}")
-        check_within(indices, shape, "a_")
+        check_within(indices, shape, "invalid index of a: a_")
         out = np.array(dense, order="C")
         np.add.at(out.reshape(-1), flat_places(indices, shape), values)
         return out
@@ -145,8 +144,9 @@ def _cwise(operate: Callable) -> Callable:
             dense = np.asarray(dense)
             sizes, wide = shape.tolist(), [1] * (len(shape) - dense.ndim) + list(dense.shape)
             if len(wide) > len(sizes) or any(d not in (1, s) for d, s in zip(wide, sizes)):
-                raise invalid(f"the dense operand of shape {shown(dense)} cannot be broadcast "
-                              f"to the sparse operand's {sizes}")
+                raise invalid("SparseDenseBinaryOpShared broadcasts dense to sparse only; got "
+                              f"incompatible shapes: [{','.join(map(str, sizes))}] vs. "
+                              f"{shown(dense)}")
             check_within(indices, shape, "sp_")
             met = np.broadcast_to(dense, sizes)[tuple(indices.T)] if len(values) else values
             return operate(values, met)
@@ -179,7 +179,6 @@ def _matmul(node: KernelNode) -> Callable:
         if len(shape) != 2 or b.ndim != 2:
             raise invalid(f"a and b must be matrices, but have shapes {shape.tolist()} and "
                           f"{shown(b)}")
-        check_within(indices, shape, "a_")
         rows, columns, sizes = indices[:, 0], indices[:, 1], shape.tolist()
         if adjoint_a:
             rows, columns, sizes = columns, rows, sizes[::-1]
@@ -188,9 +187,19 @@ def _matmul(node: KernelNode) -> Callable:
             b = np.conj(b).T
         if sizes[1] != b.shape[0]:
             raise invalid(f"inner dimensions differ: {sizes} x {shown(b)}")
+        _check_below(columns, sizes[1], "k", 1 - adjoint_a)
+        _check_below(rows, sizes[0], "m", int(adjoint_a))
         return _product(rows, columns, values, sizes[0], b)
 
     return run
+
+
+def _check_below(places: Any, size: int, what: str, column: int) -> None:
+    outside = np.flatnonzero((places < 0) | (places >= size))
+    if len(outside):
+        row = int(outside[0])
+        raise invalid(f"{what} ({places[row]}) from index[{row},{column}] out of bounds "
+                      f"(>={size})")
 
 
 def _product(rows: Any, columns: Any, values: Any, count: int, b: Any) -> Any:

@@ -38,8 +38,9 @@ def check_within(indices: Any, shape: Any, what: str = "") -> None:
         if (shape < 0).any():
             raise invalid(f"{what}the dense shape {shown(shape.tolist())} has a negative size")
         return
-    for column, size in zip(indices.T, shape.tolist()):  # one pass for each dimension
-        if int(column.min()) < 0 or int(column.max()) >= size:
+    # One pass for each dimension: as unsigned numbers the negative ones are the largest.
+    for column, size in zip(indices.view(f"u{indices.itemsize}").T, shape.tolist()):
+        if int(column.max()) >= size:
             outside = ((indices < 0) | (indices >= shape)).any(axis=1)
             row = int(np.flatnonzero(outside)[0])
             raise invalid(f"{what}indices[{row}] = {shown(indices[row].tolist())} is out of "
@@ -92,6 +93,13 @@ def keys_of(indices: Any, shape: Any) -> Any:
     if element_count(np.maximum(shape, 1)) <= _LARGEST:
         return flat_places(indices, shape)
     return np.unique(indices, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def keys_of_any(indices: Any, shape: Any) -> Any:
+    """As :func:`keys_of`, for places that may lie outside of `shape`."""
+    if indices.size and (indices.min() < 0 or (indices.max(axis=0) >= shape).any()):
+        return np.unique(indices, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return keys_of(indices, shape)
 
 
 def joint_keys(tables: Sequence[Any], shape: Any) -> list[Any]:

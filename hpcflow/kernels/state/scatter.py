@@ -121,6 +121,8 @@ def _scatter_coordinates(xp: Any, combine: Callable, state: VariableState, indic
                          updates: Any) -> None:
     shape = getattr(state.read(), "shape", ())
     indices, updates = xp.asarray(indices), xp.asarray(updates)
+    if not shape:
+        raise invalid(f"Output must be at least 1-D, got variable '{state.name}' of shape []")
     if not indices.ndim or indices.shape[-1] > len(shape):
         raise invalid(f"indices {TensorShape(indices.shape)} do not fit variable '{state.name}' "
                       f"of shape {TensorShape(shape)}: the last dimension counts coordinates")

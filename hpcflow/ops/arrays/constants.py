@@ -208,7 +208,8 @@ def zeros_like(tensor: TensorLike, dtype: DTypeLike | None = None, name: str | N
     with name_scope(name, "zeros_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
         wanted = dtypes.as_dtype(dtype or tensor.dtype).base_dtype
-        if optimize and tensor.shape.is_fully_defined():
+        if (optimize and tensor.shape.is_fully_defined()
+                and tensor.dtype.base_dtype is not dtypes.variant):
             return zeros(tensor.shape, wanted, name=scope)
         if wanted is tensor.dtype.base_dtype:
             return raw_ops.ZerosLike(tensor, name=scope)

@@ -184,8 +184,7 @@ def _scatter_nd_shape(op: Operation) -> list[Dims]:
     indices, updates = op.input_dims(0), op.input_dims(1)
     with_rank_at_least(indices, 1, "indices")
     shape = constant_value_as_dims(op.inputs[2])
-    if shape is not None and 0 in shape and _has_elements(indices) and _has_elements(updates):
-        raise ValueError(f"Indices and updates specified for empty output {show(shape)}")
+    _check_not_empty(indices, updates, shape)
     if shape is not None and indices is not None and indices[-1] is not None:
         if indices[-1] > len(shape):
             return [shape]  # the kernel says so
@@ -193,13 +192,34 @@ def _scatter_nd_shape(op: Operation) -> list[Dims]:
     return [shape]
 
 
+def scattered_shape(op: Operation) -> list[Dims]:
+    """The shape of the first input, a tensor or variable of which other inputs are new slices:
+    ``updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:]``."""
+    shape, indices, updates = (op.input_dims(i) for i in range(3))
+    if not shape or not indices:  # a scalar is refused when it runs
+        return [shape]
+    _check_not_empty(indices, updates, shape)
+    if indices[-1] is not None:
+        if indices[-1] > len(shape):
+            raise ValueError(f"indices of {indices[-1]} coordinates (the last dimension of "
+                             f"{show(indices)}) do not fit input of shape {show(shape)}")
+        _check_updates(indices, updates, shape, "input")
+    return [shape]
+
+
+def _check_not_empty(indices: Dims, updates: Dims, shape: Dims) -> None:
+    if shape is not None and 0 in shape and _has_elements(indices) and _has_elements(updates):
+        raise ValueError(f"Indices and updates specified for empty output shape {show(shape)}")
+
+
 def _has_elements(dims: Dims) -> bool:
     """True if it is known that a tensor of this shape is not empty."""
     return dims is not None and all(dims)
 
 
-def _check_updates(indices: tuple, updates: Dims, shape: tuple) -> None:
-    """ValueError unless `updates` are slices of `shape`, one for each of `indices`."""
+def _check_updates(indices: tuple, updates: Dims, shape: tuple, what_has: str = "output") -> None:
+    """ValueError unless `updates` are slices of `shape`, that of `what_has`, one for each of
+    `indices`."""
     if updates is None:
         return
     outer, depth = len(indices) - 1, indices[-1]
@@ -209,7 +229,7 @@ def _check_updates(indices: tuple, updates: Dims, shape: tuple) -> None:
             merge_dims(given, wanted)
         except ValueError as e:
             source = (f"indices.shape={show(indices)}" if what == "outer" else
-                      f"output.shape={show(shape)}")
+                      f"{what_has}.shape={show(shape)}")
             raise ValueError(f"The {what} {len(wanted)} dimensions of {source} must match the "
                              f"{what} {len(given)} dimensions of updates.shape={show(updates)}: "
                              f"{e}") from None

@@ -8,13 +8,14 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     unchanged,
 )
+from hpcflow.ops.arrays.indexing import scattered_shape
 from hpcflow.ops.common.type_sets import BAD_INDICES, INDEX
 
 __all__: list[str] = []
 
 for _name in ("Update", "Add", "Sub", "Max", "Min"):
     register_op(f"TensorScatter{_name}", "tensor: T; indices: Tindices; updates: T", "output: T",
-                f"T: type; Tindices: {INDEX}", shape=unchanged)
+                f"T: type; Tindices: {INDEX}", shape=scattered_shape)
 
 
 @RegisterGradient("TensorScatterUpdate")
@@ -25,7 +26,7 @@ def _scatter_update_grad(op: Operation, grad: Tensor) -> tuple:
 
 
 register_op("ScatterNdNonAliasingAdd", "input: T; indices: Tindices; updates: T", "output: T",
-            f"T: type; Tindices: {INDEX}; {BAD_INDICES}", shape=unchanged)
+            f"T: type; Tindices: {INDEX}; {BAD_INDICES}", shape=scattered_shape)
 
 
 @RegisterGradient("ScatterNdNonAliasingAdd")

@@ -57,5 +57,5 @@ def only_one(name: str, value: TensorLike, old_name: str, old_value: Any) -> Any
     if value is not None and old_value is not None:
         raise ValueError(f"Cannot specify both '{name}' and '{old_name}'")
     if value is None and old_value is None:
-        raise ValueError(f"'{name}' must be specified")
+        raise ValueError(f"{name} is required: '{name}' must be specified")
     return old_value if value is None else value

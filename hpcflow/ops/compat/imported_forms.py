@@ -105,6 +105,8 @@ _stands_for("Snapshot", "input: T", "output: T", "T: type",
 
 def _euclidean_norm(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
     x, axes = inputs
+    if axes.get_shape().num_elements() == 0:
+        return raw_ops.Identity(x)  # nothing is summed: signs and phases stay
     squares = raw_ops.Mul(x, raw_ops.Conj(x)) if x.dtype.is_complex else raw_ops.Square(x)
     total = raw_ops.Sum(squares, axes, keep_dims=attrs["keep_dims"])
     if x.dtype.is_integer:  # the root is rounded down

@@ -112,8 +112,10 @@ def add_check_numerics_ops() -> Operation:
     checks: list[Tensor] = []
     for op in get_default_graph().get_operations():
         if op._get_control_flow_context() is not None:
-            raise ValueError(f"add_check_numerics_ops() checks what runs once in a step, but "
-                             f"{op.name!r} is in a cond() or while_loop()")
+            raise ValueError(
+                "`tf.add_check_numerics_ops() is not compatible with TensorFlow control flow "
+                "operations such as `tf.cond()` or `tf.while_loop()`.: it checks what runs once in "
+                f"a step, but {op.name!r} is in one of them")
         for output in op.outputs:
             if output.dtype.base_dtype in (dtypes.float16, dtypes.float32, dtypes.float64):
                 with control_dependencies(checks[-1:]):
@@ -129,7 +131,9 @@ def _assert_all(op_type: str, symbol: str, default_name: str, x: Any, y: Any, da
     """Assert that the comparison `op_type` holds for every pair of elements of `x` and `y`."""
     with name_scope(name, default_name, _graph_values(x, y)):
         x, y = _pair(x, y)
-        if data is None:
+        if data is not None:
+            data = list(data) if message is None else [message, *data]
+        else:
             data = [message or "", f"Condition x {symbol} y did not hold element-wise: x = ",
                     x.name, x, "y = ", y.name, y]
         holds = getattr(raw_ops, op_type)(x, y)
@@ -240,14 +244,18 @@ def assert_near(x: Tensor, y: Tensor, rtol: Tensor | None = None, atol: Tensor |
 
     Both tolerances are ten times the dtype's epsilon by default; see :func:`assert_equal`.
     """
+    import ml_dtypes  # only here, as it takes a while to load
+
     with name_scope(name, "assert_near", _graph_values(x, y, rtol, atol)):
         x, y = _pair(x, y)
         kind = x.dtype.real_dtype.base_dtype
-        default = 10 * np.finfo(kind.np).eps
+        default = 10 * float(ml_dtypes.finfo(kind.np).eps)
         rtol, atol = (convert_to_tensor(default if t is None else t, kind) for t in (rtol, atol))
         size, distance = (raw_ops.ComplexAbs(t, Tout=kind) if x.dtype.is_complex else
                           raw_ops.Abs(t) for t in (y, raw_ops.Sub(x, y)))
-        if data is None:
+        if data is not None:
+            data = list(data) if message is None else [message, *data]
+        else:
             data = [message or "", "x and y not equal to tolerance rtol = ", rtol, "atol = ", atol,
                     x.name, x, "y = ", y.name, y]
         allowed = raw_ops.Add(atol, raw_ops.Mul(rtol, size))
@@ -258,7 +266,9 @@ def _assert_sign(op_type: str, symbol: str, default_name: str, x: Any, data: Any
                  summarize: int | None, message: str | None, name: str | None) -> Operation:
     with name_scope(name, default_name, _graph_values(x)):
         x = convert_to_tensor(x, name="x")
-        if data is None:
+        if data is not None:
+            data = list(data) if message is None else [message, *data]
+        else:
             data = [message or "", f"Condition x {symbol} 0 did not hold element-wise: x = ",
                     x.name, x]
         zero = convert_to_tensor(np.zeros((), x.dtype.base_dtype.np))
@@ -307,7 +317,9 @@ def _assert_rank(fits: Callable[[int, int], bool], op_type: str, phrase: str, de
                 raise ValueError(f"{message or ''}.  Tensor {x.name} must have rank {phrase}"
                                  f"{int(wanted)}.  Received rank {known}, shape {x.shape}")
             return raw_ops.NoOp(name="static_checks_determined_all_ok")
-        if data is None:
+        if data is not None:
+            data = list(data) if message is None else [message, *data]
+        else:
             data = [message or "", f"Tensor {x.name} must have rank {phrase}", rank,
                     "Received shape: ", raw_ops.Shape(x)]
         with control_dependencies(_scalar_checks([rank])):
@@ -367,7 +379,9 @@ def assert_rank_in(x: Tensor, ranks: Iterable[Any], data: Sequence[Any] | None =
                 raise ValueError(f"{message or ''}.  Tensor {x.name} must have rank in {numbers}.  "
                                  f"Received rank {x.shape.ndims}, shape {x.shape}")
             return raw_ops.NoOp(name="static_checks_determined_all_ok")
-        if data is None:
+        if data is not None:
+            data = list(data) if message is None else [message, *data]
+        else:
             data = [message or "", f"Tensor {x.name} must have rank in", *wanted,
                     "Received shape: ", raw_ops.Shape(x)]
         with control_dependencies(_scalar_checks(wanted)):

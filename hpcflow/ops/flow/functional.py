@@ -185,8 +185,9 @@ class _Rows:
         for tensor in self.tensors:
             dims = tensor._dims
             if dims == ():
-                raise ValueError("elems must be a Tensor of one or more dimensions, not scalar: "
-                                 f"{tensor.name} is a scalar: it has no rows")
+                what = "a scalar" if len(self.tensors) == 1 else "scalars"
+                raise ValueError("elems must be a Tensor of one or more dimensions, not "
+                                 f"{what}: {tensor.name} has no rows")
             if dims is not None:
                 count = count.merge_with(TensorShape(dims[:1]))
         return count._dims[0]  # type: ignore[index]

@@ -14,7 +14,7 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value_as_dims, scalar
+from hpcflow.graph.shape_inference import constant_value_as_dims, merge_dims, scalar
 
 __all__: list[str] = []
 
@@ -30,9 +30,24 @@ def _element(op: Operation) -> list[Dims]:
 
 
 def _element_dims(op: Operation) -> Dims:
+    """What the operation says of the shape of elements, or else what the list was made with."""
+    found, known = _described(op.inputs[-1]), _made_with(op.inputs[0])
+    if op.type == "TensorListGetItem":
+        return merge_dims(found, known)
+    return known if found is None else found
+
+
+def _described(shape: Tensor) -> Dims:
     """A scalar -1 stands for an unknown shape."""
-    shape = op.inputs[-1]
     return None if shape._dims in ((), None) else constant_value_as_dims(shape)
+
+
+def _made_with(items: Tensor) -> Dims:
+    """The shape of elements that the operation says that made the list of which this one is."""
+    op = items.op
+    while op.type in _CHANGES:
+        op = op.inputs[0].op
+    return _described(op.inputs[_MAKERS[op.type]]) if op.type in _MAKERS else None
 
 
 def _stacked(op: Operation) -> list[Dims]:
@@ -53,6 +68,13 @@ def _element_shape(op: Operation) -> list[Dims]:
 def _concatenated(op: Operation) -> list[Dims]:
     return [None, (None,)]
 
+
+# The operations that make a list, with the input that is the shape of its elements, and those
+# whose first output is their first input with other elements.
+_MAKERS = {"EmptyTensorList": 0, "TensorListReserve": 0, "TensorListFromTensor": 1,
+           "TensorListScatterV2": 2}
+_CHANGES = {"TensorListPushBack", "TensorListPopBack", "TensorListSetItem", "TensorListResize",
+            "TensorListScatterIntoExistingList", "ZerosLike", "Identity"}
 
 _TYPE = "element_dtype: type"
 _SHAPED = f"{_TYPE}; shape_type: {{int32, int64}}"

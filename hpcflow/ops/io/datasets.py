@@ -33,7 +33,7 @@ def _check_rank(op: Operation, position: int, name: str) -> None:
     dims = op.input_dims(position)
     if dims is None:
         return
-    if name == "filenames":
+    if name in ("filenames", "patterns"):
         if len(dims) > 1:
             raise ValueError(f"Shape must be at most rank 1 but is rank {len(dims)}: {name}")
         return
@@ -133,6 +133,7 @@ _OTHERS = {
         "output_shapes: list(shape) >= 1; N: int >= 1")),
     "TextLineDataset": ("filenames: string; compression_type: string; buffer_size: int64", ""),
     "TFRecordDataset": ("filenames: string; compression_type: string; buffer_size: int64", ""),
+    "MatchingFilesDataset": ("patterns: string", ""),
     "FixedLengthRecordDataset": (
         ("filenames: string; header_bytes: int64; record_bytes: int64; footer_bytes: int64; "
         "buffer_size: int64"), ""),
@@ -151,7 +152,7 @@ _OTHERS = {
 _SOURCES = frozenset((
     "RangeDataset", "RandomDataset", "TensorDataset", "TensorSliceDataset",
     "SparseTensorSliceDataset", "TextLineDataset", "TFRecordDataset", "FixedLengthRecordDataset",
-    "FixedLengthRecordDatasetV2", "GeneratorDataset", "CSVDataset"))
+    "FixedLengthRecordDatasetV2", "GeneratorDataset", "CSVDataset", "MatchingFilesDataset"))
 
 # Names under which writers of other versions have the same types.
 _PREFIXES = {"Experimental": (
@@ -176,4 +177,5 @@ _register("MapAndBatchDatasetV2", *_TYPES["MapAndBatchDataset"][:1],
           f"{_TYPES['MapAndBatchDataset'][1]}; {COMPONENTS}", False)
 for _op_type, (_inputs, _attrs) in _OTHERS.items():
     _register(_op_type, _inputs, _attrs, _op_type in _SOURCES)
-_register("ExperimentalCSVDataset", *_OTHERS["CSVDataset"], True)
+for _op_type in ("CSVDataset", "MatchingFilesDataset"):
+    _register(f"Experimental{_op_type}", *_OTHERS[_op_type], True)

@@ -49,6 +49,10 @@ register_op("ReduceDataset",
 for _op_type in ("DatasetToSingleElement", "ExperimentalDatasetToSingleElement"):
     register_op(_op_type, "dataset: variant", "components: output_types", COMPONENTS,
                 stateful=True, shape=_element_shapes)
+for _op_type in ("DatasetToTFRecord", "ExperimentalDatasetToTFRecord"):
+    register_op(_op_type, "input_dataset: variant; filename: string; compression_type: string",
+                stateful=True)
+    not_differentiable(_op_type)
 not_differentiable(
     "Iterator", "IteratorV2", "OneShotIterator", "MakeIterator", "IteratorGetNext",
     "IteratorGetNextSync", "IteratorGetNextAsOptional", "IteratorToStringHandle",

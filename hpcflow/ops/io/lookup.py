@@ -20,9 +20,21 @@ _ATTRS = ("container: string = ''; shared_name: string = ''; use_node_name_shari
           "key_dtype: type; value_dtype: type")
 
 
+# What hands the table to a branch of a cond or to the body of a loop as it is.
+_PASSING = {"Switch", "RefSwitch", "Enter", "RefEnter", "Identity", "RefIdentity"}
+
+
+def _table_of(op: Operation) -> Operation:
+    """The op that holds the table `op` works on, also inside of conditionals and loops."""
+    table = op.inputs[0].op
+    while table.type in _PASSING:
+        table = table.inputs[0].op
+    return table
+
+
 def _value_dims(op: Operation) -> Dims:
     """The shape of one value, if the table is in this graph."""
-    table = op.inputs[0].op
+    table = _table_of(op)
     kind = table.type.removesuffix("V2")
     if kind in ("HashTable", "MutableHashTable"):
         return ()
@@ -33,7 +45,7 @@ def _value_dims(op: Operation) -> Dims:
 
 
 def _find_shape(op: Operation) -> list[Dims]:
-    keys, value, table = op.input_dims(1), _value_dims(op), op.inputs[0].op
+    keys, value, table = op.input_dims(1), _value_dims(op), _table_of(op)
     if keys is None or value is None:
         return [None]
     if table.type.startswith("MutableDenseHashTable"):
@@ -45,7 +57,7 @@ def _find_shape(op: Operation) -> list[Dims]:
 
 
 def _export_shapes(op: Operation) -> list[Dims]:
-    table, value = op.inputs[0].op, _value_dims(op)
+    table, value = _table_of(op), _value_dims(op)
     key: Dims = ()
     if table.type.startswith("MutableDenseHashTable"):
         key = table.input_dims(0)

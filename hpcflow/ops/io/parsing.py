@@ -11,7 +11,15 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import known_number, scalar, show, unchanged, unknown, with_rank
+from hpcflow.graph.shape_inference import (
+    known_number,
+    scalar,
+    show,
+    unchanged,
+    unknown,
+    with_rank,
+    with_rank_at_most,
+)
 
 __all__ = ["decode_csv", "decode_json_example", "decode_raw", "parse_tensor"]
 
@@ -25,8 +33,8 @@ def _raw_shape(op: Operation) -> list[Dims]:
 
 def _csv_shape(op: Operation) -> list[Dims]:
     for position in range(1, len(op.inputs)):
-        dims = op.input_dims(position)
-        if dims is not None and (len(dims) > 1 or dims and dims[0] not in (None, 0, 1)):
+        dims = with_rank_at_most(op.input_dims(position), 1, op.op_def.inputs[1].name)
+        if dims and dims[0] not in (None, 0, 1):
             raise ValueError("Shape of a default must be a length-0 or length-1 vector, or a "
                              f"scalar, got {show(dims)}")
     return unchanged(op)
@@ -196,12 +204,13 @@ def decode_csv(records: TensorLike, record_defaults: Tensor, field_delim: str | 
     and misplaced quotes.
     """
     columns = list(select_cols or ())
-    if columns and (columns[0] < 0 or any(b <= a for a, b in pairwise(columns))):
-        raise ValueError("select_cols is not strictly increasing and not negative: "
-                         f"{columns}")
+    if any(b <= a for a, b in pairwise(columns)):
+        raise ValueError(f"select_cols is not strictly increasing. They are {columns}")
+    if columns and columns[0] < 0:
+        raise ValueError(f"select_cols contains negative values. They are {columns}")
     if columns and len(columns) != len(record_defaults):
-        raise ValueError(f"Length of select_cols ({len(columns)}) and record_defaults "
-                         f"({len(record_defaults)}) do not match.")
+        raise ValueError("Length of select_cols and record_defaults do not match. "
+                         f"They are {len(columns)} and {len(record_defaults)}.")
     return raw_ops.DecodeCSV(records, record_defaults, field_delim=field_delim,
                              use_quote_delim=use_quote_delim, na_value=na_value,
                              select_cols=columns, name=name)

@@ -29,18 +29,8 @@ register_op("StageClear", "", "", _ATTRS, stateful=True)
 not_differentiable("Stage", "Unstage", "StagePeek", "StageSize", "StageClear")
 
 
-class StagingArea:
-    """A buffer between steps: ``put`` in one, ``get`` (first in, first out) in another, which
-    waits without holding a thread until there is something.
-
-    Args:
-        dtypes: dtype of each component.
-        shapes: shape of each component, if known.
-        names: name of each component; elements are then dicts.
-        shared_name: share the area under this name between sessions.
-        capacity: how many elements fit; ``put`` waits for room. 0: any number.
-        memory_limit: how many bytes fit. 0: any number.
-    """
+class BaseStagingArea:
+    """Base of buffers between steps: their components, limits and name."""
 
     def __init__(self, dtypes: Sequence[DTypeLike], shapes: Sequence[ShapeLike] | None = None,
                  names: list[str] | None = None, shared_name: str | None = None, capacity: int = 0,
@@ -50,9 +40,10 @@ class StagingArea:
                         else [as_shape(s) for s in shapes])
         self._names = names
         if len(self._shapes) != len(self._dtypes) or names and len(names) != len(self._dtypes):
-            raise ValueError("StagingArea: shapes and names must be as many as the dtypes")
+            raise ValueError(f"{type(self).__name__}: shapes and names must be as many as the "
+                             "dtypes")
         self._capacity, self._memory_limit = capacity, memory_limit
-        self._name = shared_name or get_default_graph().unique_name("StagingArea")
+        self._name = shared_name or get_default_graph().unique_name(type(self).__name__)
 
     @property
     def name(self) -> str:
@@ -84,6 +75,33 @@ class StagingArea:
         """The largest number of bytes; 0 means unlimited."""
         return self._memory_limit
 
+    def _op(self, op_type: str, name: str, dtypes: list[DType] | None = None,
+            **inputs: Any) -> Any:
+        types = {} if op_type == "Stage" else {"dtypes": dtypes or self._dtypes}
+        return getattr(raw_ops, op_type)(
+            **inputs, **types, shared_name=self._name, capacity=self._capacity,
+            memory_limit=self._memory_limit, name=name)
+
+    def _component(self, value: TensorLike, index: int) -> Tensor:
+        """`value` as a tensor that may be the component `index` of an element."""
+        tensor = convert_to_tensor(value, self._dtypes[index])
+        tensor.get_shape().assert_is_compatible_with(self._shapes[index])
+        return tensor
+
+
+class StagingArea(BaseStagingArea):
+    """A buffer between steps: ``put`` in one, ``get`` (first in, first out) in another, which
+    waits without holding a thread until there is something.
+
+    Args:
+        dtypes: dtype of each component.
+        shapes: shape of each component, if known.
+        names: name of each component; elements are then dicts.
+        shared_name: share the area under this name between sessions.
+        capacity: how many elements fit; ``put`` waits for room. 0: any number.
+        memory_limit: how many bytes fit. 0: any number.
+    """
+
     def put(self, values: TensorLike, name: str | None = None) -> Operation:
         """Return an op that adds one element: a tensor, a list, or a dict.
 
@@ -99,9 +117,7 @@ class StagingArea:
         if len(values) != len(self._dtypes):
             raise ValueError(f"StagingArea.put: expected {len(self._dtypes)} values, got "
                              f"{len(values)}")
-        tensors = [convert_to_tensor(v, t) for v, t in zip(values, self._dtypes, strict=True)]
-        for tensor, shape in zip(tensors, self._shapes, strict=True):
-            tensor.get_shape().assert_is_compatible_with(shape)
+        tensors = [self._component(value, i) for i, value in enumerate(values)]
         return self._op("Stage", name or f"{self._name}_put", values=tensors)
 
     def get(self, name: str | None = None) -> Any:
@@ -119,12 +135,6 @@ class StagingArea:
     def clear(self, name: str | None = None) -> Operation:
         """Return an op that removes all elements."""
         return self._op("StageClear", name or f"{self._name}_clear")
-
-    def _op(self, op_type: str, name: str, **inputs: Any) -> Any:
-        types = {} if "values" in inputs else {"dtypes": self._dtypes}
-        return getattr(raw_ops, op_type)(
-            **inputs, **types, shared_name=self._name, capacity=self._capacity,
-            memory_limit=self._memory_limit, name=name)
 
     def _element(self, out: list[Tensor]) -> Any:
         for tensor, shape in zip(out, self._shapes, strict=True):

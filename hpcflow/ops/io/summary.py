@@ -49,14 +49,6 @@ def _image_shape(op: Operation) -> list[Dims]:
     return _tagged(op)
 
 
-def _audio_shape(op: Operation) -> list[Dims]:
-    dims = op.input_dims(1)
-    if dims is not None and len(dims) not in (2, 3):
-        raise ValueError("the audio must have shape [batch, frames] or [batch, frames, channels], "
-                         f"got {show(dims)}")
-    return _tagged(op)
-
-
 register_op("ScalarSummary", "tags: string; values: T", "summary: string", f"T: {ORDERED}",
             shape=_same_shapes)
 register_op("MergeSummary", "inputs: N * string", "summary: string", "N: int >= 1",
@@ -68,10 +60,10 @@ register_op("ImageSummary", "tag: string; tensor: T", "summary: string",
             "bad_color: tensor = uint8 [255, 0, 0, 255]",
             shape=_image_shape)
 register_op("AudioSummary", "tag: string; tensor: float", "summary: string",
-            "sample_rate: float; max_outputs: int >= 1 = 3", shape=_audio_shape,
+            "sample_rate: float; max_outputs: int >= 1 = 3", shape=_tagged,
             deprecated="AudioSummaryV2 takes the sample rate as an input")
 register_op("AudioSummaryV2", "tag: string; tensor: float; sample_rate: float", "summary: string",
-            "max_outputs: int >= 1 = 3", shape=_audio_shape)
+            "max_outputs: int >= 1 = 3", shape=_tagged)
 register_op("TensorSummary", "tensor: T", "summary: string",
             'T: type; description: string = ""; labels: list(string) = []; '
             'display_name: string = ""', shape=scalar_shape)
@@ -192,18 +184,20 @@ def _plugin_metadata(plugin: str) -> bytes:
     return metadata.SerializeToString()
 
 
-def tensor_summary(name: str, tensor: TensorLike, summary_description: Message | None = None,
+def tensor_summary(name: str, tensor: TensorLike, summary_description: Message | str | None = None,
                    collections: Collections | None = None, summary_metadata: Any = None,
                    family: str | None = None, display_name: str | None = None) -> Tensor:
     """Return a summary that holds a tensor as it is.
 
-    `summary_description` is a ``SummaryDescription``, found again by
-    :func:`get_summary_description`. With `summary_metadata` (a ``SummaryMetadata``), `family` or
-    `display_name` the summary tells TensorBoard what is in these and in the description.
+    `summary_description` is a text, or a ``SummaryDescription``, found again by
+    :func:`get_summary_description`. With a text, `summary_metadata` (a ``SummaryMetadata``),
+    `family` or `display_name` the summary tells TensorBoard what is in these and in the
+    description.
     """
     from google.protobuf import json_format
 
-    if summary_metadata is not None or family is not None or display_name is not None:
+    if isinstance(summary_description, str) or any(
+            given is not None for given in (summary_metadata, family, display_name)):
         metadata = _metadata(summary_metadata, summary_description, display_name)
         with _summary_scope(name, family, [tensor]) as (tag, scope):
             summary = raw_ops.TensorSummaryV2(
@@ -225,7 +219,8 @@ def _metadata(given: Any, description: Any, display_name: str | None) -> bytes:
     if display_name is not None:
         metadata.display_name = display_name
     if description is not None:
-        metadata.summary_description = description.type_hint
+        metadata.summary_description = (description if isinstance(description, str)
+                                        else description.type_hint)
     return metadata.SerializeToString()
 
 

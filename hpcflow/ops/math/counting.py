@@ -45,7 +45,9 @@ def confusion_matrix(labels: Sequence[Any], predictions: Sequence[Any],
     """
     with name_scope(name, "confusion_matrix", [labels, predictions, num_classes, weights]):
         rows, columns = _classes(labels, "labels"), _classes(predictions, "predictions")
-        rows.get_shape().assert_is_compatible_with(columns.get_shape())
+        if not rows.get_shape().is_compatible_with(columns.get_shape()):
+            raise ValueError(f"Shapes of labels and predictions must be equal, {rows.get_shape()} "
+                             f"and {columns.get_shape()} are incompatible")
         rows, columns = _non_negative(rows, "labels"), _non_negative(columns, "predictions")
         kind = as_dtype(dtype)
         if num_classes is None:

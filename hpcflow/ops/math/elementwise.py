@@ -117,6 +117,10 @@ def _by_output(op_type: str, grad_op: str) -> None:
         output = op.outputs[0]
         if grad_op in ("TanhGrad", "SigmoidGrad"):  # the others conjugate in their kernels
             output = _conj(output)
+        dims, of_grad = output._dims, grad._dims
+        if dims is not None and of_grad is not None and len(dims) != len(of_grad):
+            # A list with one tensor is taken for `grad_ys`: the values are those of the output.
+            grad = raw_ops.Reshape(grad, raw_ops.Shape(output))
         return getattr(raw_ops, grad_op)(output, grad)
 
 

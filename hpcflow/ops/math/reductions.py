@@ -440,9 +440,8 @@ def norm(tensor: TensorLike, ord: Any = "euclidean", axis: Any = None, keep_dims
     Raises ``ValueError`` for an order or axis that has no norm.
     """
     pair = isinstance(axis, (list, tuple)) and len(axis) == 2
-    if isinstance(axis, (list, tuple)) and not pair:
-        raise ValueError(_bad_norm_axis(axis))
-    if pair and axis[0] == axis[1]:
+    if isinstance(axis, (list, tuple)) and not (
+            pair and all(isinstance(a, (int, np.integer)) for a in axis) and axis[0] != axis[1]):
         raise ValueError(_bad_norm_axis(axis))
     allowed = ["euclidean", "fro", 1, 2, np.inf] if not pair else ["euclidean", "fro", 1, np.inf]
     number = isinstance(ord, (int, float, np.number))

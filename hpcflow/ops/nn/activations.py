@@ -8,7 +8,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, unchanged
-from hpcflow.ops.common.type_sets import ORDERED
+from hpcflow.ops.common.type_sets import ANY_FLOAT, ORDERED
 
 if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
@@ -19,11 +19,11 @@ def _merged(op: Operation) -> list[Dims]:
 
 
 for _op_type in ("Relu", "Relu6", "Elu", "Softplus", "Softsign"):
-    register_op(_op_type, "features: T", "activations: T", f"T: {ORDERED}", shape=unchanged)
-for _op_type in ("ReluGrad", "Relu6Grad", "SoftplusGrad", "SoftsignGrad"):
-    register_op(_op_type, "gradients: T; features: T", "backprops: T", f"T: {ORDERED}",
+    _types = ORDERED if "Relu" in _op_type else ANY_FLOAT
+    register_op(_op_type, "features: T", "activations: T", f"T: {_types}", shape=unchanged)
+    _seen = "outputs" if _op_type == "Elu" else "features"
+    register_op(f"{_op_type}Grad", f"gradients: T; {_seen}: T", "backprops: T", f"T: {_types}",
                 shape=_merged)
-register_op("EluGrad", "gradients: T; outputs: T", "backprops: T", f"T: {ORDERED}", shape=_merged)
 
 
 def _number(like: Tensor, value: float) -> Any:

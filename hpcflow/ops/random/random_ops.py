@@ -232,6 +232,8 @@ def random_gamma(shape: TensorLike, alpha: TensorLike, beta: TensorLike | None =
     `alpha` and `beta` (1 if None) broadcast; the result has the shape ``shape + theirs``: one
     sample of `shape` for each distribution.
     """
+    import ml_dtypes  # only here, as it takes a while to load
+
     with name_scope(name, "random_gamma", [shape, alpha, beta]):
         shape = convert_to_tensor(shape, dtypes.int32, name="shape")
         alpha = convert_to_tensor(alpha, dtype, name="alpha")
@@ -241,7 +243,7 @@ def random_gamma(shape: TensorLike, alpha: TensorLike, beta: TensorLike | None =
         broadcast = raw_ops.Add(alpha, raw_ops.ZerosLike(beta))
         drawn = raw_ops.RandomGamma(shape, broadcast, seed=seed1, seed2=seed2)
         # They are positive, also where the nearest number is zero.
-        smallest = np.finfo(alpha.dtype.as_numpy_dtype).tiny
+        smallest = ml_dtypes.finfo(alpha.dtype.as_numpy_dtype).tiny
         return raw_ops.Maximum(smallest, raw_ops.RealDiv(drawn, beta))
 
 

@@ -56,7 +56,8 @@ def sparse_reset_shape(sp_input: SparseTensorLike,
         new_shape: at least as large in every dimension (``InvalidArgumentError`` otherwise);
             None: the smallest that holds all elements.
 
-    Raises ``TypeError`` unless `sp_input` is sparse, ``ValueError`` for a known other rank.
+    Raises ``TypeError`` unless `sp_input` is sparse, ``ValueError`` for a known other rank,
+    or sizes that are known to be smaller.
     """
     sparse = to_sparse(sp_input)
     indices, values = raw_ops.Identity(sparse.indices), raw_ops.Identity(sparse.values)
@@ -69,6 +70,10 @@ def sparse_reset_shape(sp_input: SparseTensorLike,
     wanted = convert_to_tensor(int64(new_shape), name="new_shape")
     known = wanted.get_shape().with_rank(1)[0]
     known.assert_is_compatible_with(old.get_shape().with_rank(1)[0])
+    least, most = constant_value(sparse.dense_shape), constant_value(wanted)
+    if least is not None and most is not None and (most < least).any():
+        raise ValueError("new_shape should have dimension sizes >= sp_input.dense_shape, got "
+                         f"{most.tolist()} and {least.tolist()}")
     with control_dependencies([assert_equal(raw_ops.Shape(old), raw_ops.Shape(wanted))]):
         old = raw_ops.Identity(old)
     with control_dependencies([assert_less_equal(old, wanted)]):

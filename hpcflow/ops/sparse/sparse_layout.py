@@ -191,9 +191,7 @@ def _reshape_shape(op: Operation) -> list[Dims]:
 def _reshaped_dims(op: Operation) -> Dims:
     """The new shape, with the size that follows from the others."""
     new, old = constant_value_as_dims(op.inputs[2]), constant_value_as_dims(op.inputs[1])
-    if constant_value(op.inputs[2]) is None or new is None or new.count(None) != 1:
-        return new
-    if old is None or None in old:
+    if new is None or new.count(None) != 1 or old is None or None in old:
         return new
     rest = math.prod(d for d in new if d is not None)
     size = math.prod(d for d in old if d is not None)

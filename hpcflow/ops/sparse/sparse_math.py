@@ -15,7 +15,14 @@ from hpcflow.graph.likes import SparseTensorLike, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, merge_dim, merge_dims, with_rank
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    constant_value_as_dims,
+    merge_dim,
+    merge_dims,
+    register_constant_shape,
+    with_rank,
+)
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
 from hpcflow.ops.common.sparse_shapes import column, dense_dims, new_sparse, sparse_parts
 from hpcflow.ops.common.type_sets import INDEX, ORDERED, SUMMED
@@ -58,6 +65,12 @@ def _extremum_shape(op: Operation) -> list[Dims]:
     """Return the shapes of an elementwise extremum; a step fails if the operands' shapes differ."""
     ranks = {sparse_parts(op, i)[1] for i in (0, 3)} - {None}
     return new_sparse(ranks.pop() if len(ranks) == 1 else None)[:2]
+
+
+@register_constant_shape("SparseAdd", output=2)
+def _sum_dims(op: Operation) -> Dims:
+    """The shape of the operands."""
+    return merge_dims(*[constant_value_as_dims(op.inputs[i]) for i in (2, 5)])
 
 
 register_op("SparseAdd", f"{_TWO}; thresh: Treal",
@@ -324,13 +337,10 @@ def sparse_softmax(sp_input: SparseTensorLike, name: str | None = None) -> Spars
 def _reduced(op: Operation) -> Dims:
     sparse_parts(op)
     dims, axes = dense_dims(op, 2), constant_value(op.inputs[3])
-    if dims is None or axes is None:
+    rank = len(dims or ())
+    # Wrong axes are refused when the operation runs.
+    if dims is None or axes is None or any(not -rank <= a < rank for a in axes.reshape(-1)):
         return dims and (None,) * len(dims) if op.attr("keep_dims") else None
-    rank = len(dims)
-    wrong = [int(a) for a in axes.reshape(-1) if not -rank <= a < rank]
-    if wrong:
-        raise ValueError(f"Invalid reduction dimension {wrong[0]}, for input with {rank} "
-                         "dimensions.")
     chosen = {int(a) % rank for a in axes.reshape(-1)}
     if op.attr("keep_dims"):
         return tuple(1 if i in chosen else d for i, d in enumerate(dims))

@@ -92,8 +92,8 @@ class Constant(Initializer):
     def __init__(self, value: Any = 0, dtype: Any = dtypes.float32,
                  verify_shape: bool = False) -> None:
         if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
-            raise TypeError(f"constant_initializer takes a number, a list or an array, got "
-                            f"{type(value).__name__}")
+            raise TypeError(f"Invalid type for initial value: {type(value).__name__}; "
+                            "constant_initializer takes a number, a list or an array")
         self.value = value
         self.dtype = dtypes.as_dtype(dtype)
         self._verify_shape = verify_shape
@@ -336,3 +336,4 @@ truncated_normal_initializer = TruncatedNormal
 uniform_unit_scaling_initializer = UniformUnitScaling
 variance_scaling_initializer = VarianceScaling
 orthogonal_initializer = Orthogonal
+identity_initializer = Identity

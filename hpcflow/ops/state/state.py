@@ -21,7 +21,7 @@ from hpcflow.graph.shape_inference import (
     show,
     unchanged,
 )
-from hpcflow.ops.arrays.indexing import with_batch
+from hpcflow.ops.arrays.indexing import scattered_shape, with_batch
 from hpcflow.ops.arrays.slicing import VariableSlice
 from hpcflow.ops.common.type_sets import SUMMED
 from hpcflow.shapes import ShapeLike, TensorShape
@@ -194,41 +194,22 @@ def _scatter_shape(op: Operation) -> list[Dims]:
     return [ref]
 
 
-def scatter_nd_shape(op: Operation) -> list[Dims]:
-    """``updates.shape = indices.shape[:-1] + ref.shape[indices.shape[-1]:]``."""
-    ref, indices, updates = (op.input_dims(i) for i in range(3))
-    if ref is None or not indices or indices[-1] is None:
-        return [ref]
-    depth = indices[-1]
-    if depth > len(ref):
-        raise ValueError(f"indices of {depth} coordinates (the last dimension of "
-                         f"{show(indices)}) do not fit ref of shape {show(ref)}")
-    expected = (*indices[:-1], *ref[depth:])
-    if updates is not None:
-        try:
-            merge_dims(updates, expected)
-        except ValueError:
-            raise ValueError(f"updates must have shape {show(expected)} for ref {show(ref)} and "
-                             f"indices {show(indices)}, got {show(updates)}") from None
-    return [ref]
-
-
 _SCATTER = ("ref: Ref(T); indices: Tindices; updates: T", "output_ref: Ref(T)")
 register_op("ScatterUpdate", *_SCATTER,
             "T: type; Tindices: {int32, int64}; use_locking: bool = true", shape=_scatter_shape)
 register_op("ScatterNdUpdate", *_SCATTER,
-            "T: type; Tindices: {int32, int64}; use_locking: bool = true", shape=scatter_nd_shape)
+            "T: type; Tindices: {int32, int64}; use_locking: bool = true", shape=scattered_shape)
 _NUMERIC_SCATTER = f"T: {NUMBERS}; Tindices: {{int32, int64}}; use_locking: bool = false"
 for _op_type in ("ScatterAdd", "ScatterSub", "ScatterMul", "ScatterDiv"):
     register_op(_op_type, *_SCATTER, _NUMERIC_SCATTER, shape=_scatter_shape)
 for _op_type in ("ScatterNdAdd", "ScatterNdSub"):
-    register_op(_op_type, *_SCATTER, _NUMERIC_SCATTER, shape=scatter_nd_shape)
+    register_op(_op_type, *_SCATTER, _NUMERIC_SCATTER, shape=scattered_shape)
 _ORDERED_SCATTER = ("T: {half, bfloat16, float, double, int32, int64}; Tindices: {int32, int64}; "
                     "use_locking: bool = false")
 for _op_type in ("ScatterMax", "ScatterMin"):
     register_op(_op_type, *_SCATTER, _ORDERED_SCATTER, shape=_scatter_shape)
 for _op_type in ("ScatterNdMax", "ScatterNdMin"):
-    register_op(_op_type, *_SCATTER, _NUMERIC_SCATTER, shape=scatter_nd_shape)
+    register_op(_op_type, *_SCATTER, _NUMERIC_SCATTER, shape=scattered_shape)
 not_differentiable("ScatterMax", "ScatterMin", "ScatterNdMax", "ScatterNdMin")
 not_differentiable("ScatterUpdate", "ScatterNdUpdate", "ScatterAdd", "ScatterSub", "ScatterMul",
                    "ScatterDiv", "ScatterNdAdd", "ScatterNdSub")

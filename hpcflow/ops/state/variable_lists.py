@@ -53,6 +53,11 @@ def global_variables(scope: str | None = None) -> list:
     return get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
 
 
+def all_saveable_objects(scope: str | None = None) -> list:
+    """Return what a Saver saves by default: the global variables, and tables and the like."""
+    return global_variables(scope) + get_collection(GraphKeys.SAVEABLE_OBJECTS, scope)
+
+
 def local_variables(scope: str | None = None) -> list:
     """Return the variables that belong to one process and are not saved, such as counters."""
     return get_collection(GraphKeys.LOCAL_VARIABLES, scope)

@@ -123,6 +123,7 @@ class Variable(RowsOfVariable, metaclass=Created):
             return
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
+        self._trainable = trainable
         collections = _checked_collections(collections, trainable)
         with control_dependencies(None):
             self._build(initial_value, validate_shape, caching_device, name, dtype, expected_shape,
@@ -170,6 +171,7 @@ class Variable(RowsOfVariable, metaclass=Created):
         def element(name: str) -> Any:
             return graph.as_graph_element(prepend_scope(name, import_scope))
 
+        self._trainable = getattr(proto, "trainable", False)
         self._variable = element(proto.variable_name)
         self._initializer_op = element(proto.initializer_name)
         # Older definitions do not name the initial value.
@@ -210,7 +212,8 @@ class Variable(RowsOfVariable, metaclass=Created):
     @property
     def trainable(self) -> bool:
         """True if optimizers change the variable by default."""
-        return any(v is self for v in self.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES))
+        return self._trainable or any(
+            v is self for v in self.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES))
 
     @property
     def constraint(self) -> Callable | None:

@@ -28,6 +28,7 @@ __all__ = [
     "as_string",
     "decode_base64",
     "encode_base64",
+    "fingerprint",
     "reduce_join",
     "string_join",
     "string_split",
@@ -272,3 +273,11 @@ def _fingerprint_shape(op: Operation) -> list[Dims]:
 register_op("Fingerprint", "data: T; method: string", "fingerprint: uint8", "T: type",
             shape=_fingerprint_shape)
 not_differentiable("Fingerprint")
+
+
+def fingerprint(data: TensorLike, method: str = "farmhash64", name: str | None = None) -> Tensor:
+    """Return the fingerprint of each element along the first dimension: ``[count, 8]``, uint8.
+
+    `method` may be ``"farmhash64"``.
+    """
+    return raw_ops.Fingerprint(data, method, name=name)

@@ -45,13 +45,9 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     """Return the devices of a session without a config, or those of one type."""
-    found = [LogicalDevice(f"/job:localhost/replica:0/task:0/device:{_upper(device.name)}",
-                           device.device_type) for device in list_local_devices()]
+    found = [LogicalDevice(f"/job:localhost/replica:0/task:0{device.name}", device.device_type)
+             for device in list_local_devices()]
     return [device for device in found if device_type in (None, device.device_type)]
-
-
-def _upper(name: str) -> str:
-    return name.removeprefix("/").upper()
 
 
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 
 from hpcflow.dtypes import DType
-from hpcflow.errors import DataLossError, InvalidArgumentError
+from hpcflow.errors import DataLossError, InvalidArgumentError, OpError
 from hpcflow.resources.datasets.base import Dataset, Dims, Element, Run, show
 from hpcflow.resources.datasets.order import Derived
 
@@ -52,17 +52,21 @@ def check_size(size: int) -> None:
 
 
 class BatchDataset(Derived):
-    """So many elements below each other; the last batch may have fewer, or be left out."""
+    """So many elements below each other; the last batch may have fewer, or be left out.
+
+    With `whole` an element that cannot be computed takes its whole batch with it.
+    """
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], size: int,
-                 drop_remainder: bool) -> None:
+                 drop_remainder: bool, whole: bool = False) -> None:
         check_size(size)
         super().__init__(source, types, shapes)
-        self.size, self.drop_remainder = size, drop_remainder
+        self.size, self.drop_remainder, self._whole = size, drop_remainder, whole
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        return map(self._joined, _Groups(self.source.iterate(run), self.size,
-                                         self.drop_remainder))
+        groups = _WholeGroups if self._whole else _Groups
+        return map(self._joined, groups(self.source.iterate(run), self.size,
+                                        self.drop_remainder))
 
     def _joined(self, elements: list[Element]) -> Element:
         return tuple([stacked(column, dtype, i) for i, (column, dtype) in enumerate(
@@ -81,6 +85,26 @@ class _Groups:
 
     def __next__(self) -> list[Element]:
         group = list(islice(self._source, self._size))
+        if len(group) < self._least:
+            raise StopIteration
+        return group
+
+
+class _WholeGroups(_Groups):
+    """Groups that end where they would without an error of one of their elements."""
+
+    def __next__(self) -> list[Element]:
+        group: list[Element] = []
+        error: OpError | None = None
+        for _ in range(self._size):
+            try:
+                group.append(next(self._source))
+            except StopIteration:
+                break
+            except OpError as e:
+                error = error or e
+        if error is not None:
+            raise error
         if len(group) < self._least:
             raise StopIteration
         return group

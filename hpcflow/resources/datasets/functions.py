@@ -26,6 +26,19 @@ def ending(function: Callable[..., tuple]) -> Callable[..., tuple]:
     return call
 
 
+def refusing(function: Callable[..., tuple]) -> Callable[..., tuple]:
+    """`function`, which may not be out of range: that is an error of the element."""
+
+    def call(*inputs: Any) -> tuple:
+        try:
+            return function(*inputs)
+        except OutOfRangeError as error:
+            raise InvalidArgumentError(None, None, "Function invocation produced OutOfRangeError: "
+                                       f"{error.message}") from None
+
+    return call
+
+
 class MapDataset(Derived):
     """A data set of the results of a function of each element."""
 

@@ -102,23 +102,27 @@ class Ahead:
                 return
 
 
+#: Makes of a function one that ends the sequence, or raises, where the function is out of range.
+Limit = Callable[[Callable[..., tuple]], Callable[..., tuple]]
+
+
 class ParallelMapDataset(Derived):
     """A data set of the results of a function of each element, in their order; several calls at a
     time."""
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
-                 function: Function, count: int) -> None:
+                 function: Function, count: int, limit: Limit = ending) -> None:
         if count < 1 and count != AUTOTUNE:
             raise InvalidArgumentError(None, None, "num_parallel_calls must be greater than zero.")
         super().__init__(source, types, shapes)
-        self.function = function
+        self.function, self._limit = function, limit
         self.count = tuning.DATASET_ABREAST if count == AUTOTUNE else count
 
     def _pass(self, run: Run) -> Iterator[Element]:
         function, elements = run.function(self.function), self.source.iterate(run)
         if self.count == 1 and not function.waits:
-            return starmap(ending(function), elements)
-        return Abreast(function, elements, self.count, run)
+            return starmap(self._limit(function), elements)
+        return Abreast(function, elements, self.count, run, self._limit)
 
 
 class _Call:
@@ -140,8 +144,8 @@ class Abreast:
     """
 
     def __init__(self, function: Function, source: Iterator[Element], count: int,
-                 run: Run) -> None:
-        self._function, self._run = ending(function), run
+                 run: Run, limit: Limit) -> None:
+        self._function, self._run = limit(function), run
         self._may_wait = function.waits
         self._source, self._count = source, count
         self._changed = threading.Condition()

@@ -469,7 +469,7 @@ class Endpoint:
 
 def _on_closed(source: int, payload: bytes) -> None:
     """Another rank has closed memory of this one's GPU."""
-    exports.done(wire.parts_of(payload)[0])
+    exports.done(wire.parts_of(payload)[0], source)
 
 
 def _gone(source: int, plan: int) -> CancelledError:

@@ -69,7 +69,7 @@ class GpuEdges:
                     self._lane.transport.is_near(rank)):
                 places.setdefault((self._receivers[edge.index], rank), []).append(edge)
         for (device, rank), some in places.items():
-            made = device.export(rank, sum(ipc.aligned(e.nbytes) for e in some))
+            made = device.export([rank], sum(ipc.aligned(e.nbytes) for e in some))
             offset = 0
             for edge in some if made is not None else ():
                 self._exported[edge.index] = made, offset
@@ -219,7 +219,8 @@ class GpuEdges:
         if index not in self._exported or not nbytes:
             return False
         if nbytes != len(_SIGN):
-            ipc.exports.refuse(self._exported[index][0].rank, "it cannot open this GPU's memory")
+            [rank] = self._exported[index][0].ranks
+            ipc.exports.refuse(rank, "it cannot open this GPU's memory")
         return nbytes == len(_SIGN)
 
     def take(self, step: Step, index: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from hpcflow import config
 from hpcflow.compiler.distribute.place import DeviceInfo
 from hpcflow.errors import DeadlineExceededError, UnavailableError
+from hpcflow.host.tuning import comm as tuning
 
 if TYPE_CHECKING:
     from hpcflow.runtime.cluster.endpoint import Endpoint
@@ -68,14 +70,15 @@ class Peers:
     def connect(self, needed: Callable[[str], bool]) -> None:
         """Wait until every task for which ``needed(name)`` holds has answered.
 
-        Raises ``UnavailableError`` naming those that nobody serves after
-        HPCFLOW_CONNECT_TIMEOUT seconds.
+        Says on standard error which it waits for when that takes long. Raises
+        ``UnavailableError`` naming those that nobody serves after HPCFLOW_CONNECT_TIMEOUT seconds.
         """
         with self._lock:
             waiting = [p for p in self.peers.values() if p.devices is None and needed(p.name)]
             if not waiting:
                 return
-            deadline = time.monotonic() + config.flags.connect_timeout
+            begun = time.monotonic()
+            deadline, say = begun + config.flags.connect_timeout, begun + tuning.SILENT_SECONDS
             pause = 0.0
             while True:
                 if self.endpoint.failure is not None:
@@ -86,6 +89,9 @@ class Peers:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise self._unavailable(waiting)
+                if time.monotonic() > say:
+                    say = deadline
+                    print(f"waiting for a server of {_named(waiting)}", file=sys.stderr, flush=True)
                 pause = min(pause + 0.001, 0.05, left)
                 self._drive(waiting, pause)
 
@@ -122,12 +128,15 @@ class Peers:
         return True
 
     def _unavailable(self, waiting: list[Peer]) -> UnavailableError:
-        names = ", ".join(f"{p.name} ({p.address})" for p in waiting)
         return UnavailableError(
-            None, None, f"Nobody serves {names}: no answer within "
+            None, None, f"Nobody serves {_named(waiting)}: no answer within "
             f"{config.flags.connect_timeout:g} s (HPCFLOW_CONNECT_TIMEOUT). Every task of the "
             "cluster needs a process that makes its hpcflow.train.Server, and these processes are "
             "ranks of one MPI job: mpirun or `hpcflow run` starts them, a fork does not")
+
+
+def _named(waiting: list[Peer]) -> str:
+    return ", ".join(f"{p.name} ({p.address})" for p in waiting)
 
 
 def moved_tasks(lost: list[str], there: list[str]) -> dict[str, str]:

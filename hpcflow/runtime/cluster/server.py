@@ -19,6 +19,7 @@ from hpcflow.errors import (
     InvalidArgumentError,
     NotFoundError,
     UnavailableError,
+    UnknownError,
 )
 from hpcflow.host import blas
 from hpcflow.host.tuning import runtime as tuning
@@ -84,8 +85,8 @@ class TaskServer:
             scheme = "" if "://" in self.address else "grpc://"
             self.target = f"{scheme}{self.address}{self.network.suffix}"
             if self.target in _servers and not _servers[self.target].endpoint.closed:
-                raise AlreadyExistsError(
-                    None, None, f"This process already serves {self.address}")
+                raise UnknownError(None, None, f"Could not start a server: this process already "
+                                   f"serves {self.address}")
             transport = self.network.attach(self.address, addresses)
             self.options = StepOptions(config)
             self.task = Task(job, index, self.options.device_counts, self.options.gpus,

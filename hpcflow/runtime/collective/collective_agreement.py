@@ -10,6 +10,7 @@ from hpcflow.comm.shared_memory import Room, enter_room, make_room
 
 if TYPE_CHECKING:
     from hpcflow.comm.activity import Route
+    from hpcflow.runtime.collective.collective_links import Claim
     from hpcflow.runtime.collective.collective_run import OperationRun, Schedule
 
 
@@ -67,12 +68,14 @@ class Agreement:
 
 
 class Joining:
-    """The state of the first member of a group while the others map the shared memory of a
-    schedule."""
+    """The state of the first member of a group while all map the shared memory of a schedule, and
+    join their GPUs."""
 
-    def __init__(self, tags: list[int], sharing: int, places: list[int | None]) -> None:
+    def __init__(self, tags: list[int], sharing: int, claims: list[list[Claim]]) -> None:
         self.tags = tags
         self.sharing = sharing  # how many operations may share memory
-        self.places = places  # the numbers of the operations' links
+        self.claims = claims  # of each member
+        self.places: list[int | None] = []  # the numbers of the operations' links
         self.come: set[int] = set()
         self.failed: dict[str, str] = {}  # links that are not open, and why
+        self.ended: list[int] = []  # such of earlier attempts

@@ -1,9 +1,10 @@
 """Which collective operations stay on GPUs: the links between those of a group's members.
 
-When members agree on a schedule, each says for every operation on which GPU it is. If these are
-different ones that NCCL can use, all open a link between them, which later schedules use as well.
-If that fails on some member, or GPUs are shared, values go through the hosts: for all members, and
-the first one says why, once.
+When members agree on a schedule, each says for every operation on which GPU it is, and what keeps
+this from a link. If these are different GPUs that NCCL can use, all open a link by NCCL between
+them; if not, and all are of one node, one by memory that they share. Later schedules use it as
+well. If opening fails on some member, the next way is tried, and at last values go through the
+hosts: for all members, and the first one says why, once.
 """
 
 from __future__ import annotations
@@ -15,30 +16,50 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow import config
 from hpcflow.errors import AbortedError, OpError
-from hpcflow.runtime.collective import collective_device
+from hpcflow.runtime.collective.collective_linked import has_bits_of_its_own, why_not
+from hpcflow.runtime.wire import wire
 
 if TYPE_CHECKING:
     from hpcflow.runtime.collective.collective_run import Schedule
     from hpcflow.runtime.collective.collectives import Group
 
-#: What a member says of an operation: its GPU and why that cannot be linked; None on a CPU.
+#: What a member says of an operation: its GPU, and for each way what keeps it from that; None on a
+#: CPU.
 Claim = list[str] | None
+#: The ways between GPUs, the preferred first.
+_WAYS = ("nccl", "ipc")
+_BY_MEMORY = ""  # what is for these links in the place of a name
 _NOT_OPEN = AbortedError(None, None, "Another rank could not join this one's GPU to its own")
 _SAME_BITS = "HPCFLOW_DETERMINISTIC=1 asks for the same bits as on CPUs"
 
 
-def claims(schedule: Schedule) -> list[Claim]:
+def claims(group: Group, schedule: Schedule) -> list[Claim]:
     """What this member says of each operation of a schedule."""
-    return [_claim(o) for o in schedule.operations]
+    far = _far(group)
+    return [_claim(o, far) for o in schedule.operations]
 
 
-def _claim(operation: Any) -> Claim:
+def _far(group: Group) -> str:
+    """Why this member cannot share memory of its GPU with all others; empty if it can."""
+    if not config.flags.cuda_ipc:
+        return "HPCFLOW_CUDA_IPC=0"
+    far = [r for k, r in enumerate(group.ranks)
+           if k != group.me and not group.owner.transport.is_near(r)]
+    return f"rank {far[0]} is not a process of the same node" if far else ""
+
+
+def _claim(operation: Any, far: str) -> Claim:
     if operation.device is None:
         return None
-    gpu, why = operation.device.link_claim()
-    if config.flags.deterministic:
-        why = why or _SAME_BITS
-    return [gpu, why or collective_device.why_not(operation.work)]
+    gpu, *found = operation.device.link_claim()
+    return [gpu, *(why or (far if way == "ipc" else "") or _of_work(operation.work, way)
+                   for way, why in zip(_WAYS, found, strict=True))]
+
+
+def _of_work(work: Any, way: str) -> str:
+    if config.flags.deterministic and has_bits_of_its_own(work, way):
+        return _SAME_BITS
+    return why_not(work, way)
 
 
 class Links:
@@ -47,10 +68,16 @@ class Links:
     def __init__(self, group: Group) -> None:
         self._group = group
         self._open: dict[int, Any] = {}
+        self._ended: set[int] = set()
         self._error: OpError | None = None
-        # Of the first member: GPUs -> number of their link, or None where it could not be opened.
-        self._numbers: dict[tuple[str, ...], int | None] = {}
-        self._count = 0
+        # Of links by memory, by number: what is called once they are open, and where the other
+        # members' memory is.
+        self._entering: dict[int, Callable[[BaseException | None], None]] = {}
+        self._addresses: dict[int, dict[int, list[Any]]] = {}
+        # Of the first member: way and GPUs -> number of their link, or why it is not open.
+        self._numbers: dict[tuple[str, ...], int] = {}
+        self._failures: dict[tuple[str, ...], str] = {}
+        self._to_say: list[str] = []
         self._said: set[str] = set()
 
     # ------------------------------------------------------------ the first member
@@ -60,55 +87,68 @@ class Links:
         """The number of each operation's link, None for hosts, and the names of links to open."""
         places: list[int | None] = []
         new: dict[str, str] = {}
+        self._to_say = []
         for operation, members in zip(schedule.operations, zip(*proposals, strict=True),
                                       strict=True):
             places.append(self._place(operation, members, new))
         return places, new
 
     def _place(self, operation: Any, members: Sequence[Claim], new: dict[str, str]) -> int | None:
-        gpus = [m for m in members if m is not None]
-        if not gpus:
+        if not any(members):
             return None
-        why = self._why_not(members)
-        if why:
-            self._say(why)
-            return None
-        key = tuple(m[0] for m in gpus)
-        if key not in self._numbers:
-            try:
-                new[str(self._count)] = operation.device.link_name().hex()
-            except Exception as e:  # noqa: BLE001  (whatever the library says)
-                self._numbers[key] = None
-                self._say(str(e))
-                return None
-            self._numbers[key] = self._count
-            self._count += 1
-        return self._numbers[key]
+        reasons: list[str] = []
+        for way in _WAYS:
+            key = (way, *(m[0] for m in members if m is not None))
+            why = self._why_not(members, way) or self._why_not_open(key, operation, new)
+            if not why:
+                if reasons:
+                    self._say("memory that they share", reasons)
+                return self._numbers[key]
+            reasons.append(why)
+        self._say("host memory", reasons)
+        return None
 
-    def _why_not(self, members: Sequence[Claim]) -> str:
+    def _why_not_open(self, key: tuple[str, ...], operation: Any, new: dict[str, str]) -> str:
+        """Why there is no link; empty if there is one, or one is to be opened."""
+        if key not in self._numbers and key not in self._failures:
+            try:
+                name = operation.device.link_name().hex() if key[0] == "nccl" else _BY_MEMORY
+            except Exception as e:  # noqa: BLE001  (whatever the library says)
+                self._failures[key] = str(e)
+            else:
+                self._numbers[key] = len(self._numbers)
+                new[str(self._numbers[key])] = name
+        return self._failures.get(key, "")
+
+    def _why_not(self, members: Sequence[Claim], way: str) -> str:
         users: dict[str, int] = {}
         for rank, claim in zip(self._group.ranks, members, strict=True):
             if claim is None:
                 return f"rank {rank} has no GPU for them"
-            if claim[1]:
-                return f"rank {rank}: {claim[1]}"
-            if claim[0] in users:
-                return f"ranks {users[claim[0]]} and {rank} use one GPU"
-            users[claim[0]] = rank
+            gpu, why = claim[0], claim[1 + _WAYS.index(way)]
+            if why:
+                return f"rank {rank}: {why}"
+            if way == "nccl" and gpu in users:
+                return f"ranks {users[gpu]} and {rank} use one GPU"
+            users[gpu] = rank
         return ""
 
-    def not_open(self, numbers: Sequence[int], why: str) -> None:
-        """Some member could not open these links."""
-        for key, number in list(self._numbers.items()):
-            if number in numbers:
-                self._numbers[key] = None
-        self._say(why)
+    def not_open(self, failed: dict[str, str]) -> None:
+        """Some member could not open these links, for these reasons."""
+        for key, number in self._numbers.items():
+            if str(number) in failed:
+                self._failures[key] = failed[str(number)]
 
-    def _say(self, why: str) -> None:
-        if why not in self._said:
-            self._said.add(why)
-            logging.getLogger("hpcflow").info(
-                "Collective operations of GPUs go through host memory: %s", why)
+    def _say(self, where: str, reasons: Sequence[str]) -> None:
+        self._to_say.append(f"{where}: {'; '.join(dict.fromkeys(reasons))}")
+
+    def tell(self) -> None:
+        """Say what was decided last, as far as it has not been said."""
+        for text in self._to_say:
+            if text not in self._said:
+                self._said.add(text)
+                logging.getLogger("hpcflow").info(
+                    "Collective operations of GPUs go through %s", text)
 
     # ------------------------------------------------------------ every member
 
@@ -130,20 +170,55 @@ class Links:
             done(failed)
         for number, name in list(new.items()):
             device = schedule.operations[places.index(int(number))].device
-            self._begin(int(number), device, bytes.fromhex(name), partial(opened, number))
+            self._begin(int(number), device, name, partial(opened, number))
 
-    def _begin(self, number: int, device: Any, name: bytes,
+    def _begin(self, number: int, device: Any, name: str,
                opened: Callable[[BaseException | None], None]) -> None:
-        group = self._group
+        group, by_memory = self._group, name == _BY_MEMORY
         try:
-            link = device.open_link(name, len(group.ranks), group.me, self._failed)
+            link = (device.open_ipc_link(group.ranks, group.me, self._closed, self._failed)
+                    if by_memory else device.open_link(
+                        bytes.fromhex(name), len(group.ranks), group.me, self._failed))
         except Exception as e:  # noqa: BLE001  (whatever the library says)
             opened(e)
             return
         self._open[number] = link
         if self._error is not None:
             link.abort(self._error, tell=False)
-        link.when_open(opened)
+        if not by_memory:
+            link.when_open(opened)
+            return
+        self._entering[number] = opened
+        for k in range(len(group.ranks)):
+            if k != group.me:
+                group.send(k, "exported", number=number, address=link.address)
+        self._enter(number)
+
+    def on_exported(self, member: int, number: int, address: list[Any]) -> None:
+        """A member has exported memory for a link."""
+        if number in self._ended:
+            self._closed(self._group.ranks[member], address[1])
+            return
+        self._addresses.setdefault(number, {})[member] = address
+        self._enter(number)
+
+    def _enter(self, number: int) -> None:
+        """Open the memory of the others, once all have exported it and this one has."""
+        addresses = self._addresses.get(number, {})
+        if number not in self._entering or len(addresses) < len(self._group.ranks) - 1:
+            return
+        opened = self._entering.pop(number)
+        del self._addresses[number]
+        try:
+            self._open[number].enter(addresses)
+        except Exception as e:  # noqa: BLE001  (every part of CUDA has errors of its own)
+            opened(e)
+        else:
+            opened(None)
+
+    def _closed(self, rank: int, number: int) -> None:
+        """Tell a rank that what it has exported is closed here."""
+        self._group.owner.transport.send_message(rank, wire.pack(wire.CLOSED, body=number))
 
     def settle(self, places: Sequence[int | None], failed: Sequence[int]) -> list[Any]:
         """The link of each operation, None for hosts; those that `failed` somewhere are ended."""
@@ -152,10 +227,16 @@ class Links:
 
     def end(self, numbers: Sequence[int]) -> None:
         """Some member cannot open these links."""
-        for number in numbers:
+        for number in set(numbers) - self._ended:
+            self._ended.add(number)
             link = self._open.pop(number, None)
             if link is not None:
                 link.abort(_NOT_OPEN, tell=False)
+            for member, address in self._addresses.pop(number, {}).items():
+                self._closed(self._group.ranks[member], address[1])
+            opened = self._entering.pop(number, None)
+            if opened is not None:
+                opened(_NOT_OPEN)
 
     def _failed(self, error: OpError) -> None:
         self._group.link_failed(error)

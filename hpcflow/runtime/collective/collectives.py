@@ -206,7 +206,7 @@ class Group:
             room, sharing = agreement.make_room(list(self.layout.local).index(self.me))
         self.send(0, "propose", hash=schedule.hash, number=number, texts=schedule.texts,
                    names=[o.name for o in schedule.operations], tag=agreement.first_tag,
-                   room=room, sharing=sharing, gpus=claims(schedule))
+                   room=room, sharing=sharing, gpus=claims(self, schedule))
 
     def missing_agreement(self, hash: str) -> list[int]:
         """Who has not proposed a schedule yet: known to the leader, the others ask the leader."""
@@ -233,45 +233,52 @@ class Group:
     def _propose_rooms(self, hash: str, proposals: list[Any]) -> None:
         """Let the members of each node map each other's rooms, if all have made one, and all
         members join their GPUs, if these can be."""
-        rooms = [p["room"] for p in proposals]
         sharing = min(p["sharing"] for p in proposals)
-        places, new = self.links.decide([p["gpus"] for p in proposals],
-                                        self._agreements[hash].schedule)
-        self._joinings[hash] = Joining([p["tag"] for p in proposals], sharing, places)
-        if not (sharing or new):
+        self._joinings[hash] = Joining(
+            [p["tag"] for p in proposals], sharing, [p["gpus"] for p in proposals])
+        self._join(hash, [p["room"] for p in proposals] if sharing else None)
+
+    def _join(self, hash: str, rooms: list[Any] | None) -> None:
+        joining = self._joinings[hash]
+        joining.places, new = self.links.decide(joining.claims, self._agreements[hash].schedule)
+        if not (rooms or new):
             self._agree(hash)
             return
         for k in range(len(self.ranks)):
-            self.send(k, "enter", hash=hash, rooms=rooms if sharing else None, places=places,
-                      links=new)
+            self.send(k, "enter", hash=hash, rooms=rooms, places=joining.places, links=new)
 
     def _on_enter(self, body: Any) -> None:
-        agreement, entered = self._agreements[body["hash"]], False
+        agreement = self._agreements[body["hash"]]
         if body["rooms"] is not None:
-            local = {k: body["rooms"][k] for k in self.layout.local}
-            entered = agreement.enter(local, self.me)
+            agreement.enter({k: body["rooms"][k] for k in self.layout.local}, self.me)
         self.links.open(agreement.schedule, body["places"], body["links"], lambda failed: self.send(
-            0, "entered", hash=body["hash"], entered=entered, failed=failed))
+            0, "entered", hash=body["hash"], entered=agreement.entered is not None, failed=failed))
 
     def _on_entered(self, member: int, body: Any) -> None:
         joining = self._joinings[body["hash"]]
         joining.come.add(member)
         joining.sharing *= body["entered"]
-        if body["failed"] and not joining.failed:  # the others need not wait for this member
-            joining.failed = body["failed"]
+        first = body["failed"] and not joining.failed
+        joining.failed = {**body["failed"], **joining.failed}
+        if first:  # the others need not wait for this member
             for k in range(len(self.ranks)):
                 self.send(k, "unlinked", failed=[int(n) for n in joining.failed])
-        if len(joining.come) == len(self.ranks):
+        if len(joining.come) < len(self.ranks):
+            return
+        if not joining.failed:
             self._agree(body["hash"])
+            return
+        self.links.not_open(joining.failed)
+        joining.ended += [int(n) for n in joining.failed]
+        joining.failed, joining.come = {}, set()
+        self._join(body["hash"], None)  # by another way
 
     def _agree(self, hash: str) -> None:
         joining = self._joinings.pop(hash)
-        failed = [int(n) for n in joining.failed]
-        if failed:
-            self.links.not_open(failed, next(iter(joining.failed.values())))
+        self.links.tell()
         for k in range(len(self.ranks)):
             self.send(k, "agreed", hash=hash, tags=joining.tags, sharing=joining.sharing,
-                      places=joining.places, failed=failed)
+                      places=joining.places, failed=joining.ended)
 
     def _refuse(self, one: int, theirs: Any, other: int, body: Any) -> None:
         error = difference(
@@ -428,6 +435,8 @@ class Group:
             self._on_enter(body)
         elif what == "entered":
             self._on_entered(member, body)
+        elif what == "exported":
+            self.links.on_exported(member, body["number"], body["address"])
         elif what == "unlinked":
             self.links.end(body["failed"])
         elif what == "agreed":

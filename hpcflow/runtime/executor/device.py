@@ -22,6 +22,7 @@ from hpcflow.runtime.executor import gpus
 from hpcflow.runtime.executor.gpu import ipc, memory, pinned
 from hpcflow.runtime.executor.gpu.completions import completions
 from hpcflow.runtime.executor.gpu.graphs import RecordedRegion
+from hpcflow.runtime.executor.gpu.ipc_link import IpcLink
 from hpcflow.runtime.executor.gpu.links import Link
 from hpcflow.runtime.executor.gpu.times import GpuClock
 from hpcflow.runtime.executor.gpu.transfers import Download, Transfers, transfers_of
@@ -100,10 +101,11 @@ class Device:
         there: now, or in the thread that polls."""
         ready([self.to_host(v) for v in values])
 
-    def link_claim(self) -> tuple[str, str]:
+    def link_claim(self) -> tuple[str, str, str]:
         """What tells this device from all others, and why it cannot be joined to those of other
-        ranks; empty if it can."""
-        return "", f"devices of type {self.type} cannot be joined"
+        ranks, by NCCL and by memory; empty if it can."""
+        why = f"devices of type {self.type} cannot be joined"
+        return "", why, why
 
     def region(self, function: Callable[..., Any], parts: Parts) -> Callable[..., Any]:
         """Return `function`, which is a whole region on this device, as the device runs it."""
@@ -262,11 +264,11 @@ class CupyDevice(Device):
         """NCCL, or why there is none."""
         return nccl.load()
 
-    def link_claim(self) -> tuple[str, str]:
-        """The GPU, and why NCCL cannot use it."""
+    def link_claim(self) -> tuple[str, str, str]:
+        """The GPU, and why NCCL cannot use it; whether memory can be exported shows later."""
         found = self.nccl_library()
-        return memory.identity(self.xp, self.streams.number), found if isinstance(found, str) else (
-            "")
+        return memory.identity(self.xp, self.streams.number), (
+            found if isinstance(found, str) else ""), ""
 
     def link_name(self) -> bytes:
         """The name of a link that is to be opened."""
@@ -277,6 +279,11 @@ class CupyDevice(Device):
         """Begin to join this GPU to those of other ranks; ``failed(error)`` is called if that
         breaks later."""
         return Link(self.transfers, self._library(), name, ranks, rank, failed)
+
+    def open_ipc_link(self, ranks: Sequence[int], me: int, closed: Callable[[int, int], None],
+                      failed: Callable[[OpError], None]) -> IpcLink:
+        """Begin to join this GPU by memory to those of `ranks` of the node."""
+        return IpcLink(self.transfers, ranks, me, closed, failed)
 
     def _library(self) -> nccl.Library:
         found = self.nccl_library()

@@ -298,6 +298,9 @@ def _object_converter(tensor: Tensor, dtype: DType) -> Callable[[Any], Any]:
     def convert(value: np.ndarray | str | Sequence[Any]) -> Any:
         if dtype.name != "string":
             return value
+        if isinstance(value, int):
+            raise TypeError(f"Type of feed value {value} with type {type(value)} is not compatible "
+                            f"with Tensor type string of '{tensor.name}'")
         array = _checked(tensor, tensor._dims, numpy_value(value, dtype))
         return array if array.ndim else array[()]
 
@@ -310,8 +313,9 @@ def _as_array(tensor: Tensor, dtype: DType, value: TensorLike) -> np.ndarray:
                         "include Python scalars, strings, lists, or numpy ndarrays. "
                         f"(feed of '{tensor.name}')")
     if type(value) is int and dtype.is_integer and not dtype.min <= value <= dtype.max:
-        raise TypeError(f"Type of feed value {value} is not compatible with Tensor type "
-                        f"{dtype.name} of '{tensor.name}': its range is {dtype.min} to {dtype.max}")
+        raise TypeError(f"Type of feed value {value} with type {type(value)} is not compatible "
+                        f"with Tensor type {dtype.name} of '{tensor.name}': its range is "
+                        f"{dtype.min} to {dtype.max}")
     if isinstance(value, TensorHandle):  # a tensor that a session keeps: its value
         value = value.eval()
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -12,34 +11,26 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hpcflow import config, kernels
+from hpcflow import kernels
 from hpcflow.base.held_signals import held, run_held
-from hpcflow.compiler.emit.executable import Executable
 from hpcflow.errors import AbortedError, OpError
 from hpcflow.graph.defaults import default_session
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.likes import Fetches
 from hpcflow.graph.notebook import graph_rows, table
-from hpcflow.graph.operation import Dims, Tensor
+from hpcflow.graph.operation import Tensor
 from hpcflow.runtime.session.defaults import default_config
 from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter, flat_feeds
+from hpcflow.runtime.session.local_engine import LocalEngine
 from hpcflow.runtime.session.partial import PartialRuns
 from hpcflow.runtime.session.partings import Partings
-from hpcflow.runtime.session.shape_specialization import ByShapes
 from hpcflow.runtime.steps import function_calls  # noqa: F401 - which tasks call
 from hpcflow.runtime.steps.compiled import (
-    LocalStep,
     StepOptions,
-    compiled_form,
-    library_of,
-    make_parts,
     run_with_options,
-    wants_equal_bits,
 )
 from hpcflow.runtime.steps.cost_graph import CostSteps
-from hpcflow.runtime.steps.runs import Runs
-from hpcflow.runtime.steps.task import KernelContext, Task
-from hpcflow.runtime.steps.tracing import instrument, partition_graphs, run_traced, wants_trace
+from hpcflow.runtime.steps.tracing import run_traced, wants_trace
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -89,7 +80,7 @@ class BaseSession:
         if isinstance(target, bytes):
             target = target.decode()
         if not isinstance(target, str):
-            raise TypeError(f"Argument `target` must be a string, but got {type(target)}")
+            raise TypeError(f"target must be a string, but got {type(target)}")
         kernels.load()
         config = default_config() if config is None else config
         self._graph = graph or get_default_graph()
@@ -358,81 +349,6 @@ class BaseSession:
         return run
 
 
-def world_collectives() -> Any:
-    """Return the means by which a session without a cluster reaches the other ranks of the job;
-    None if there are none."""
-    from hpcflow.runtime.cluster import server
-
-    return server.world_collectives()
-
-
-class LocalEngine:
-    """Runs steps in this process, on a task of the session's own."""
-
-    def __init__(self, options: StepOptions) -> None:
-        self.options = options
-        self.task = Task(device_counts=options.device_counts, gpus=options.gpus)
-        self._context = KernelContext(self.task, collectives=world_collectives)
-        self.running = Runs()
-
-    @property
-    def version(self) -> int:
-        """Grows when what compiled steps hold becomes stale."""
-        return self.task.resources.version
-
-    def devices(self) -> list:
-        """The devices of the task."""
-        return self.task.device_infos()
-
-    def connect(self) -> None:
-        """There is no other task."""
-
-    def follow_chief(self) -> None:
-        """There is no other task."""
-
-    def compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],
-                session_id: str, incremental: bool = False, traced: bool = False) -> LocalStep:
-        """Compile a step; `incremental` if its feeds arrive one by one, `traced` if it keeps a
-        record of what ran."""
-        start = time.perf_counter()
-        step = self._compile(elements, feeds, remembered, incremental, traced)
-        seconds = time.perf_counter() - start
-        keeps_bits = config.flags.deterministic or wants_equal_bits(elements)
-        if not (incremental or traced or keeps_bits) and (
-                self.options.optimize and compiled_form() and ByShapes.serves(feeds)):
-            step.run = ByShapes(
-                step.run, feeds, seconds,
-                lambda fed: self._compile(elements, feeds, remembered, fed=fed).run)
-        return step
-
-    def _compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],
-                 incremental: bool = False, traced: bool = False,
-                 fed: tuple[Dims, ...] | None = None) -> LocalStep:
-        parts = make_parts(elements, feeds, self.task, self.task.device_infos(), self._context,
-                           remembered, self.options, incremental, fed)
-        graphs = partition_graphs(parts) if traced else []
-        executable = Executable(parts.get(self.task.name, []), self.task.name, self.task.by_name,
-                                self._context.for_step({}, "", None, library_of(elements, feeds)),
-                                compiled_form() and not traced, len(elements))
-        if traced:
-            instrument(executable, self.task.by_name)
-        step = LocalStep(executable, [e.name for e in elements], len(feeds), self.options.timeout,
-                         self.running)
-        step.partition_graphs = graphs
-        return step
-
-    def reset(self, containers: list[str] | None) -> None:
-        """Clear resource containers."""
-        self.task.resources.clear(containers)
-
-    def close(self) -> None:
-        """Cancel what runs, and forget the task's resources."""
-        self.running.close()
-        self.task.resources.clear()
-        for device in self.task.devices:
-            device.close()
-
-
 class Session(BaseSession):
     """A session to use with ``with``: it becomes the default session and graph inside the block.
 
@@ -481,14 +397,21 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that makes itself the default when it is created, for interactive use.
 
-    It warns (``UserWarning``) if another one is open.
+    It warns (``UserWarning``) if another one is open. Devices are only asked for that a step needs.
     """
 
     _open: ClassVar[weakref.WeakSet[InteractiveSession]] = weakref.WeakSet()
 
     def __init__(self, target: str = "", graph: Graph | None = None,
                  config: Message | None = None) -> None:
-        super().__init__(target, graph, config)
+        from tensorboard.compat.proto.config_pb2 import ConfigProto
+
+        pruned = ConfigProto()
+        given = default_config() if config is None else config
+        if isinstance(given, ConfigProto):
+            pruned.CopyFrom(given)
+        pruned.graph_options.place_pruned_graph = True
+        super().__init__(target, graph, pruned if isinstance(given, ConfigProto | None) else given)
         if InteractiveSession._open:
             warnings.warn(
                 "An interactive session is already active. This can cause out-of-memory errors in "

@@ -47,6 +47,7 @@ class StepOptions:
     def __init__(self, proto: Any = None) -> None:
         self.proto = proto
         self.soft_placement = bool(proto is not None and proto.allow_soft_placement)
+        self.place_pruned = bool(proto is not None and proto.graph_options.place_pruned_graph)
         self.log_placement = bool(proto is not None and proto.log_device_placement)
         self.timeout = (proto.operation_timeout_in_ms / 1000 if proto is not None
                         and proto.operation_timeout_in_ms else None)
@@ -108,7 +109,7 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
     if equal_bits:
         for node in itertools.chain.from_iterable(parts.values()):
             node.attrs[EQUAL_BITS] = True
-    if fetches and fed is None:
+    if fetches and fed is None and not options.place_pruned:
         check_requests(fetches[0].graph, placer)
     return parts
 

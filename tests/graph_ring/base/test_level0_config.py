@@ -10,7 +10,7 @@ from hpcflow.config import FLAGS, Flags
 def test_defaults():
     flags = Flags({})
     assert flags.compile is True and flags.print_source is False
-    assert flags.connect_timeout == 10.0 and flags.stall_seconds == 60.0
+    assert flags.connect_timeout == 60.0 and flags.stall_seconds == 60.0
     assert flags.chunk_bytes == 256 << 20 and flags.onednn == ""
 
 

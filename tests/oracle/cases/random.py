@@ -44,16 +44,13 @@ def distributions(table: Table) -> None:
 def parameters(table: Table) -> None:
     for dtype in FLOATS:
         for alpha in (0.3, 1.0, 7.0):
-            table.add("RandomGamma", {"shape": ints(30000), "alpha": scalar(alpha, dtype)}, SEEDS,
-                      check="moments")
-        table.add("RandomGamma", {"shape": ints(2), "alpha": table.positive(dtype, (3, 2))}, SEEDS,
-                  check="moments")
+            table.add("RandomGamma", {"shape": ints(3000), "alpha": scalar(alpha, dtype)}, SEEDS)
+        table.add("RandomGamma", {"shape": ints(20), "alpha": table.positive(dtype, (3, 2))}, SEEDS)
         for rate in (0.5, 4.0, 30.0):
-            inputs = {"shape": ints(30000), "rate": scalar(rate, dtype)}
-            table.add("RandomPoisson", inputs, SEEDS, check="moments", reference=(
+            inputs = {"shape": ints(3000), "rate": scalar(rate, dtype)}
+            table.add("RandomPoisson", inputs, SEEDS, reference=(
                 "RandomPoissonV2", inputs, {"dtype": Type(dtype), **SEEDS}))
-            table.add("RandomPoissonV2", inputs, {"dtype": Type("int32"), **SEEDS},
-                      check="moments")
+            table.add("RandomPoissonV2", inputs, {"dtype": Type("int32"), **SEEDS})
     for dtype in table.dtypes("Multinomial", ("float32", "float64", "float16", "int32")):
         table.add("Multinomial", {"logits": np.array([[0, 1, 2]], dtype), "num_samples": scalar(
             30000)}, SEEDS)

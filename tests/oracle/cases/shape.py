@@ -112,6 +112,7 @@ def broadcasts(table: Table) -> None:
     table.bad("BroadcastTo", {"input": x, "shape": ints(3)})
     table.bad("Fill", {"dims": ints(-1), "value": scalar(1.0, "float32")})
     table.bad("Fill", {"dims": ints(2), "value": x}, label="rank")
+    table.bad("Fill", {"dims": ints(2), "value": table.normal("float32", (2,))}, label="a vector")
     table.bad("Fill", {"dims": table.integers(2, (2, 2)), "value": scalar(1.0, "float32")})
 
 

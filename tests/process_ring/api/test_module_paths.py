@@ -234,7 +234,7 @@ def test_devices_of_this_process() -> None:
     from hpcflow.python.client import device_lib
 
     cpu = device_lib.list_local_devices()[0]
-    assert (cpu.name, cpu.device_type) == ("/cpu:0", "CPU")
+    assert (cpu.name, cpu.device_type) == ("/device:CPU:0", "CPU")
     assert cpu.memory_limit > 0
 
 

@@ -66,7 +66,7 @@ def test_a_bucket_that_is_not_there(graph):
 
 
 def test_arguments(graph):
-    with pytest.raises(ValueError, match="it must have num_buckets elements: 3 for 2"):
+    with pytest.raises(ValueError, match="it must have exactly num_buckets elements: 3 for 2"):
         training.bucket(1.0, 0, [1, 2, 3], 2)
     with pytest.raises(ValueError, match="increasing boundaries"):
         training.bucket_by_sequence_length(1, [1.0], 2, [3, 3])

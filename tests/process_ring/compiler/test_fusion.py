@@ -1,4 +1,4 @@
-"""Runs of element-wise ops: line by line, in blocks, on several threads and compiled."""
+"""Runs of element-wise ops: line by line, and compiled, on several threads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pool(monkeypatch):
 
 
 def small_parts(monkeypatch):
-    for name, value in (("LINES_LARGE", 1), ("LINES_FLAT_CALL", 0), ("ROWS_BLOCK_BYTES", 4096)):
+    for name, value in (("LINES_LARGE", 1), ("LINES_FLAT_CALL", 0)):
         monkeypatch.setattr(tuning.compiler, name, value)
 
 
@@ -91,7 +91,7 @@ def test_every_way_gives_the_same(monkeypatch, eager, pool, kind, seed):
             lower(monkeypatch, "LINES_FLAT_CALL")
             found["lines"] = session.run(fetches, feeds)
             small_parts(monkeypatch)
-            found["blocks"] = session.run(fetches, feeds)
+            found["asked for"] = session.run(fetches, feeds)
             compiling.wait()
             found["compiled"] = session.run(fetches, feeds)
             found["again"] = session.run(fetches, feeds)

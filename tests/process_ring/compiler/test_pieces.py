@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.compiler.emit.executable import CALL, RECEIVE
+from hpcflow.compiler.emit.items import CALL, RECEIVE
 from hpcflow.runtime.cluster.distributed_step import DistributedStep
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"

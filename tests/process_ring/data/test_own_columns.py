@@ -142,7 +142,7 @@ def test_columns_by_the_names_of_later_releases():
     cache = fc_v2.FeatureTransformationCache({"k": [[4]]})
     manager = fc_v2._StateManagerImpl(hf.keras.layers.Layer(), trainable=True)
     embedded.create_state(manager)
-    assert embedded.get_dense_tensor(cache, manager).shape.as_list() == [None, 3]
+    assert embedded.get_dense_tensor(cache, manager).shape.as_list() == [1, 3]
     assert run(ids.get_sparse_tensors(cache, manager).id_tensor).values.tolist() == [4]
     with pytest.raises(ValueError, match="already exists"):
         embedded.create_state(manager)

@@ -183,8 +183,8 @@ def test_the_example_of_a_user_op(session):
 
 
 @pytest.mark.parametrize("result, error, message", [
-    ({"a": 1}, hf.errors.UnimplementedError, "Unsupported object type dict"),
-    (np.array([b"a", None]), hf.errors.UnimplementedError, "Unsupported object type NoneType"),
+    ({"a": 1}, hf.errors.InternalError, "Unsupported object type dict"),
+    (np.array([b"a", None]), hf.errors.InternalError, "Unsupported object type NoneType"),
     (np.float64(1), hf.errors.InvalidArgumentError,
      r"0-th value returned by pyfunc_\d+ is double, but expects int64"),
 ])

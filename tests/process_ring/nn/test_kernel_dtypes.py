@@ -24,7 +24,6 @@ STATED = (
      "what is normalized is a fraction"),
     ("MaxPool3D.*", QUANTIZED | COMPLEX, "complex numbers have no order"),
     ("Acos|Asin|Atan|Tan|Inv|Reciprocal|RealDiv", INTEGERS, "the result is no integer"),
-    ("(Elu|Softplus|Softsign)(Grad)?", INTEGERS, "the result is no integer"),
     ("FloorDiv|TruncateDiv|Round", COMPLEX, "complex numbers are not rounded"),
 )
 

@@ -166,6 +166,9 @@ def test_large_one_hots_are_filled(monkeypatch, index):
     equal(evaluate(lambda i, d: hf.one_hot(i, d, 5, -1, 2, hf.int64), indices, depth),
           np.where(hits, 5, -1))
     equal(evaluate(lambda i, d: hf.one_hot(i, d, True, False), indices, depth), hits)
+    for axis in (0, 1):
+        equal(evaluate(lambda i, d, a=axis: hf.one_hot(i, d, 5, -1, a, hf.int64), indices, depth),
+              np.moveaxis(np.where(hits, 5, -1), -1, axis))
     equal(evaluate(lambda i, d: hf.one_hot(i, d), indices[0, 1], depth), [0, 0, 1])
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from op_forms import evaluate, failing
 from pairs import pairs
+from thresholds import lower
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -149,6 +150,17 @@ def test_index_of_extremum(dtype):
     np.testing.assert_array_equal(evaluate(hf.argmax, x), x.argmax(0))
     np.testing.assert_array_equal(evaluate(hf.arg_max, x, np.int64(1)), x.argmax(1))
     np.testing.assert_array_equal(evaluate(hf.arg_min, x, np.int64(1)), x.argmin(1))
+
+
+def test_index_along_earlier_axes_of_large_arrays(monkeypatch):
+    lower(monkeypatch, "REDUCTION_LARGE_BYTES")
+    x = RNG.integers(0, 5, (3, 4, 5)).astype(np.float32)
+    x[1, 2, 3], x[:, 1, 1] = np.nan, np.nan
+    for axis in (0, 1, -3, -2):
+        found = evaluate(hf.argmax, x, np.int32(axis))
+        np.testing.assert_array_equal(found, np.where(np.isnan(x), -np.inf, x).argmax(axis))
+        found = evaluate(hf.argmin, x, np.int32(axis))
+        np.testing.assert_array_equal(found, np.where(np.isnan(x), np.inf, x).argmin(axis))
 
 
 def test_index_passes_over_nan():

@@ -235,6 +235,26 @@ def test_sequence_goes_on_over_other_steps():
         np.testing.assert_array_equal(alternating, [session.run(x) for _ in range(4)])
 
 
+@pytest.mark.parametrize("dtype", [hf.float16, hf.float32, hf.float64])
+@pytest.mark.parametrize("draw", [hf.random_uniform, hf.random_normal, hf.truncated_normal])
+def test_single_numbers_are_those_of_vectors_of_one(draw, dtype):
+    """Single numbers are drawn for many runs at once, unless the op draws something else, too."""
+    scalar, vector = [draw(shape, dtype=dtype, seed=7) for shape in ([], [1])]
+    rank, size = hf.constant([0]), hf.constant(1)
+    mixed = draw(hf.fill(rank, size), dtype=dtype, seed=7)
+    fed = [{rank: [0]}, {rank: [1]}, {rank: [1], size: 2}]
+    with hf.Session() as session:
+        expected = [session.run(vector)[0] for _ in range(150)]
+        np.testing.assert_array_equal([session.run(scalar) for _ in range(150)], expected)
+        found = [session.run(mixed, fed[k % 2] if k % 10 > 7 else None) for k in range(50)]
+        np.testing.assert_array_equal(np.concatenate([np.ravel(x) for x in found]), expected[:50])
+    with hf.Session() as session:
+        for _ in range(5):
+            session.run(mixed)
+        session.run(mixed, fed[2])  # takes the place of two
+        np.testing.assert_array_equal([session.run(mixed) for _ in range(50)], expected[7:57])
+
+
 def test_equal_ops_draw_apart():
     """Neither folded nor merged: each op has its own numbers, and new ones in every step."""
     a, b = hf.random_uniform([3]), hf.random_uniform([3])

@@ -36,7 +36,7 @@ def test_wrong_files(columns):
     two = lookup.TextFileInitializer(hf.constant([columns, columns]), *kinds)
     with pytest.raises(ValueError, match="must be rank 0"):
         lookup.HashTable(two, -1)
-    with pytest.raises(ValueError, match=r"vocabulary_file: .words"):
+    with pytest.raises(ValueError, match=r"vocabulary_file: words"):
         lookup.index_table_from_file("words", vocab_size=0)
 
 

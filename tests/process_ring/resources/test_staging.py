@@ -103,3 +103,47 @@ def test_an_area_with_a_limit_of_bytes():
         assert session.run(get).tolist() == [1, 2]
         thread.join()
         assert session.run(size) == 1
+
+
+def test_a_map_of_elements():
+    area = hf.MapStagingArea([hf.int32, hf.float32], names=["n", "x"], ordered=True)
+    key, n = hf.placeholder(hf.int64, []), hf.placeholder(hf.int32, [])
+    put_n, put_x = area.put(key, {"n": n}), area.put(key, {"x": 0.5})
+    sizes = [area.size(), area.incomplete_size()]
+    of_key, smallest = area.get(key, ["n"])[1], area.get()
+    with hf.Session() as session:
+        for k in (5, 3):
+            session.run(put_n, {key: k, n: k})
+        assert session.run(sizes) == [0, 2]
+        for k in (5, 3):
+            session.run(put_x, {key: k})
+        assert session.run(sizes) == [2, 0]
+        assert session.run(smallest) == (3, {"n": 3, "x": 0.5})
+        assert session.run(area.peek(5)) == {"n": 5, "x": 0.5}
+        assert session.run(of_key, {key: 5}) == {"n": 5}
+        with pytest.raises(hf.errors.InvalidArgumentError, match="'0' for key '5' has already"):
+            session.run(of_key, {key: 5})
+        with pytest.raises(hf.errors.InvalidArgumentError, match="already been inserted"):
+            session.run(put_n, {key: 5, n: 1})
+        session.run(area.clear())
+        assert session.run(sizes) == [0, 0]
+
+
+def test_a_map_with_a_limit():
+    area = hf.MapStagingArea([hf.int64], capacity=2, memory_limit=32)
+    key, size = hf.placeholder(hf.int64, []), area.size()
+    put, get = area.put(key, [[1, 2]], [0]), area.get(key)[1]
+    with hf.Session() as session:
+        for k in range(2):
+            session.run(put, {key: k})
+        thread = threading.Thread(target=lambda: session.run(put, {key: 2}))
+        thread.start()
+        thread.join(0.1)
+        assert thread.is_alive() and session.run(size) == 2
+        assert session.run(get, {key: 1})[0].tolist() == [1, 2]
+        thread.join(patience())
+        assert session.run(size) == 2
+        with pytest.raises(hf.errors.ResourceExhaustedError, match="limit of '32'"):
+            session.run(area.put(9, [np.arange(5)], [0]))
+    with pytest.raises(ValueError, match="indices must be supplied"):
+        area.put(1, [[1, 2]])

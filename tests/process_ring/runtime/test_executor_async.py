@@ -18,8 +18,8 @@ from hpcflow import config, raw_ops
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.resources.effects import Effect
 from hpcflow.runtime.executor.executor import DEAD, Step
-from hpcflow.runtime.session.session import LocalEngine, StepOptions
-from hpcflow.runtime.steps.compiled import make_parts
+from hpcflow.runtime.session.local_engine import LocalEngine
+from hpcflow.runtime.steps.compiled import StepOptions, make_parts
 
 assert async_ops  # registers the test ops
 

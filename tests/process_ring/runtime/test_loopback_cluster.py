@@ -231,9 +231,9 @@ def test_a_session_lists_the_devices_of_all_tasks_before_it_runs(servers):
             for job in ("ps", "worker") for i in (0, 1)} <= names
 
 
-def test_a_local_server_serves_the_local_host():
+def test_the_job_of_a_local_server_is_called_local():
     server = hf.train.Server.create_local_server()
-    with hf.Graph().as_default(), hf.device("/job:localhost/task:0"):
+    with hf.Graph().as_default(), hf.device("/job:local/task:0"):
         x = hf.constant(2.0) * 3.0
         with hf.Session(server.target) as session:
             assert session.run(x) == 6.0

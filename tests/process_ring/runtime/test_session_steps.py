@@ -22,7 +22,7 @@ def compilations(monkeypatch):
         seen.append([f.name for f in fetches])
         return original(fetches, *args)
 
-    for module in ("hpcflow.runtime.session.session.make_parts",
+    for module in ("hpcflow.runtime.session.local_engine.make_parts",
                    "hpcflow.runtime.steps.compiled.make_parts"):
         monkeypatch.setattr(module, counting)
     return seen

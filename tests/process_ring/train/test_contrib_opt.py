@@ -253,3 +253,39 @@ def test_variables_of_optimizers_of_programs(session):
     assert session.run(var) == [-1.0]
     assert session.run(optimizer.variables()) == [[2.0], 1.0]
     assert optimizer._get_non_slot_variable("count", hf.Graph()) is None
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_rates_by_the_ratio_of_norms(nesterov, session):
+    decay, eeta, rate, momentum = 0.01, 0.1, 0.5, 0.9
+    start = {"w": np.array([1.0, -2.0, 3.0]), "bias": np.array([0.5, 0.0]), "unused": np.ones(2)}
+    w, bias, unused = (hf.Variable(value, name=name) for name, value in start.items())
+    loss = hf.reduce_sum(w**2 * [1.0, 2.0, 3.0]) + hf.reduce_sum(bias**2) + 0 * hf.reduce_sum(
+        unused)
+    step = hf.contrib.opt.LARSOptimizer(rate, momentum, decay, eeta, skip_list=["bias"],
+                                        use_nesterov=nesterov).minimize(loss)
+    session.run(hf.global_variables_initializer())
+    values = {name: value.copy() for name, value in start.items()}
+    sums = {name: np.zeros_like(value) for name, value in start.items()}
+    for _ in range(3):
+        session.run(step)
+        grads = {"w": 2 * values["w"] * [1, 2, 3], "bias": 2 * values["bias"],
+                 "unused": np.zeros(2)}
+        for name, grad in grads.items():
+            scaled = rate
+            if name != "bias":
+                norms = np.linalg.norm(values[name]), np.linalg.norm(grad)
+                if norms[1]:
+                    scaled *= eeta * norms[0] / (norms[1] + decay * norms[0])
+                grad = grad + decay * values[name]
+            sums[name] = momentum * sums[name] + scaled * grad
+            values[name] -= scaled * grad + momentum * sums[name] if nesterov else sums[name]
+    for variable in (w, bias, unused):
+        np.testing.assert_allclose(session.run(variable), values[variable.op.name], rtol=1e-6,
+                                   atol=1e-12)
+
+
+def test_rates_by_norms_need_whole_gradients(graph):
+    w = hf.Variable(hf.ones([3, 2]))
+    with pytest.raises(TypeError, match="dense"):
+        hf.contrib.opt.LARSOptimizer(0.1).minimize(hf.reduce_sum(hf.gather(w, [0])))

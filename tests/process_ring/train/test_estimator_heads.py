@@ -172,3 +172,18 @@ def test_all_modes_are_exported_over_one_set_of_variables(tmp_path):
         heads.export_all_saved_models(estimator, str(tmp_path), {"other": serving})
     with pytest.raises(ValueError, match="distinct keys"):
         heads.build_raw_supervised_input_receiver_fn({"label": hf.constant([1])}, hf.constant([1]))
+
+
+def test_features_of_examples_with_labels_and_weights():
+    columns = [hf.feature_column.numeric_column("a", 2)]
+    spec = hf.estimator.classifier_parse_example_spec(columns, "y", weight_column="w")
+    assert spec == {"a": hf.FixedLenFeature((2,), hf.float32),
+                    "w": hf.FixedLenFeature((1,), hf.float32),
+                    "y": hf.FixedLenFeature((1,), hf.int64)}
+    spec = hf.estimator.regressor_parse_example_spec(columns, "y", label_dimension=3,
+                                                     label_default=[0.0, 1.0, 2.0])
+    assert spec["y"] == hf.FixedLenFeature((3,), hf.float32, [0.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="label should not be used"):
+        hf.estimator.classifier_parse_example_spec(columns, "a")
+    with pytest.raises(ValueError, match="weight_column should not be used"):
+        hf.estimator.classifier_parse_example_spec(columns, "y", weight_column="a")

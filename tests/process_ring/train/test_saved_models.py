@@ -287,3 +287,29 @@ def test_tensor_info(graph):
     info.ClearField("name")
     with pytest.raises(ValueError, match="encoding"):
         utils.get_tensor_from_tensor_info(info)
+
+
+def test_operations_in_signatures(tmp_path):
+    from hpcflow.python.saved_model import builder, loader_impl
+
+    v = hf.Variable(5.0, name="v")
+    first = hf.group(hf.assign(v, 7.0), name="first")
+    step = hf.assign_add(v, 1.0, name="step").op
+    signature = signature_def_utils.supervised_train_signature_def(
+        {"x": hf.constant(1.0)}, loss={"loss": v}, metrics={"metrics/value": v})
+    with hf.Session() as session:
+        session.run(v.initializer)
+        writer = builder._SavedModelBuilder(str(tmp_path / "m"))
+        writer.add_meta_graph_and_variables(session, ["train"], {"train": signature},
+                                            init_op=first, train_op=step)
+        writer.save()
+    with hf.Graph().as_default(), hf.Session() as session:
+        meta = sm.load(session, ["train"], str(tmp_path / "m"), import_scope="in")
+        assert session.run("in/v:0") == 7.0  # the operation ran after the variables were restored
+        session.run(loader_impl.get_train_op(meta, "in"))
+        assert session.run("in/v:0") == 8.0
+    assert set(signature.outputs) == {"loss", "metrics/value"}
+    with pytest.raises(ValueError, match="inputs cannot be None or empty"):
+        signature_def_utils.supervised_eval_signature_def({})
+    with hf.Graph().as_default(), pytest.raises(hf.errors.NotFoundError, match="init_op"):
+        loader_impl.get_init_op(meta)

@@ -138,7 +138,7 @@ def test_workers_wait_for_the_chief():
         values = []
 
         def build(is_chief):
-            with hf.device("/job:localhost/task:0"):
+            with hf.device("/job:local/task:0"):
                 v = hf.Variable(4.0, name="v")
             return v, hf.train.Supervisor(is_chief=is_chief)
 

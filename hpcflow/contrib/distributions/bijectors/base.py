@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import hpcflow as hf
 
 if TYPE_CHECKING:
@@ -52,9 +54,12 @@ class Bijector:
         self._inverse_dims: int = int(forward if inverse is None else inverse)  # type: ignore[arg-type]
         self._is_constant, self._validate_args = is_constant_jacobian, validate_args
         self._dtype = None if dtype is None else hf.as_dtype(dtype)
-        self._name = name or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+        own = type(self).__name__.lstrip("_")
+        self._name = name or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", own).lower()
         self._arguments: dict[Tensor, Tensor] = {}  # by the result
         self._results: dict[Tensor, Tensor] = {}  # by the argument
+        # log |det J| of the function, by the argument or the result, and the dimensions of events
+        self._log_dets: dict[tuple[Tensor, Any], Any] = {}
 
     # ------------------------------------------------------------ facts
 
@@ -133,39 +138,53 @@ class Bijector:
                 self._remember(self._has("_inverse")(y), y)
             return self._arguments[y]
 
-    def forward_log_det_jacobian(self, x: TensorLike, event_ndims: int,
+    def forward_log_det_jacobian(self, x: TensorLike, event_ndims: TensorLike,
                                  name: str = "forward_log_det_jacobian") -> Tensor:
         """Return log |det J| of the function at `x`, for events of `event_ndims` dimensions.
 
         Raises ``ValueError`` for fewer dimensions than ``forward_min_event_ndims``.
         """
-        dims = _checked_dims(event_ndims, self._forward_dims)
         with self._scope(name):
-            x = self._tensor(x)
-            if hasattr(self, "_forward_log_det_jacobian"):
-                return self._over_event(x, self._forward_log_det_jacobian(x), self._forward_dims,
-                                        dims)
-            y = self.forward(x)
-            value = -self._has("_inverse_log_det_jacobian")(y)
-            return self._over_event(y, value, self._inverse_dims,
-                                    dims - self._forward_dims + self._inverse_dims)
+            dims, x = self._checked_dims(event_ndims, self._forward_dims), self._tensor(x)
+            known = self._log_dets.get((x, dims))
+            if known is None and x in self._results:
+                known = self._log_dets.get((self._results[x], dims + self._gained_dims()))
+            if known is None:
+                self._log_dets[x, dims] = known = self._log_det(x, dims)
+            return known
 
-    def inverse_log_det_jacobian(self, y: TensorLike, event_ndims: int,
+    def inverse_log_det_jacobian(self, y: TensorLike, event_ndims: TensorLike,
                                  name: str = "inverse_log_det_jacobian") -> Tensor:
         """Return log |det J| of the inverse at `y`, for events of `event_ndims` dimensions.
 
         Raises ``ValueError`` for fewer dimensions than ``inverse_min_event_ndims``.
         """
-        dims = _checked_dims(event_ndims, self._inverse_dims)
         with self._scope(name):
-            y = self._tensor(y)
-            if hasattr(self, "_inverse_log_det_jacobian"):
-                return self._over_event(y, self._inverse_log_det_jacobian(y), self._inverse_dims,
-                                        dims)
-            x = self.inverse(y)
-            value = -self._has("_forward_log_det_jacobian")(x)
-            return self._over_event(x, value, self._forward_dims,
-                                    dims - self._inverse_dims + self._forward_dims)
+            dims, y = self._checked_dims(event_ndims, self._inverse_dims), self._tensor(y)
+            known = self._log_dets.get((y, dims))
+            if known is None and y in self._arguments:
+                known = self._log_dets.get((self._arguments[y], dims - self._gained_dims()))
+            if known is not None:
+                return -known
+            found: Any = self._inverse_log_det(y, dims)
+            self._log_dets[y, dims] = -found
+            return found
+
+    def _log_det(self, x: Tensor, dims: Any) -> Tensor:
+        own = getattr(self, "_forward_log_det_jacobian", None)
+        if own is not None:
+            return self._over_event(x, own(x), self._forward_dims, dims)
+        inverse = self._has("_inverse_log_det_jacobian", "_forward_log_det_jacobian")
+        y = self.forward(x)
+        return self._over_event(y, -inverse(y), self._inverse_dims, dims + self._gained_dims())
+
+    def _inverse_log_det(self, y: Tensor, dims: Any) -> Tensor:
+        own = getattr(self, "_inverse_log_det_jacobian", None)
+        if own is not None:
+            return self._over_event(y, own(y), self._inverse_dims, dims)
+        forward = self._has("_forward_log_det_jacobian", "_inverse_log_det_jacobian")
+        x = self.inverse(y)
+        return self._over_event(x, -forward(x), self._forward_dims, dims - self._gained_dims())
 
     # ------------------------------------------------------------ for subclasses
 
@@ -194,38 +213,51 @@ class Bijector:
     def _scope(self, name: str) -> Any:
         return hf.name_scope(f"{self._name}/{name}")
 
-    def _has(self, method: str) -> Callable[[Tensor], Any]:
+    def _has(self, method: str, wanted: str | None = None) -> Callable[[Tensor], Any]:
         found = getattr(self, method, None)
         if found is None:
-            raise NotImplementedError(f"{method.strip('_')} is not implemented: "
+            raise NotImplementedError(f"{(wanted or method).strip('_')} not implemented: "
                                       f"{type(self).__name__}")
         return found
 
     def _remember(self, x: Tensor, y: Tensor) -> None:
         self._results[x], self._arguments[y] = y, x
 
-    def _over_event(self, at: Tensor, value: Any, least: int, dims: int) -> Tensor:
+    def _over_event(self, at: Tensor, value: Any, least: int, dims: Any) -> Tensor:
         """The sum over the dimensions of an event beyond the `least` that `value` is for."""
         value = hf.convert_to_tensor(value, preferred_dtype=at.dtype.base_dtype)
-        if dims == least:
+        if isinstance(dims, int) and dims == least:
             return value
         if self._is_constant:
             rank = hf.rank(at)
             shape = hf.shape(at)[rank - dims : rank - least]
             value = value * hf.ones(shape, value.dtype.base_dtype)
-        return hf.reduce_sum(value, list(range(-(dims - least), 0)))
+        axes = list(range(-(dims - least), 0)) if isinstance(dims, int) else hf.range(
+            least - dims, 0)
+        return hf.reduce_sum(value, axes)
+
+    def _checked_dims(self, event_ndims: Any, least: int) -> Any:
+        """The number of dimensions of an event: an int, or a tensor where it is not known."""
+        fed = isinstance(event_ndims, hf.Tensor)
+        known = hf.constant_value(event_ndims) if fed else np.asarray(event_ndims)
+        kind = event_ndims.dtype.base_dtype.np if fed else np.asarray(event_ndims).dtype
+        if kind.kind not in "iu":
+            raise ValueError(f"Expected integer event_ndims, got {event_ndims}")
+        if (event_ndims.shape.ndims if fed else np.ndim(event_ndims)) not in (None, 0):
+            raise ValueError(f"Expected scalar event_ndims, got {event_ndims}")
+        if known is not None:
+            if known < least:
+                raise ValueError(f"event_ndims ({known}) must be larger than min_event_ndims "
+                                 f"({least})")
+            return int(known)
+        if not self._validate_args:
+            return event_ndims
+        return checked(event_ndims,
+                       hf.assert_rank(event_ndims, 0, message="Expected scalar event_ndims"),
+                       hf.assert_greater_equal(event_ndims, least))
 
 
 def checked(value: Tensor, *checks: Operation) -> Tensor:
     """Return `value`, which is there once the checks have passed."""
     with hf.control_dependencies(list(checks)):
         return hf.identity(value)
-
-
-def _checked_dims(event_ndims: Any, least: int) -> int:
-    known = hf.constant_value(event_ndims) if isinstance(event_ndims, hf.Tensor) else event_ndims
-    if known is None or int(known) != known:
-        raise ValueError(f"event_ndims must be a known whole number, got {event_ndims}")
-    if known < least:
-        raise ValueError(f"event_ndims ({known}) must be larger than min_event_ndims ({least})")
-    return int(known)

@@ -9,6 +9,7 @@ import hpcflow as hf
 from hpcflow.contrib.distributions.bijectors.base import Bijector
 
 if TYPE_CHECKING:
+    from hpcflow.graph.likes import TensorLike
     from hpcflow.graph.operation import Tensor
     from hpcflow.shapes import TensorShape
 
@@ -39,12 +40,12 @@ class Invert(Bijector):
         """Return the other of `y`."""
         return self._bijector.forward(y, name)
 
-    def forward_log_det_jacobian(self, x: Any, event_ndims: int,
+    def forward_log_det_jacobian(self, x: Any, event_ndims: TensorLike,
                                  name: str = "forward_log_det_jacobian") -> Tensor:
         """Return the other's ``inverse_log_det_jacobian``."""
         return self._bijector.inverse_log_det_jacobian(x, event_ndims, name)
 
-    def inverse_log_det_jacobian(self, y: Any, event_ndims: int,
+    def inverse_log_det_jacobian(self, y: Any, event_ndims: TensorLike,
                                  name: str = "inverse_log_det_jacobian") -> Tensor:
         """Return the other's ``forward_log_det_jacobian``."""
         return self._bijector.forward_log_det_jacobian(y, event_ndims, name)
@@ -100,20 +101,19 @@ class Chain(Bijector):
             y = bijector.inverse(y)
         return y
 
-    def forward_log_det_jacobian(self, x: Any, event_ndims: int,
+    def forward_log_det_jacobian(self, x: Any, event_ndims: TensorLike,
                                  name: str = "forward_log_det_jacobian") -> Tensor:
         """Return the sum of those of the bijectors, see the base class."""
         return self._sum(x, event_ndims, name, True)
 
-    def inverse_log_det_jacobian(self, y: Any, event_ndims: int,
+    def inverse_log_det_jacobian(self, y: Any, event_ndims: TensorLike,
                                  name: str = "inverse_log_det_jacobian") -> Tensor:
         """Return the sum of those of the inverses, see the base class."""
         return self._sum(y, event_ndims, name, False)
 
-    def _sum(self, value: Any, dims: int, name: str, is_forward: bool) -> Tensor:
+    def _sum(self, value: Any, event_ndims: TensorLike, name: str, is_forward: bool) -> Tensor:
         least = self._forward_dims if is_forward else self._inverse_dims
-        if dims < least:
-            raise ValueError(f"event_ndims ({dims}) must be larger than min_event_ndims ({least})")
+        dims = self._checked_dims(event_ndims, least)
         with self._scope(name):
             value = self._tensor(value)
             total = hf.zeros([], value.dtype.base_dtype)

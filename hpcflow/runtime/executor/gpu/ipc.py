@@ -1,8 +1,8 @@
 """Memory of a GPU that another process of the node writes to (CUDA IPC).
 
 The receiver exports memory, the sender opens it and copies from GPU to GPU. Exported memory must
-not be freed while the other process has it open; so it lives until both have done with it: the
-lane that exported it, and the sender, which says when it has closed it.
+not be freed while another process has it open; so it lives until all have done with it: whoever
+exported it, and the ranks that it is for, which say when they have closed it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.runtime.executor.gpu.streams import Streams
@@ -19,13 +21,15 @@ from hpcflow.runtime.executor.gpu.streams import Streams
 #: Where values lie in exported memory: at multiples of so many bytes.
 ALIGNMENT = 512
 _WHOLE = 2 << 20  # CUDA shares pages of this size; so nothing else lies in them
+_OWN = -1  # the rank that has exported it
 
 
 class Exported:
-    """`nbytes` of memory of the current GPU that rank `rank` may write to; ``number`` names it."""
+    """`nbytes` of memory of the current GPU that `ranks` may open; ``number`` names it."""
 
-    def __init__(self, streams: Streams, rank: int, nbytes: int) -> None:
-        self.rank = rank
+    def __init__(self, streams: Streams, ranks: Sequence[int], nbytes: int) -> None:
+        self.ranks = tuple(ranks)
+        self.users = {_OWN, *ranks}  # who has not done with it
         self.nbytes = -(-nbytes // _WHOLE) * _WHOLE
         self._memory = streams.xp.cuda.Memory(self.nbytes)  # of its own, not of a pool
         self.handle: bytes = streams.xp.cuda.runtime.ipcGetMemHandle(self._memory.ptr)
@@ -42,21 +46,21 @@ class Exports:
 
     def __init__(self) -> None:
         self._kept: dict[int, Exported] = {}
-        self._half: set[int] = set()  # that one side has done with
         self._refused: set[int] = set()  # ranks that cannot open it
         self._lock = threading.Lock()
 
-    def make(self, streams: Streams, rank: int, nbytes: int) -> Exported | None:
-        """Export memory to a rank of the node; None if it does not go, or there is too little."""
+    def make(self, streams: Streams, ranks: Sequence[int], nbytes: int) -> Exported | None:
+        """Export memory to ranks of the node; None if it does not go, or there is too little."""
         with self._lock:
             held = sum(e.nbytes for e in self._kept.values())
-        if rank in self._refused or (
+        if self._refused.intersection(ranks) or (
                 (held + nbytes) * tuning.EXPORTED_PART > streams.device.mem_info[1]):
             return None
         try:
-            made = Exported(streams, rank, nbytes)
+            made = Exported(streams, ranks, nbytes)
         except Exception as e:  # noqa: BLE001  (every part of CUDA has errors of its own)
-            self.refuse(rank, f"this GPU exports no memory: {e}")
+            for rank in ranks:
+                self.refuse(rank, f"this GPU exports no memory: {e}")
             return None
         with self._lock:
             self._kept[made.number] = made
@@ -72,21 +76,22 @@ class Exports:
                 "Values of GPUs go through host memory between this rank and rank %d: %s",
                 rank, why)
 
-    def done(self, number: int) -> None:
-        """One of both sides has done with exported memory; behind the second it is free."""
+    def done(self, number: int, rank: int = _OWN) -> None:
+        """A rank (this one by default) has done with exported memory; behind the last it is
+        free."""
         with self._lock:
-            if number in self._half:
-                self._half.discard(number)
-                self._kept.pop(number, None)
-            elif number in self._kept:
-                self._half.add(number)
+            found = self._kept.get(number)
+            if found is not None:
+                found.users.discard(rank)
+                if not found.users:
+                    del self._kept[number]
 
     def rank_lost(self, rank: int) -> None:
         """A rank is gone, and with it all that it had open."""
         with self._lock:
-            numbers = [n for n, e in self._kept.items() if e.rank == rank]
+            numbers = list(self._kept)
         for number in numbers:
-            self.done(number)
+            self.done(number, rank)
 
     def count(self) -> int:
         """How much memory is exported."""
@@ -177,8 +182,9 @@ def copy_to(streams: Streams, watched: Any, value: Any, address: int) -> tuple[A
     streams.refuse("values go to another process")
     value = value if value.flags.c_contiguous else streams.xp.ascontiguousarray(value)
     streams.down.wait_event(streams.event(streams.compute))
-    _copy(streams, watched("to another process", value.nbytes, streams.down), address,
-          value.data.ptr, value.nbytes, streams.down)
+    noted = watched("to another process", value.nbytes, streams.down)
+    copy_bytes(streams, address, value.data.ptr, value.nbytes, streams.down)
+    noted()
     return value, streams.event(streams.down)
 
 
@@ -187,13 +193,20 @@ def copy_from(streams: Streams, watched: Any, address: int, shape: tuple[int, ..
     """An array with what lies at `address`, and the event until which that must stay."""
     streams.refuse("values come from another process")
     made = streams.xp.empty(shape, dtype)
-    _copy(streams, watched("from another process", made.nbytes, streams.compute), made.data.ptr,
-          address, made.nbytes, streams.compute)
+    noted = watched("from another process", made.nbytes, streams.compute)
+    copy_bytes(streams, made.data.ptr, address, made.nbytes, streams.compute)
+    noted()
     return made, streams.event(streams.compute)
 
 
-def _copy(streams: Streams, noted: Callable[[], None], target: int, source: int, nbytes: int,
-          stream: Any) -> None:
+def array_at(streams: Streams, address: int, size: int, dtype: np.dtype) -> Any:
+    """A flat array of what lies at an address, whose memory somebody keeps."""
+    cuda, nbytes = streams.xp.cuda, size * dtype.itemsize
+    memory = cuda.UnownedMemory(address, nbytes, None, streams.number)
+    return streams.xp.ndarray((size,), dtype, cuda.MemoryPointer(memory, 0))
+
+
+def copy_bytes(streams: Streams, target: int, source: int, nbytes: int, stream: Any) -> None:
+    """Begin to copy from GPU to GPU on `stream`."""
     runtime = streams.xp.cuda.runtime
     runtime.memcpyAsync(target, source, nbytes, runtime.memcpyDeviceToDevice, stream.ptr)
-    noted()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from hpcflow import config
 from hpcflow.comm.nccl import Communicator, Library, NcclError
+from hpcflow.comm.patterns import Elsewhere, Pattern
 from hpcflow.errors import DeadlineExceededError, InternalError, OpError
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.runtime.executor.gpu.completions import completions
@@ -60,6 +61,8 @@ class Link:
     """This rank's end of a link over the GPU of `transfers`; ``failed(error)`` is called once if
     it breaks."""
 
+    way = "nccl"
+
     def __init__(self, transfers: Transfers, library: Library, name: bytes, ranks: int, rank: int,
                  failed: Callable[[OpError], None]) -> None:
         self._transfers = transfers
@@ -102,6 +105,21 @@ class Link:
         with self._lock:
             self._given += 1
             return self._given - 1
+
+    def run(self, number: int, text: str, nbytes: int, work: Work) -> Pattern:
+        """The pattern of operation `number`; raises what it fails with."""
+        failed: list[OpError] = []
+
+        def begin(done: Callable[[], None]) -> None:
+            def over(error: OpError | None) -> None:
+                failed.extend([error] if error is not None else [])
+                done()
+
+            self.put(number, text, nbytes, work, over)
+
+        yield Elsewhere.of(begin)
+        if failed:
+            raise failed[0]
 
     def put(self, number: int, text: str, nbytes: int, work: Work,
             done: Callable[[OpError | None], None]) -> None:

@@ -1,25 +1,24 @@
-"""``hpcflow.contrib.nn``: functions of ``nn`` that were tried out first."""
+"""Functions of ``nn`` that were tried out first."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from hpcflow import nn
-from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.nn.convolution import conv1d_transpose
 from hpcflow.ops.random.random_ops import random_uniform
 from hpcflow.shapes import ShapeLike
 
-__all__ = ["alpha_dropout", "conv1d_transpose",
+__all__ = ["alpha_dropout",
            "deprecated_flipped_sigmoid_cross_entropy_with_logits",
            "deprecated_flipped_softmax_cross_entropy_with_logits",
-           "deprecated_flipped_sparse_softmax_cross_entropy_with_logits", "scaled_softplus"]
+           "deprecated_flipped_sparse_softmax_cross_entropy_with_logits",
+           "sampled_sparse_softmax_loss", "scaled_softplus"]
 
 _LOWEST = -1.7580993408473766  # what selu tends to
 
@@ -55,6 +54,17 @@ def alpha_dropout(x: Any, keep_prob: TensorLike, noise_shape: ShapeLike | None =
         return result
 
 
+def sampled_sparse_softmax_loss(weights: Any, biases: TensorLike, labels: TensorLike,
+                                inputs: TensorLike, num_sampled: int, num_classes: int,
+                                sampled_values: Any = None, remove_accidental_hits: bool = True,
+                                partition_strategy: str = "mod",
+                                name: str = "sampled_sparse_softmax_loss") -> Tensor:
+    """Return ``nn.sampled_softmax_loss`` for one label each: `labels` are ``[batch, 1]``."""
+    return nn.sampled_softmax_loss(weights, biases, labels, inputs, num_sampled, num_classes, 1,
+                                   sampled_values, remove_accidental_hits, partition_strategy,
+                                   name)
+
+
 def scaled_softplus(x: TensorLike, alpha: TensorLike, clip: TensorLike | None = None,
                     name: str | None = None) -> Tensor:
     """Return alpha softplus(x / alpha), at most `clip`."""
@@ -83,6 +93,3 @@ def deprecated_flipped_sigmoid_cross_entropy_with_logits(logits: TensorLike, tar
                                                          name: str | None = None) -> Tensor:
     """As ``nn.sigmoid_cross_entropy_with_logits``, in the order before 1.0."""
     return nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name=name)
-
-
-__getattr__ = named_otherwise(__name__)

@@ -1,0 +1,63 @@
+"""Options of data sets, specifications of their elements, and seeds that are tensors."""
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+experimental = hf.data.experimental
+
+
+def test_groups_of_options_are_set_and_merged():
+    first, second = hf.data.Options(), hf.data.Options()
+    first.experimental_optimization.map_fusion = True
+    second.experimental_threading.private_threadpool_size = 2
+    second.experimental_deterministic = False
+    dataset = hf.data.Dataset.range(3).with_options(first).with_options(second)
+    merged = dataset.options()
+    assert merged.experimental_optimization.map_fusion is True
+    assert merged.experimental_optimization.noop_elimination is None
+    assert merged.experimental_threading.private_threadpool_size == 2
+    assert merged.experimental_distribute.auto_shard is True
+    assert first != second and hf.data.Options() == hf.data.Options()
+
+
+def test_options_are_checked():
+    options = hf.data.Options()
+    with pytest.raises(AttributeError, match="Cannot set the property wrong on Options"):
+        options.wrong = True
+    with pytest.raises(TypeError, match="experimental_deterministic"):
+        options.experimental_deterministic = 1
+    other = hf.data.Options()
+    options.experimental_slack, other.experimental_slack = True, False
+    with pytest.raises(ValueError, match="experimental_slack"):
+        options.merge(other)
+
+
+def test_specifications_of_elements():
+    sparse = hf.SparseTensor([[0, 1]], [1.0], [2, 3])
+    dataset = hf.data.Dataset.from_tensors({"a": np.zeros((4, 2), np.int64), "b": sparse})
+    spec = {"a": hf.TensorSpec([4, 2], hf.int64), "b": hf.SparseTensorSpec([2, 3], hf.float32)}
+    assert dataset.element_spec == experimental.get_structure(dataset) == spec
+    assert dataset.make_one_shot_iterator().element_spec == spec
+    windows = hf.data.Dataset.range(4).window(2)
+    assert windows.element_spec == experimental.DatasetStructure(hf.TensorSpec([], hf.int64))
+    with pytest.raises(TypeError, match="Dataset or Iterator"):
+        experimental.get_structure(3)
+    none = experimental.Optional.none_from_structure(spec)
+    assert none.value_structure == spec
+
+
+def test_seeds_may_be_tensors():
+    seed = hf.placeholder(hf.int64, [])
+    shuffled = hf.data.Dataset.range(20).shuffle(20, seed=seed)
+    fixed = hf.data.Dataset.range(20).shuffle(20, seed=7)
+    orders = []
+    with hf.Session() as session:
+        for dataset, number in ((shuffled, 7), (shuffled, 8), (fixed, 7)):
+            iterator = dataset.make_initializable_iterator()
+            following = iterator.get_next()
+            session.run(iterator.initializer, {seed: number})
+            orders.append([session.run(following) for _ in range(20)])
+    assert orders[0] == orders[2] != orders[1]
+    assert sorted(orders[1]) == list(range(20))
