@@ -139,6 +139,9 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CUDNN", str, "",
          "path of the cuDNN library to use on GPUs; 0 none, 1 says so if none is found"),
+    Flag("HPCFLOW_CUDNN_SEARCH", _one_of("0", "1", "all"), "1",
+         "the ways to convolve by cuDNN that are measured: 1 the best by its heuristics, all of "
+         "them, or 0 none, and the first by a fixed rule is taken"),
     Flag("HPCFLOW_NCCL", str, "",
          "path of the NCCL library by which GPUs of different ranks reduce; 0 none"),
     Flag("HPCFLOW_CUDA_IPC", _parse_bool, True,
@@ -198,6 +201,7 @@ class Flags:
     fault_tolerance: str
     onednn: str
     cudnn: str
+    cudnn_search: str
     nccl: str
     cuda_ipc: bool
     cuda_aware_mpi: str

@@ -103,7 +103,7 @@ class FakeArray:
         self._ticket = device.stream.launch()
         self.base = base if data.base is not None else None
         if data.base is None:
-            self._pool = device.take(data.nbytes)
+            self._taken = device.take(data.nbytes)
             self._own = data.nbytes
 
     def __del__(self) -> None:
@@ -406,7 +406,7 @@ class FakeDevice(Device):
         self.most_in_use = max(self.most_in_use, self.in_use)
 
     def take(self, nbytes: int) -> Any:
-        """Take memory for an array; returns the pool that it is of."""
+        """Take memory for an array; returns what holds it."""
         self.count(nbytes)
 
     def released(self, array: FakeArray) -> None:

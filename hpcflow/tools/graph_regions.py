@@ -10,7 +10,6 @@ import numpy as np
 from tensorboard.compat.proto import config_pb2
 
 from hpcflow.graph.operation import Tensor
-from hpcflow.host.tuning import gpu as tuning
 from hpcflow.ops.state.variable_lists import global_variables_initializer
 from hpcflow.runtime.executor import gpus
 from hpcflow.runtime.session.session import Session
@@ -41,7 +40,7 @@ def regions_of_step(path: Path, names: Sequence[str]) -> list[str]:
             return [f"no GPU is used: {gpus.why_none()}"]
         session.run(start)
         before = [region for device in devices for region in device.recorded]
-        for _ in range(tuning.GRAPH_AFTER + 2):
+        for _ in range(3):  # the second is recorded
             session.run(wanted, feeds)
         return [region.describe() for device in devices for region in device.recorded
                 if region not in before] or [

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "oracle"))
 if importlib.util.find_spec("cupy") is None:  # which `make test-gpu` installs
     collect_ignore_glob = ["test_*.py"]
 
+from hpcflow import config
 from hpcflow.runtime.executor import device as devices
 from hpcflow.runtime.executor import gpus
 
@@ -38,8 +39,25 @@ def gpu_type() -> Iterator[None]:
     devices._TYPES["GPU"] = kept
 
 
+@pytest.fixture(scope="module")
+def compiled(gpu_type: None) -> Iterator[None]:
+    """Compiles every kernel that the tests of a module have generated, as for a GPU."""
+    yield
+    if not real_gpus():
+        from gpu_ring import nvrtc
+        from gpu_ring.stand_in import FormPrograms
+
+        nvrtc.check(list(FormPrograms.sources))
+
+
 @pytest.fixture
 def stand_in_only() -> None:
     """Skips a test of what only the stand-in counts."""
     if real_gpus():
         pytest.skip("counts what the stand-in counts")
+
+
+@pytest.fixture
+def one_by_one(stand_in_only: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a test that counts launches: none are joined to a graph."""
+    monkeypatch.setattr(config.flags, "cuda_graphs", False)

@@ -20,6 +20,7 @@ import cupy
 import numpy as np
 from fake_accelerator import FakeArray, FakeDevice, FakeModule
 from gpu_ring.fake_ipc import Ipc, Memory
+from gpu_ring.fake_pool import Pool, Taken
 
 _POISON = 0xA5
 _HANGS = 300.0  # seconds without the GPUs of other ranks, which may have to wait for a core
@@ -207,45 +208,6 @@ class PinnedMemory:
         return PinnedPointer(size)
 
 
-class Pool:
-    """Counts the memory of the device, up to a limit."""
-
-    def __init__(self, gpu: Hardware) -> None:
-        self._gpu = gpu
-        self._limit = 0
-        self._used = self._total = 0
-
-    def add(self, nbytes: int) -> None:
-        """So many bytes more are used, or less: what was used once is kept."""
-        self._used += nbytes
-        self._total = max(self._total, self._used)
-
-    def malloc(self, size: int) -> Pointer:
-        """As in CuPy, in multiples of 512 bytes."""
-        assert size >= 0, size
-        size = -(-size // 512) * 512
-        self._gpu.check_memory(size)
-        if size > self._total - self._used:
-            self._total += size
-        return Pointer(np.zeros(min(size, 1 << 28), np.uint8))
-
-    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        self._limit = int(size if size is not None else (fraction or 0) * self._gpu.memory)
-
-    def get_limit(self) -> int:
-        return self._limit
-
-    def used_bytes(self) -> int:
-        return self._used
-
-    def total_bytes(self) -> int:
-        return self._total
-
-    def free_all_blocks(self, stream: Stream | None = None) -> None:
-        self._gpu.frees += 1
-        self._total = self._used
-
-
 class Runtime:
     """``cupy.cuda.runtime``."""
 
@@ -374,8 +336,8 @@ class FakeCuda:
             raise CUDARuntimeError("cudaErrorInvalidResourceHandle: invalid resource handle")
         return float(sum(end.reach.values()) - sum(start.reach.values())) * 1e-3
 
-    def alloc(self, size: int) -> Pointer:
-        return self.pool.malloc(size)
+    def alloc(self, size: int) -> Taken:
+        return self.allocator()(size)
 
     def set_pinned_memory_allocator(self, allocator: Callable | None = None) -> None:
         """Copies of the array module are refused by `CudaModule.asarray` here."""
@@ -383,21 +345,21 @@ class FakeCuda:
     def alloc_pinned_memory(self, size: int) -> PinnedPointer:
         return PinnedPointer(size)
 
-    def MemoryPool(self) -> Pool:
-        return Pool(self.gpu)
+    def MemoryPool(self, allocator: Callable[[int], object] | None = None) -> Pool:
+        return Pool(self.gpu, allocator)
 
     @contextlib.contextmanager
-    def using_allocator(self, allocator: Any = None) -> Iterator[None]:
-        outside = self.current_pool()
-        self.local.pool = allocator.__self__
+    def using_allocator(self, allocator: Callable[[int], Taken]) -> Iterator[None]:
+        outside = self.allocator()
+        self.local.allocator = allocator
         try:
             yield
         finally:
-            self.local.pool = outside
+            self.local.allocator = outside
 
-    def current_pool(self) -> Pool:
-        """What this thread takes memory from."""
-        return getattr(self.local, "pool", self.pool)
+    def allocator(self) -> Callable[[int], Taken]:
+        """What this thread takes memory by."""
+        return getattr(self.local, "allocator", self.pool.malloc)
 
     def wait(self, reach: dict[Stream, int]) -> None:
         """The host waits."""
@@ -538,24 +500,14 @@ class Hardware(FakeDevice):
         self._read: dict[int, Ticket] = {}
         self.tickets: dict[int, Ticket] = {}  # of arrays whose addresses were asked for
 
-    def check_memory(self, size: int) -> None:
-        """Raise as CuPy does if there is no room for so many bytes more."""
-        pool = self.xp.cuda.current_pool()
-        most = pool.get_limit() or self.memory
-        if pool.used_bytes() + size > most:
-            raise self.too_little(size)
-
     def too_little(self, size: int) -> MemoryError:
         """The error of CuPy's pool."""
-        limit = self.xp.cuda.current_pool().get_limit()
-        return cupy.cuda.memory.OutOfMemoryError(size, self.in_use, limit)
+        return cupy.cuda.memory.OutOfMemoryError(size, self.in_use, self.xp.cuda.pool.get_limit())
 
-    def take(self, nbytes: int) -> Pool:
-        self.check_memory(nbytes)
+    def take(self, nbytes: int) -> Taken:
+        taken = self.xp.cuda.allocator()(nbytes)
         super().take(nbytes)
-        pool = self.xp.cuda.current_pool()
-        pool.add(nbytes)
-        return pool
+        return taken
 
     def unwrap(self, value: Any) -> Any:
         found = super().unwrap(value)
@@ -584,7 +536,7 @@ class Hardware(FakeDevice):
 
     def released(self, array: FakeArray) -> None:
         super().released(array)
-        array._pool.add(-array._own)
+        array._taken = None
         address = _address(array._data)
         for known in (self.copied, self._read, self.tickets):
             known.pop(address, None)  # type: ignore[attr-defined]

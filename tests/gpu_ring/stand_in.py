@@ -48,6 +48,8 @@ class FormPrograms:
     prepared: ClassVar[list[tuple[Program, ...]]] = []
     #: The kernels that are written out, for the same.
     written: ClassVar[dict[ElementKernel, None]] = {}
+    #: The sources of all launches of the process.
+    sources: ClassVar[dict[str, None]] = {}
 
     def __init__(self, gpu: Hardware) -> None:
         self._gpu = gpu
@@ -73,6 +75,7 @@ class FormPrograms:
     def prepare(self, programs: tuple[Program, ...]) -> Callable[..., None]:
         """See `loops.cuda.Programs`."""
         self.prepared.append(programs)
+        self.sources[cuda_code.kernel_text(programs)] = None
 
         def launch(rows: tuple[int, ...], arrays: Sequence[Sequence[Any]]) -> None:
             for program, count, given in zip(programs, rows, arrays, strict=True):
@@ -85,6 +88,7 @@ class FormPrograms:
     def elements(self, kernel: ElementKernel) -> Callable[..., None]:
         """See `loops.cuda.Programs`; run by the CPU, each launch as one."""
         self.written[kernel] = None
+        self.sources[kernel.text()] = None
         compute, places = on_cpu.prepared(kernel), kernel.written()
 
         def launch(count: int, *given: Any) -> None:

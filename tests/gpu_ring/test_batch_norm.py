@@ -42,7 +42,7 @@ def test_it_gives_what_the_cpu_gives(dims: tuple[int, ...], training: bool, dtyp
                                    atol=tolerance * most, rtol=0, err_msg=f"fetch {i}")
 
 
-@pytest.mark.usefixtures("stand_in_only")
+@pytest.mark.usefixtures("one_by_one")
 def test_its_launches() -> None:
     """Two forward, two back, whatever the size of the batch."""
     with hf.Graph().as_default():

@@ -22,7 +22,7 @@ import hpcflow as hf
 from hpcflow import config
 from hpcflow.base.geometry import windows
 from hpcflow.host.tuning import gpu as tuning
-from hpcflow.kernels.cudnn import convolution, library, pooling, transposing
+from hpcflow.kernels.cudnn import convolution, library, pausing, pooling, transposing
 
 COMPUTES = {"Conv2D": "ConvolutionForward", "Conv2DBackpropInput": "ConvolutionBackwardData",
             "Conv2DBackpropFilter": "ConvolutionBackwardFilter", "Conv3D": "ConvolutionForward",
@@ -107,6 +107,19 @@ def test_the_deterministic_mode_measures_nothing(part: str, cudnn: FakeCudnn | N
     if cudnn is not None:
         layout = library.NHWC if part == "Conv2D" else library.NCHW
         assert cudnn.ran == [(PARTS[part], layout, SIMPLE)] * 3
+
+
+@pytest.mark.parametrize("search", ["0", "1", "all"])
+def test_the_search_is_asked_for(search: str, cudnn: FakeCudnn | None,
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """None, the best by the heuristics, which is one way in each order here, or all there are."""
+    monkeypatch.setattr(config.flags, "cudnn_search", search)
+    monkeypatch.setattr(tuning, "CUDNN_MEASURED", 1)
+    check_close(convolved("filter", 1), "filter")
+    if cudnn is not None:
+        tried = {"0": {(library.NCHW, SIMPLE)}, "1": {LAST, (library.NCHW, SIMPLE)},
+                 "all": {LAST, FIRST, (library.NCHW, SIMPLE)}}
+        assert {way[1:] for way in cudnn.ran} == tried[search]
 
 
 def test_a_way_that_takes_too_much_memory_is_left(cudnn: FakeCudnn | None,
@@ -203,6 +216,10 @@ def test_pooling_that_is_refused_is_left_to_the_plain_kernel(op: str,
     wrong = [text for case in cases_by_type()[op] for text in differences(case)]
     assert not wrong, "\n".join(wrong)
     assert not cudnn.calls
+
+
+def test_the_pause_compiles() -> None:
+    assert not nvrtc.errors(pausing.SOURCE)
 
 
 @pytest.mark.parametrize("size", transposing.ELEMENTS)

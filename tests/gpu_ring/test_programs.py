@@ -71,7 +71,7 @@ def test_updates_of_many_variables(name: str, is_resource: bool) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.usefixtures("stand_in_only")
+@pytest.mark.usefixtures("one_by_one")
 def test_updates_are_one_launch() -> None:
     with hf.Graph().as_default():
         variables = [hf.Variable(np.ones(n + 1, np.float32)) for n in range(20)]

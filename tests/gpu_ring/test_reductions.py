@@ -50,7 +50,7 @@ def test_gradient_of_a_bias(data_format: str) -> None:
     np.testing.assert_allclose(run(build, 1)[0], run(build, 0)[0], rtol=1e-4)
 
 
-@pytest.mark.usefixtures("stand_in_only")
+@pytest.mark.usefixtures("one_by_one")
 def test_a_reduction_is_one_launch() -> None:
     with hf.Graph().as_default():
         x = hf.placeholder(hf.float32, [None, None])

@@ -220,7 +220,7 @@ def test_a_row_out_of_range_is_not_written() -> None:
         assert not session.run(table)[2:].any()
 
 
-@pytest.mark.usefixtures("stand_in_only")
+@pytest.mark.usefixtures("one_by_one")
 def test_updates_are_few_launches() -> None:
     """A sum and its check are three, the last of equal ids five."""
     from gpu_ring.test_workloads import gpu_of

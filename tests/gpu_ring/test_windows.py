@@ -150,7 +150,7 @@ def test_a_nan_stays_one() -> None:
     assert not dx.any()
 
 
-@pytest.mark.usefixtures("stand_in_only")
+@pytest.mark.usefixtures("one_by_one")
 def test_one_launch_each() -> None:
     def build() -> Fetches:
         x = hf.placeholder(hf.float32, [2, 6, 6, 4])

@@ -15,6 +15,8 @@ from gpu_ring.workloads import WORKLOADS
 import hpcflow as hf
 from hpcflow import config
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 # What the executor runs wherever it is, and what moves values.
 _NO_WORK = frozenset({"Const", "NoOp", "_Feed", "_Fetch", "_FetchOp", "_Send", "_Recv",
                       "_SendControl", "_RecvControl"})

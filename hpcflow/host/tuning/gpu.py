@@ -17,12 +17,15 @@ FEED_BUFFERS = 4
 FETCH_COPY_BYTES = 1 << 20
 
 # ---- runtime.executor.gpu.graphs
-#: Steps of the same shapes before their kernels are recorded.
-GRAPH_AFTER = 2
 #: Sets of shapes for which a region is recorded, and times that it is recorded again.
 GRAPH_MOST = 8
 
 # ---- runtime.executor.gpu.memory
+#: Which part of what a run needs is added for gaps.
+GRAPH_GAPS = 16
+#: Values of a graph that are smaller come from a block of this size.
+GRAPH_SMALL_BYTES = 1 << 16
+GRAPH_SMALL_BLOCK = 1 << 20
 #: Variables that a message about too little memory names.
 MEMORY_NAMED = 5
 
@@ -46,6 +49,9 @@ CUDNN_MOST_BYTES = 1 << 30
 CUDNN_PART_OF_FREE = 4
 #: Ways that are measured in each order of memory, the best by the library's heuristics.
 CUDNN_MEASURED = 6
+#: A way that takes less is measured behind a pause, and how long that is.
+CUDNN_SHORT_MS = 0.6
+CUDNN_PAUSE_NANOSECONDS = 300_000
 #: A way that takes so many times the best one's time is not measured again.
 CUDNN_HOPELESS = 1.25
 #: Of ways up to so many times the best one's time that with the least memory is taken.

@@ -1,14 +1,15 @@
 """The ways in which the library computes a convolution, and which of them is taken.
 
 What is fast depends on shapes, the order of memory and the card. So the first time each way that
-the library's heuristics name among the best runs a few times, and the fastest stays. In the
-deterministic mode, and while a graph is recorded, the first way by a fixed rule is taken.
+the library's heuristics name among the best (or any way at all, if ``HPCFLOW_CUDNN_SEARCH`` is
+``all``) runs a few times, and the fastest stays. In the deterministic mode, without a search, and
+while a graph is recorded, the first way by a fixed rule is taken.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,10 +73,11 @@ class Computes(Protocol):
 
 class Choice:
     """One function of a convolution, by the best of `ways`, which come in the order of the rule: by
-    the fastest one if they are measured, else by the first that works."""
+    the fastest one if they are measured, each behind a `pause`, else by the first that works."""
 
-    def __init__(self, ways: Sequence[Computes], is_measured: bool) -> None:
-        self._ways = [*ways]
+    def __init__(self, ways: Sequence[Computes], is_measured: bool,
+                 pause: Callable[[], None] = lambda: None) -> None:
+        self._ways, self._pause = [*ways], pause
         self._is_measured = is_measured
         #: What was measured: ways by their titles, and milliseconds.
         self.times: dict[str, float] = {}
@@ -108,7 +110,7 @@ class Choice:
                           and w.memory <= tuning.CUDNN_MOST_BYTES] or [
                 min(self._ways, key=lambda w: w.extra)]
             if len(self._ways) > 1 and self._is_measured:
-                times = measured(xp, self._ways, given)
+                times = measured(xp, self._ways, given, self._pause)
                 self.times = {w.title: ms for w, ms in times.items()}
                 self._ways = preferred(times) or self._ways
             self._is_settled = True
@@ -133,17 +135,20 @@ def room(xp: Any) -> int:
     return free // tuning.CUDNN_PART_OF_FREE
 
 
-def measured(xp: Any, ways: Sequence[Computes], given: tuple) -> dict[Computes, float]:
+def measured(xp: Any, ways: Sequence[Computes], given: tuple,
+             pause: Callable[[], None]) -> dict[Computes, float]:
     """The ways that work, and their milliseconds.
 
-    The memory that they take is given back to the GPU.
+    The memory that they take is given back to the GPU, or to what a limit leaves.
     """
-    pool, stream = xp.cuda.MemoryPool(), xp.cuda.get_current_stream()
+    common, stream = xp.get_default_memory_pool(), xp.cuda.get_current_stream()
+    pool = xp.cuda.MemoryPool(common.malloc if common.get_limit() else None)
     times: dict[Computes, float] = {}
     with xp.cuda.using_allocator(pool.malloc):
         for way in ways:
             try:
-                times[way] = _milliseconds(xp, way, given, min(times.values(), default=np.inf))
+                best = min(times.values(), default=np.inf)
+                times[way] = _milliseconds(xp, way, given, best, pause)
             except (c.CudnnError, MemoryError):
                 continue
             finally:
@@ -152,15 +157,20 @@ def measured(xp: Any, ways: Sequence[Computes], given: tuple) -> dict[Computes, 
     return times
 
 
-def _milliseconds(xp: Any, way: Computes, given: tuple, best: float) -> float:
+def _milliseconds(xp: Any, way: Computes, given: tuple, best: float,
+                  pause: Callable[[], None]) -> float:
     """Of a run after the first, which loads code; of the better of two, if it may be the best."""
     way(xp, *given)
     first = _timed(xp, way, given)
+    if first < tuning.CUDNN_SHORT_MS:  # much of it may be the host's
+        return _timed(xp, way, given, pause)
     return first if first > tuning.CUDNN_HOPELESS * best else min(first, _timed(xp, way, given))
 
 
-def _timed(xp: Any, way: Computes, given: tuple) -> float:
+def _timed(xp: Any, way: Computes, given: tuple, pause: Callable[[], None] | None = None) -> float:
     start, end = xp.cuda.Event(), xp.cuda.Event()
+    if pause is not None:
+        pause()
     start.record()
     way(xp, *given)
     end.record()

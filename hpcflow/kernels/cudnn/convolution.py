@@ -20,7 +20,7 @@ from hpcflow.host.tuning import gpu as tuning
 from hpcflow.kernels.common.windows import check_rank, last, pad, restored, window_of
 from hpcflow.kernels.cublas import products
 from hpcflow.kernels.cudnn import library as c
-from hpcflow.kernels.cudnn.choosing import Choice, Way
+from hpcflow.kernels.cudnn.choosing import Choice, Computes, Way
 from hpcflow.kernels.cudnn.orders import Order
 from hpcflow.kernels.nn import convolution as plain
 from hpcflow.kernels.registry import KernelNode, kernel
@@ -43,8 +43,10 @@ class Plan:
     """
 
     def __init__(self, lib: Any, dtype: np.dtype, math: int, x_dims: tuple, w_dims: tuple,
-                 over: Sequence[Span], deterministic: bool) -> None:
-        self._lib, self._dtype, self._math, self.deterministic = lib, dtype, math, deterministic
+                 over: Sequence[Span], deterministic: bool, search: str = "1") -> None:
+        self._lib, self._dtype, self._math, self._deterministic = lib, dtype, math, deterministic
+        self._is_measured = search != "0" and not deterministic
+        self._most = None if search == "all" else tuning.CUDNN_MEASURED
         self.over = over
         self.outside = None if _symmetric(over) else x_dims
         self._before = [s.before for s in over] if self.outside is None else [0] * len(over)
@@ -98,7 +100,11 @@ class Plan:
                    bias, act)
 
     def _choice(self, name: str, roles: str, is_gradient: bool = True) -> Choice:
-        return Choice(self._all_ways(name, roles, is_gradient), not self.deterministic)
+        return self.choice_of(self._all_ways(name, roles, is_gradient))
+
+    def choice_of(self, ways: Sequence[Computes]) -> Choice:
+        """The choice among some ways, measured if the plan's are."""
+        return Choice(ways, self._is_measured, self._lib.pause)
 
     def _all_ways(self, name: str, roles: str, is_gradient: bool) -> list[Way]:
         """The ways in both orders. The rule: channels last first, except for gradients where
@@ -117,14 +123,14 @@ class Plan:
         first, second, result = (o.descriptor for o in operands)
         try:
             found = self._lib.ways(name, first, second, self._convolution(self._math), result,
-                                   deterministic=self.deterministic)
+                                   deterministic=self._deterministic)
         except c.NoWayError:
             return []
         each: dict[tuple[int, int], c.AlgorithmFound] = {}
         for one in found:
             each.setdefault((one.algo, self._math_of(one)), one)
         return [Way(self._lib, name, self._dtype, operands, self._convolution(math), one, layout)
-                for (_, math), one in list(each.items())[: tuning.CUDNN_MEASURED]]
+                for (_, math), one in list(each.items())[: self._most]]
 
     def _math_of(self, found: c.AlgorithmFound) -> int:
         """The arithmetic of a way: it is the way's own only where nothing more is rounded."""
@@ -161,7 +167,7 @@ class Convolution:
                  over: Sequence[Span]) -> None:
         self.xp, self.x_dims = xp, x_dims
         self.plan = _plan(lib, dtype, math_type(dtype), tuple(x_dims), tuple(w_dims), tuple(over),
-                          config.flags.deterministic)
+                          config.flags.deterministic, config.flags.cudnn_search)
 
     def forward(self, x: Any, w: Any) -> Any:
         """The outputs."""
@@ -230,7 +236,8 @@ class Shapes:
 
         Raises InvalidArgumentError for shapes that do not fit.
         """
-        key = (x_dims, w_dims, dy_dims, config.flags.tf32, config.flags.deterministic)
+        flags = config.flags
+        key = (x_dims, w_dims, dy_dims, flags.tf32, flags.deterministic, flags.cudnn_search)
         try:
             return self._found[key]
         except KeyError:

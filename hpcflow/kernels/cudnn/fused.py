@@ -32,7 +32,7 @@ def choice_of(plan: convolution.Plan, finish: Finish, relu: bool) -> Choice:
     so, without. The rule: those that are two passes first, which have the bits of the ops alone."""
     apart = plan.forward_ways()
     joined = [way for way in (plan.joined(w, relu) for w in apart) if way is not None]
-    return Choice([*(_Then(way, finish) for way in apart), *joined], not plan.deterministic)
+    return plan.choice_of([*(_Then(way, finish) for way in apart), *joined])
 
 
 class _Fused:

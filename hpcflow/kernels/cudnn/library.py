@@ -30,7 +30,7 @@ import numpy as np
 from hpcflow import config
 from hpcflow.base.once import once
 from hpcflow.base.wheel_files import paths_in
-from hpcflow.kernels.cudnn import transposing
+from hpcflow.kernels.cudnn import pausing, transposing
 
 MAJOR = 9
 _NAME = "libcudnn.so.9"
@@ -198,6 +198,10 @@ class Library:
     def transpose(self, source: Any, result: Any, count: int, rows: int, columns: int) -> None:
         """See `transposing.transpose`."""
         transposing.transpose(source, result, count, rows, columns)
+
+    def pause(self) -> None:
+        """See `pausing.pause`."""
+        pausing.pause()
 
     def ways(self, name: str, *descriptors: Any, deterministic: bool) -> list[AlgorithmFound]:
         """The ways to compute, the best by the heuristics first (only deterministic ones, if such

@@ -337,7 +337,7 @@ class CupyDevice(Device):
     def close(self) -> None:
         """Give back the memory of graphs and of the buffers for feeds, and the limit of memory."""
         if self.streams.memory.limited_by() is self:
-            self.streams.memory.limited_by = lambda: None
+            self.streams.memory.limited_by, self.streams.memory.grows = (lambda: None), True
         for region in self.recorded:
             self.entered(region.close)()
         self.entered(self.transfers.clear)()

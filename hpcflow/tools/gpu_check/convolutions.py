@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.base.geometry.windows import spans
-from hpcflow.kernels.cudnn import convolution, fused, library, transposing
+from hpcflow.kernels.cudnn import convolution, fused, library, pausing, transposing
 from hpcflow.kernels.nn import device_fused
 from hpcflow.loops.cuda import Programs
 
@@ -33,6 +33,7 @@ def ways(cupy: Any) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
         for size in transposing.ELEMENTS:
             name = f"transpose {'x'.join(map(str, shape))} of {size} bytes"
             yield name, functools.partial(_transposed, cupy, shape, size)
+    yield "pause", functools.partial(_paused, cupy)
     for title, layer in _LAYERS.items():
         for dtype in ("float32", "float16"):
             for part in _PARTS if layer[0][-1] > 3 else ("forward", "by_filter"):
@@ -58,6 +59,18 @@ def _transposed(cupy: Any, shape: tuple[int, int, int], size: int) -> dict[str, 
     end.synchronize()
     ms = cupy.cuda.get_elapsed_time(start, end) / 5
     return {"ms": ms, "GB_per_s": 2 * x.nbytes / ms / 1e6, "failed": None if same else "differs"}
+
+
+def _paused(cupy: Any) -> dict[str, Any]:
+    """The pause before a measurement lasts, and ends."""
+    start, end = cupy.cuda.Event(), cupy.cuda.Event()
+    pausing.pause()
+    start.record()
+    pausing.pause()
+    end.record()
+    end.synchronize()
+    ms = cupy.cuda.get_elapsed_time(start, end)
+    return {"ms": ms, "failed": None if 0.2 < ms < 5 else "does not take 0.3 ms"}
 
 
 def _measured(cupy: Any, layer: tuple[tuple, tuple, int], dtype: np.dtype,

@@ -34,6 +34,7 @@ def streams(asked: Asked) -> None:
         "overlap": functools.partial(_overlap, size),
         "waits": _waits, "graph": _graph, "graph of other shapes": _other_shapes,
         "memory": functools.partial(_memory, asked.stand_in),
+        "memory of a graph": functools.partial(_memory_of_a_graph, 32 if asked.stand_in else 1024),
     }
     if not asked.stand_in:
         table["two ranks"] = functools.partial(_two_ranks, size)
@@ -283,6 +284,31 @@ def _memory(stand_in: bool) -> Facts:
     missing = [word for word in ("kept", "live on", "MiB") if word not in said]
     return {"said": said, "failed": f"not said: {missing}" if missing else (
         None if right else "the session does not go on")}
+
+
+def _memory_of_a_graph(size: int) -> Facts:
+    """A graph has one block of a part of the memory that was taken at once: larger and larger
+    values need no more of it than the last ones."""
+    import hpcflow as hf
+
+    options = hf.GPUOptions(per_process_gpu_memory_fraction=0.3)
+    with _graphs(True), _session(gpu_options=options) as session:
+        gpu, wanted = _gpu(session), 0.0
+        x, w = hf.Variable(hf.ones([size, size])), hf.Variable(hf.ones([size, 4 * size]))
+        total = hf.constant(0.0)
+        for k in range(1, 9):
+            total = total + hf.reduce_max(hf.matmul(hf.tile(x + total, [k, 1]), w)) / size
+            wanted = 2 * wanted + 1
+        session.run(hf.global_variables_initializer())
+        found = [float(session.run(total)) for _ in range(4)]
+        last, held = 8 * size * 5 * size * 4, sum(r.graph_bytes() for r in gpu.recorded)
+        facts = {"MiB": held / 2**20, "of the last": held / last,
+                 "regions": [r.describe() for r in gpu.recorded]}
+        launched = sum(r.launches for r in gpu.recorded)
+    failed = (None if np.allclose(found, wanted, rtol=1e-4) else f"gives {found}, not {wanted}")
+    if not launched or held >= 1.2 * last + (1 << 20):
+        failed = "no graph was launched" if not launched else "it takes more than one block"
+    return {**facts, "failed": failed}
 
 
 # ---------------------------------------------------------------- ranks

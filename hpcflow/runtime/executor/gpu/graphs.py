@@ -7,8 +7,8 @@ and what comes out is copied out of them, so that steps that run at one time do 
 other. All memory of a graph comes from a pool of its own, which is kept with it. Variables that
 are updated in place keep their addresses; where one has moved, the region is recorded anew.
 
-What a library sets up on its first call cannot be recorded; so the region runs a few times as it
-is, the last of them with the graph's memory.
+What a library sets up on its first call cannot be recorded; so the region runs as it is, the last
+time with the graph's memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Recorded:
     """A graph, and what belongs to it."""
 
     graph: Any
-    pool: Any
+    pool: memory.GraphMemory
     buffers: list[Any]
     outputs: tuple[Any, ...]
     checks: list[late_errors.Check]
@@ -55,10 +55,9 @@ class RecordedRegion:
         self._parts = parts
         self._streams = streams
         self._lock = threading.RLock()
-        self._seen: dict[tuple, int] = {}
+        self._needs: dict[tuple, int] = {}  # bytes that a run for some shapes takes
         self._graphs: dict[tuple, Recorded] = {}
         self._records = 0
-        streams.memory.regions.add(self)
         self.obstacle = parts.obstacle
         self.launches = 0
 
@@ -73,8 +72,9 @@ class RecordedRegion:
             known = self._graphs.get(key)
             if known is not None and self._fits(known):
                 return self._launch(known, inputs)
-            seen = self._seen[key] = self._seen.get(key, 0) + 1
-            if seen <= tuning.GRAPH_AFTER or not self._can_record(inputs) or (
+            if key not in self._needs:
+                return self._counted(key, step, inputs)
+            if not self._can_record(key, inputs) or (
                     not self._streams.recorder.acquire(blocking=False)):
                 return self._run(step, inputs)
             try:
@@ -93,16 +93,18 @@ class RecordedRegion:
 
     def graph_bytes(self) -> int:
         """Bytes of the GPU that the graphs have taken."""
-        return sum(known.pool.total_bytes() for known in list(self._graphs.values()))
+        return sum(map(self._held, list(self._graphs)))
+
+    def _held(self, key: tuple) -> int:
+        return self._graphs[key].pool.total_bytes() if key in self._graphs else 0
 
     def _drop(self, key: tuple) -> None:
         """Forget a graph, once it has run."""
         if key in self._graphs:
-            self._streams.memory.note()
             self._streams.device.synchronize()
             pool = self._graphs.pop(key).pool
-            pool.free_all_blocks()
-            self._streams.memory.share()
+            pool.give_back()
+            self._streams.memory.give_back()
 
     def _uploaded(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """`inputs` with those on the device that all ops of the region want there."""
@@ -120,7 +122,7 @@ class RecordedRegion:
 
     # ------------------------------------------------------------ deciding
 
-    def _can_record(self, inputs: Sequence[Any]) -> bool:
+    def _can_record(self, key: tuple, inputs: Sequence[Any]) -> bool:
         if not all(isinstance(v, self._streams.xp.ndarray) for v in inputs):
             self.obstacle = "it reads a value of the host"
         elif self._records >= tuning.GRAPH_MOST:
@@ -128,9 +130,7 @@ class RecordedRegion:
                              "its shapes change, or its variables move")
         elif not all(s.initialized and s.exclusive() for s in self._parts.written):
             return False  # another step may be luckier; memory is looked at only for a recording
-        elif not memory.measures(self._streams):
-            return False
-        elif not memory.has_room_twice(self._streams):
+        elif not memory.has_room(self._streams, 2 * self._needs[key] - self._held(key)):
             self.obstacle = "there is too little memory for a second copy of its values"
         return not self.obstacle
 
@@ -160,6 +160,15 @@ class RecordedRegion:
                 home.bring_back(self._streams.xp)
         return found
 
+    def _counted(self, key: tuple, step: Any, inputs: Sequence[Any]) -> Any:
+        """Run the region as it is, and note the memory that a graph of it will need."""
+        counting = memory.Counting(self._streams.xp)
+        with self._streams.xp.cuda.using_allocator(counting.malloc):
+            found = self._run(step, inputs)
+        copies = sum(int(getattr(v, "nbytes", 0)) for v in inputs)
+        self._needs[key] = counting.most + copies
+        return found
+
     def _homes(self) -> list[_Home]:
         """Where variables are that the region writes, and that nobody else reads."""
         return [_Home(s) for s in self._parts.written
@@ -171,11 +180,12 @@ class RecordedRegion:
     def _record(self, key: tuple, step: Any, inputs: Sequence[Any]) -> Any:
         """Run the region in memory of a graph, then record the graph for the steps to come."""
         streams, cuda = self._streams, self._streams.xp.cuda
-        pool, recording = memory.pool_of_its_own(streams.xp), streams.recording
+        recording = streams.recording
         held = streams.host_values = HostValues(streams)
         recording.wait_event(streams.event(streams.compute))
         recording.use()
         try:
+            pool = memory.GraphMemory(streams, self._needs[key])
             with cuda.using_allocator(pool.malloc):
                 buffers = [_copied_into(streams.xp, None, v) for v in inputs]
                 found = self._run(step, buffers)
@@ -189,10 +199,9 @@ class RecordedRegion:
         recorded = self._recorded(step, buffers, pool, held)
         if recorded is not None:
             self._graphs[key] = recorded
-            streams.memory.share()
         return results
 
-    def _recorded(self, step: Any, buffers: list[Any], pool: Any,
+    def _recorded(self, step: Any, buffers: list[Any], pool: memory.GraphMemory,
                   held: HostValues) -> Recorded | None:
         """Record the region; None, and the obstacle is noted, if that does not go."""
         streams, cuda = self._streams, self._streams.xp.cuda

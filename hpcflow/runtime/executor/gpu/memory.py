@@ -6,7 +6,7 @@ import socket
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hpcflow.host.tuning import gpu as tuning
 from hpcflow.resources.manager import ResourceManager
@@ -23,18 +23,16 @@ def limit(streams: Streams, options: GpuOptions, owner: object) -> None:
     pool, memory = streams.xp.get_default_memory_pool(), streams.memory
     if not options.fraction:
         if memory.limited_by() is None:
-            memory.limit = 0
+            memory.limit, memory.grows = 0, True
             pool.set_limit(size=0)
         return
     memory.limited_by = weakref.ref(owner)
     pool.set_limit(fraction=options.fraction)
-    memory.limit = pool.get_limit()
-    memory.share()
+    memory.limit, memory.grows = pool.get_limit(), options.allow_growth
     if not options.allow_growth:
         left = pool.get_limit() - pool.total_bytes()
         with suppress(MemoryError):  # others have it: what is needed is asked for when it is
             pool.malloc(max(0, left) // _UNIT * _UNIT)  # and back into the pool
-            memory.filled = True
 
 
 def may_take(streams: Streams) -> int:
@@ -64,27 +62,18 @@ def identity(xp: Any, number: int) -> str:
 _UNIT = 512  # CuPy takes memory in multiples of so many bytes
 
 
-class HasGraphs(Protocol):
-    """Something that keeps graphs, with pools of their own."""
-
-    def graph_bytes(self) -> int:
-        """Bytes that these pools have taken from the GPU."""
-
-
 class Held:
-    """The memory that this process has taken from a GPU: CuPy's pool, and those of graphs."""
+    """The memory that this process has taken from a GPU, by CuPy's pool."""
 
     def __init__(self, xp: Any) -> None:
         self._xp = xp
         self._noted = 0
-        #: Bytes that all pools together may take; 0 for all there are.
+        #: Bytes that may be taken; 0 for all there are.
         self.limit = 0
+        #: False if all that may be taken has been taken at once, and is kept.
+        self.grows = True
         #: Whose limit that is, None for nobody's.
         self.limited_by: Callable[[], object | None] = lambda: None
-        #: True while CuPy's pool holds what no step has asked for.
-        self.filled = False
-        #: What keeps graphs, as long as it lives.
-        self.regions: weakref.WeakSet[HasGraphs] = weakref.WeakSet()
 
     def most(self) -> int:
         """Bytes at most since `forget`: nothing goes back to the GPU without `note`."""
@@ -97,52 +86,86 @@ class Held:
 
     def note(self) -> None:
         """What is held now may be the most."""
-        taken = self._xp.get_default_memory_pool().total_bytes() + self._of_graphs()
-        self._noted = max(self._noted, taken)
+        self._noted = max(self._noted, self._xp.get_default_memory_pool().total_bytes())
 
-    def share(self) -> None:
-        """Leave CuPy's pool what the limit allows besides the pools of graphs."""
-        if self.limit:
-            self._xp.get_default_memory_pool().set_limit(
-                size=max(self.limit - self._of_graphs(), 1))
-
-    def _of_graphs(self) -> int:
-        return sum(r.graph_bytes() for r in list(self.regions))
+    def give_back(self) -> None:
+        """Give the GPU what is free, if it is taken again when it is needed."""
+        self.note()
+        if self.grows:
+            self._xp.get_default_memory_pool().free_all_blocks()
 
 
-def measures(streams: Streams) -> bool:
-    """True if CuPy's pool holds what steps have asked for, and no more. What it was filled with is
-    given back, so later it does."""
-    if not streams.memory.filled:
-        return True
-    streams.memory.filled = False
-    streams.xp.get_default_memory_pool().free_all_blocks()
-    return False
+class Counting:
+    """Takes memory from CuPy's pool, and knows the most that was in use since it was made. What
+    other threads use meanwhile counts as well."""
+
+    def __init__(self, xp: Any) -> None:
+        self._pool = xp.get_default_memory_pool()
+        self._before = self._used()
+        #: Bytes at most, besides those that were in use before.
+        self.most = 0
+
+    def malloc(self, size: int) -> Any:
+        """As the pool's."""
+        found = self._pool.malloc(size)
+        self.most = max(self.most, self._used() - self._before)
+        return found
+
+    def _used(self) -> int:
+        # The pool counts what is in use piece by piece, and there are fewer that are free.
+        return int(self._pool.total_bytes() - self._pool.free_bytes())
 
 
-def has_room_twice(streams: Streams) -> bool:
-    """True if what the steps so far took for their values is there twice, for a graph and for what
-    runs without one; gives back what is free."""
+def has_room(streams: Streams, need: int) -> bool:
+    """True if so many bytes may be taken; gives back what is free."""
     pool = streams.xp.get_default_memory_pool()
-    taken = pool.total_bytes() - pool.used_bytes()
-    streams.memory.note()
-    pool.free_all_blocks()
-    return bool(_free(streams.xp, streams.device.mem_info[0]) >= 2 * taken)
+    streams.memory.give_back()
+    free = streams.device.mem_info[0] + pool.free_bytes()
+    if pool.get_limit():
+        free = min(free, pool.get_limit() - pool.total_bytes() + pool.free_bytes())
+    return bool(free >= need)
 
 
-def pool_of_its_own(xp: Any) -> Any:
-    """A new pool of the current GPU, which takes no more than the default one may still take."""
-    pool = xp.cuda.MemoryPool()
-    if xp.get_default_memory_pool().get_limit():
-        pool.set_limit(size=max(_free(xp, 1 << 62), 1))
-    return pool
+class GraphMemory:
+    """The memory of a graph, taken from CuPy's pool and cut into values.
 
+    It begins with one block of the `need` bytes of a run, and a little for gaps between values. Of
+    blocks that are each as large as what was asked for first, many would fit nothing that comes
+    later. Small values, some of which live long, come from a block of their own: between large ones
+    they would keep these apart.
+    """
 
-def _free(xp: Any, free: int) -> int:
-    """Of so many free bytes those that the limit allows."""
-    pool = xp.get_default_memory_pool()
-    most = pool.get_limit()
-    return min(free, most - pool.total_bytes()) if most else free
+    def __init__(self, streams: Streams, need: int) -> None:
+        self._streams = streams
+        self._large, self._small = (streams.xp.cuda.MemoryPool(self._take) for _ in range(2))
+        with suppress(MemoryError):  # in smaller blocks it may be there
+            self._small.malloc(tuning.GRAPH_SMALL_BLOCK)  # and back into this pool
+            self._large.malloc(need + need // tuning.GRAPH_GAPS)
+
+    def malloc(self, size: int) -> Any:
+        """Memory for a value."""
+        return (self._small if size < tuning.GRAPH_SMALL_BYTES else self._large).malloc(size)
+
+    def total_bytes(self) -> int:
+        """Bytes that CuPy's pool does not have for others."""
+        return int(self._large.total_bytes() + self._small.total_bytes())
+
+    def give_back(self) -> None:
+        """Give CuPy's pool what is free."""
+        self._large.free_all_blocks()
+        self._small.free_all_blocks()
+
+    def _take(self, size: int) -> Any:
+        """By the rule of the streams. Until now the compute stream may have used it."""
+        streams, current = self._streams, self._streams.xp.cuda.get_current_stream()
+        streams.compute.use()
+        try:
+            found = streams.xp.get_default_memory_pool().malloc(size)
+        finally:
+            current.use()
+        if not streams.recorded_by:  # what is recorded is launched on the compute stream
+            current.wait_event(streams.event(streams.compute))
+        return found
 
 
 def explain(error: MemoryError, device: CupyDevice) -> None:

@@ -230,6 +230,7 @@ class FeedBuffers:
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._free: dict[int, list[tuple[Any, Any]]] = {}
+        self.cleared = 0  # times
         # Collecting garbage inside may give a buffer back.
         self._lock = threading.RLock()
 
@@ -247,31 +248,34 @@ class FeedBuffers:
         unowned = xp.cuda.UnownedMemory(memory.ptr, nbytes, lease, streams.number)
         return xp.ndarray(shape, dtype, xp.cuda.MemoryPointer(unowned, 0)), event
 
-    def give(self, memory: Any, nbytes: int) -> None:
-        """Take a buffer back that nothing refers to any more."""
+    def give(self, memory: Any, nbytes: int, cleared: int) -> None:
+        """Take a buffer back that nothing refers to any more, taken after so many times that all
+        were forgotten."""
         event = self._streams.event(self._streams.compute)
         with self._lock:
             free = self._free.setdefault(nbytes, [])
-            if len(free) < tuning.FEED_BUFFERS:
+            if len(free) < tuning.FEED_BUFFERS and cleared == self.cleared:
                 free.append((memory, event))
 
     def clear(self) -> None:
-        """Forget the buffers that are free."""
+        """Forget the buffers that are free, and those that are in use when they come back."""
         with self._lock:
+            self.cleared += 1
             self._free.clear()
 
 
 class _Lease:
     """The owner of a buffer while arrays in it exist."""
 
-    __slots__ = ("_buffers", "_memory", "_nbytes")
+    __slots__ = ("_buffers", "_cleared", "_memory", "_nbytes")
 
     def __init__(self, buffers: FeedBuffers, memory: Any, nbytes: int) -> None:
         self._buffers, self._memory, self._nbytes = buffers, memory, nbytes
+        self._cleared = buffers.cleared
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
-            self._buffers.give(self._memory, self._nbytes)
+            self._buffers.give(self._memory, self._nbytes, self._cleared)
 
 
 @functools.cache
