@@ -59,7 +59,7 @@ class HostLauncher(Launcher):
     def prepare_alone(self, line: Line, program: Translation) -> None:
         """See `units.Launcher`: NumPy computes large arrays on all cores."""
         if _may_spread(line):
-            line.function = program.add_global("k", in_blocks(
+            line.function = program.add_global("f", in_blocks(
                 program.globals[line.function], line.node.dtypes[0].np))
 
     def call(self, group: Group, outputs: list[str]) -> Call | None:
