@@ -34,10 +34,8 @@ INSTEAD: dict[str, str] = {
         "Mixture", "PoissonLogNormalQuadratureCompound", "VectorDiffeomixture")},
     "contrib.distributions.ConditionalTransformedDistribution":
         "`hf.contrib.distributions.TransformedDistribution`",
-    **{f"contrib.distributions.bijectors.{name}":
-       "`hf.contrib.distributions.bijectors.Inline`, or a `Bijector` of your own" for name in (
-           "AbsoluteValue", "AffineLinearOperator", "CholeskyOuterProduct", "ConditionalBijector",
-           "FillTriangular", "MatrixInverseTriL", "ScaleTriL", "TransformDiagonal")},
+    "contrib.distributions.bijectors.ConditionalBijector":
+        "`hf.contrib.distributions.bijectors.Inline`, or a `Bijector` of your own",
     **{f"contrib.factorization.{name}": "" for name in (
         "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "WALSModel", "gmm")},
     "contrib.ffmpeg": "",

@@ -34,6 +34,8 @@ class Term(NamedTuple):
     def check(self, operands: Sequence) -> None:
         """Raise what the op raises for operands that do not fit."""
         given = [operands[i] for i in self.operands]
+        if all([a.ndim == 2 for a in given]) and len({a.shape[0] for a in given}) == 1:
+            return
         try:
             self.function(*given)
         except Exception as error:

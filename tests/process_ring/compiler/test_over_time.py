@@ -123,13 +123,13 @@ def test_a_loop_may_end_early(used, monkeypatch):
 @pytest.mark.parametrize("wanted", [0, 1, 2, "both"])
 @pytest.mark.parametrize("flip", [False, True])
 def test_columns_that_nobody_reads_are_not_computed(used, monkeypatch, wanted, flip):
-    cuts, call = [], batch_iterations._Columns.__call__
+    cuts, columns = [], batch_iterations._columns
 
-    def note(self, factor):
-        cuts.append((self.part.start, self.part.stop))
-        return call(self, factor)
+    def note(part, is_flipped, factor):
+        cuts.append((part.start, part.stop))
+        return columns(part, is_flipped, factor)
 
-    monkeypatch.setattr(batch_iterations._Columns, "__call__", note)
+    monkeypatch.setattr(batch_iterations, "_columns", note)
     factor = hf.placeholder(hf.float32, [3 * SIZE, SIZE] if flip else [SIZE, 3 * SIZE])
 
     def body(t, h):
