@@ -61,7 +61,7 @@ def in_blocks(run: Callable, dtype: Any = None) -> Callable:
     def blocked(*inputs: Any, out: Any = None) -> Any:
         like = max(inputs, key=_rank)
         nbytes = (len(inputs) + 1) * getattr(like, "nbytes", 0)
-        if nbytes < loops_tuning.PARALLEL_LARGE_BYTES or not all(
+        if not _rank(like) or nbytes < loops_tuning.PARALLEL_LARGE_BYTES or not all(
                 [not _rank(x) or x.shape == like.shape and x.flags.c_contiguous for x in inputs]):
             return run(*inputs, out=out)
         result = memory.empty(like.shape, dtype or like.dtype) if out is None else out
