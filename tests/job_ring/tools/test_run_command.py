@@ -183,7 +183,7 @@ def test_launchers(monkeypatch, tmp_path):
 def test_threads_are_shared_among_ranks(monkeypatch):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     assert run.environment(run.parse(["p.py"]), place(4))["OMP_NUM_THREADS"] == "2"
     assert run.environment(run.parse(["p.py"]), place(100))["OMP_NUM_THREADS"] == "1"
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
