@@ -70,6 +70,9 @@ EXEMPT: dict[str, str] = {
             "RandomDataset", "ScanDataset", "TakeWhileDataset", "UnbatchDataset",
             "UniqueDataset"))),
         "an older or newer form of a data set that is compared; own tests in the process ring"),
+    **dict.fromkeys((f"{prefix}{name}" for prefix in ("", "Experimental") for name in (
+        "DatasetToTFRecord", "MatchingFilesDataset")),
+        "writes files or lists them; own tests in the process ring"),
     **dict.fromkeys(("RandomDataset", "ShuffleAndRepeatDataset", "ShuffleDataset"),
                     "random; own tests in the process ring"),
     **dict.fromkeys(("SerializeIterator", "DeserializeIterator"),

@@ -99,8 +99,10 @@ def _extremum(name: str) -> Callable:
         def run(*arguments: Any) -> tuple:
             a, b = arguments[:3], arguments[3:]
             _check_two(a, b)
+            check_within(a[0], a[2], "a_")
+            check_within(b[0], b[2], "b_")
             indices = np.concatenate([a[0], b[0]])
-            keys = keys_of_any(indices, a[2])
+            keys = keys_of(indices, a[2])
             order = np.argsort(keys, kind="stable")
             starts = group_starts(keys[order])
             count = len(starts)

@@ -271,3 +271,13 @@ def sums_and_fingerprints(table: Table) -> None:
                 table.add("Fingerprint", {"data": table.normal(dtype, dims),
                                           "method": np.array(b"farmhash64", object)})
     table.bad("Fingerprint", {"data": ints(1, 2), "method": np.array(b"other", object)})
+
+
+@family
+def nearest_centers(table: Table) -> None:
+    points, centers = table.normal("float32", (5, 3)), table.normal("float32", (7, 3))
+    for k in (1, 3, 9):
+        table.add("NearestNeighbors", {"points": points, "centers": centers,
+                                       "k": scalar(k, "int64")}, tolerance=16)
+    table.bad("NearestNeighbors", {"points": points, "centers": centers[:, :2],
+                                   "k": scalar(1, "int64")})
