@@ -19,7 +19,7 @@ _compiled: set[str] = set()
 def check(sources: Iterable[str]) -> None:
     """Raise for the first of `sources` that NVRTC does not compile; what it has is not asked again.
     """
-    for source in sources:  # one after the other: by two threads at a time it has crashed
+    for source in sources:
         if source not in _compiled:
             wrong = errors(source, *cuda_code.OPTIONS)
             assert not wrong, f"{source}\n{wrong}"

@@ -20,8 +20,6 @@ from gpu_ring.cases import (
 from hpcflow.kernels.math import special
 
 MOST = 6  # cases of one op type
-pytestmark = pytest.mark.usefixtures("compiled")
-
 # What the compiler bypasses or knows, leaves in host memory, or an import replaces.
 ELSEWHERE = frozenset({
     "Identity", "PlaceholderWithDefault", "PreventGradient", "Shape", "ShapeN", "Size",
