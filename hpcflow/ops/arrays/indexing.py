@@ -453,7 +453,8 @@ def boolean_mask(tensor: TensorLike, mask: TensorLike, name: str = "boolean_mask
         if tensor._dims is not None:
             masked = TensorShape.from_dims(tensor._dims[first : first + rank])
             masked.assert_is_compatible_with(TensorShape.from_dims(mask._dims))
-        rows = tensor if rank == 1 else _joined_dimensions(tensor, first, rank)
+        # Reshaped even if K = 1, as the reference does: the gradient is dense, no IndexedSlices.
+        rows = _joined_dimensions(tensor, first, rank)
         chosen = raw_ops.Where(mask if rank == 1 else raw_ops.Reshape(mask, [-1]))
         return gather(rows, raw_ops.Squeeze(chosen, squeeze_dims=[1]), axis=first)
 
