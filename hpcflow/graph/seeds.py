@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import itertools
-import weakref
 import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -18,17 +17,12 @@ _part: contextvars.ContextVar[tuple[Any, str, Iterator[int]] | None] = contextva
     "hpcflow_part_with_seeds", default=None)
 
 
-#: Of each graph the operations that were given no seed so far.
-_counts: weakref.WeakKeyDictionary[Any, Iterator[int]] = weakref.WeakKeyDictionary()
-
-
 @contextlib.contextmanager
 def seeds_of_part(graph: Graph, key: str) -> Iterator[None]:
     """Let seeds of operations that are built now follow from `key` and their order in this part.
 
-    By default they follow from the operation's number among those of the graph that were given no
-    seed. Parts that several ranks share out have other numbers on each of them, and the same key
-    wherever they are.
+    By default they follow from the number of operations in the graph. Parts that several ranks
+    share out have other numbers on each of them, and the same key wherever they are.
     """
     token = _part.set((graph, key, itertools.count()))
     try:
@@ -48,9 +42,13 @@ def seeds_of_place() -> Iterator[None]:
 
 
 def next_seed(graph: Graph) -> int:
-    """The seed of the next operation of `graph` that is given none."""
+    """The seed of the next operation of `graph` that is given none.
+
+    It is the number of operations made so far, as in TensorFlow 1.x: a program that makes the same
+    operations in the same order draws the same numbers.
+    """
     part = _part.get()
     if part is None or part[0] is not graph:
-        return next(_counts.setdefault(graph, itertools.count()))
+        return graph.version
     _, key, count = part
     return zlib.crc32(f"{key}/{next(count)}".encode())

@@ -31,6 +31,8 @@ from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.variable_scope import get_variable
 
 _ZEROS = Zeros()
+#: What the op of a layer is called, by the dimensions of space.
+_NAMES = {1: "conv1d", 2: "Conv2D", 3: "Conv3D"}
 
 
 def _convolution(rank: int, inputs: TensorLike, filters: int, kernel_size: Sequence[int] | int,
@@ -52,7 +54,8 @@ def _convolution(rank: int, inputs: TensorLike, filters: int, kernel_size: Seque
             "kernel", [*window, channels, filters], inputs.dtype.base_dtype, kernel_initializer,
             kernel_regularizer, trainable, constraint=kernel_constraint))
         outputs = convolution(
-            inputs, kernel, padding, steps, dilation, data_format=format_name(first, rank))
+            inputs, kernel, padding, steps, dilation, data_format=format_name(first, rank),
+            name=_NAMES[rank])
         bias = Bias(use_bias, bias_initializer, bias_regularizer, trainable, bias_constraint)
         outputs = add_bias(outputs, bias, first)
         return finish(outputs, activation, activity_regularizer)

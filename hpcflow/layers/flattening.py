@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import is_channels_first
+from hpcflow.ops.arrays.shape_ops import reshape
 
 
 def flatten(inputs: Tensor, name: str | None = None,
@@ -26,11 +29,17 @@ def flatten(inputs: Tensor, name: str | None = None,
             dims = inputs._dims
         if dims == ():
             raise ValueError("flatten: the inputs must have a batch dimension, got a scalar")
-        rest = None if dims is None else dims[1:]
-        if dims is not None and rest is not None and None not in rest:
-            size = int(np.prod(rest, dtype=np.int64))
-            if size or dims[0] is not None:
-                batch = -1 if dims[0] is None else dims[0]
-                return raw_ops.Reshape(inputs, np.array([batch, size], np.int32))
-        rows = raw_ops.StridedSlice(raw_ops.Shape(inputs), [0], [1], [1], shrink_axis_mask=1)
-        return raw_ops.Reshape(inputs, raw_ops.Pack([rows, np.int32(-1)], axis=0))
+        batch = dims[0] if dims else None
+        if batch is None:
+            batch = raw_ops.StridedSlice(raw_ops.Shape(inputs), [0], [1], [1], shrink_axis_mask=1,
+                                         name="strided_slice")
+        result = reshape(inputs, [batch, -1])
+        result.set_shape(_flat(dims))
+        return result
+
+
+def _flat(dims: Dims) -> list[int | None]:
+    """The shape ``[batch, size]`` of the flat form of what has the shape `dims`."""
+    if dims is None:
+        return [None, None]
+    return [dims[0], None if None in dims[1:] else math.prod(dims[1:])]

@@ -231,9 +231,10 @@ def _update(moving: tuple, batch: list[Tensor], momentum: float, training: Tenso
     """Add the updates of the moving statistics to the collection, if it may be training."""
     if isinstance(training, (bool, int)) and not training:
         return
+    decay = convert_to_tensor(momentum, moving[0].dtype.base_dtype)
     for kept, new in zip(moving, batch, strict=True):
         # Where it is not training the difference is zero.
-        add_to_collection(GraphKeys.UPDATE_OPS, follow(kept, new, momentum))
+        add_to_collection(GraphKeys.UPDATE_OPS, follow(kept, new, decay))
 
 
 def of_population(variance: Tensor, inputs: Tensor, mean: Tensor) -> Tensor:

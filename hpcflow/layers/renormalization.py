@@ -11,7 +11,7 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import add_to_collection, control_dependencies
+from hpcflow.graph.graph import add_to_collection, control_dependencies, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
@@ -206,8 +206,10 @@ def _update(moving: tuple, renorm: Renormalization | None, mean: Tensor, varianc
             training, update, lambda kept=kept: raw_ops.Identity(convert_to_tensor(kept))))
 
 
-def follow(kept: Variable, new: Tensor, momentum: float) -> Any:
+def follow(kept: Variable, new: Tensor, momentum: TensorLike) -> Any:
     """Return the operation ``kept = momentum kept + (1 - momentum) new``."""
-    rate = kept.dtype.base_dtype.np.type(1 - momentum)
-    return assign_sub(kept, raw_ops.Mul(raw_ops.Sub(convert_to_tensor(kept), new), rate),
-                      name="AssignMovingAvg")
+    with name_scope(None, "AssignMovingAvg") as scope:
+        rate = raw_ops.Sub(np.ones((), kept.dtype.base_dtype.np), momentum, name="sub")
+        change = raw_ops.Mul(raw_ops.Sub(convert_to_tensor(kept), new, name="sub_1"), rate,
+                             name="mul")
+        return assign_sub(kept, change, name=scope)

@@ -193,33 +193,34 @@ def relu_layer(x: TensorLike, weights: TensorLike, biases: TensorLike,
 
 def dropout(x: TensorLike, keep_prob: Any = None, noise_shape: ShapeLike | None = None,
             seed: int | None = None, name: str | None = None, rate: Any = None) -> Tensor:
-    """Return x with each element kept with probability `keep_prob` and scaled by its inverse,
-    else zero (Srivastava et al., JMLR 15, 2014).
+    """Return x with each element zero with probability `rate`, else divided by 1 - `rate`
+    (Srivastava et al., JMLR 15, 2014).
 
-    `noise_shape`, which must broadcast to the shape of `x`, says which elements are dropped
-    together; `rate` is 1 - `keep_prob`. Raises ``ValueError`` unless 0 < keep_prob <= 1, where it
-    is known.
+    `keep_prob` is 1 - `rate`; `noise_shape`, which must broadcast to the shape of `x`, says which
+    elements are dropped together. Raises ``ValueError`` unless 0 <= rate < 1, where it is known.
     """
     if (keep_prob is None) == (rate is None):
         raise ValueError("dropout: give keep_prob or rate, one of them")
-    keep_prob = 1.0 - rate if keep_prob is None else keep_prob
+    rate = 1 - keep_prob if rate is None else rate
     with name_scope(name, "dropout", [x]):
         x = convert_to_tensor(x, name="x")
         if not x.dtype.is_floating:
             raise ValueError("x has to be a floating point tensor since it's going to be scaled, "
                              f"got {x.dtype.name}")
-        if not isinstance(keep_prob, Tensor) and not hasattr(keep_prob, "graph"):
-            _check_keep_prob(keep_prob)
-        keep_prob = convert_to_tensor(keep_prob, x.dtype.base_dtype, name="keep_prob")
-        if keep_prob._dims not in ((), None):
-            raise ValueError(f"keep_prob must be a scalar, got shape {keep_prob.shape}")
-        known = constant_value(keep_prob)
-        if known is not None and known == 1:
+        if isinstance(rate, (int, float, np.number)) and not 0 <= rate < 1:
+            raise ValueError(f"rate must be a scalar tensor or a float in the range [0, 1), got "
+                             f"{rate:g}")
+        rate = convert_to_tensor(rate, x.dtype.base_dtype, name="rate")
+        if rate._dims not in ((), None):
+            raise ValueError(f"rate must be a scalar, got shape {rate.shape}")
+        if constant_value(rate) == 0:
             return x
         shape = raw_ops.Shape(x) if noise_shape is None else _filled(noise_shape, x)
         noise = random_uniform(shape, dtype=x.dtype.base_dtype, seed=seed)
-        kept = raw_ops.Floor(raw_ops.Add(keep_prob, noise, name="add"))
-        result = raw_ops.Mul(raw_ops.RealDiv(x, keep_prob, name="div"), kept, name="mul")
+        one = np.ones((), x.dtype.base_dtype.np)
+        scale = raw_ops.RealDiv(one, raw_ops.Sub(one, rate, name="sub"), name="truediv")
+        kept = raw_ops.Cast(raw_ops.GreaterEqual(noise, rate), x.dtype.base_dtype)
+        result = raw_ops.Mul(raw_ops.Mul(x, scale, name="mul"), kept, name="mul_1")
         result.set_shape(x.shape)
         return result
 
@@ -232,9 +233,3 @@ def _filled(noise_shape: ShapeLike, x: Tensor) -> Any:
         raise ValueError(f"noise_shape {noise_shape} must have the rank of x {show(x._dims)}")
     sizes = raw_ops.Shape(x)
     return [sizes[i] if d is None else d for i, d in enumerate(dims)]
-
-
-def _check_keep_prob(keep_prob: TensorLike) -> None:
-    if isinstance(keep_prob, (int, float, np.number)) and not 0 < keep_prob <= 1:
-        raise ValueError(f"keep_prob must be a scalar tensor or a float in the range (0, 1], got "
-                         f"{keep_prob:g}")

@@ -46,8 +46,8 @@ _MAX_SEED = 2**31 - 1
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     """Return the two seeds of an op, from the graph's seed and its own.
 
-    Neither given: (None, None), an unpredictable sequence. Only the graph's: the op's own is its
-    number among those that were given none. Only the op's: a fixed graph seed. The result is never
+    Neither given: (None, None), an unpredictable sequence. Only the graph's: the op's own is the
+    number of operations that the graph has. Only the op's: a fixed graph seed. The result is never
     (0, 0), which stands for no seeds.
     """
     graph = get_default_graph()

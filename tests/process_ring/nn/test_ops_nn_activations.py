@@ -188,7 +188,7 @@ def test_keep_probabilities():
     x = hf.constant([1.0])
     assert hf.nn.dropout(x, 1.0) is x
     for wrong in (0, -0.1, 1.1):
-        with pytest.raises(ValueError, match=r"range \(0, 1\]"):
+        with pytest.raises(ValueError, match=r"range \[0, 1\)"):
             hf.nn.dropout(x, wrong)
     with pytest.raises(ValueError, match="scalar"):
         hf.nn.dropout(x, hf.constant([0.5]))

@@ -320,7 +320,7 @@ def test_a_residual_function_replaces_the_sum():
     (lambda state: hf.nn.rnn_cell.LSTMStateTuple(True, False), [True, False])])
 def test_a_visitor_says_what_of_a_state_is_dropped(visitor, dropped):
     with hf.Graph().as_default(), hf.Session() as session:
-        cell = hf.nn.rnn_cell.DropoutWrapper(hf.nn.rnn_cell.LSTMCell(3), state_keep_prob=1e-9,
+        cell = hf.nn.rnn_cell.DropoutWrapper(hf.nn.rnn_cell.LSTMCell(3), state_keep_prob=1e-6,
                                              dropout_state_filter_visitor=visitor)
         _, state = cell(hf.ones([2, 3]), cell.zero_state(2, hf.float32))
         session.run(hf.global_variables_initializer())

@@ -306,11 +306,30 @@ def test_get_seed():
     assert hf.get_seed(5) == (87654321, 5)
     hf.constant(1)
     hf.set_random_seed(9)
-    assert hf.get_seed(None) == (9, 0)
     assert hf.get_seed(None) == (9, 1)
+    hf.constant(2)
+    assert hf.get_seed(None) == (9, 2)
     assert hf.get_seed(4) == (9, 4)
     hf.set_random_seed(0)
     assert hf.get_seed(0) == (0, 2**31 - 1)
+
+
+def test_the_graph_seed_gives_the_numbers_of_the_reference():
+    """Its seeds and numbers (1.15.5) for a network of layers."""
+    hf.set_random_seed(1)
+    x = hf.layers.conv2d(hf.placeholder(hf.float32, [None, 8, 8, 1]), 4, 3, activation=hf.nn.relu)
+    x = hf.layers.batch_normalization(x, training=True)
+    x = hf.layers.flatten(hf.layers.max_pooling2d(x, 2, 2))
+    hf.layers.dense(hf.nn.dropout(hf.layers.dense(x, 5), 0.5), 3)
+    last = hf.Variable(hf.truncated_normal([3, 2]))
+    seeds = [op.get_attr("seed2") for op in hf.get_default_graph().get_operations()
+             if op.type in ("RandomUniform", "TruncatedNormal")]
+    assert seeds == [4, 61, 78, 93, 109]
+    first = hf.trainable_variables()[0]
+    _, first, last = run([hf.global_variables_initializer(), first.initial_value,
+                          last.initial_value])
+    np.testing.assert_allclose(first.ravel()[:3], [-0.08370119, -0.10078645, -0.03847161], 1e-5)
+    np.testing.assert_allclose(last[0], [0.21188962, 0.2949345], 1e-5)
 
 
 # ---------------------------------------------------------------- bad parameters
