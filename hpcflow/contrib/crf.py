@@ -17,8 +17,9 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn import dynamic_rnn
-from hpcflow.ops.arrays.indexing import gather_nd, one_hot, sequence_mask
+from hpcflow.ops.arrays.indexing import gather_nd, one_hot
 from hpcflow.ops.arrays.joining import concat, stack
+from hpcflow.ops.arrays.masks import sequence_mask
 from hpcflow.ops.arrays.shape_ops import expand_dims, shape
 from hpcflow.ops.flow.functional import scan
 from hpcflow.ops.math.reductions import reduce_logsumexp, reduce_max, reduce_sum

@@ -346,6 +346,32 @@ class OfParameters(Distribution):
         return value + hf.zeros(self.batch_shape_tensor(), self.dtype)
 
 
+class OfProbabilities(Distribution):
+    """A distribution of two outcomes or of classes, by their `logits` or `probs`."""
+
+    _logits: Any
+    _probs: Any
+
+    @property
+    def logits(self) -> Any:
+        """The logarithms of the probabilities, up to a constant; of two outcomes, of the odds."""
+        return self._logits
+
+    @property
+    def probs(self) -> Any:
+        """The probabilities of the classes; of two outcomes, that of 1 or success."""
+        return self._probs
+
+
+class OfClasses(OfProbabilities):
+    """A distribution of classes, the last dimension of `logits` and `probs`."""
+
+    @property
+    def event_size(self) -> Any:
+        """The number of classes, an int32 tensor."""
+        return hf.shape(self._logits)[-1]
+
+
 def floats(validate: bool, positive: dict, others: dict) -> list:
     """The parameters as tensors of one floating type: those of `positive`, which are checked if
     that is wanted, then `others`. Raises ``TypeError`` for types that differ or are no floats."""

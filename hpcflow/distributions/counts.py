@@ -8,6 +8,7 @@ import hpcflow as hf
 from hpcflow.distributions.base import (
     NOT_REPARAMETERIZED,
     Distribution,
+    OfProbabilities,
     floats,
     logits_and_probs,
     next_seed,
@@ -77,7 +78,7 @@ class _Counts(Distribution):
         return (hf.matrix_diag(probs) - outer) * hf.expand_dims(scale, -1)
 
 
-class Multinomial(_Counts):
+class Multinomial(OfProbabilities, _Counts):
     """Counts of `total_count` independent draws by `logits` or `probs`."""
 
     def __init__(self, total_count: TensorLike, logits: TensorLike | None = None,
@@ -89,16 +90,6 @@ class Multinomial(_Counts):
         self._total = hf.convert_to_tensor(total_count, self._logits.dtype.base_dtype)
         super().__init__(self._logits.dtype.base_dtype, NOT_REPARAMETERIZED, validate_args,
                          allow_nan_stats, parameters, name=name)
-
-    @property
-    def logits(self) -> Any:
-        """The logarithms of the probabilities, up to a constant."""
-        return self._logits
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities of the classes."""
-        return self._probs
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         logits = self._whole(self._logits)

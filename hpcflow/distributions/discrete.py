@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import hpcflow as hf
 from hpcflow.distributions.base import (
     NOT_REPARAMETERIZED,
-    Distribution,
+    OfClasses,
     OfParameters,
+    OfProbabilities,
     logits_and_probs,
 )
 from hpcflow.distributions.checks import embed_check_integer_casting_closed
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
 
 
-class Bernoulli(OfParameters):
+class Bernoulli(OfProbabilities, OfParameters):
     """0 or 1, with the probability `probs` of 1 or its `logits`."""
 
     def __init__(self, logits: TensorLike | None = None, probs: TensorLike | None = None,
@@ -30,16 +31,6 @@ class Bernoulli(OfParameters):
         self._logits, self._probs = logits_and_probs(logits, probs, validate_args, False)
         super().__init__([self._logits], dtype, NOT_REPARAMETERIZED, validate_args,
                          allow_nan_stats, parameters, name=name)
-
-    @property
-    def logits(self) -> Any:
-        """The logarithm of the odds of 1."""
-        return self._logits
-
-    @property
-    def probs(self) -> Any:
-        """The probability of 1."""
-        return self._probs
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         drawn = hf.random_uniform(self._drawn_shape(n), dtype=self._probs.dtype, seed=seed)
@@ -74,7 +65,7 @@ def _kl_bernoullis(a: Bernoulli, b: Bernoulli, name: str | None = None) -> Any:
         return hf.sigmoid(a.logits) * of_one + hf.sigmoid(-a.logits) * of_zero
 
 
-class Categorical(Distribution):
+class Categorical(OfClasses):
     """A class out of K, by the last dimension of `logits` or `probs`."""
 
     def __init__(self, logits: TensorLike | None = None, probs: TensorLike | None = None,
@@ -84,21 +75,6 @@ class Categorical(Distribution):
         self._logits, self._probs = logits_and_probs(logits, probs, validate_args, True)
         super().__init__(dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          name=name)
-
-    @property
-    def logits(self) -> Any:
-        """The logarithms of the probabilities, up to a constant."""
-        return self._logits
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities of the classes."""
-        return self._probs
-
-    @property
-    def event_size(self) -> Any:
-        """The number of classes, an int32 tensor."""
-        return hf.shape(self._logits)[-1]
 
     def _batch_shape(self) -> Any:
         return self._logits.shape[:-1]

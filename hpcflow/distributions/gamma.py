@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
 
 
-class Gamma(OfParameters):
-    """The gamma distribution: density ``x**(concentration - 1) * exp(-rate * x)``, normalized."""
+class OfConcentrationAndRate(OfParameters):
+    """A distribution of two positive parameters: `concentration`, and `rate`."""
 
-    def __init__(self, concentration: TensorLike, rate: TensorLike, validate_args: bool = False,
-                 allow_nan_stats: bool = True, name: str = "Gamma") -> None:
-        parameters = dict(locals())
+    def __init__(self, concentration: TensorLike, rate: TensorLike, validate_args: bool,
+                 allow_nan_stats: bool, parameters: dict, name: str) -> None:
         self._concentration, self._rate = floats(
             validate_args, {"concentration": concentration, "rate": rate}, {})
         super().__init__([self._concentration, self._rate], self._rate.dtype.base_dtype,
@@ -36,8 +35,17 @@ class Gamma(OfParameters):
 
     @property
     def rate(self) -> Any:
-        """The inverse of the scale."""
+        """The inverse of the scale, of the inverse gamma distribution the scale."""
         return self._rate
+
+
+class Gamma(OfConcentrationAndRate):
+    """The gamma distribution: density ``x**(concentration - 1) * exp(-rate * x)``, normalized."""
+
+    def __init__(self, concentration: TensorLike, rate: TensorLike, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "Gamma") -> None:
+        super().__init__(concentration, rate, validate_args, allow_nan_stats, dict(locals()),
+                         name)
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         return hf.random_gamma([n], self._whole(self._concentration), beta=self._rate,

@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 class Located(OfParameters):
     """A distribution around a mode `loc`, as wide as `scale`.
 
-    Arguments: `loc` and `scale`, floating tensors of shapes that broadcast, and others as of
-    ``Distribution``.
+    Arguments: `loc` and `scale`, floating tensors of shapes that broadcast, other `positive`
+    parameters by name, and others as of ``Distribution``.
     """
 
-    _shaped = ("loc", "scale")
+    _shaped: tuple[str, ...] = ("loc", "scale")
 
     def __init__(self, loc: TensorLike, scale: TensorLike, validate_args: bool,
-                 allow_nan_stats: bool, parameters: dict, name: str) -> None:
-        self._scale, self._loc = floats(validate_args, {"scale": scale}, {"loc": loc})
-        super().__init__([self._loc, self._scale], self._loc.dtype.base_dtype,
+                 allow_nan_stats: bool, parameters: dict, name: str, **positive: Any) -> None:
+        *self._others, self._scale, self._loc = floats(
+            validate_args, {**positive, "scale": scale}, {"loc": loc})
+        super().__init__([*self._others, self._loc, self._scale], self._loc.dtype.base_dtype,
                          FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          name=name)
 
@@ -129,35 +130,20 @@ class Laplace(Located):
         return self._whole(math.sqrt(2) * self._scale)
 
 
-class StudentT(OfParameters):
+class StudentT(Located):
     """Student's distribution of `df` degrees of freedom, moved and scaled."""
+
+    _shaped = ("df", "loc", "scale")
 
     def __init__(self, df: Any, loc: TensorLike, scale: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "StudentT") -> None:
-        parameters = dict(locals())
-        self._df, self._scale, self._loc = floats(
-            validate_args, {"df": df, "scale": scale}, {"loc": loc})
-        super().__init__([self._df, self._loc, self._scale], self._loc.dtype.base_dtype,
-                         FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-                         name=name)
+        super().__init__(loc, scale, validate_args, allow_nan_stats, dict(locals()), name, df=df)
+        (self._df,) = self._others
 
     @property
     def df(self) -> Any:
         """The degrees of freedom."""
         return self._df
-
-    @property
-    def loc(self) -> Any:
-        """Where it is symmetric around."""
-        return self._loc
-
-    @property
-    def scale(self) -> Any:
-        """The scale."""
-        return self._scale
-
-    def _z(self, x: TensorLike) -> Any:
-        return (x - self._loc) / self._scale
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         normal = hf.random_normal(self._drawn_shape(n), dtype=self.dtype, seed=seed)
@@ -190,9 +176,6 @@ class StudentT(OfParameters):
     def _mean(self) -> Any:
         return self._where_defined(self._whole(self._loc),
                                    "mean not defined for components of df <= 1", (1, self._df))
-
-    def _mode(self) -> Any:
-        return self._whole(self._loc)
 
     def _variance(self) -> Any:
         df = self._whole(self._df)

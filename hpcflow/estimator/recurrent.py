@@ -18,7 +18,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.losses import Reduction
 from hpcflow.nn import rnn_cell as cells
 from hpcflow.nn.rnn import dynamic_rnn
-from hpcflow.ops.arrays.indexing import sequence_mask
+from hpcflow.ops.arrays.masks import sequence_mask
 from hpcflow.ops.state.initializers import glorot_uniform_initializer
 from hpcflow.ops.state.variable_scope import variable_scope
 from hpcflow.optimizers.global_step import get_global_step

@@ -13,13 +13,12 @@ from hpcflow.feature_column.managers import is_earlier
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
-from hpcflow.ops.arrays.indexing import gather_nd, where
 from hpcflow.ops.arrays.joining import concat
-from hpcflow.ops.arrays.shape_ops import expand_dims, rank, shape, size
+from hpcflow.ops.arrays.shape_ops import expand_dims, rank, size
 from hpcflow.ops.flow.checks import assert_positive
 from hpcflow.ops.flow.cond import cond
 from hpcflow.ops.math.comparison import equal, not_equal
-from hpcflow.ops.sparse.sparse_layout import sparse_reshape
+from hpcflow.ops.sparse.sparse_layout import sparse_reshape, sparse_where
 
 
 class Features:
@@ -99,8 +98,7 @@ def _as_sparse(x: Any, ignored: float) -> SparseTensor:
         return x
     kind = x.dtype.base_dtype
     nothing: Any = "" if kind is dtypes.string else np.array(ignored, kind.np)
-    indices = where(not_equal(x, nothing))
-    return SparseTensor(indices, gather_nd(x, indices), shape(x, out_type=dtypes.int64))
+    return sparse_where(x, not_equal(x, nothing))
 
 
 def transform_features(features: Mapping[str, Any], feature_columns: Iterable[Any],

@@ -13,7 +13,7 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, to_sparse
-from hpcflow.ops.arrays.indexing import sequence_mask
+from hpcflow.ops.arrays.masks import sequence_mask
 from hpcflow.ops.flow.functional import map_fn
 
 __all__ = ["collapse_repeated", "ctc_beam_search_decoder", "ctc_greedy_decoder", "ctc_loss",

@@ -11,7 +11,7 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.flow.cond import cond
-from hpcflow.ops.math.elementwise import cos
+from hpcflow.ops.math.trigonometric import cos
 from hpcflow.ops.random.random_ops import random_normal
 from hpcflow.optimizers.learning_rate import checked_step, graph_values
 from hpcflow.optimizers.optimizer import cast

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,11 +25,11 @@ from hpcflow.train.cell_names import restore_by_other_names
 from hpcflow.train.checkpoint_files import meta_graph_filename
 from hpcflow.train.checkpoint_state import (
     DEFAULT_FILENAME,
-    get_checkpoint_mtimes,
     note_progress,
     update_checkpoint_state,
 )
 from hpcflow.train.embedding_files import write_embeddings
+from hpcflow.train.kept_checkpoints import KeptCheckpoints
 from hpcflow.train.saveable import named_variables
 from hpcflow.train.saving_graph import BackgroundOps, background_ops, build_saver_def
 
@@ -64,7 +63,7 @@ class _NoCheckpoint(NotFoundError, ValueError):
     """The error of restoring what is no checkpoint: a ValueError in 1.x, and not found."""
 
 
-class Saver:
+class Saver(KeptCheckpoints):
     """Saves and restores variables.
 
     A checkpoint is one HDF5 file (``PATH.h5``) that holds every logical variable whole, however it
@@ -111,6 +110,7 @@ class Saver:
                              "defer_build=False or var_list=None.")
         if builder is not None:
             raise ValueError("Saver(builder=...): the layout of checkpoints is not pluggable")
+        super().__init__()
         # Asked for twice: by name, and to be saved.
         self._var_list = list(var_list) if isinstance(var_list, Iterator) else var_list
         self._options: dict[str, Any] = {
@@ -131,8 +131,6 @@ class Saver:
         self._is_empty = False
         #: Saves on the nodes; None without HPCFLOW_LOCAL_CHECKPOINTS.
         self.local: LocalCheckpoints | None = None
-        self._last_checkpoints: list[tuple[str, float]] = []
-        self._to_delete: list[tuple[str, float]] = []
         self._swept: set[str] = set()
         if not defer_build:
             self.build()
@@ -161,8 +159,7 @@ class Saver:
         for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
             if not getattr(self.saver_def, field):
                 raise ValueError(f"saver_def must specify the {field}: {self.saver_def}")
-        hours = self.saver_def.keep_checkpoint_every_n_hours
-        self._next_checkpoint_time = time.time() + hours * 3600 if hours else float("inf")
+        self._begin_hours()
 
     # ------------------------------------------------------------ saving
 
@@ -301,58 +298,6 @@ class Saver:
         self._swept.add(save_path)
         for leftover in storage.remove_leftovers(save_path, tuning.SAVER_STALE_SECONDS):
             _log.warning("removed the unfinished checkpoint %s", leftover)
-
-    # ------------------------------------------------------------ the last few
-
-    @property
-    def last_checkpoints(self) -> list[str]:
-        """The paths of the checkpoints that are kept, oldest first."""
-        return [path for path, _ in self._last_checkpoints]
-
-    def set_last_checkpoints(self, last_checkpoints: list[str]) -> None:
-        """Set what :attr:`last_checkpoints` returns, from paths; they are never deleted."""
-        if not isinstance(last_checkpoints, list):
-            raise TypeError(f"last_checkpoints must be a list of paths, got {last_checkpoints!r}")
-        self._last_checkpoints = [(path, float("inf")) for path in last_checkpoints]
-
-    def set_last_checkpoints_with_time(self,
-                                       last_checkpoints_with_time: list[tuple[str, float]]) -> None:
-        """Set the checkpoints that are kept, with the times when they were made."""
-        if not isinstance(last_checkpoints_with_time, list):
-            raise TypeError("last_checkpoints_with_time must be a list of (path, seconds), got "
-                            f"{last_checkpoints_with_time!r}")
-        self._last_checkpoints = list(last_checkpoints_with_time)
-
-    def recover_last_checkpoints(self, checkpoint_paths: Iterable[str]) -> None:
-        """Set the checkpoints that are kept to those of the paths that exist, oldest first."""
-        existing = [p for p in checkpoint_paths if storage.checkpoint_exists(p)]
-        self.set_last_checkpoints_with_time(
-            list(zip(existing, get_checkpoint_mtimes(existing), strict=True)))
-
-    def _record(self, path: str) -> None:
-        if not self.saver_def.max_to_keep:
-            return
-        others = [item for item in self._last_checkpoints if item[0] != path]
-        self._last_checkpoints = [*others, (path, time.time())]
-        while len(self._last_checkpoints) > self.saver_def.max_to_keep:
-            self._to_delete.append(self._last_checkpoints.pop(0))
-
-    def _delete_old(self, meta_graph_suffix: str) -> None:
-        hours = self.saver_def.keep_checkpoint_every_n_hours
-        for path, made in self._to_delete:
-            if made > self._next_checkpoint_time:
-                if made != float("inf"):
-                    self._next_checkpoint_time += hours * 3600
-                continue
-            try:
-                if storage.checkpoint_exists(path):
-                    storage.delete(path)
-                meta = meta_graph_filename(path, meta_graph_suffix)
-                if os.path.exists(meta):
-                    os.unlink(meta)
-            except (OpError, OSError) as error:
-                _log.warning("could not delete the old checkpoint %s: %s", path, error)
-        self._to_delete = []
 
     # ------------------------------------------------------------ restoring
 

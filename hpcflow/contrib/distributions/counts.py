@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import hpcflow as hf
 from hpcflow.distributions.base import (
     NOT_REPARAMETERIZED,
+    OfClasses,
     OfParameters,
     floats,
     logits_and_probs,
@@ -71,7 +72,7 @@ class Poisson(OfParameters):
         return hf.floor(self._rate)
 
 
-class OneHotCategorical(OverVectors):
+class OneHotCategorical(OfClasses, OverVectors):
     """A class out of K, by the last dimension of `logits` or `probs`, as a vector with a one.
 
     Args:
@@ -90,21 +91,6 @@ class OneHotCategorical(OverVectors):
         self._parameter = self._logits
         super().__init__(dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          name=name)
-
-    @property
-    def logits(self) -> Any:
-        """The logarithms of the probabilities, up to a constant."""
-        return self._logits
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities of the classes."""
-        return self._probs
-
-    @property
-    def event_size(self) -> Any:
-        """The number of classes, an int32 tensor."""
-        return hf.shape(self._logits)[-1]
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         chosen = Categorical(logits=self._logits).sample(n, seed)

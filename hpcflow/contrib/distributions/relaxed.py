@@ -12,7 +12,9 @@ import numpy as np
 import hpcflow as hf
 from hpcflow.distributions.base import (
     FULLY_REPARAMETERIZED,
+    OfClasses,
     OfParameters,
+    OfProbabilities,
     floats,
     logits_and_probs,
 )
@@ -29,7 +31,7 @@ def uniform_inside(shape: Any, dtype: DTypeLike, seed: int | None) -> Any:
     return hf.random_uniform(shape, minval=tiny, maxval=1.0, dtype=dtype, seed=seed)
 
 
-class ExpRelaxedOneHotCategorical(OverVectors):
+class ExpRelaxedOneHotCategorical(OfClasses, OverVectors):
     """The logarithms of :class:`RelaxedOneHotCategorical`; arguments as of that."""
 
     def __init__(self, temperature: TensorLike, logits: TensorLike | None = None,
@@ -48,16 +50,6 @@ class ExpRelaxedOneHotCategorical(OverVectors):
     def temperature(self) -> Any:
         """How far samples are from corners: 0 for those themselves."""
         return self._temperature
-
-    @property
-    def logits(self) -> Any:
-        """The logarithms of the probabilities, up to a constant."""
-        return self._logits
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities of the classes."""
-        return self._probs
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         shape = hf.concat([[n], hf.shape(self._logits)], 0)
@@ -97,7 +89,7 @@ class RelaxedOneHotCategorical(ExpRelaxedOneHotCategorical):
         return super()._log_prob(logs) - hf.reduce_sum(logs, -1)
 
 
-class RelaxedBernoulli(OfParameters):
+class RelaxedBernoulli(OfProbabilities, OfParameters):
     """Numbers between 0 and 1, near one of them: sigmoid((logits + noise) / temperature).
 
     Arguments as of :class:`RelaxedOneHotCategorical`.
@@ -118,16 +110,6 @@ class RelaxedBernoulli(OfParameters):
     def temperature(self) -> Any:
         """How far samples are from 0 and 1."""
         return self._temperature
-
-    @property
-    def logits(self) -> Any:
-        """The logarithms of the odds."""
-        return self._logits
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities of 1."""
-        return self._probs
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         u = uniform_inside(self._drawn_shape(n), self.dtype, seed)

@@ -11,7 +11,7 @@ import numpy as np
 import hpcflow as hf
 from hpcflow.contrib.distributions.relaxed import uniform_inside
 from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats
-from hpcflow.distributions.gamma import Gamma
+from hpcflow.distributions.gamma import Gamma, OfConcentrationAndRate
 from hpcflow.distributions.located import Located
 from hpcflow.distributions.special_math import ndtr, ndtri
 
@@ -97,29 +97,15 @@ class HalfNormal(OfParameters):
         return self._scale * math.sqrt(1 - 2 / math.pi)
 
 
-class InverseGamma(OfParameters):
+class InverseGamma(OfConcentrationAndRate):
     """The distribution of 1 / g, where g has the gamma distribution of these parameters."""
 
     _shaped = ("concentration", "rate")
 
     def __init__(self, concentration: TensorLike, rate: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "InverseGamma") -> None:
-        parameters = dict(locals())
-        self._concentration, self._rate = floats(
-            validate_args, {"concentration": concentration, "rate": rate}, {})
-        super().__init__([self._concentration, self._rate], self._rate.dtype.base_dtype,
-                         FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-                         name=name)
-
-    @property
-    def concentration(self) -> Any:
-        """The shape parameter."""
-        return self._concentration
-
-    @property
-    def rate(self) -> Any:
-        """The scale."""
-        return self._rate
+        super().__init__(concentration, rate, validate_args, allow_nan_stats, dict(locals()),
+                         name)
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         return 1 / hf.random_gamma([n], self._whole(self._concentration), beta=self._rate,

@@ -9,6 +9,7 @@ from hpcflow.contrib.distributions.relaxed import uniform_inside
 from hpcflow.distributions.base import (
     NOT_REPARAMETERIZED,
     OfParameters,
+    OfProbabilities,
     floats,
     logits_and_probs,
     next_seed,
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
 
 
-class _Trials(OfParameters):
+class _Trials(OfProbabilities, OfParameters):
     """A distribution of trials that succeed with the probability `probs`, whose log-odds are
     `logits`; one of them is given. Counts are floats.
 
@@ -31,16 +32,6 @@ class _Trials(OfParameters):
         super().__init__([*counts, self._probs], self._probs.dtype.base_dtype,
                          NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          name=name)
-
-    @property
-    def logits(self) -> Any:
-        """The log-odds of success."""
-        return self._logits
-
-    @property
-    def probs(self) -> Any:
-        """The probability of success."""
-        return self._probs
 
 
 class Geometric(_Trials):
@@ -79,21 +70,30 @@ class Geometric(_Trials):
         return hf.zeros_like(self._probs)
 
 
-class Binomial(_Trials):
-    """The number of successes in `total_count` trials."""
+class _CountedTrials(_Trials):
+    """Trials with a parameter `total_count`, which tells when they end."""
 
-    def __init__(self, total_count: TensorLike, logits: TensorLike | None = None,
-                 probs: TensorLike | None = None, validate_args: bool = False,
-                 allow_nan_stats: bool = True, name: str = "Binomial") -> None:
-        parameters = dict(locals())
+    def __init__(self, total_count: TensorLike, logits: TensorLike | None,
+                 probs: TensorLike | None, validate_args: bool, allow_nan_stats: bool,
+                 parameters: dict, name: str) -> None:
         (self._total_count,) = floats(validate_args, {"total_count": total_count}, {})
         super().__init__([self._total_count], logits, probs, validate_args, allow_nan_stats,
                          parameters, name)
 
     @property
     def total_count(self) -> Any:
-        """The number of trials."""
+        """The number of trials, or of failures at which they end."""
         return self._total_count
+
+
+class Binomial(_CountedTrials):
+    """The number of successes in `total_count` trials."""
+
+    def __init__(self, total_count: TensorLike, logits: TensorLike | None = None,
+                 probs: TensorLike | None = None, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "Binomial") -> None:
+        super().__init__(total_count, logits, probs, validate_args, allow_nan_stats,
+                         dict(locals()), name)
 
     def _log_prob(self, x: Any) -> Any:
         n = self._total_count
@@ -118,21 +118,14 @@ class Binomial(_Trials):
         return hf.floor((1 + self._total_count) * self._probs)
 
 
-class NegativeBinomial(_Trials):
+class NegativeBinomial(_CountedTrials):
     """The number of successes before `total_count` failures, which need not be a whole number."""
 
     def __init__(self, total_count: TensorLike, logits: TensorLike | None = None,
                  probs: TensorLike | None = None, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "NegativeBinomial") -> None:
-        parameters = dict(locals())
-        (self._total_count,) = floats(validate_args, {"total_count": total_count}, {})
-        super().__init__([self._total_count], logits, probs, validate_args, allow_nan_stats,
-                         parameters, name)
-
-    @property
-    def total_count(self) -> Any:
-        """The number of failures at which trials end."""
-        return self._total_count
+        super().__init__(total_count, logits, probs, validate_args, allow_nan_stats,
+                         dict(locals()), name)
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         rate = hf.random_gamma([n], self._whole(self._total_count), beta=hf.exp(-self._logits),

@@ -59,21 +59,36 @@ def fully_connected(inputs: TensorLike, num_outputs: int, activation_fn: Callabl
 
     Raises: ``ValueError`` if the size of the last dimension is unknown.
     """
-    inputs = convert_to_tensor(inputs)
-    dims = inputs._dims
-    if not dims or len(dims) < 2 or dims[-1] is None:
-        raise ValueError(f"fully_connected: the last of two or more dimensions of the inputs must "
-                         f"be known, got shape {inputs.shape}")
+    inputs = _of_known_size(inputs, "fully_connected", "the inputs")
     with variable_scope(scope, "fully_connected", [inputs], reuse=reuse) as entered:
-        weights = layer_variable(
-            "weights", [dims[-1], num_outputs], inputs.dtype.base_dtype, weights_initializer,
-            weights_regularizer, variables_collections, trainable)
-        outputs: Any = raw_ops.MatMul(inputs, weights) if len(dims) == 2 else tensordot(
-            inputs, weights, np.array([[len(dims) - 1], [0]]))
+        outputs = _weighted(inputs, num_outputs, weights_initializer, weights_regularizer,
+                            variables_collections, trainable)
         outputs = bias_normalize_activate(
             outputs, activation_fn, normalizer_fn, normalizer_params, biases_initializer,
             biases_regularizer, variables_collections, trainable)
         return collect(outputs_collections, entered, outputs)
+
+
+def _of_known_size(x: TensorLike, function: str, argument: str) -> Tensor:
+    """Return `x` as a tensor; ``ValueError`` unless it is ``[..., size]``, the size known."""
+    x = convert_to_tensor(x)
+    dims = x._dims
+    if not dims or len(dims) < 2 or dims[-1] is None:
+        raise ValueError(f"{function}: the last of two or more dimensions of {argument} must "
+                         f"be known, got shape {x.shape}")
+    return x
+
+
+def _weighted(x: Tensor, units: int, initializer: InitializerLike,
+              regularizer: Callable | None, collections: Collections | None,
+              trainable: bool) -> Any:
+    """Return ``x @ weights``, of a new variable of shape ``[size, units]``."""
+    dims = x._dims or ()
+    weights = layer_variable("weights", [dims[-1], units], x.dtype.base_dtype, initializer,
+                             regularizer, collections, trainable)
+    if len(dims) == 2:
+        return raw_ops.MatMul(x, weights)
+    return tensordot(x, weights, np.array([[len(dims) - 1], [0]]))
 
 
 linear = functools.partial(fully_connected, activation_fn=None)
@@ -96,16 +111,10 @@ def legacy_fully_connected(x: TensorLike, num_output_units: int,
     The variables are ``weights`` and ``bias`` in the scope `name`, "fully_connected" if None;
     collections are lists of names. Raises ``ValueError`` for fewer than two dimensions.
     """
-    x = convert_to_tensor(x)
-    dims = x._dims
-    if not dims or len(dims) < 2 or dims[-1] is None:
-        raise ValueError(f"legacy_fully_connected: the last of two or more dimensions of x must "
-                         f"be known, got shape {x.shape}")
+    x = _of_known_size(x, "legacy_fully_connected", "x")
     with variable_scope(name, "fully_connected", [x]):
-        weights = layer_variable("weights", [dims[-1], num_output_units], x.dtype.base_dtype,
-                                 weight_init, weight_regularizer, weight_collections, trainable)
-        outputs: Any = raw_ops.MatMul(x, weights) if len(dims) == 2 else tensordot(
-            x, weights, np.array([[len(dims) - 1], [0]]))
+        outputs = _weighted(x, num_output_units, weight_init, weight_regularizer,
+                            weight_collections, trainable)
         if bias_init is not None:
             bias = layer_variable("bias", [num_output_units], x.dtype.base_dtype, bias_init,
                                   bias_regularizer, bias_collections, trainable)

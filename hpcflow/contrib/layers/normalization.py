@@ -100,14 +100,20 @@ def batch_norm(inputs: TensorLike, decay: float = 0.999, center: bool = True, sc
                     renorm_clipping, renorm_decay, fused, adjustment=adjustment)
         updates = kept[before:]
         del kept[before:]
-        for collection in names_of(updates_collections, ""):
-            for update in updates:
-                add_to_collection(collection, update)
-        if updates_collections is None and updates:
-            with control_dependencies(updates):
-                outputs = raw_ops.Identity(outputs)
+        outputs = _with_updates(outputs, updates, updates_collections)
         outputs = outputs if activation_fn is None else activation_fn(outputs)
         return collect(outputs_collections, entered, outputs)
+
+
+def _with_updates(outputs: Tensor, updates: list, collections: Collections | None) -> Tensor:
+    """Put the updates into the collections; without any, they run before what is returned."""
+    for collection in names_of(collections, ""):
+        for update in updates:
+            add_to_collection(collection, update)
+    if collections is not None or not updates:
+        return outputs
+    with control_dependencies(updates):
+        return raw_ops.Identity(outputs)
 
 
 def _weighted(inputs: Tensor, axis: int, kinds: list[str], initial: dict, regular: dict,

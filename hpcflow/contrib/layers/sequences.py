@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hpcflow as hf
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
@@ -10,9 +10,7 @@ from hpcflow.contrib.layers.building import collect_named_outputs, format_of_lay
 from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.sparse_tensor import SparseTensor
-
-if TYPE_CHECKING:
-    pass
+from hpcflow.ops.sparse.sparse_layout import sparse_where
 
 
 @add_arg_scope
@@ -66,8 +64,7 @@ def dense_to_sparse(tensor: TensorLike, eos_token: int = 0,
 def sparse_without(tensor: TensorLike, missing: Any) -> SparseTensor:
     """The elements of a dense tensor that are not `missing`."""
     tensor = hf.convert_to_tensor(tensor)
-    places = hf.where(hf.not_equal(tensor, hf.constant(missing, tensor.dtype)))
-    return SparseTensor(places, hf.gather_nd(tensor, places), hf.shape(tensor, out_type=hf.int64))
+    return sparse_where(tensor, hf.not_equal(tensor, hf.constant(missing, tensor.dtype)))
 
 
 @add_arg_scope

@@ -19,9 +19,9 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn import dynamic_rnn
 from hpcflow.nn.rnn_steps import as_lengths, batch_size_of, zeros_of
 from hpcflow.ops.arrays.constants import range as range_of
-from hpcflow.ops.arrays.indexing import sequence_mask
 from hpcflow.ops.arrays.joining import stack, unstack
 from hpcflow.ops.arrays.layout import reverse, reverse_sequence
+from hpcflow.ops.arrays.masks import sequence_mask
 
 if TYPE_CHECKING:
     from hpcflow.contrib.rnn.cell import RNNCell

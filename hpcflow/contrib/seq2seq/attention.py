@@ -15,7 +15,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.classes import Dense
 from hpcflow.nn.activations import softmax
 from hpcflow.nn.rnn_steps import as_lengths
-from hpcflow.ops.arrays.indexing import sequence_mask
+from hpcflow.ops.arrays.masks import sequence_mask
 from hpcflow.ops.math.reductions import reduce_sum
 from hpcflow.ops.state.initializers import Constant, Zeros
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope

@@ -17,7 +17,8 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.activations import log_softmax
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.rnn_steps import batch_size_of, static_batch
-from hpcflow.ops.arrays.indexing import one_hot, sequence_mask
+from hpcflow.ops.arrays.indexing import one_hot
+from hpcflow.ops.arrays.masks import sequence_mask
 from hpcflow.ops.flow.tensor_array import TensorArray
 from hpcflow.ops.math.reductions import reduce_max, reduce_mean, reduce_sum
 from hpcflow.shapes import TensorShape

@@ -118,11 +118,10 @@ def train(train_op: OperationLike, logdir: str | None, train_step_fn: Callable =
         step = get_or_create_global_step() if global_step is None else global_step
         arguments = _step_arguments(train_step_kwargs, step, number_of_steps, log_every_n_steps,
                                     logdir)
-        chief_queues, init_tokens = None, None
         options: dict = {} if saver is None and logdir is not None else {"saver": saver}
+        start_tokens = None
         if sync_optimizer is not None:
-            chief_queues = [sync_optimizer.get_chief_queue_runner()] if is_chief else []
-            init_tokens = sync_optimizer.get_init_tokens_op() if is_chief else None
+            start_tokens = _token_start(sync_optimizer) if is_chief else None
             local_init_op = _local_init_of_replica(sync_optimizer, is_chief, local_init_op)
             options["ready_for_local_init_op"] = sync_optimizer.ready_for_local_init_op
     supervisor = Supervisor(
@@ -137,15 +136,25 @@ def train(train_op: OperationLike, logdir: str | None, train_step_fn: Callable =
         elif startup_delay_steps > 0:
             _wait_for_step(session, step, min(startup_delay_steps, number_of_steps or 2**62))
         supervisor.start_queue_runners(session)
-        if chief_queues:
-            supervisor.start_queue_runners(session, chief_queues)
-            session.run(init_tokens)
+        if start_tokens is not None:
+            start_tokens(supervisor, session)
         loss = _train_until_stopped(
             supervisor, lambda: train_step_fn(session, train_op, step, arguments))
         if logdir and supervisor.is_chief:
             logging.info("Finished training! Saving model to disk.")
             supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
     return loss
+
+
+def _token_start(optimizer: Any) -> Callable[[Supervisor, SessionLike], None]:
+    """Return what starts the chief's part of synchronous training."""
+    queues, init_tokens = [optimizer.get_chief_queue_runner()], optimizer.get_init_tokens_op()
+
+    def start(supervisor: Supervisor, session: SessionLike) -> None:
+        supervisor.start_queue_runners(session, queues)
+        session.run(init_tokens)
+
+    return start
 
 
 def _local_init_of_replica(optimizer: Any, is_chief: bool, local_init_op: Any) -> Any:

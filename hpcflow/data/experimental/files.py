@@ -128,12 +128,7 @@ def make_csv_dataset(file_pattern: Any, batch_size: int, column_names: Sequence[
         raise ValueError(f"No files match `file_pattern` {file_pattern}.")
     text = {"delimiter": field_delim, "quoting": csv.QUOTE_MINIMAL if use_quote_delim
             else csv.QUOTE_NONE}
-    if column_names is None:
-        if not header:
-            raise ValueError("Cannot infer column names without a header line.")
-        column_names = _column_names(names, text, compression_type)
-    if len(set(column_names)) != len(column_names):
-        raise ValueError("Cannot have duplicate column names.")
+    column_names = _all_columns(column_names, header, names, text, compression_type)
     chosen = _chosen_columns(column_names, select_columns)
     if column_defaults is not None and len(column_defaults) != len(chosen):
         raise ValueError(f"column_defaults must be of the {len(chosen)} columns that are read, got "
@@ -157,6 +152,17 @@ def make_csv_dataset(file_pattern: Any, batch_size: int, column_names: Sequence[
     rows = _in_order(rows, num_epochs, shuffle, shuffle_buffer_size, shuffle_seed)
     batches = rows.batch(batch_size, drop_remainder=num_epochs is None).map(named)
     return batches.prefetch(AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
+
+
+def _all_columns(given: Sequence[str] | None, header: bool, names: list[str],
+                 text: dict[str, Any], compression: str | None) -> Sequence[str]:
+    """The names of all columns, of the first file's header unless they are given."""
+    if given is None and not header:
+        raise ValueError("Cannot infer column names without a header line.")
+    columns = _column_names(names, text, compression) if given is None else given
+    if len(set(columns)) != len(columns):
+        raise ValueError("Cannot have duplicate column names.")
+    return columns
 
 
 def _matching(patterns: Any) -> list[str]:
@@ -255,7 +261,7 @@ def _kind(text: str, missing: str) -> int:
         value = float(text)
     except ValueError:
         return 4
-    return 3 if np.finfo(np.float32).max < abs(value) < np.inf else 2
+    return 3 if float(np.finfo(np.float32).max) < abs(value) < np.inf else 2
 
 
 # ---------------------------------------------------------------- batches of examples

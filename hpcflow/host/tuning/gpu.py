@@ -29,7 +29,7 @@ GRAPH_SMALL_BLOCK = 1 << 20
 #: Variables that a message about too little memory names.
 MEMORY_NAMED = 5
 
-# ---- runtime.executor.gpu.links
+# ---- runtime.executor.gpu.nccl_link
 #: Seconds after which GPUs that not all ranks have joined are given up.
 LINK_OPEN_SECONDS = 120.0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
-from hpcflow.keras.engine.layer import History, Layer, Node
+from hpcflow.keras.engine.calls import History, Node
+from hpcflow.keras.engine.layer import Layer
 from hpcflow.keras.session import unique_name
 
 if TYPE_CHECKING:

@@ -6,20 +6,20 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.base.hooks import Hook
 from hpcflow.dtypes import DType
 from hpcflow.framework import nest
 from hpcflow.keras import constraints, initializers, regularizers
+from hpcflow.keras.engine.calls import Called, History, Node
 from hpcflow.keras.session import batch_get_value, batch_set_value, unique_name
 from hpcflow.layers import base
 from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
-    from hpcflow.graph.operation import Tensor
     from hpcflow.keras.initializers import RandomUniform
 
 _OWN_OPTIONS = ("input_shape", "batch_input_shape", "batch_size", "input_dim", "input_length")
@@ -29,30 +29,7 @@ _OWN_OPTIONS = ("input_shape", "batch_input_shape", "batch_size", "input_dim", "
 deserialize = Hook("the layers by name")
 
 
-class Node(NamedTuple):
-    """One call of a layer."""
-
-    layer: Any
-    inputs: Any  # as they were given
-    sources: list  # the tensors among them
-    keywords: dict
-    outputs: list
-
-
-class History(NamedTuple):
-    """Where a tensor comes from: the call of a layer, and which of its results it is."""
-
-    layer: Any
-    node_index: int
-    tensor_index: int
-
-    @property
-    def node(self) -> Node:
-        """The call."""
-        return self.layer.inbound_nodes[self.node_index]
-
-
-class Layer(base.Layer):
+class Layer(Called, base.Layer):
     """Base of the layers of models.
 
     A layer of one's own defines ``call(inputs)`` and ``build(input_shape)``, which makes variables
@@ -378,65 +355,6 @@ class Layer(base.Layer):
                 reuse=hf.AUTO_REUSE) as entered:
             yield entered
 
-    # ------------------------------------------------------------ calls that were made
-
-    def _node(self, index: int, what: str) -> Node:
-        if not self.inbound_nodes:
-            raise AttributeError(f"The layer \"{self.name}\" has never been called and thus has no "
-                                 f"defined {what}.")
-        if index >= len(self.inbound_nodes):
-            raise ValueError(f"Asked to get {what} at node {index}, but the layer has only "
-                             f"{len(self.inbound_nodes)} inbound nodes.")
-        return self.inbound_nodes[index]
-
-    def get_input_at(self, node_index: int) -> Any:
-        """Return the input of a call."""
-        return _only(self._node(node_index, "input").sources)
-
-    def get_output_at(self, node_index: int) -> Any:
-        """Return the output of a call."""
-        return _only(self._node(node_index, "output").outputs)
-
-    def get_input_shape_at(self, node_index: int) -> Any:
-        """Return the static shape of the input of a call."""
-        return _only([_tuple(t) for t in self._node(node_index, "input shape").sources])
-
-    def get_output_shape_at(self, node_index: int) -> Any:
-        """Return the static shape of the output of a call."""
-        return _only([_tuple(t) for t in self._node(node_index, "output shape").outputs])
-
-    def _single(self, what: str) -> None:
-        if len(self.inbound_nodes) > 1 and len({
-                str([_tuple(t) for t in n.outputs + n.sources])
-                for n in self.inbound_nodes}) > (1 if "shape" in what else 0):
-            raise AttributeError(f"Layer {self.name} has multiple inbound nodes, hence the notion "
-                                 f"of \"layer {what}\" is ill-defined. Use `get_{what}_at"
-                                 "(node_index)` instead.")
-
-    @property
-    def input(self) -> Any:
-        """The input of the only call. ``AttributeError`` for none or several."""
-        self._single("input")
-        return self.get_input_at(0)
-
-    @property
-    def output(self) -> Any:
-        """The output of the only call."""
-        self._single("output")
-        return self.get_output_at(0)
-
-    @property
-    def input_shape(self) -> Any:
-        """The static shape of the input."""
-        self._single("input_shape")
-        return self.get_input_shape_at(0)
-
-    @property
-    def output_shape(self) -> Any:
-        """The static shape of the output."""
-        self._single("output_shape")
-        return self.get_output_shape_at(0)
-
 
 _HIDDEN = {"_trainable_weights", "_non_trainable_weights", "_by_name", "inbound_nodes", "_losses",
            "_with_inputs", "_updates", "_network"}
@@ -514,12 +432,3 @@ def _masks(inputs: TensorLike) -> Any:
         return None
     parts = [getattr(t, "_keras_mask", None) for t in nest.flatten(inputs)]
     return parts if nest.is_sequence(inputs) else parts[0]
-
-
-def _only(values: list) -> Any:
-    return values[0] if len(values) == 1 else values
-
-
-def _tuple(tensor: Tensor) -> tuple | None:
-    dims = tensor.get_shape()
-    return None if dims.ndims is None else tuple(dims.as_list())

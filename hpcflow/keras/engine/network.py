@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.framework import nest
+from hpcflow.keras.engine.calls import Node
 from hpcflow.keras.engine.inputs import InputLayer
-from hpcflow.keras.engine.layer import Layer, Node, _parameters, _training
+from hpcflow.keras.engine.layer import Layer, _parameters, _training
 from hpcflow.keras.session import flat
 from hpcflow.shapes import ShapeLike
 

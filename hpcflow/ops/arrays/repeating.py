@@ -11,7 +11,7 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.arrays.casting import cast
-from hpcflow.ops.arrays.indexing import boolean_mask, sequence_mask
+from hpcflow.ops.arrays.masks import boolean_mask, sequence_mask
 
 __all__: list[str] = []
 

@@ -33,7 +33,7 @@ from hpcflow.graph.shape_inference import (
     unchanged,
     with_rank,
 )
-from hpcflow.ops.arrays.indexing import boolean_mask
+from hpcflow.ops.arrays.masks import boolean_mask
 from hpcflow.ops.common.static_shape import known_dims, known_elements, known_values, shape_of
 from hpcflow.ops.common.type_sets import INDEX
 from hpcflow.shapes import Dimension

@@ -15,6 +15,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank_at_least
+from hpcflow.ops.common.unary import conj
 from hpcflow.ops.flow.cond import cond
 from hpcflow.ops.math.complex_numbers import real
 
@@ -123,7 +124,7 @@ def product(x: TensorLike, y: TensorLike, adj_x: bool = False, adj_y: bool = Fal
 def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Return the conjugate transposes of matrices, of unknown ranks too."""
     with name_scope(name, "adjoint", [matrix]):
-        return _conjugate(_swapped(convert_to_tensor(matrix)))
+        return conj(_swapped(convert_to_tensor(matrix)))
 
 
 def _swapped(x: Tensor) -> Tensor:
@@ -160,7 +161,7 @@ def _inverse_grad(op: Operation, grad: Tensor) -> Tensor:
 @RegisterGradient("BatchMatrixDeterminant")
 @RegisterGradient("MatrixDeterminant")
 def _determinant_grad(op: Operation, grad: Tensor) -> Tensor:
-    return _scaled_inverse(op, raw_ops.Mul(grad, _conjugate(op.outputs[0])))
+    return _scaled_inverse(op, raw_ops.Mul(grad, conj(op.outputs[0])))
 
 
 @RegisterGradient("LogMatrixDeterminant")
@@ -177,10 +178,6 @@ def _scaled_inverse(op: Operation, scale: Tensor) -> Tensor:
     for _ in range(2):
         scale = raw_ops.ExpandDims(scale, np.int32(-1))
     return raw_ops.Mul(scale, inverse)
-
-
-def _conjugate(x: Tensor) -> Tensor:
-    return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
 @RegisterGradient("BatchCholesky")

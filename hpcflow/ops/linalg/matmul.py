@@ -22,6 +22,7 @@ from hpcflow.graph.shape_inference import (
 )
 from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.common.type_sets import ORDERED
+from hpcflow.ops.common.unary import conj
 
 __all__ = ["cross", "matmul", "sparse_matmul", "tensordot", "trace"]
 
@@ -90,10 +91,6 @@ register_op("Cross", "a: T; b: T", "product: T", f"T: {ORDERED}", shape=_cross_s
 # ---------------------------------------------------------------- gradients
 
 
-def _conj(x: Tensor) -> Tensor:
-    return raw_ops.Conj(x) if x.dtype.is_complex else x
-
-
 def product_grads(multiply: Callable[..., Any], a: TensorLike, b: TensorLike, grad: Tensor,
                   flip_a: bool, flip_b: bool) -> tuple:
     """Gradients of a·b with either factor transposed; ``multiply(x, y, flip_x, flip_y)``."""
@@ -108,7 +105,7 @@ def product_grads(multiply: Callable[..., Any], a: TensorLike, b: TensorLike, gr
 
 @RegisterGradient("MatMul")
 def _matmul_grad(op: Operation, grad: Tensor) -> tuple:
-    a, b = (_conj(t) for t in op.inputs)
+    a, b = (conj(t) for t in op.inputs)
 
     def multiply(x: TensorLike, y: TensorLike, flip_x: bool, flip_y: bool) -> Tensor:
         return raw_ops.MatMul(x, y, transpose_a=flip_x, transpose_b=flip_y)
@@ -173,12 +170,12 @@ def matmul(a: TensorLike, b: TensorLike, transpose_a: bool = False, transpose_b:
         hinted = a_is_sparse or b_is_sparse
         if (_is_batch(a) and _is_batch(b)) or (not hinted and (_is_batch(a) or _is_batch(b))):
             # The batch ops have adjoints only.
-            a, adjoint_a = (_conj(a), True) if transpose_a else (a, adjoint_a)
-            b, adjoint_b = (_conj(b), True) if transpose_b else (b, adjoint_b)
+            a, adjoint_a = (conj(a), True) if transpose_a else (a, adjoint_a)
+            b, adjoint_b = (conj(b), True) if transpose_b else (b, adjoint_b)
             multiply = raw_ops.BatchMatMul if _same_batch(a, b) else raw_ops.BatchMatMulV2
             return multiply(a, b, adj_x=adjoint_a, adj_y=adjoint_b, name=scope)
-        a, transpose_a = (_conj(a), True) if adjoint_a else (a, transpose_a)
-        b, transpose_b = (_conj(b), True) if adjoint_b else (b, transpose_b)
+        a, transpose_a = (conj(a), True) if adjoint_a else (a, transpose_a)
+        b, transpose_b = (conj(b), True) if adjoint_b else (b, transpose_b)
         if _use_sparse(a, b, a_is_sparse, b_is_sparse):
             return raw_ops.SparseMatMul(a, b, transpose_a=transpose_a, transpose_b=transpose_b,
                                         a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse,

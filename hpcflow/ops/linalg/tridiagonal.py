@@ -13,6 +13,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank_at_least
+from hpcflow.ops.common.unary import conj
 from hpcflow.ops.linalg.linalg import adjoint
 
 __all__: list[str] = []
@@ -58,10 +59,6 @@ register_op("TridiagonalMatMul", "superdiag: T; maindiag: T; subdiag: T; rhs: T"
 # ---------------------------------------------------------------- gradients
 
 
-def _conjugate(x: Tensor) -> Tensor:
-    return raw_ops.Conj(x) if x.dtype.is_complex else x
-
-
 def _shifted(x: TensorLike, by: int, axis: int) -> Tensor:
     """`x` moved along an axis counted from the end: element i is element i + `by`, or zero."""
     x = convert_to_tensor(x)
@@ -75,7 +72,7 @@ def _shifted(x: TensorLike, by: int, axis: int) -> Tensor:
 
 def _by_diagonals(rows: Tensor, columns: Tensor) -> list[Tensor]:
     """For the upper, the main and the lower diagonal Σ rows[i] conj(columns[j])."""
-    columns = _conjugate(columns)
+    columns = conj(columns)
     return [raw_ops.Sum(raw_ops.Mul(rows, other), np.array([-1], np.int32))
             for other in (_shifted(columns, 1, 2), columns, _shifted(columns, -1, 2))]
 
@@ -86,7 +83,7 @@ def _solve_grad(op: Operation, grad: Tensor) -> tuple:
     if not op.attr("partial_pivoting"):
         raise ValueError("Gradients with partial_pivoting = False are not yet supported.")
     upper, main, lower = raw_ops.Unpack(op.inputs[0], num=3, axis=-2)
-    turned = [_conjugate(d) for d in (_shifted(lower, 1, 1), main, _shifted(upper, -1, 1))]
+    turned = [conj(d) for d in (_shifted(lower, 1, 1), main, _shifted(upper, -1, 1))]
     by_right = raw_ops.TridiagonalSolve(raw_ops.Pack(turned, axis=-2), grad)
     found = raw_ops.Pack(_by_diagonals(by_right, op.outputs[0]), axis=-2)
     return raw_ops.Neg(found), by_right
@@ -95,7 +92,7 @@ def _solve_grad(op: Operation, grad: Tensor) -> tuple:
 @RegisterGradient("TridiagonalMatMul")
 def _product_grad(op: Operation, grad: Tensor) -> tuple:
     upper, main, lower, rhs = op.inputs
-    turned = [_conjugate(d) for d in (_shifted(lower, 1, 1), main, _shifted(upper, -1, 1))]
+    turned = [conj(d) for d in (_shifted(lower, 1, 1), main, _shifted(upper, -1, 1))]
     found = [raw_ops.ExpandDims(d, np.int32(-2)) for d in _by_diagonals(grad, rhs)]
     return (*found, raw_ops.TridiagonalMatMul(*turned, grad))
 
@@ -136,13 +133,13 @@ def tridiagonal_solve(diagonals: Any, rhs: Tensor, diagonals_format: str = "comp
         if vector:
             rhs = raw_ops.ExpandDims(rhs, _LAST)
         elif transpose_rhs:
-            rhs = adjoint(rhs) if conjugate_rhs else _conjugate(adjoint(rhs))
+            rhs = adjoint(rhs) if conjugate_rhs else conj(adjoint(rhs))
         if conjugate_rhs and (vector or not transpose_rhs):
-            rhs = _conjugate(rhs)
+            rhs = conj(rhs)
         found = raw_ops.TridiagonalSolve(compact, rhs, partial_pivoting=partial_pivoting)
         if vector:
             return raw_ops.Squeeze(found, squeeze_dims=[-1], name=scope)
-        return _conjugate(adjoint(found)) if transpose_rhs else found
+        return conj(adjoint(found)) if transpose_rhs else found
 
 
 def tridiagonal_matmul(diagonals: Any, rhs: TensorLike, diagonals_format: str = "compact",

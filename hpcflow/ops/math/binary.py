@@ -14,6 +14,7 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.broadcasting import broadcast_shape, unbroadcast
 from hpcflow.ops.common.type_sets import ORDERED, SIGNED
+from hpcflow.ops.common.unary import conj
 
 __all__ = [
     "add",
@@ -62,11 +63,6 @@ _register(ORDERED, "Maximum", "Minimum", commutative=True)
 # ---------------------------------------------------------------- gradients
 
 
-def _conj(x: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor is its own."""
-    return raw_ops.Conj(x) if x.dtype.is_complex else x
-
-
 @RegisterGradient("Add")
 def _add_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = op.inputs
@@ -85,15 +81,15 @@ def _sub_grad(op: Operation, grad: Tensor) -> tuple:
 @RegisterGradient("Mul")
 def _mul_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = op.inputs
-    return unbroadcast(x, y, raw_ops.Mul(grad, _conj(y)), raw_ops.Mul(_conj(x), grad))
+    return unbroadcast(x, y, raw_ops.Mul(grad, conj(y)), raw_ops.Mul(conj(x), grad))
 
 
 def _quotient_grad(op: Operation, grad: Tensor) -> tuple:
     """d(x/y) = dx / y - x/y dy / y."""
     x, y = op.inputs
-    grad_x = raw_ops.RealDiv(grad, _conj(y))
+    grad_x = raw_ops.RealDiv(grad, conj(y))
     return unbroadcast(x, y, grad_x,
-                       raw_ops.Neg(raw_ops.Mul(grad_x, _conj(op.outputs[0]))))
+                       raw_ops.Neg(raw_ops.Mul(grad_x, conj(op.outputs[0]))))
 
 
 RegisterGradient("Div")(_quotient_grad)
@@ -138,7 +134,7 @@ def _minimum_grad(op: Operation, grad: Tensor) -> tuple:
 @RegisterGradient("Pow")
 def _pow_grad(op: Operation, grad: Tensor) -> tuple:
     """d(x^y) = y x^(y-1) dx + x^y log(x) dy; log(x) counts as zero where it has no real value."""
-    x, y, z = _conj(op.inputs[0]), _conj(op.inputs[1]), _conj(op.outputs[0])
+    x, y, z = conj(op.inputs[0]), conj(op.inputs[1]), conj(op.outputs[0])
     power = raw_ops.Pow(x, raw_ops.Sub(y, _one(y)))
     # From the left: no product of what may overflow, where the gradient is zero.
     grad_x = raw_ops.Mul(raw_ops.Mul(grad, y), power)

@@ -1,10 +1,7 @@
-"""Element-wise functions of one input: Abs, Exp, Tanh, Floor, Erf, ..."""
+"""Element-wise functions of one input: Abs, Exp, Tanh, Floor, IsNan, ..."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import pi
-from math import sqrt as _root
 from typing import Any
 
 from hpcflow.graph.convert import convert_to_tensor
@@ -14,24 +11,24 @@ from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, unchanged
 from hpcflow.ops.common.type_sets import ANY_FLOAT, ANY_FLOAT_OR_COMPLEX, ORDERED, SIGNED
+from hpcflow.ops.common.unary import (
+    conj,
+    derivative,
+    derivative_by_value,
+    number,
+    over_values,
+    register_unary,
+)
 
 __all__ = [
     "abs",
-    "acos",
-    "asin",
-    "atan",
     "ceil",
-    "cos",
-    "digamma",
-    "erf",
-    "erfc",
     "exp",
     "expm1",
     "floor",
     "is_finite",
     "is_inf",
     "is_nan",
-    "lgamma",
     "log",
     "log1p",
     "negative",
@@ -41,20 +38,12 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "sign",
-    "sin",
     "sqrt",
     "square",
-    "tan",
     "tanh",
 ]
 
 # ---------------------------------------------------------------- signatures
-
-
-def _unary(types: str, *op_types: str, deprecated: str | None = None) -> None:
-    for op_type in op_types:
-        register_op(op_type, "x: T", "y: T", f"T: {types}", shape=unchanged,
-                    deprecated=deprecated)
 
 
 def _same_shape(op: Operation) -> list[Dims]:
@@ -68,15 +57,15 @@ def _unary_grad(*op_types: str, deprecated: str | None = None) -> None:
                     deprecated=deprecated)
 
 
-_unary("{half, float, double, int32, int64, bfloat16, int8, int16}", "Abs")
-_unary(f"{SIGNED[:-1]}, bfloat16, int8, int16}}", "Neg", "Sign")
-_unary(f"{ORDERED[:-1]}, complex64, complex128}}", "Square")
-_unary(f"{SIGNED[:-1]}, bfloat16}}", "Reciprocal", "Round", "Tan", "Asin", "Acos", "Atan")
-_unary(f"{SIGNED[:-1]}, bfloat16}}", "Inv", deprecated="Reciprocal is the same")
-_unary(ANY_FLOAT_OR_COMPLEX, "Sqrt", "Rsqrt", "Exp", "Expm1", "Log", "Log1p", "Tanh", "Sigmoid",
-       "Sin", "Cos")
-_unary(ANY_FLOAT, "Lgamma", "Digamma", "Erf", "Erfc", "Floor", "Ceil")
-_unary("{float, double}", "Rint")
+register_unary("{half, float, double, int32, int64, bfloat16, int8, int16}", "Abs")
+register_unary(f"{SIGNED[:-1]}, bfloat16, int8, int16}}", "Neg", "Sign")
+register_unary(f"{ORDERED[:-1]}, complex64, complex128}}", "Square")
+register_unary(f"{SIGNED[:-1]}, bfloat16}}", "Reciprocal", "Round")
+register_unary(f"{SIGNED[:-1]}, bfloat16}}", "Inv", deprecated="Reciprocal is the same")
+register_unary(ANY_FLOAT_OR_COMPLEX, "Sqrt", "Rsqrt", "Exp", "Expm1", "Log", "Log1p", "Tanh",
+               "Sigmoid")
+register_unary(ANY_FLOAT, "Floor", "Ceil")
+register_unary("{float, double}", "Rint")
 _unary_grad("ReciprocalGrad", "SqrtGrad", "RsqrtGrad", "TanhGrad", "SigmoidGrad")
 _unary_grad("InvGrad", deprecated="ReciprocalGrad is the same")
 for _op_type in ("IsNan", "IsInf", "IsFinite"):
@@ -87,28 +76,6 @@ for _op_type in ("IsNan", "IsInf", "IsFinite"):
 not_differentiable("Floor", "Ceil", "Round", "Rint", "IsNan", "IsInf", "IsFinite")
 
 
-def _conj(x: Tensor) -> Any:
-    return raw_ops.Conj(x) if x.dtype.is_complex else x
-
-
-def _number(like: Tensor, value: float) -> Any:
-    """`value` as a scalar of the dtype of `like`."""
-    return like.dtype.base_dtype.np.type(value)
-
-
-def _by_derivative(op_type: str) -> Callable:
-    """Register ``f(x)`` as the derivative: the gradient is ``grad * conj(f(x))``."""
-
-    def register(derivative: Callable[[Tensor], Tensor]) -> Callable:
-        @RegisterGradient(op_type)
-        def gradient(op: Operation, grad: Tensor) -> Tensor:
-            return raw_ops.Mul(grad, derivative(_conj(op.inputs[0])))
-
-        return derivative
-
-    return register
-
-
 def _by_output(op_type: str, grad_op: str) -> None:
     """Register the op that computes the gradient from the output."""
 
@@ -116,7 +83,7 @@ def _by_output(op_type: str, grad_op: str) -> None:
     def gradient(op: Operation, grad: Tensor) -> Tensor:
         output = op.outputs[0]
         if grad_op in ("TanhGrad", "SigmoidGrad"):  # the others conjugate in their kernels
-            output = _conj(output)
+            output = conj(output)
         dims, of_grad = output._dims, grad._dims
         if dims is not None and of_grad is not None and len(dims) != len(of_grad):
             # A list with one tensor is taken for `grad_ys`: the values are those of the output.
@@ -147,88 +114,11 @@ def _neg_grad(op: Operation, grad: Any) -> Any:
     return -grad
 
 
-@RegisterGradient("Exp")
-def _exp_grad(op: Operation, grad: Tensor) -> Tensor:
-    return raw_ops.Mul(grad, _conj(op.outputs[0]))
-
-
-@_by_derivative("Square")
-def _square_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Mul(x, _number(x, 2))
-
-
-@_by_derivative("Expm1")
-def _expm1_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Exp(x)
-
-
-@_by_derivative("Log")
-def _log_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Reciprocal(x)
-
-
-@_by_derivative("Log1p")
-def _log1p_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Reciprocal(raw_ops.Add(x, _number(x, 1)))
-
-
-@_by_derivative("Sin")
-def _sin_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Cos(x)
-
-
-@_by_derivative("Cos")
-def _cos_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Neg(raw_ops.Sin(x))
-
-
-@_by_derivative("Tan")
-def _tan_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Reciprocal(raw_ops.Square(raw_ops.Cos(x)))
-
-
-def _one_minus_square(x: Tensor) -> Tensor:
-    return raw_ops.Sub(_number(x, 1), raw_ops.Square(x))
-
-
-@_by_derivative("Asin")
-def _asin_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Rsqrt(_one_minus_square(x))
-
-
-@_by_derivative("Acos")
-def _acos_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Neg(raw_ops.Rsqrt(_one_minus_square(x)))
-
-
-@_by_derivative("Atan")
-def _atan_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Reciprocal(raw_ops.Add(_number(x, 1), raw_ops.Square(x)))
-
-
-@_by_derivative("Lgamma")
-def _lgamma_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Digamma(x)
-
-
-@_by_derivative("Digamma")
-def _digamma_derivative(x: Tensor) -> Tensor:
-    return raw_ops.Polygamma(_number(x, 1), x)
-
-
-def _bell(x: Tensor, scale: float) -> Tensor:
-    """scale · exp(-x²)."""
-    return raw_ops.Mul(_number(x, scale), raw_ops.Exp(raw_ops.Neg(raw_ops.Square(x))))
-
-
-@_by_derivative("Erf")
-def _erf_derivative(x: Tensor) -> Tensor:
-    return _bell(x, 2 / _root(pi))
-
-
-@_by_derivative("Erfc")
-def _erfc_derivative(x: Tensor) -> Tensor:
-    return _bell(x, -2 / _root(pi))
+derivative_by_value("Exp", lambda y: y)
+derivative("Expm1", lambda x: raw_ops.Exp(x))
+derivative("Log", lambda x: raw_ops.Reciprocal(x))
+derivative("Log1p", lambda x: raw_ops.Reciprocal(raw_ops.Add(x, number(x, 1))))
+derivative("Square", lambda x: raw_ops.Mul(x, number(x, 2)))
 
 
 # The ops below are gradients themselves; theirs serve second derivatives. In each, x is the output
@@ -239,15 +129,15 @@ def _erfc_derivative(x: Tensor) -> Tensor:
 def _tanh_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = y (1 - x²)."""
     x, y = op.inputs
-    return (raw_ops.Mul(raw_ops.Mul(_number(x, -2), grad), raw_ops.Mul(_conj(y), _conj(x))),
-            raw_ops.TanhGrad(_conj(x), grad))
+    return (raw_ops.Mul(raw_ops.Mul(number(x, -2), grad), raw_ops.Mul(conj(y), conj(x))),
+            raw_ops.TanhGrad(conj(x), grad))
 
 
 @RegisterGradient("SigmoidGrad")
 def _sigmoid_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = y x (1 - x)."""
-    x, y = (_conj(t) for t in op.inputs)
-    slope = raw_ops.Sub(_number(x, 1), raw_ops.Mul(_number(x, 2), x))
+    x, y = (conj(t) for t in op.inputs)
+    slope = raw_ops.Sub(number(x, 1), raw_ops.Mul(number(x, 2), x))
     return (raw_ops.Mul(raw_ops.Mul(grad, y), slope),
             raw_ops.SigmoidGrad(x, grad))
 
@@ -257,25 +147,25 @@ def _sqrt_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = y / (2 x*)."""
     x, z = op.inputs[0], op.outputs[0]
     scaled = raw_ops.RealDiv(grad, x)
-    return (raw_ops.Neg(raw_ops.Mul(_conj(scaled), z)),
-            raw_ops.Mul(scaled, _number(x, 0.5)))
+    return (raw_ops.Neg(raw_ops.Mul(conj(scaled), z)),
+            raw_ops.Mul(scaled, number(x, 0.5)))
 
 
 @RegisterGradient("RsqrtGrad")
 def _rsqrt_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = -y x*³ / 2."""
     x, y = op.inputs
-    slope = raw_ops.Mul(_number(x, -1.5), raw_ops.Square(_conj(x)))
-    return (raw_ops.Mul(raw_ops.Mul(_conj(grad), y), slope),
-            raw_ops.RsqrtGrad(_conj(x), grad))
+    slope = raw_ops.Mul(number(x, -1.5), raw_ops.Square(conj(x)))
+    return (raw_ops.Mul(raw_ops.Mul(conj(grad), y), slope),
+            raw_ops.RsqrtGrad(conj(x), grad))
 
 
 def _reciprocal_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = -y x*²."""
     x, y = op.inputs
-    slope = raw_ops.Mul(_number(x, -2), _conj(x))
-    return (raw_ops.Mul(raw_ops.Mul(_conj(grad), y), slope),
-            raw_ops.ReciprocalGrad(_conj(x), grad))
+    slope = raw_ops.Mul(number(x, -2), conj(x))
+    return (raw_ops.Mul(raw_ops.Mul(conj(grad), y), slope),
+            raw_ops.ReciprocalGrad(conj(x), grad))
 
 
 RegisterGradient("ReciprocalGrad")(_reciprocal_grad_grad)
@@ -285,27 +175,12 @@ RegisterGradient("InvGrad")(_reciprocal_grad_grad)
 # ---------------------------------------------------------------- public functions
 
 
-def _is_sparse(x: TensorLike) -> bool:
-    """True for a sparse tensor: its function applies to the values it holds."""
-    return (not isinstance(x, Tensor) and hasattr(x, "indices") and hasattr(x, "values")
-            and hasattr(x, "dense_shape"))
-
-
-def _of_values(x: Any, function: Callable) -> Any:
-    return type(x)(indices=x.indices, values=function(x.values), dense_shape=x.dense_shape)
-
-
-def _apply(op_type: str, x: TensorLike, name: str | None) -> Any:
-    build = getattr(raw_ops, op_type)
-    if _is_sparse(x):
-        return _of_values(x, lambda values: build(values, name=name))
-    return build(x, name=name)
-
-
 def abs(x: Any, name: str | None = None) -> Any:
     """Return |x| element-wise: of a complex tensor the real modulus. Sparse tensors stay sparse."""
-    if _is_sparse(x):
-        return _of_values(x, lambda values: abs(values, name))
+    return over_values(lambda values: _dense_abs(values, name), x)
+
+
+def _dense_abs(x: TensorLike, name: str | None) -> Tensor:
     x = convert_to_tensor(x, name="x")
     if x.dtype.is_complex:
         return raw_ops.ComplexAbs(x, Tout=x.dtype.base_dtype.real_dtype, name=name)
@@ -317,7 +192,7 @@ def negative(x: TensorLike, name: str | None = None) -> Any:
 
     `x` has any shape, and elements that are real or complex numbers; so has the result.
     """
-    return _apply("Neg", x, name)
+    return over_values(lambda values: raw_ops.Neg(values, name=name), x)
 
 
 def sign(x: Any, name: str | None = None) -> Any:
@@ -325,7 +200,7 @@ def sign(x: Any, name: str | None = None) -> Any:
 
     `x` has any shape, and elements that are real or complex numbers; so has the result.
     """
-    return _apply("Sign", x, name)
+    return over_values(lambda values: raw_ops.Sign(values, name=name), x)
 
 
 def reciprocal(x: TensorLike, name: str | None = None) -> Tensor:
@@ -341,7 +216,7 @@ def square(x: Any, name: str | None = None) -> Any:
 
     `x` has any shape, and elements that are real or complex numbers; so has the result.
     """
-    return _apply("Square", x, name)
+    return over_values(lambda values: raw_ops.Square(values, name=name), x)
 
 
 def sqrt(x: TensorLike, name: str | None = None) -> Any:
@@ -349,7 +224,7 @@ def sqrt(x: TensorLike, name: str | None = None) -> Any:
 
     `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
     """
-    return _apply("Sqrt", x, name)
+    return over_values(lambda values: raw_ops.Sqrt(values, name=name), x)
 
 
 def rsqrt(x: TensorLike, name: str | None = None) -> Tensor:
@@ -414,7 +289,7 @@ def tanh(x: TensorLike, name: str | None = None) -> Any:
 
     `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
     """
-    return _apply("Tanh", x, name)
+    return over_values(lambda values: raw_ops.Tanh(values, name=name), x)
 
 
 def sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
@@ -423,86 +298,6 @@ def sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
     """
     return raw_ops.Sigmoid(x=x, name=name)
-
-
-def lgamma(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return log |Γ(x)| element-wise.
-
-    `x` has any shape, and elements that are real floating-point numbers; so has the result.
-    """
-    return raw_ops.Lgamma(x=x, name=name)
-
-
-def digamma(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the derivative of log Γ(x) element-wise.
-
-    `x` has any shape, and elements that are real floating-point numbers; so has the result.
-    """
-    return raw_ops.Digamma(x=x, name=name)
-
-
-def erf(x: Any, name: str | None = None) -> Any:
-    """Return the error function element-wise. Sparse tensors stay sparse.
-
-    `x` has any shape, and elements that are real floating-point numbers; so has the result.
-    """
-    return _apply("Erf", x, name)
-
-
-def erfc(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return 1 - erf(x) element-wise, exact in the tail.
-
-    `x` has any shape, and elements that are real floating-point numbers; so has the result.
-    """
-    return raw_ops.Erfc(x=x, name=name)
-
-
-def sin(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the sine element-wise.
-
-    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
-    """
-    return raw_ops.Sin(x=x, name=name)
-
-
-def cos(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the cosine element-wise.
-
-    `x` has any shape, and elements that are floating-point or complex numbers; so has the result.
-    """
-    return raw_ops.Cos(x=x, name=name)
-
-
-def tan(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the tangent element-wise.
-
-    `x` has any shape, and elements that are real or complex numbers; so has the result.
-    """
-    return raw_ops.Tan(x=x, name=name)
-
-
-def asin(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the inverse sine element-wise.
-
-    `x` has any shape, and elements that are real or complex numbers; so has the result.
-    """
-    return raw_ops.Asin(x=x, name=name)
-
-
-def acos(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the inverse cosine element-wise.
-
-    `x` has any shape, and elements that are real or complex numbers; so has the result.
-    """
-    return raw_ops.Acos(x=x, name=name)
-
-
-def atan(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the inverse tangent element-wise.
-
-    `x` has any shape, and elements that are real or complex numbers; so has the result.
-    """
-    return raw_ops.Atan(x=x, name=name)
 
 
 def is_nan(x: TensorLike, name: str | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Special functions: Igamma, Zeta, Polygamma, Betainc, lbeta, Bessel's, inverses of errors."""
+"""Special functions: of gamma and beta, zeta, of errors and their inverses, Bessel's."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import merge_dims, unchanged
+from hpcflow.graph.shape_inference import merge_dims
 from hpcflow.ops.common.broadcasting import broadcast_shape, unbroadcast
 from hpcflow.ops.common.type_sets import ANY_FLOAT, FLOAT
+from hpcflow.ops.common.unary import derivative, number, over_values, register_unary
 
-__all__ = ["betainc", "igamma", "igammac", "lbeta", "polygamma", "zeta"]
+__all__ = ["betainc", "digamma", "erf", "erfc", "igamma", "igammac", "lbeta", "lgamma",
+           "polygamma", "zeta"]  # fmt: skip
 
 _FLOAT = "T: {float, double}"
 
@@ -40,10 +42,8 @@ register_op("Betainc", "a: T; b: T; x: T", "z: T", _FLOAT, shape=_betainc_shape)
 register_op("IgammaGradA", "a: T; x: T", "z: T", _FLOAT, shape=broadcast_shape)
 register_op("RandomGammaGrad", "alpha: T; sample: T", "output: T", f"T: {FLOAT}",
             shape=broadcast_shape)
-for _op_type in ("BesselI0", "BesselI0e", "BesselI1", "BesselI1e"):
-    register_op(_op_type, "x: T", "y: T", f"T: {ANY_FLOAT}", shape=unchanged)
-for _op_type in ("Erfinv", "Ndtri"):
-    register_op(_op_type, "x: T", "y: T", f"T: {ANY_FLOAT}", shape=unchanged)
+register_unary(ANY_FLOAT, "Lgamma", "Digamma", "Erf", "Erfc", "Erfinv", "Ndtri", "BesselI0",
+               "BesselI0e", "BesselI1", "BesselI1e")
 not_differentiable("IgammaGradA", "RandomGammaGrad")
 
 # ---------------------------------------------------------------- gradients
@@ -51,7 +51,7 @@ not_differentiable("IgammaGradA", "RandomGammaGrad")
 
 def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
     """x^(a-1) exp(-x) / Γ(a), the derivative of Igamma by x, computed from logarithms."""
-    one = a.dtype.base_dtype.np.type(1)
+    one = number(a, 1)
     power = raw_ops.Mul(raw_ops.Sub(a, one), raw_ops.Log(x))
     return raw_ops.Exp(raw_ops.Sub(raw_ops.Sub(power, x), raw_ops.Lgamma(a)))
 
@@ -76,7 +76,7 @@ def _igammac_grad(op: Operation, grad: Tensor) -> tuple:
 def _zeta_grad(op: Operation, grad: Tensor) -> tuple:
     """By q: -x ζ(x + 1, q); no gradient flows to x."""
     x, q = op.inputs
-    one = x.dtype.base_dtype.np.type(1)
+    one = number(x, 1)
     slope = raw_ops.Neg(raw_ops.Mul(x, raw_ops.Zeta(raw_ops.Add(x, one), q)))
     return None, unbroadcast(q, x, raw_ops.Mul(grad, slope), None)[0]
 
@@ -85,13 +85,20 @@ def _zeta_grad(op: Operation, grad: Tensor) -> tuple:
 def _polygamma_grad(op: Operation, grad: Tensor) -> tuple:
     """By x the next higher order; no gradient flows to the order."""
     n, x = op.inputs
-    one = n.dtype.base_dtype.np.type(1)
+    one = number(n, 1)
     slope = raw_ops.Polygamma(raw_ops.Add(n, one), x)
     return None, unbroadcast(x, n, raw_ops.Mul(grad, slope), None)[0]
 
 
-def _number(x: Tensor, value: float) -> Any:
-    return np.asarray(value, x.dtype.base_dtype.np)
+derivative("Lgamma", lambda x: raw_ops.Digamma(x))
+derivative("Digamma", lambda x: raw_ops.Polygamma(number(x, 1), x))
+derivative("Erf", lambda x: _bell(x, 2 / math.sqrt(math.pi)))
+derivative("Erfc", lambda x: _bell(x, -2 / math.sqrt(math.pi)))
+
+
+def _bell(x: Tensor, scale: float) -> Tensor:
+    """scale · exp(-x²)."""
+    return raw_ops.Mul(number(x, scale), raw_ops.Exp(raw_ops.Neg(raw_ops.Square(x))))
 
 
 @RegisterGradient("BesselI0")
@@ -132,23 +139,22 @@ def _slope_of_i1(x: Tensor) -> Tensor:
 
     Of its own derivatives no nearly equal terms cancel, as do those of I1(x) / x near zero.
     """
-    quarter = raw_ops.Mul(_number(x, 0.25), raw_ops.Square(x))
-    found = raw_ops.Add(raw_ops.ZerosLike(x), _number(x, _I1_SLOPE[-1]))
+    quarter = raw_ops.Mul(number(x, 0.25), raw_ops.Square(x))
+    found = raw_ops.Add(raw_ops.ZerosLike(x), number(x, _I1_SLOPE[-1]))
     for coefficient in _I1_SLOPE[-2::-1]:
-        found = raw_ops.Add(raw_ops.Mul(found, quarter), _number(x, coefficient))
+        found = raw_ops.Add(raw_ops.Mul(found, quarter), number(x, coefficient))
     return found
 
 
 def _near_zero(x: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    return raw_ops.Select(raw_ops.LessEqual(raw_ops.Abs(x), _number(x, 1)), near, far)
-
+    return raw_ops.Select(raw_ops.LessEqual(raw_ops.Abs(x), number(x, 1)), near, far)
 
 
 @RegisterGradient("Erfinv")
 def _erfinv_grad(op: Operation, grad: Tensor) -> Tensor:
     """sqrt(π) / 2 exp(y²)."""
     y = op.outputs[0]
-    bell = raw_ops.Mul(raw_ops.Exp(raw_ops.Square(y)), _number(y, 0.5 * math.sqrt(math.pi)))
+    bell = raw_ops.Mul(raw_ops.Exp(raw_ops.Square(y)), number(y, 0.5 * math.sqrt(math.pi)))
     return raw_ops.Mul(grad, bell)
 
 
@@ -156,15 +162,15 @@ def _erfinv_grad(op: Operation, grad: Tensor) -> Tensor:
 def _ndtri_grad(op: Operation, grad: Tensor) -> Tensor:
     """sqrt(2π) exp(y² / 2)."""
     y = op.outputs[0]
-    bell = raw_ops.Exp(raw_ops.Mul(raw_ops.Square(y), _number(y, 0.5)))
-    return raw_ops.Mul(grad, raw_ops.Mul(bell, _number(y, math.sqrt(2 * math.pi))))
+    bell = raw_ops.Exp(raw_ops.Mul(raw_ops.Square(y), number(y, 0.5)))
+    return raw_ops.Mul(grad, raw_ops.Mul(bell, number(y, math.sqrt(2 * math.pi))))
 
 
 @RegisterGradient("Betainc")
 def _betainc_grad(op: Operation, grad: Tensor) -> tuple:
     """By x: x^(a-1) (1-x)^(b-1) / B(a, b), from logarithms; no gradient flows to a and b."""
     a, b, x = op.inputs
-    one = x.dtype.base_dtype.np.type(1)
+    one = number(x, 1)
     log_beta = raw_ops.Sub(raw_ops.Add(raw_ops.Lgamma(a), raw_ops.Lgamma(b)),
                            raw_ops.Lgamma(raw_ops.Add(a, b)))
     powers = raw_ops.Add(raw_ops.Mul(raw_ops.Sub(b, one), raw_ops.Log1p(raw_ops.Neg(x))),
@@ -174,6 +180,38 @@ def _betainc_grad(op: Operation, grad: Tensor) -> tuple:
 
 
 # ---------------------------------------------------------------- public functions
+
+
+def lgamma(x: TensorLike, name: str | None = None) -> Tensor:
+    """Return log |Γ(x)| element-wise.
+
+    `x` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
+    return raw_ops.Lgamma(x=x, name=name)
+
+
+def digamma(x: TensorLike, name: str | None = None) -> Tensor:
+    """Return the derivative of log Γ(x) element-wise.
+
+    `x` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
+    return raw_ops.Digamma(x=x, name=name)
+
+
+def erf(x: Any, name: str | None = None) -> Any:
+    """Return the error function element-wise. Sparse tensors stay sparse.
+
+    `x` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
+    return over_values(lambda values: raw_ops.Erf(values, name=name), x)
+
+
+def erfc(x: TensorLike, name: str | None = None) -> Tensor:
+    """Return 1 - erf(x) element-wise, exact in the tail.
+
+    `x` has any shape, and elements that are real floating-point numbers; so has the result.
+    """
+    return raw_ops.Erfc(x=x, name=name)
 
 
 def igamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:

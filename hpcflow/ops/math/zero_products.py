@@ -10,19 +10,12 @@ from hpcflow.graph.operation import Operation
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.broadcasting import broadcast_shape, unbroadcast
 from hpcflow.ops.common.type_sets import ANY_FLOAT_OR_COMPLEX
+from hpcflow.ops.common.unary import conj, number
 
 if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
 
 __all__: list[str] = []
-
-
-def _number(x: TensorHandle, value: float) -> Any:
-    return x.dtype.base_dtype.np.type(value)
-
-
-def _conj(x: Tensor) -> Any:
-    return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
 for _op_type in ("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py"):
@@ -32,7 +25,7 @@ for _op_type in ("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py"):
 
 @RegisterGradient("DivNoNan")
 def _div_no_nan_grad(op: Operation, grad: Tensor) -> tuple:
-    x, y = (_conj(t) for t in op.inputs)
+    x, y = (conj(t) for t in op.inputs)
     grad_x = raw_ops.DivNoNan(grad, y)
     grad_y = grad * raw_ops.DivNoNan(raw_ops.DivNoNan(-x, y), y)
     return unbroadcast(op.inputs[0], op.inputs[1], grad_x, grad_y)
@@ -40,32 +33,32 @@ def _div_no_nan_grad(op: Operation, grad: Tensor) -> tuple:
 
 @RegisterGradient("MulNoNan")
 def _mul_no_nan_grad(op: Operation, grad: Tensor) -> tuple:
-    x, y = (_conj(t) for t in op.inputs)
+    x, y = (conj(t) for t in op.inputs)
     return unbroadcast(op.inputs[0], op.inputs[1], raw_ops.MulNoNan(grad, y),
                        raw_ops.MulNoNan(x, grad))
 
 
 def _present(x: TensorHandle) -> Any:
     """1 where `x` is not 0, else 0."""
-    return raw_ops.Cast(raw_ops.NotEqual(x, _number(x, 0)), DstT=x.dtype.base_dtype)
+    return raw_ops.Cast(raw_ops.NotEqual(x, number(x, 0)), DstT=x.dtype.base_dtype)
 
 
 @RegisterGradient("Xdivy")
 def _xdivy_grad(op: Operation, grad: Tensor) -> tuple:
-    x, y = (_conj(t) for t in op.inputs)
+    x, y = (conj(t) for t in op.inputs)
     return unbroadcast(op.inputs[0], op.inputs[1], grad * raw_ops.Xdivy(_present(x), y),
                        grad * raw_ops.Xdivy(-x, y * y))
 
 
 @RegisterGradient("Xlogy")
 def _xlogy_grad(op: Operation, grad: Tensor) -> tuple:
-    x, y = (_conj(t) for t in op.inputs)
+    x, y = (conj(t) for t in op.inputs)
     return unbroadcast(op.inputs[0], op.inputs[1], grad * raw_ops.Xlogy(_present(x), y),
                        grad * raw_ops.Xdivy(x, y))
 
 
 @RegisterGradient("Xlog1py")
 def _xlog1py_grad(op: Operation, grad: Tensor) -> tuple:
-    x, y = (_conj(t) for t in op.inputs)
+    x, y = (conj(t) for t in op.inputs)
     return unbroadcast(op.inputs[0], op.inputs[1], grad * raw_ops.Xlog1py(_present(x), y),
-                       grad * raw_ops.Xdivy(x, y + _number(y, 1)))
+                       grad * raw_ops.Xdivy(x, y + number(y, 1)))

@@ -9,6 +9,7 @@ from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, unchanged
 from hpcflow.ops.common.type_sets import ANY_FLOAT, ORDERED
+from hpcflow.ops.common.unary import number
 
 if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
@@ -24,10 +25,6 @@ for _op_type in ("Relu", "Relu6", "Elu", "Softplus", "Softsign"):
     _seen = "outputs" if _op_type == "Elu" else "features"
     register_op(f"{_op_type}Grad", f"gradients: T; {_seen}: T", "backprops: T", f"T: {_types}",
                 shape=_merged)
-
-
-def _number(like: Tensor, value: float) -> Any:
-    return like.dtype.base_dtype.np.type(value)
 
 
 # ---------------------------------------------------------------- gradients
@@ -92,8 +89,8 @@ def _softsign_grad(op: Operation, grad: Tensor) -> Any:
 def _softsign_grad_grad(op: Operation, grad: Tensor) -> tuple:
     """z = dy / (1 + |x|)², whose derivative by x is -2 dy sign(x) / (1 + |x|)³."""
     dy, x = op.inputs
-    width = raw_ops.Add(raw_ops.Abs(x), _number(x, 1))
-    slope = raw_ops.RealDiv(raw_ops.Mul(_number(x, -2), raw_ops.Sign(x)), width)
+    width = raw_ops.Add(raw_ops.Abs(x), number(x, 1))
+    slope = raw_ops.RealDiv(raw_ops.Mul(number(x, -2), raw_ops.Sign(x)), width)
     along_dy = raw_ops.SoftsignGrad(grad, x)
     return along_dy, raw_ops.Mul(raw_ops.Mul(along_dy, dy), slope)
 
@@ -132,5 +129,5 @@ def _selu_grad_grad(op: Operation, grad: Tensor) -> tuple:
     inputs: Any = op.inputs
     gradients, outputs = inputs
     zeros = raw_ops.ZerosLike(grad)
-    below = raw_ops.Less(outputs, _number(outputs, 0))
+    below = raw_ops.Less(outputs, number(outputs, 0))
     return (raw_ops.SeluGrad(grad, outputs), raw_ops.Select(below, grad * gradients, zeros))

@@ -10,7 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
 from hpcflow.dtypes import DTypeLike
-from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.convert import constant, convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import SparseTensorLike, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
@@ -25,6 +25,7 @@ from hpcflow.graph.shape_inference import (
 )
 from hpcflow.graph.sparse_tensor import SparseTensor, to_sparse
 from hpcflow.ops.common.sparse_shapes import int64, new_sparse, only_one, sparse_parts
+from hpcflow.ops.common.static_shape import known_dims
 from hpcflow.ops.common.type_sets import INDEX
 from hpcflow.shapes import ShapeLike, TensorShape
 
@@ -398,6 +399,14 @@ def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
     """Return the elements of `tensor` that are not zero (not empty strings) as a sparse tensor."""
     with name_scope(name, "dense_to_sparse", [tensor]):
         dense = convert_to_tensor(tensor)
-        indices = raw_ops.Where(raw_ops.NotEqual(dense, raw_ops.ZerosLike(dense)))
-        return SparseTensor(indices, raw_ops.GatherNd(dense, indices),
-                            raw_ops.Shape(dense, out_type=dtypes.int64))
+        return sparse_where(dense, raw_ops.NotEqual(dense, raw_ops.ZerosLike(dense)))
+
+
+def sparse_where(dense: Tensor, mask: Tensor) -> SparseTensor:
+    """Return the elements of `dense` where `mask`, booleans of its shape, is true."""
+    indices = raw_ops.Where(mask)
+    values = raw_ops.GatherNd(dense, indices)
+    dims = known_dims(dense)
+    shape = (raw_ops.Shape(dense, out_type=dtypes.int64) if dims is None
+             else constant(dims, dtypes.int64, [len(dims)], "Shape"))
+    return SparseTensor(indices, values, shape)

@@ -26,6 +26,7 @@ from hpcflow.graph.shape_inference import (
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
 from hpcflow.ops.common.sparse_shapes import column, dense_dims, new_sparse, sparse_parts
 from hpcflow.ops.common.type_sets import INDEX, ORDERED, SUMMED
+from hpcflow.ops.common.unary import conj
 
 __all__ = [
     "sparse_add",
@@ -207,10 +208,6 @@ def _places_in_dense(op: Operation) -> Tensor:
     return raw_ops.Slice(raw_ops.Mul(indices, real), begin, np.array([-1, -1], np.int32))
 
 
-def _conj(x: Tensor) -> Tensor:
-    return raw_ops.Conj(x) if x.dtype.is_complex else x
-
-
 def _cwise_grads(op: Operation, values_grad: Any, dense_grad: TensorLike, places: Tensor) -> tuple:
     shape = raw_ops.Shape(op.inputs[3], out_type=dtypes.int64)
     return None, values_grad, None, raw_ops.ScatterNd(places, dense_grad, shape)
@@ -225,16 +222,16 @@ def _cwise_add_grad(op: Operation, grad: Tensor) -> tuple:
 def _cwise_mul_grad(op: Operation, grad: Tensor) -> tuple:
     places = _places_in_dense(op)
     met = raw_ops.GatherNd(op.inputs[3], places)
-    return _cwise_grads(op, raw_ops.Mul(grad, _conj(met)),
-                        raw_ops.Mul(grad, _conj(op.inputs[1])), places)
+    return _cwise_grads(op, raw_ops.Mul(grad, conj(met)),
+                        raw_ops.Mul(grad, conj(op.inputs[1])), places)
 
 
 @RegisterGradient("SparseDenseCwiseDiv")
 def _cwise_div_grad(op: Operation, grad: Tensor) -> tuple:
     places = _places_in_dense(op)
-    met = _conj(raw_ops.GatherNd(op.inputs[3], places))
+    met = conj(raw_ops.GatherNd(op.inputs[3], places))
     quotient = raw_ops.RealDiv(grad, met)
-    slope = raw_ops.Neg(raw_ops.RealDiv(_conj(op.inputs[1]), met))
+    slope = raw_ops.Neg(raw_ops.RealDiv(conj(op.inputs[1]), met))
     return _cwise_grads(op, quotient, raw_ops.Mul(quotient, slope), places)
 
 
@@ -268,11 +265,11 @@ def _matmul_grad(op: Operation, grad: Tensor) -> tuple:
     rows, columns = column(indices, 0), column(indices, 1)
     if adjoint_a:
         rows, columns = columns, rows
-    right = raw_ops.Gather(_conj(_swapped(b)) if adjoint_b else b, columns)
-    products = raw_ops.Mul(raw_ops.Gather(grad, rows), _conj(right))
+    right = raw_ops.Gather(conj(_swapped(b)) if adjoint_b else b, columns)
+    products = raw_ops.Mul(raw_ops.Gather(grad, rows), conj(right))
     a_grad = raw_ops.Sum(products, np.array([1], np.int32))
-    return (None, _conj(a_grad) if adjoint_a else a_grad, None,
-            _conj(_swapped(b_grad)) if adjoint_b else b_grad)
+    return (None, conj(a_grad) if adjoint_a else a_grad, None,
+            conj(_swapped(b_grad)) if adjoint_b else b_grad)
 
 
 def sparse_tensor_dense_matmul(sp_a: SparseTensorLike, b: TensorLike, adjoint_a: bool = False,

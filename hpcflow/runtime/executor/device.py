@@ -23,7 +23,7 @@ from hpcflow.runtime.executor.gpu import ipc, memory, pinned
 from hpcflow.runtime.executor.gpu.completions import completions
 from hpcflow.runtime.executor.gpu.graphs import RecordedRegion
 from hpcflow.runtime.executor.gpu.ipc_link import IpcLink
-from hpcflow.runtime.executor.gpu.links import Link
+from hpcflow.runtime.executor.gpu.nccl_link import NcclLink
 from hpcflow.runtime.executor.gpu.times import GpuClock
 from hpcflow.runtime.executor.gpu.transfers import Download, Transfers, transfers_of
 
@@ -275,10 +275,10 @@ class CupyDevice(Device):
         return self._library().unique_id()
 
     def open_link(self, name: bytes, ranks: int, rank: int,
-                  failed: Callable[[OpError], None]) -> Link:
+                  failed: Callable[[OpError], None]) -> NcclLink:
         """Begin to join this GPU to those of other ranks; ``failed(error)`` is called if that
         breaks later."""
-        return Link(self.transfers, self._library(), name, ranks, rank, failed)
+        return NcclLink(self.transfers, self._library(), name, ranks, rank, failed)
 
     def open_ipc_link(self, ranks: Sequence[int], me: int, closed: Callable[[int, int], None],
                       failed: Callable[[OpError], None]) -> IpcLink:

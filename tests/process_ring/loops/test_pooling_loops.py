@@ -6,25 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from thresholds import forget_loops, lower, use_pool
 
 from hpcflow import config
 from hpcflow.base.geometry.windows import spans
-from hpcflow.host import threads
 from hpcflow.kernels.compiled import pooling_loops
 from hpcflow.loops import compiling
-
-
-@pytest.fixture
-def eager(monkeypatch):
-    """One image for each of three threads; loops from the second call on."""
-    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
-    forget_loops(monkeypatch)
-    lower(monkeypatch, "ARRAY_LOOP_LARGE", "PARALLEL_LARGE_BYTES")
-    pool = threads.Pool(3)
-    use_pool(monkeypatch, pool)
-    yield
-    pool.close()
 
 
 def definition(x, dy, over):
@@ -42,17 +28,6 @@ def definition(x, dy, over):
     return y, dx
 
 
-def by_loop(run):
-    """What `run(compute)` returns once there is a loop; it must not compute otherwise then."""
-    if not compiling.enabled():
-        pytest.skip("there is no compiler")
-    run(lambda: None)
-    compiling.wait()
-    found = run(lambda: None)
-    assert found is not None
-    return found
-
-
 def images(dims, over):
     """Some images, with many equal numbers, and gradients of what they are pooled to."""
     random = np.random.default_rng(sum(dims))
@@ -65,7 +40,7 @@ def images(dims, over):
 @pytest.mark.parametrize(("window", "strides"), [
     ((3, 3), (2, 2)), ((2, 2), (2, 2)), ((2, 3), (3, 2)), ((3, 1), (2, 2)), ((1, 2), (2, 3))])
 @pytest.mark.parametrize("dims", [(4, 7, 8, 5), (3, 3, 4, 16), (5, 6, 3, 40)])
-def test_results(eager, dims, window, strides, padding):
+def test_results(eager_over_threads, by_loop, dims, window, strides, padding):
     over = spans(dims[1:3], window, strides, padding)
     x, dy = images(dims, over)
     y, dx = definition(x, dy, over)
@@ -75,14 +50,14 @@ def test_results(eager, dims, window, strides, padding):
         by_loop(lambda compute: pooling_loops.gradient(x, dy, over, compute)), dx, atol=1e-6)
 
 
-def test_gradients_of_windows_at_each_position(eager):
+def test_gradients_of_windows_at_each_position(eager_over_threads, by_loop):
     over = spans((5, 6), (3, 3), (1, 1), b"SAME")
     x, dy = images((3, 5, 6, 18), over)
     got = by_loop(lambda compute: pooling_loops.gradient(x, dy, over, compute))
     np.testing.assert_allclose(got, definition(x, dy, over)[1], atol=1e-6)
 
 
-def test_numbers_that_are_none_and_infinite_ones(eager):
+def test_numbers_that_are_none_and_infinite_ones(eager_over_threads, by_loop):
     """As oneDNN has it: what is no number is never the largest, and none is below the lowest."""
     lowest, nan, inf = np.finfo(np.float32).min, np.nan, np.inf
     windows = np.array([[nan, 1, 2, nan], [nan] * 4, [-inf] * 4, [1, inf, inf, nan]], np.float32)
@@ -96,7 +71,7 @@ def test_numbers_that_are_none_and_infinite_ones(eager):
     assert np.isnan(dx).sum() == dy.size
 
 
-def test_what_has_no_loop(eager, monkeypatch):
+def test_what_has_no_loop(eager_over_threads, monkeypatch):
     """Large windows, those that lie beside the image, few images; gradients in the deterministic
     mode, and maxima of windows at each position."""
     own = object()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from thresholds import forget_loops, lower, use_pool
+from thresholds import lower
 
 import hpcflow as hf
 from hpcflow import errors
-from hpcflow.host import threads
 from hpcflow.kernels.nn.relu_gradients import relu_bias_grad
 from hpcflow.loops import compiling
 
@@ -16,16 +15,9 @@ GRAD = relu_bias_grad(None)
 
 
 @pytest.fixture
-def eager(monkeypatch):
+def eager(monkeypatch, eager_over_threads):
     """Small blocks over several threads; loops from the second call on."""
-    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
-    forget_loops(monkeypatch)
-    lower(monkeypatch, "ARRAY_LOOP_LARGE", "RELU_LARGE_BYTES",
-          "RELU_BLOCK_BYTES")
-    pool = threads.Pool(3)
-    use_pool(monkeypatch, pool)
-    yield
-    pool.close()
+    lower(monkeypatch, "RELU_LARGE_BYTES", "RELU_BLOCK_BYTES")
 
 
 def arrays(*dims, seed=0):

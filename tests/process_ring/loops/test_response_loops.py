@@ -4,24 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from thresholds import forget_loops, lower, use_pool
 
 from hpcflow import config
-from hpcflow.host import threads
 from hpcflow.kernels.compiled import response_loops
 from hpcflow.loops import compiling
-
-
-@pytest.fixture
-def eager(monkeypatch):
-    """Small parts over several threads; loops from the second call on."""
-    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
-    forget_loops(monkeypatch)
-    lower(monkeypatch, "ARRAY_LOOP_LARGE", "PARALLEL_LARGE_BYTES")
-    pool = threads.Pool(3)
-    use_pool(monkeypatch, pool)
-    yield
-    pool.close()
 
 
 def norms(x, radius, bias, alpha):
@@ -44,25 +30,11 @@ def arrays(dims):
     return [random.standard_normal(dims).astype(np.float32) for _ in range(3)]
 
 
-def by_loop(run):
-    """What `run(compute)` returns once there is a loop; it must not compute otherwise then."""
-    def other():
-        return None
-
-    run(other)
-    compiling.wait()
-    found = run(other)
-    if not compiling.enabled():
-        pytest.skip("there is no compiler")
-    assert found is not None
-    return found
-
-
 DIMS = (3, 5, 4, 40), (2, 3, 3, 5), (1, 1, 1, 1), (2, 7, 3, 64)
 
 
 @pytest.mark.parametrize(("radius", "beta"), [(0, 1.0), (1, 0.75), (2, 0.75), (7, 0.5)])
-def test_results(eager, radius, beta):
+def test_results(eager_over_threads, by_loop, radius, beta):
     numbers = radius, 1.5, 0.3, beta
     for dims in DIMS:
         dy, x, _ = arrays(dims)
@@ -72,7 +44,7 @@ def test_results(eager, radius, beta):
         np.testing.assert_allclose(dx, gradient(dy, x, y, *numbers), rtol=1e-5, atol=1e-6)
 
 
-def test_what_has_no_loop(eager, monkeypatch):
+def test_what_has_no_loop(eager_over_threads, monkeypatch):
     """Other powers and types, very wide windows, and the deterministic mode."""
     dy, x, y = arrays((2, 3, 3, 40))
     own = object()
@@ -89,7 +61,7 @@ def test_what_has_no_loop(eager, monkeypatch):
     assert not compiling._programs
 
 
-def test_a_view(eager):
+def test_a_view(eager_over_threads):
     """What does not lie in order is left to the forms that take it."""
     dy, x, y = arrays((2, 3, 3, 40))
     own = object()

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from thresholds import forget_loops, lower, use_pool
+from thresholds import lower
 
 from hpcflow import config
-from hpcflow.host import threads
 from hpcflow.kernels.compiled import row_loops
 from hpcflow.kernels.math import large_reductions
 from hpcflow.loops import compiling
 
 
 @pytest.fixture
-def eager(monkeypatch):
+def eager(monkeypatch, eager_over_threads):
     """Small parts over several threads; loops from the second call on; rows of 100 are long."""
-    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
-    forget_loops(monkeypatch)
-    lower(monkeypatch, "PARALLEL_LARGE_BYTES", "REDUCTION_LARGE_BYTES")
+    lower(monkeypatch, "REDUCTION_LARGE_BYTES")
     monkeypatch.setattr(row_loops.tuning, "ROW_LOOP_LONGEST", 100)
-    pool = threads.Pool(3)
-    use_pool(monkeypatch, pool)
-    yield
-    pool.close()
 
 
 def numbers(dims, dtype):

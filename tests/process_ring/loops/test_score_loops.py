@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from thresholds import forget_loops, lower, use_pool
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.host import threads
 from hpcflow.kernels.compiled import score_loops
 from hpcflow.loops import compiling
 
 KINDS = (score_loops.SOFTMAX, score_loops.LOG_SOFTMAX, score_loops.DENSE, score_loops.SPARSE)
-
-
-@pytest.fixture
-def eager(monkeypatch):
-    """Loops are compiled at once, for the second call."""
-    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
-    forget_loops(monkeypatch)
-    pool = threads.Pool(3)
-    use_pool(monkeypatch, pool)
-    yield
-    pool.close()
 
 
 def scores(random, rows, columns, dtype):
@@ -46,7 +33,7 @@ def made_of(kind, x, labels, classes):
 
 @pytest.mark.parametrize(("kind", "dtype"), [
     *((kind, np.float32) for kind in KINDS), (score_loops.LOG_SOFTMAX, np.float64)])
-def test_the_same_results(graph, eager, monkeypatch, kind, dtype):
+def test_the_same_results(graph, eager_over_threads, monkeypatch, kind, dtype):
     random = np.random.RandomState(0)
     x, labels = (hf.placeholder(hf.as_dtype(dtype), [None, None]) for _ in range(2))
     classes = hf.placeholder(hf.int64, [None])
@@ -72,7 +59,7 @@ def test_the_same_results(graph, eager, monkeypatch, kind, dtype):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_deterministic_mode_keeps_to_numpy(graph, eager, monkeypatch, kind):
+def test_the_deterministic_mode_keeps_to_numpy(graph, eager_over_threads, monkeypatch, kind):
     monkeypatch.setattr(config.flags, "deterministic", True)
     random = np.random.RandomState(0)
     x, labels = (hf.constant(random.rand(40, 300).astype(np.float32)) for _ in range(2))
@@ -83,7 +70,7 @@ def test_the_deterministic_mode_keeps_to_numpy(graph, eager, monkeypatch, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_few_scores_that_lie_in_another_order(graph, eager, kind):
+def test_few_scores_that_lie_in_another_order(graph, eager_over_threads, kind):
     scores_of = np.random.RandomState(0).standard_normal((7, 5)).astype(np.float32)
     x = hf.placeholder(hf.float32, [None, None])
     labels, classes = hf.constant(scores_of), hf.constant(np.arange(7) % 5)

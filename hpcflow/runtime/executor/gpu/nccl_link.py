@@ -1,4 +1,4 @@
-"""Links: the GPUs of several ranks, joined by NCCL.
+"""Links by NCCL: the GPUs of several ranks.
 
 The ranks launch the same operations in one order, which numbers tell that they have agreed on. No
 thread waits: the event loop asks whether NCCL has put an operation into its stream, and whether it
@@ -57,7 +57,7 @@ class _Running:
         self.event: Any = None  # behind it, once it is in the stream
 
 
-class Link:
+class NcclLink:
     """This rank's end of a link over the GPU of `transfers`; ``failed(error)`` is called once if
     it breaks."""
 

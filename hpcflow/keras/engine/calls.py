@@ -1,0 +1,104 @@
+"""The calls of a layer: what they were given, and what they gave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from hpcflow.graph.operation import Tensor
+
+
+class Node(NamedTuple):
+    """One call of a layer."""
+
+    layer: Any
+    inputs: Any  # as they were given
+    sources: list  # the tensors among them
+    keywords: dict
+    outputs: list
+
+
+class History(NamedTuple):
+    """Where a tensor comes from: the call of a layer, and which of its results it is."""
+
+    layer: Any
+    node_index: int
+    tensor_index: int
+
+    @property
+    def node(self) -> Node:
+        """The call."""
+        return self.layer.inbound_nodes[self.node_index]
+
+
+class Called:
+    """What a layer remembers of its calls."""
+
+    name: Any
+    inbound_nodes: list[Node]
+
+    def _node(self, index: int, what: str) -> Node:
+        if not self.inbound_nodes:
+            raise AttributeError(f"The layer \"{self.name}\" has never been called and thus has no "
+                                 f"defined {what}.")
+        if index >= len(self.inbound_nodes):
+            raise ValueError(f"Asked to get {what} at node {index}, but the layer has only "
+                             f"{len(self.inbound_nodes)} inbound nodes.")
+        return self.inbound_nodes[index]
+
+    def get_input_at(self, node_index: int) -> Any:
+        """Return the input of a call."""
+        return _only(self._node(node_index, "input").sources)
+
+    def get_output_at(self, node_index: int) -> Any:
+        """Return the output of a call."""
+        return _only(self._node(node_index, "output").outputs)
+
+    def get_input_shape_at(self, node_index: int) -> Any:
+        """Return the static shape of the input of a call."""
+        return _only([_tuple(t) for t in self._node(node_index, "input shape").sources])
+
+    def get_output_shape_at(self, node_index: int) -> Any:
+        """Return the static shape of the output of a call."""
+        return _only([_tuple(t) for t in self._node(node_index, "output shape").outputs])
+
+    def _single(self, what: str) -> None:
+        if len(self.inbound_nodes) > 1 and len({
+                str([_tuple(t) for t in n.outputs + n.sources])
+                for n in self.inbound_nodes}) > (1 if "shape" in what else 0):
+            raise AttributeError(f"Layer {self.name} has multiple inbound nodes, hence the notion "
+                                 f"of \"layer {what}\" is ill-defined. Use `get_{what}_at"
+                                 "(node_index)` instead.")
+
+    @property
+    def input(self) -> Any:
+        """The input of the only call. ``AttributeError`` for none or several."""
+        self._single("input")
+        return self.get_input_at(0)
+
+    @property
+    def output(self) -> Any:
+        """The output of the only call."""
+        self._single("output")
+        return self.get_output_at(0)
+
+    @property
+    def input_shape(self) -> Any:
+        """The static shape of the input."""
+        self._single("input_shape")
+        return self.get_input_shape_at(0)
+
+    @property
+    def output_shape(self) -> Any:
+        """The static shape of the output."""
+        self._single("output_shape")
+        return self.get_output_shape_at(0)
+
+
+def _only(values: list) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _tuple(tensor: Tensor) -> tuple | None:
+    dims = tensor.get_shape()
+    return None if dims.ndims is None else tuple(dims.as_list())
