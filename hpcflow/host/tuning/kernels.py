@@ -152,10 +152,6 @@ ONEDNN_MOST_AXES = 4
 #: Multiplications from which on its wider registers are worth what a call of the library costs.
 ONEDNN_WIDER_PRODUCTS = 1 << 20
 
-# ---- kernels.onednn.team
-#: Multiplications, which take one thread about a tenth of a millisecond.
-TEAM_LARGEST = 6 << 20
-
 # ---- kernels.random.numbers
 #: Bytes that numbers of four words need on the way: they stay in the cache.
 RANDOM_BLOCK_BYTES = 96
