@@ -3,9 +3,8 @@
 OpenBLAS gives every product of more than about 64x64x64 all its threads, and these wait for each
 other busily. For small products that gains little on an idle machine; where the cores have other
 work, a product waits for a thread that is not running, for a hundred times its own duration. So
-small products of a step are computed by the thread that runs it, unless all threads are measured to
-make the program faster. The setting is one of the
-process: it is changed for the time of the product, and put back for whoever else uses NumPy.
+small products of a step are computed by the thread that runs it. The setting is one of the process:
+it is changed for the time of the product, and put back for whoever else uses NumPy.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ import numpy as np
 from hpcflow.base.hooks import Hook
 from hpcflow.base.once import once
 from hpcflow.host import threads
-from hpcflow.host.bits import keeps_bits
-from hpcflow.host.trials import Trials
 from hpcflow.host.tuning import host as tuning
 
 _PTHREADS = 1  # what openblas_get_parallel says of builds with threads of their own
@@ -138,17 +135,11 @@ def share_cores() -> None:
         setting.limit(1)
 
 
-def may_try() -> bool:
-    """True if this process may use all its threads where they are measured to be faster, which
-    depends on time: not where bits are to be kept."""
-    return not (threads.is_rank() or keeps_bits() or threads.limited_to_one())
-
-
 # ---------------------------------------------------------------- products
 
 
 def is_small(multiplications: int) -> bool:
-    """True for products that one thread computes best."""
+    """True for products that one thread computes, whichever library makes them."""
     return multiplications <= tuning.BLAS_SMALL
 
 
@@ -186,13 +177,10 @@ def dot(a: np.ndarray, b: np.ndarray, out: Any = None) -> Any:
     Raises ValueError as ``np.dot`` does.
     """
     size = a.size * b.shape[1]
-    if size <= tuning.BLAS_ALONE or size > tuning.BLAS_SMALL:
-        return np.dot(a, b, out=out)
-    setting = _threads()
-    if setting is None or may_try() and _trials.take_second((a.shape, b.shape, a.dtype.char)):
+    setting = None
+    if size > tuning.BLAS_ALONE and is_small(size):
+        setting = _threads()
+    if setting is None:
         return np.dot(a, b, out=out)
     with setting:
         return np.dot(a, b, out=out)
-
-
-_trials = Trials()

@@ -131,11 +131,6 @@ def is_rank() -> bool:
     return any(name in os.environ for name in _RANKS)
 
 
-def limited_to_one() -> bool:
-    """True if a session or HPCFLOW_THREADS gave this process one thread."""
-    return config.flags.threads == 1 or (_pool is not None and _pool.size == 1)
-
-
 def at_once() -> int:
     """Return the number of kernels with threads of their own (of BLAS, of oneDNN) that fill the
     cores.

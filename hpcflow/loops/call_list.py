@@ -20,6 +20,14 @@ TABLE_WORDS = 32
 _WORDS = 13  # of a call
 
 
+class Span(NamedTuple):
+    """The bytes of each row of a slot from `first` to before `end`."""
+
+    slot: int
+    first: int
+    end: int
+
+
 class Operand(NamedTuple):
     """Where a matrix lies: in iteration t, row r, column c at ``slots[slot, t] + offset + r * row +
     c * column`` (bytes)."""
@@ -33,11 +41,15 @@ class Operand(NamedTuple):
         """What the compiled function reads of it."""
         return [self.slot, self.offset, self.row]
 
+    def span(self, columns: int) -> Span:
+        """Where so many columns lie; one at least has some bytes."""
+        return Span(self.slot, self.offset, self.offset + max(1, columns * self.column))
+
 
 class Product(NamedTuple):
     """``made = first @ second`` of `dtype`, of which the second factor, of `inner` rows, lies in
-    panels (see ``packed_gemm``) of a `width`, in the slot `panels`. The result has room for whole
-    panels."""
+    panels (see ``packed_gemm``) of a `width`, in the slot `panels`, after some that are `skipped`.
+    The result has room for whole panels."""
 
     dtype: str
     columns: int
@@ -46,11 +58,21 @@ class Product(NamedTuple):
     first: Operand
     panels: int
     made: Operand
+    skipped: int = 0
+
+    def for_readers(self, spans: Sequence[Span]) -> Product:
+        """Of the result just the panels from the first to the last that one of the spans meets."""
+        size = self.width * np.dtype(self.dtype).itemsize
+        read = [(s.first // size, -(-s.end // size)) for s in spans if s.slot == self.made.slot]
+        first, end = min([a for a, _ in read]), max([b for _, b in read])
+        return self._replace(columns=min(end * self.width, self.columns) - first * self.width,
+                             made=self.made._replace(offset=first * size), skipped=first)
 
     def words(self) -> list[int]:
         """The call as the compiled function reads it."""
-        return [np.dtype(self.dtype).itemsize, self.columns, self.inner, self.width,
-                *self.first.words(), self.panels, 0, 0, *self.made.words()]
+        size = np.dtype(self.dtype).itemsize
+        return [size, self.columns, self.inner, self.width, *self.first.words(), self.panels,
+                self.skipped * self.inner * self.width * size, 0, *self.made.words()]
 
 
 def program_words(table: int, arrays: Sequence[Operand]) -> list[list[int]]:
@@ -85,7 +107,7 @@ def loop(calls, slots, count, start, stop):
                 item, columns, inner, width = call[0], call[1], call[2], call[3]
                 first = slots[call[4], time] + call[5] + start * call[6]
                 made = slots[call[10], time] + call[11] + start * call[12]
-                panels = slots[call[7], time]
+                panels = slots[call[7], time] + call[8]
                 for column in range(0, columns, width):
                     for term in range(0, inner, CHAIN):
                         terms = min(CHAIN, inner - term)

@@ -32,7 +32,7 @@ from hpcflow.loops.form import (
     RowReduce,
     Store,
     extents,
-    operands_of,
+    leading_to,
 )
 from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, start_of
 
@@ -351,30 +351,18 @@ class _Function:
             if self.steps[i].dtype in _NARROW:
                 self._put(f"v{i} = as_{_NARROW[self.steps[i].dtype]}(v{i});")
         self._put("const position r = 0;")
-        self._values(self._final())
+        self._values(leading_to(
+            self.steps, [s.operand for s in self.steps
+                         if isinstance(s, Store) and self.extents[s.operand].is_final],
+            lambda i: not isinstance(self.steps[i], ColumnReduce)))
         self._stores(lambda s: self.extents[s.operand].is_final)
         self._close()
-
-    def _final(self) -> list[int]:
-        """What stores of reductions need beside these."""
-        wanted: set[int] = set()
-        for i in reversed(range(len(self.steps))):
-            step = self.steps[i]
-            if isinstance(step, Store) and self.extents[i].is_final:
-                wanted.add(step.operand)
-            elif i in wanted and not isinstance(step, ColumnReduce):
-                wanted.update(operands_of(step))
-        return sorted(wanted)
 
     # ------------------------------------------------------------ values
 
     def _varying(self, roots: Iterator[int]) -> list[int]:
         """What varies within a row of `roots` and of what they are made of."""
-        wanted = set(roots)
-        for i in reversed(range(len(self.steps))):
-            if i in wanted and self.extents[i].columns:
-                wanted.update(operands_of(self.steps[i]))
-        return sorted(i for i in wanted if self.extents[i].columns)
+        return leading_to(self.steps, roots, lambda i: self.extents[i].columns)
 
     def _values(self, chosen: Sequence[int]) -> None:
         for i in chosen:

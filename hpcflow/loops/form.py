@@ -17,7 +17,7 @@ The number of rows is that of each run; all else is fixed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, SYNONYMS, numpy_dtype
@@ -162,6 +162,16 @@ def operands_of(step: Instruction) -> tuple[int, ...]:
     if isinstance(step, (RowReduce, ColumnReduce, Store)):
         return (step.operand,)
     return ()
+
+
+def leading_to(steps: Sequence[Instruction], wanted: Iterable[int],
+               counts: Callable[[int], object] = lambda _: True) -> list[int]:
+    """The values `wanted`, and all that lead to them: of those that count, in their order."""
+    found = {i for i in wanted if counts(i)}
+    for i in reversed(range(len(steps))):
+        if i in found:
+            found.update(o for o in operands_of(steps[i]) if counts(o))
+    return sorted(found)
 
 
 def extents(program: Program) -> list[Extent]:
@@ -344,16 +354,11 @@ class Builder:
 
 def _needed(steps: Sequence[Instruction], stores: Sequence[Store]) -> list[Instruction]:
     """The steps that lead to a store, with their new numbers, and the stores."""
-    wanted = {s.operand for s in stores}
-    for i in reversed(range(len(steps))):
-        if i in wanted:
-            wanted.update(operands_of(steps[i]))
     numbers: dict[int, int] = {}
     kept: list[Instruction] = []
-    for i, step in enumerate(steps):
-        if i in wanted:
-            numbers[i] = len(kept)
-            kept.append(_renumbered(step, numbers))
+    for i in leading_to(steps, [s.operand for s in stores]):
+        numbers[i] = len(kept)
+        kept.append(_renumbered(steps[i], numbers))
     return [*kept, *(_renumbered(s, numbers) for s in stores)]
 
 

@@ -24,6 +24,7 @@ from hpcflow.loops.form import (
     RowReduce,
     Store,
     extents,
+    leading_to,
     operands_of,
 )
 from hpcflow.loops.meanings import CAST, MEANINGS, SELECT, SYNONYMS
@@ -250,15 +251,7 @@ class Plan:
 
     def _cost(self, i: int) -> int:
         """What it costs to compute a value in one more loop."""
-        found, total = {i}, 0
-        for k in reversed(range(i + 1)):
-            if k not in found or not self.is_inside(k):
-                continue
-            total += self._own_cost(k)
-            found.update(operands_of(self.steps[k]))
-            if total >= _KEPT_COST:
-                break
-        return total
+        return sum(map(self._own_cost, leading_to(self.steps, [i], self.is_inside)))
 
     def _own_cost(self, i: int) -> int:
         step = self.steps[i]

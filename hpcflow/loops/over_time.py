@@ -29,7 +29,7 @@ from hpcflow.host import memory
 from hpcflow.host.memory import address_of
 from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import call_list, llvm_plan
-from hpcflow.loops.call_list import Operand, Product
+from hpcflow.loops.call_list import Operand, Product, Span
 from hpcflow.loops.compiling import Compiled
 from hpcflow.loops.form import Builder, Map
 from hpcflow.loops.form_loop import FormLoop
@@ -100,7 +100,7 @@ class _Piece:
         self.builder = Builder(columns)
         self.values: dict[Operand, int] = {}
         self.made: dict[Operand, int] = {}
-        self.read: set[int] = set()  # slots
+        self.read: list[Span] = []
         self._arrays: dict[Operand, tuple[int, Map]] = {}
 
     def fits(self, columns: int, given: Sequence[Operand]) -> bool:
@@ -116,7 +116,7 @@ class _Piece:
             return self.builder.constant(v.number, v.dtype)
         o = v.over(self.rows, self.builder.columns)
         if o not in self.values:
-            self.read.add(o.slot)
+            self.read.append(o.span(self.builder.columns))
             self.values[o] = self.builder.load(*self._place(o, v.dtype))
         return self.values[o]
 
@@ -130,11 +130,11 @@ class _Piece:
             self._arrays[o] = self.builder.array(dtype), Map(o.row // size, o.column // size)
         return self._arrays[o]
 
-    def finish(self, is_wanted: Callable[[int], bool]) -> bool:
+    def finish(self, wanted: set[int]) -> bool:
         """Store what is wanted, by slot; False if that is nothing. Raises
         UntraceableError where there is no code for the program."""
         for o, value in self.made.items():
-            if is_wanted(o.slot):
+            if o.slot in wanted:
                 self.builder.store(*self._place(o, self.builder.dtype(value)), value)
         program = self.builder.program()
         require(llvm_plan.supports(program))
@@ -234,11 +234,16 @@ class OverTime:
         return [self.rows * c.inner * c.columns for c in self.calls if isinstance(c, Product)]
 
     def finish(self) -> None:
-        """Let the programs store what is read elsewhere, or kept."""
-        read = {s for c in self.calls
-                for s in (c.read if isinstance(c, _Piece) else [c.first.slot])}
-        self.calls = [c for c in self.calls if isinstance(c, Product) or c.finish(
-            lambda s: s in read or self.slots[s].kind != SCRATCH)]
+        """Let the programs store what is read elsewhere, or kept, and the products make panels of
+        which columns are."""
+        spans = [s for c in self.calls for s in (
+            c.read if isinstance(c, _Piece) else [c.first.span(c.inner)])]
+        kept = {n for n, slot in enumerate(self.slots) if slot.kind != SCRATCH}
+        wanted = kept | {s.slot for s in spans}
+        self.calls = [
+            c if isinstance(c, _Piece) or c.made.slot in kept else c.for_readers(spans)
+            for c in self.calls
+            if (c.finish(wanted) if isinstance(c, _Piece) else c.made.slot in wanted)]
         found = [c.loop.compiled() for c in self.calls if isinstance(c, _Piece)]
         self.loops = [loop for loop in found if loop is not None]
         require(len(self.loops) == len(found))

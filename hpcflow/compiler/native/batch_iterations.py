@@ -2,8 +2,7 @@
 iterations at once.
 
 What an iteration needs of the one before has to be computed step by step. A sum over the
-iterations, as of the gradients of weights (``accumulate_gemm``), need not be. And of a product with
-a factor that is the same in every iteration only the columns that are read are computed.
+iterations, as of the gradients of weights (``accumulate_gemm``), need not be.
 
 The lines of the loop are replaced by calls of these objects, which live as long as the loop runs.
 The order in which numbers are added changes; everything else stays as it is.
@@ -37,7 +36,6 @@ from hpcflow.compiler.regions.lower import Translation
 from hpcflow.kernels.registry import SYNC, is_own
 
 _ADDS = frozenset({"Add", "AddV2", "AddN"})
-_SPLITS = frozenset({"Split", "SplitV"})
 _DTYPES = frozenset({"float32", "float64"})
 
 
@@ -80,7 +78,6 @@ class _Loop:
         self.end = end
         lines = program.lines[start : end + 1]
         self.uses = Counter(name for line in lines[1:] for name in line.arguments)
-        self.made_inside = {name for line in lines for name in line.targets}
         self.own = self._own_lines(lines)
         self.maker = {name: line for line in self.own for name in line.targets}
 
@@ -103,23 +100,6 @@ class _Loop:
         sums = self._sums()
         if sums:
             self._replace_sums(sums)
-        for line in self.own:
-            if _is_product(line) and not any(line is s.made for s in sums):
-                self._cut(line)
-
-    # ------------------------------------------------------------ changes of the lines
-
-    def _object(self, make: Callable, *arguments: str) -> str:
-        """Call ``make(*arguments)`` whenever the loop begins; return the name of the result."""
-        function = self.program.add_global("p", make)
-        name = f"v_{function}"
-        self.program.lines.insert(self.start, Call(
-            self.program.lines[self.start].node, [name], [*arguments], function=function))
-        self.start += 1
-        self.end += 1
-        return name
-
-    # ------------------------------------------------------------ sums
 
     def _sums(self) -> list[_Sum]:
         """The sums over iterations of the loop that can be accumulated."""
@@ -170,7 +150,11 @@ class _Loop:
         program.shared.update(operands)  # they are read later: nothing may overwrite them
         terms = [Term(s.made.node, s.function, [operands.index(a) for a in s.operands])
                  for s in sums]
-        name = self._object(functools.partial(Sums, terms))
+        make = program.add_global("p", functools.partial(Sums, terms))
+        name = f"v_{make}"
+        program.lines.insert(self.start, Call(loop.node, [name], [], function=make))
+        self.start += 1
+        self.end += 1
         self._drop_lines(sums, AddToSums(sums[0].made.node, [], [name, *operands],
                                          function=program.add_global("p", Sums.add)))
         variables = [s.variable for s in sums]
@@ -200,54 +184,11 @@ class _Loop:
                 pairs = [p for p in zip(line.targets, line.arguments) if p[0] not in variables]
                 line.targets, line.arguments = [t for t, _ in pairs], [v for _, v in pairs]
 
-    # ------------------------------------------------------------ factors that stay
-
-    def _cut(self, product: KernelCall) -> None:
-        """Compute only the columns that are read of a product with a factor that stays the same:
-        the gradient of joined values is often wanted for one of them."""
-        (name,), (value, factor) = product.targets, product.arguments
-        split = next((line for line in self.own if name in line.arguments), None)
-        if split is None or self.uses[name] != 1 or factor in self.made_inside or (
-                not self._splits_columns(split, product.node.dims[0])):
-            return
-        read = [k for k, target in enumerate(split.targets) if self.uses[target]]
-        if len(read) != 1:
-            return
-        widths = [dims[1] for dims in split.node.dims]
-        start = sum(widths[: read[0]])
-        is_flipped = bool(product.node.attrs.get("transpose_b"))
-        columns = functools.partial(_columns, slice(start, start + widths[read[0]]), is_flipped)
-        product.arguments = [value, self._object(columns, factor)]
-        self._drop(split, name, split.targets[read[0]])
-
-    def _splits_columns(self, line: Line, whole: Any) -> bool:
-        """True if `line` splits a matrix of the static shape `whole` into blocks of columns."""
-        if not is_call(line, _SPLITS):
-            return False
-        axis = self.program.globals.get(line.arguments[0 if line.node.type == "Split" else 2])
-        widths: list[Any] = [dims[1] if dims is not None and len(dims) == 2 else None
-                             for dims in line.node.dims]
-        return axis in (1, -1) and None not in widths and sum(widths) == whole[1]
-
-    def _drop(self, line: Line, name: str, target: str) -> None:
-        """Drop `line`; the line that makes `name` makes `target` instead."""
-        maker = self.maker[name]
-        maker.targets = self.program.fresh[target] = [target]
-        self.maker[target] = maker
-        self.own.remove(line)
-        self.program.lines.remove(line)
-        self.end -= 1
-
 
 def _assigned(own: list[Line]) -> tuple[list[str], list[str]]:
     """The variables of a loop that change, and their next values."""
     step = next((line for line in own if isinstance(line, Next)), None)
     return ([], []) if step is None else (step.targets, step.arguments)
-
-
-def _columns(part: slice, is_flipped: bool, factor: Any) -> Any:
-    """What of a factor makes some columns of a product by the matrix, or by its transpose."""
-    return factor[part] if is_flipped else np.ascontiguousarray(factor[:, part])
 
 
 def is_call(line: Line, types: Collection[str]) -> TypeGuard[KernelCall]:

@@ -64,11 +64,11 @@ class Layout(OverTime):
         parts = threads.bounds(self.rows, min(count, max(1, self.rows // fewest)),
                                fewest // tuning.LAYOUT_UNITS)
         self.part = parts[0][1]
+        self.finish()
         sizes = self.multiplications()
         # One thread computes no larger products well.
         require(len(parts) == threads.pool().size or all(map(blas.is_small, sizes)))
         self.seconds = 2.0 * sum(sizes) / costs.costs().operations_per_second
-        self.finish()
         self.kept_bytes = sum(s.nbytes() for s in self.slots if s.kind == KEPT)
         del self._outside, self._first
 

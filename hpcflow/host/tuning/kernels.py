@@ -54,12 +54,6 @@ ARRAY_LOOP_LARGE = 1 << 14
 #: Of a window each of whose elements is written out: registers hold the places of so many.
 POOLING_MOST_ELEMENTS = 9
 
-# ---- kernels.compiled.response_loops
-#: Of a window whose sum is written out: more compile slowly.
-RESPONSE_MOST_CHANNELS = 33
-#: A thread that the machine lets wait takes fewer parts than another.
-RESPONSE_PARTS_PER_THREAD = 8
-
 # ---- kernels.compiled.row_loops
 #: Elements of a row that are reduced at once: more in one sum would lose digits.
 ROW_LOOP_LONGEST = 1 << 13
@@ -157,10 +151,6 @@ FUSED_MOST_KNOWN = 64
 ONEDNN_MOST_AXES = 4
 #: Multiplications from which on its wider registers are worth what a call of the library costs.
 ONEDNN_WIDER_PRODUCTS = 1 << 20
-
-# ---- kernels.onednn.team
-#: Multiplications, which take one thread about a tenth of a millisecond.
-TEAM_LARGEST = 6 << 20
 
 # ---- kernels.random.numbers
 #: Bytes that numbers of four words need on the way: they stay in the cache.

@@ -36,7 +36,7 @@ _EPSILON = np.finfo(np.float64).eps
 
 def _polynomial(coefficients: list[float], t: Any) -> Any:
     """c_0 + c_1 t + c_2 t² + ..."""
-    out = np.full_like(t, coefficients[-1])
+    out: Any = coefficients[-1]
     for c in coefficients[-2::-1]:
         out = out * t + c
     return out
@@ -98,25 +98,23 @@ def _log_gamma_small(x: Any) -> Any:
 DIGAMMA = [b / (2 * n) for n, b in enumerate(_BERNOULLI[:9], 1)]
 
 
-def digamma(x: Any) -> Any:
-    """The derivative of log Γ of an array of doubles; NaN at the poles 0, -1, -2, ..."""
-    x = np.asarray(x, np.float64)
+def digamma(x: Any, xp: Any = np) -> Any:
+    """The derivative of log Γ of an array of doubles of `xp`; NaN at the poles 0, -1, -2, ..."""
     with np.errstate(all="ignore"):
-        y = np.where(x <= 0, 1 - x, x)
-        shift = np.zeros_like(y)
-        while True:
-            small = y < 8
-            if not small.any():
-                break
-            shift = np.where(small, shift + 1 / y, shift)
-            y = np.where(small, y + 1, y)
+        positive = xp.where(x <= 0, 1 - x, x)
+        # ψ(y) = ψ(y + 8) - Σ 1 / (y + k), with the terms of k and 7 - k together.
+        y = xp.minimum(positive, 1e100)
+        product = y * (y + 7)
+        shift = (1 / product + 1 / (product + 6) + 1 / (product + 10) + 1 / (product + 12)) * (
+            2 * y + 7)
+        y = positive + 8
         inverse = 1 / (y * y)
-        value = np.log(y) - 0.5 / y - inverse * _polynomial(DIGAMMA, inverse) - shift
+        value = xp.log(y) - 0.5 / y - inverse * _polynomial(DIGAMMA, inverse) - shift
         # ψ(1 - x) - ψ(x) = π / tan(πx).
-        fraction = x - np.round(x)  # as small as it can be: no digits are lost near 0
-        reflected = value - np.pi / np.tan(np.pi * fraction)
-        reflected = np.where(fraction == 0, np.nan, reflected)
-        return np.where(x <= 0, reflected, value)
+        fraction = x - xp.rint(x)  # as small as it can be: no digits are lost near 0
+        reflected = value - np.pi / xp.tan(np.pi * fraction)
+        reflected = xp.where(fraction == 0, np.nan, reflected)
+        return xp.where(x <= 0, reflected, value)
 
 
 def zeta(x: Any, q: Any) -> Any:

@@ -23,7 +23,9 @@ def _in_double(function: Callable) -> Callable:
 
     def factory(node: KernelNode) -> Callable:
         dtype, same_shapes = node.np_dtype(), node.op_type == "Betainc"
-        if node.xp is not np and node.op_type in NAMES:  # it is traced
+        if node.xp is not np and node.op_type == "Digamma":  # it is traced
+            return lambda x: function(x.astype(np.float64), node.xp).astype(dtype)
+        if node.xp is not np and node.op_type in NAMES:
             return _on_gpu(NAMES[node.op_type])(node)
 
         def run(*inputs: Any, out: Any = None) -> Any:

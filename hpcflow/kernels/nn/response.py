@@ -9,7 +9,6 @@ import numpy as np
 
 from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.common.windows import check_rank, in_float32
-from hpcflow.kernels.compiled import response_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
@@ -70,7 +69,6 @@ class _Response:
         self.xp, self.radius = node.xp, node.attr("depth_radius")
         self.alpha, self.bias = np.float32(node.attr("alpha")), np.float32(node.attr("bias"))
         self.beta = float(node.attr("beta"))
-        self.numbers = self.radius, float(self.bias), float(self.alpha), self.beta
 
     def norm(self, x: Any) -> tuple[Any, _Sums]:
         """The norm of the rows of a matrix, and what computed it, to be used again."""
@@ -120,7 +118,6 @@ def lrn_grad(node: KernelNode) -> Callable:
         if not dy.shape == x.shape == y.shape:
             raise invalid(f"input_grads {shown(dy)}, input_image {shown(x)} and "
                           f"output_image {shown(y)} must have one shape")
-        return response_loops.gradient(dy, x, y, *response.numbers,
-                                       lambda: _in_blocks(xp, compute, x, dy, x, y))
+        return _in_blocks(xp, compute, x, dy, x, y)
 
     return in_float32(node, run)

@@ -67,7 +67,7 @@ def multiply(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
         compute(*addresses)
     else:
         m, n, k = key[:3]
-        lib.team.run(key, m * n * k, compute, compute, addresses)
+        lib.team.run(m * n * k, compute, compute, addresses)
 
 
 def _form(a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any, keep: float) -> tuple[tuple, tuple]:
@@ -129,7 +129,7 @@ class _Product:
         if team is None:
             self.together(*addresses)
         else:
-            team.run(self, self.size, self._run_alone, self.together, addresses)
+            team.run(self.size, self._run_alone, self.together, addresses)
 
     def _run_alone(self, *addresses: int) -> None:
         found = self.alone

@@ -7,7 +7,7 @@ from thresholds import set_threshold
 import hpcflow as hf
 from hpcflow import config, errors
 from hpcflow.compiler.emit import codegen
-from hpcflow.compiler.native import accumulate_gemm, batch_iterations
+from hpcflow.compiler.native import accumulate_gemm
 from hpcflow.compiler.native.accumulate_gemm import Sums
 
 ROWS, SIZE = 2, 4
@@ -118,28 +118,6 @@ def test_elements_may_be_read_in_any_order(used, monkeypatch, read):
 def test_a_loop_may_end_early(used, monkeypatch):
     network = Network(until=lambda h: hf.reduce_max(hf.abs(h)) < 2)
     both([network.last, *network.gradients], network.feeds(9), monkeypatch)
-
-
-@pytest.mark.parametrize("wanted", [0, 1, 2, "both"])
-@pytest.mark.parametrize("flip", [False, True])
-def test_columns_that_nobody_reads_are_not_computed(used, monkeypatch, wanted, flip):
-    cuts, columns = [], batch_iterations._columns
-
-    def note(part, is_flipped, factor):
-        cuts.append((part.start, part.stop))
-        return columns(part, is_flipped, factor)
-
-    monkeypatch.setattr(batch_iterations, "_columns", note)
-    factor = hf.placeholder(hf.float32, [3 * SIZE, SIZE] if flip else [SIZE, 3 * SIZE])
-
-    def body(t, h):
-        parts = hf.split(hf.matmul(h, factor, transpose_b=flip), 3, 1)
-        following = parts[0] + parts[2] if wanted == "both" else parts[wanted]
-        return t + 1, hf.clip_by_value(following + 1.0, -2.0, 2.0)
-
-    _, last = hf.while_loop(lambda t, h: t < 5, body, [0, hf.ones([ROWS, SIZE])])
-    both([last], {factor: whole(3, *factor.shape.as_list())}, monkeypatch)
-    assert cuts == ([] if wanted == "both" else [(wanted * SIZE, (wanted + 1) * SIZE)])
 
 
 def test_the_gradient_of_joined_values_in_a_loop(used, monkeypatch):

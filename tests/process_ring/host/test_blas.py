@@ -102,23 +102,6 @@ def test_a_child_gets_the_usual_number(setting):
         alone._inside += 1  # for the end of this block
 
 
-@pytest.mark.parametrize("all_threads", [False, True])
-def test_timing_may_give_a_small_product_all_threads(setting, monkeypatch, all_threads):
-    monkeypatch.setattr(blas, "may_try", lambda: True)
-    monkeypatch.setattr(blas._trials, "take_second", lambda key: all_threads)
-    assert np.all(product(128, 64, 128) == 64)
-    assert setting == ([4] if all_threads else [4, 1, 4])
-
-
-@pytest.mark.parametrize("flag", ["deterministic", "threads"])
-def test_where_one_thread_is_asked_for_nothing_is_tried(setting, monkeypatch, flag):
-    monkeypatch.setattr(threads, "is_rank", lambda: False)
-    monkeypatch.setattr(config.flags, flag, 1)
-    for _ in range(100):
-        product(128, 128, 128)
-    assert setting == [4, *[1, 4] * 100]
-
-
 @pytest.mark.parametrize("rows", [3, 5000])
 @pytest.mark.parametrize("flip", [False, True])
 def test_sums_of_columns_leave_the_threads_of_blas_asleep(setting, rows, flip):

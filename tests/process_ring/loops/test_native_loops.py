@@ -443,6 +443,26 @@ def test_products_by_panels(runner, form, rows, inner, columns, dtype):
     assert (found[:middle] == 7).all()
 
 
+@pytest.mark.parametrize("first, end", [(0, 5), (5, 140), (70, 71), (139, 140)])
+def test_panels_that_nobody_reads_are_not_computed(runner, form, first, end):
+    a, b = whole_numbers(1, 9, 20), whole_numbers(2, 20, 140)
+    width = form.width_of(140)
+    loop = over_time.OverTime(9)
+    x = loop.like(over_time.GIVEN, "x", a)
+    panels = loop.slot(over_time.FIXED, "b")
+    part = loop.product(x, panels, 140, width).part(first, end - first)
+    loop.place(loop.copy(part), over_time.KEPT, "made")
+    loop.finish()
+    assert sum(loop.multiplications()) == 9 * 20 * (
+        min(-(-end // width) * width, 140) - first // width * width)
+    for compiled in loop.loops:
+        compiled.spent(1.0)
+    compiling.wait()
+    memory = over_time.Memory(loop, lambda slot: packed_gemm.pack(b, width), {}, ())
+    runner.function(loop.words(), memory.places(1, {"x": a[np.newaxis]}, {}), 1, 0, 9)
+    np.testing.assert_array_equal(memory.each("made")[0], (a @ b)[:, first:end])
+
+
 @pytest.mark.parametrize("inner", [20, 300, 3000])
 def test_products_are_exact_within_few_ulps(runner, form, inner):
     """Of the sum of their absolute terms; each sum has the same bits in any part of the rows."""

@@ -1,9 +1,9 @@
-"""The threads of products of middle size by oneDNN: those that make the whole program faster."""
+"""The threads of products by oneDNN: one for small ones."""
 
 import numpy as np
 import pytest
 
-from hpcflow.host import blas, trials, tuning
+from hpcflow.host import blas
 from hpcflow.kernels.onednn import products, team
 from hpcflow.kernels.onednn.library import load
 
@@ -19,57 +19,45 @@ class Program:
     def _set(self, count):
         self.threads = count
 
-    def run(self, count):
-        """The threads of so many products."""
-        del self.used[:]
-        for _ in range(count):
-            self.team.run("key", 5_000_000, self._product, self._product, (0,))
-        return self.used
+    def run(self, size):
+        """Make a product of so many multiplications."""
+        self.team.run(size, self._product, self._product, (0,))
 
     def _product(self, _):
         self.used.append(self.threads)
 
 
-@pytest.fixture
-def program():
-    """Products that nobody makes."""
-    return Program()
+def test_a_small_product_is_small():
+    program = Program()
+    for size in (2_000_000, 5_000_000, 2_000_000):
+        program.run(size)
+    assert program.used == [1, 2, 1] and program.threads == 2
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_timing_decides_how_many_threads_make_a_product(program, monkeypatch, together):
-    monkeypatch.setattr(blas, "may_try", lambda: True)
-    monkeypatch.setattr(program.team._trials, "take_second", lambda key: together)
-    assert program.run(3) == [1 + together] * 3 and program.threads == 2
+def test_one_thread_stays_one_thread():
+    program = Program()
+    program.threads = 1
+    program.run(2_000_000)
+    assert program.used == [1] and program.threads == 1
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_where_nothing_is_tried_the_number_is_what_it_was(program, monkeypatch, threads):
-    program.threads = threads
-    monkeypatch.setattr(blas, "may_try", lambda: threads == 1)
-    assert set(program.run(500)) == {threads}
-
-
-def test_a_product_that_fails_puts_the_number_back(program, monkeypatch):
-    monkeypatch.setattr(blas, "may_try", lambda: True)
+def test_a_product_that_fails_puts_the_number_back():
+    program = Program()
     with pytest.raises(ZeroDivisionError):
-        program.team.run("key", 5_000_000, lambda _: 1 / 0, lambda _: 1 / 0, (0,))
+        program.team.run(2_000_000, lambda _: 1 / 0, lambda _: 1 / 0, (0,))
     assert program.threads == 2
 
 
 @pytest.mark.skipif(load() is None, reason="no oneDNN library was found")
 @pytest.mark.parametrize("flip", [False, True])
 def test_products_are_those_of_one_thread(monkeypatch, flip):
-    """Before, in and after a trial."""
-    monkeypatch.setattr(blas, "may_try", lambda: True)
-    monkeypatch.setattr(tuning.host, "TRIAL_PERIODS", 2)
-    monkeypatch.setattr(trials.Trial, "running", None)
     lib = load()
     random = np.random.default_rng(0)
     a = random.standard_normal((64, 300), np.float32)
     b = random.standard_normal((256, 300) if flip else (300, 256), np.float32)
     found = set()
-    for _ in range(40):
+    for one_thread in (False, True):
+        monkeypatch.setattr(blas, "is_small", lambda _, its=one_thread: its)
         out = np.empty((64, 256), np.float32)
         if not flip or not products.multiply_transposed(lib, a, b, out):
             products.multiply(lib, a, b, False, flip, out)
