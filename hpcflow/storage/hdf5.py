@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,30 +75,38 @@ def _open_image(image: FileImage) -> Any:
 
 
 def _create_datasets(file: h5py.File, entries: Iterable[Entry]) -> list[Entry]:
-    group = file.create_group(VARIABLES)
-    return [entry if entry.is_string else _create_dataset(group, entry) for entry in entries]
-
-
-def _create_dataset(group: h5py.Group, entry: Entry) -> Entry:
-    """One contiguous dataset whose space is allocated now and never filled."""
-    from h5py import h5d, h5p, h5s
+    from h5py import h5d, h5p
 
     plan = h5p.create(h5p.DATASET_CREATE)
     plan.set_layout(h5d.CONTIGUOUS)
     plan.set_alloc_time(h5d.ALLOC_TIME_EARLY)
     plan.set_fill_time(h5d.FILL_TIME_NEVER)
     plan.set_obj_track_times(False)
+    group = file.create_group(VARIABLES).id
+    return [entry if entry.is_string else _create_dataset(group, plan, entry) for entry in entries]
+
+
+def _create_dataset(group: h5py.h5g.GroupID, plan: h5py.h5p.PropDCID, entry: Entry) -> Entry:
+    """One contiguous dataset whose space is allocated now and never filled."""
+    from h5py import h5d, h5s
+
     space = h5s.create_simple(entry.shape) if entry.shape else h5s.create(h5s.SCALAR)
-    dataset = h5d.create(group.id, entry.link.encode(), file_type(entry.dtype), space, plan)
-    _describe(group[entry.link], entry)
+    dataset = h5d.create(group, entry.link.encode(), file_type(entry.dtype), space, plan)
+    _describe(dataset, entry)
     return replace(entry, offset=dataset.get_offset())
 
 
-def _describe(holder: h5py.Dataset | h5py.Group, entry: Entry) -> None:
-    holder.attrs["name"] = np.bytes_(entry.name.encode()[:_ATTRIBUTE_BYTES])
-    holder.attrs["dtype"] = np.bytes_(entry.dtype.name)
+def _describe(holder: h5py.h5d.DatasetID | h5py.h5g.GroupID, entry: Entry) -> None:
+    from h5py import h5a, h5s
+
+    space = h5s.create(h5s.SCALAR)
+    for name, text in ((b"name", entry.name.encode()[:_ATTRIBUTE_BYTES]),
+                       (b"dtype", entry.dtype.name.encode())):
+        value = np.array(text)
+        h5a.create(holder, name, type_of(value.dtype), space).write(value)
 
 
+@lru_cache(maxsize=64)
 def file_type(dtype: DType) -> Any:
     """The HDF5 type of the elements of a (non-string) variable."""
     from h5py import h5t
@@ -135,10 +144,10 @@ def _finish(file: h5py.File, entries: Iterable[Entry], index: bytes, table: np.n
 def _add_strings(group: h5py.Group, entry: Entry, offsets: np.ndarray, data: np.ndarray) -> None:
     fixed = encoding.fixed_width(offsets, data, entry.shape)
     if fixed is not None:
-        _describe(group.create_dataset(entry.link, data=fixed), entry)
+        _describe(group.create_dataset(entry.link, data=fixed).id, entry)
         return
     parts = group.create_group(entry.link)
-    _describe(parts, entry)
+    _describe(parts.id, entry)
     parts.create_dataset("offsets", data=offsets)
     parts.create_dataset("bytes", data=data)
 

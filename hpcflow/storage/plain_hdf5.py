@@ -32,54 +32,79 @@ def member(group: h5py.File | h5py.Group, path: str) -> Any:
 
     Raises Damage for other links, KeyError where there is none.
     """
-    from h5py import h5l
-
     found = group
     for name in path.encode().split(b"/"):
         if not hasattr(found, "keys"):
             raise Damage("a group is no group")
         if name in (b"", b"."):
             continue
-        if found.id.links.get_info(name).type != h5l.TYPE_HARD:
-            raise Damage("a link leads elsewhere")
+        _check_hard(found.id, name)
         found = found[name]
     return found
 
 
 def dataset(group: h5py.File | h5py.Group, path: str) -> Any:
     """A data set whose data lie in the file, as `member` finds it."""
-    from h5py import Dataset, h5d
+    from h5py import Dataset
 
     found = member(group, path)
     if not isinstance(found, Dataset):
         raise Damage("a data set is none")
-    plan = found.id.get_create_plist()
-    if plan.get_layout() == h5d.VIRTUAL or plan.get_external_count():
-        raise Damage("the values of a data set lie in another file")
-    if stored_bytes(found) > found.id.get_storage_size() * _COMPRESSION:
-        raise Damage("a data set claims more values than it holds")
+    _check_inside(found.id, found.id.get_create_plist(), stored_bytes(found.id))
     return found
 
 
-def stored_bytes(found: h5py.Dataset) -> int:
+def dataset_id(group: h5py.h5g.GroupID, link: str) -> Any:
+    """The identifier of a data set in a group, of which `place` says if its data lie in the file.
+    """
+    from h5py import h5d, h5o
+
+    name = link.encode()
+    _check_hard(group, name)
+    found = h5o.open(group, name)
+    if not isinstance(found, h5d.DatasetID):
+        raise Damage("a data set is none")
+    return found
+
+
+def _check_hard(group: h5py.h5g.GroupID, name: bytes) -> None:
+    from h5py import h5l
+
+    if group.links.get_info(name).type != h5l.TYPE_HARD:
+        raise Damage("a link leads elsewhere")
+
+
+def _check_inside(found: h5py.h5d.DatasetID, plan: h5py.h5p.PropDCID, size: int) -> None:
+    """Raise Damage for a data set of so many bytes, made by this plan, whose data lie in another
+    file, or are fewer than it says."""
+    from h5py import h5d
+
+    if plan.get_layout() == h5d.VIRTUAL or plan.get_external_count():
+        raise Damage("the values of a data set lie in another file")
+    if size > found.get_storage_size() * _COMPRESSION:
+        raise Damage("a data set claims more values than it holds")
+
+
+def stored_bytes(found: h5py.h5d.DatasetID) -> int:
     """The bytes that the elements of a data set take in the file."""
-    return int(found.id.get_type().get_size()) * int(found.size or 0)
+    return int(found.get_type().get_size() * found.get_space().get_simple_extent_npoints())
 
 
-def place(found: h5py.Dataset, file_size: int) -> int:
+def place(found: h5py.h5d.DatasetID, file_size: int) -> int:
     """The first byte of a data set that lies in one piece in a file of this size.
 
     Raises Damage for one that is compressed, cut in chunks, or not all inside of the file.
     """
     from h5py import h5d
 
-    plan, size = found.id.get_create_plist(), stored_bytes(found)
+    plan, size = found.get_create_plist(), stored_bytes(found)
+    _check_inside(found, plan, size)
     if plan.get_layout() != h5d.CONTIGUOUS or plan.get_nfilters():
         raise Damage("a data set is not stored as it is")
     if not size:
         return 0
-    offset = found.id.get_offset()
-    if offset is None or found.id.get_storage_size() != size or offset + size > file_size:
+    offset = found.get_offset()
+    if offset is None or found.get_storage_size() != size or offset + size > file_size:
         raise Damage("a data set does not lie inside of the file")
     return int(offset)
 

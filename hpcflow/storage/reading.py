@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -80,17 +80,15 @@ class Reader(CheckpointFile):
 
     def _read_index(self) -> bytes:
         found = plain_hdf5.dataset(self._file, hdf5.INDEX)
-        index = self._bytes(found, plain_hdf5.stored_bytes(found)).tobytes()
+        index = self._bytes(found.id).tobytes()
         if checksum(index) != int(plain_hdf5.attribute(found, "crc32")):
             raise Damage("the checksum of its index is wrong")
         return index
 
-    def _bytes(self, found: Any, size: int) -> np.ndarray:
-        """All of a data set, which has so many bytes."""
-        if plain_hdf5.stored_bytes(found) != size:
-            raise Damage("a data set has another size than the index says")
+    def _bytes(self, found: Any) -> np.ndarray:
+        """All of a data set, as bytes."""
         position = plain_hdf5.place(found, self._size)
-        out = np.empty(size, np.uint8)
+        out = np.empty(plain_hdf5.stored_bytes(found), np.uint8)
         pread_into(self._descriptor, out.data, position)
         return out
 
@@ -124,11 +122,16 @@ class Reader(CheckpointFile):
 
     def _position(self, variable: IndexedVariable) -> int:
         """The first byte of a variable of numbers."""
-        found = plain_hdf5.dataset(self._file, f"{hdf5.VARIABLES}/{variable.link}")
+        found = plain_hdf5.dataset_id(self._group, variable.link)
         kind, shape = self._expected(variable)
-        if found.shape != shape or not found.id.get_type().equal(kind):
+        if found.shape != shape or not found.get_type().equal(kind):
             raise Damage("its dataset has another type or shape than the index says")
         return plain_hdf5.place(found, self._size)
+
+    @cached_property
+    def _group(self) -> Any:
+        """The identifier of the group of all variables."""
+        return plain_hdf5.member(self._file, hdf5.VARIABLES).id
 
     def _expected(self, variable: IndexedVariable) -> tuple[Any, tuple[int, ...]]:
         """The HDF5 type and the shape of the dataset of a variable of numbers."""
@@ -150,14 +153,15 @@ class Reader(CheckpointFile):
     def _string_parts(self, group: Any, variable: IndexedVariable) -> tuple[np.ndarray, np.ndarray]:
         ends = plain_hdf5.dataset(group, "offsets")
         stored = plain_hdf5.dataset(group, "bytes")
-        return (self._bytes(ends, 8 * (prod(variable.shape) + 1)),
-                self._bytes(stored, plain_hdf5.stored_bytes(stored)))
+        if plain_hdf5.stored_bytes(ends.id) != 8 * (prod(variable.shape) + 1):
+            raise Damage("a data set has another size than the index says")
+        return self._bytes(ends.id), self._bytes(stored.id)
 
     def _fixed_strings(self, variable: IndexedVariable) -> np.ndarray:
         found = plain_hdf5.dataset(self._file, f"{hdf5.VARIABLES}/{variable.link}")
         if found.dtype.kind != "S" or found.shape != variable.shape:
             raise Damage("its dataset has another type or shape than the index says")
-        content = self._bytes(found, plain_hdf5.stored_bytes(found))
+        content = self._bytes(found.id)
         return content.view(found.dtype).astype(object)
 
 

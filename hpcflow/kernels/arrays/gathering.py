@@ -326,18 +326,22 @@ def _marked(indices: Any, depth: int, on_value: Any, off_value: Any, dtype: np.d
     return array_loops.run_rows(
         _ONE_HOT, [numbers], [((numbers.size, depth), values.dtype)],
         lambda: array_loops.words(_marked_by_arrays(numbers, depth, on_value, off_value, dtype)),
-        [values]).view(dtype).reshape(*indices.shape, depth)
+        [values], least=0).view(dtype).reshape(*indices.shape, depth)
 
 
+# Short rows are cleared many at a time, and marked while they are in the cache.
 _ONE_HOT = """
 def loop(numbers, values, rows):
     off, on = values[0], values[1]
-    for i in range(numbers.size):
-        row, number = rows[i], np.int64(numbers[i])
-        for j in range(row.size):
-            row[j] = off
-        if 0 <= number < row.size:
-            row[number] = on
+    cells, count, depth = flat(rows), numbers.size, rows.shape[1]
+    for first in range(0, count, 64):
+        end = min(first + 64, count)
+        for j in range(first * depth, end * depth):
+            cells[j] = off
+        for i in range(first, end):
+            number = np.int64(numbers[i])
+            if 0 <= number < depth:
+                cells[i * depth + number] = on
 """
 
 

@@ -19,7 +19,7 @@ from hpcflow.loops import compiling, parallel_for
 
 def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tuple, Any]],
              compute: Callable[[], Any], whole: Sequence[np.ndarray] = (),
-             numbers: Sequence[int] = ()) -> Any:
+             numbers: Sequence[int] = (), least: int | None = None) -> Any:
     """Run a compiled loop over blocks of rows on all cores; call ``compute()`` while there is none.
 
     Args:
@@ -29,9 +29,10 @@ def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tupl
         compute: makes the same, a tuple if there are several.
         whole: arrays that are given as they are, after the others that are given.
         numbers: further arguments.
+        least: as that of `find`.
     """
     found = find(source, [*given, *whole], [(len(dims), dtype) for dims, dtype in made],
-                 len(numbers))
+                 len(numbers), least)
     if found is None or found.function is None:
         return compiling.timed(found, compute)
     results = [memory.empty(dims, dtype) for dims, dtype in made]
