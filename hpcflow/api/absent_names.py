@@ -125,7 +125,6 @@ INSTEAD: dict[str, str] = {
     "contrib.rpc": "`hf.py_func`",
     "contrib.saved_model": _SAVED,
     "contrib.solvers": "`hf.matrix_solve`, `hf.matrix_solve_ls`",
-    "contrib.summary": "`hf.summary`",
     "contrib.tensor_forest": "",
     "contrib.tensorrt": "",
     "contrib.text": "",

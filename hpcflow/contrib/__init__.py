@@ -13,7 +13,7 @@ _MODULES = ("checkpoint", "cluster_resolver", "crf", "cudnn_rnn", "data", "depre
             "graph_editor", "image", "keras", "layers", "learn", "legacy_seq2seq", "linalg",
             "lookup", "losses", "metrics", "nn", "opt", "optimizer_v2", "predictor", "resampler",
             "rnn", "seq2seq", "sharded", "signal", "slim", "sparsemax", "staging", "stateless",
-            "tensorboard", "tpu", "training", "util")
+            "summary", "tensorboard", "tpu", "training", "util")
 
 _named_otherwise = named_otherwise(__name__)
 
