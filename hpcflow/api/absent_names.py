@@ -117,7 +117,6 @@ INSTEAD: dict[str, str] = {
     "contrib.lite": "",
     "contrib.memory_stats": "`HPCFLOW_PRINT_MEMORY=1`, or `hf.profiler`",
     "contrib.mixed_precision": "casts to `hf.float16` and a loss that is scaled in the graph",
-    "contrib.model_pruning": "",
     "contrib.mpi_collectives": "`hf.mpi`",
     "contrib.nccl": "`hf.mpi.allreduce`",
     "contrib.proto": "`hf.parse_example`",

@@ -28,6 +28,8 @@ _FILES = {
                "python.metric_learning.metric_loss_ops"),
     "metrics": ("python.ops.metric_ops",),
     "cluster_resolver": ("python.training", "python.training.cluster_resolver"),
+    "model_pruning": ("python.layers.layers", "python.layers.rnn_cells", "python.learning",
+                      "python.pruning", "python.strip_pruning_vars_lib"),
     "nn": tuple(f"python.ops.{name}" for name in (
         "alpha_dropout", "fwd_gradients", "sampling_ops", "scaled_softplus")),
     "opt": tuple(f"python.training.{name}" for name in (
