@@ -120,7 +120,6 @@ INSTEAD: dict[str, str] = {
     "contrib.mpi_collectives": "`hf.mpi`",
     "contrib.nccl": "`hf.mpi.allreduce`",
     "contrib.proto": "`hf.parse_example`",
-    "contrib.quantize": "`hf.fake_quant_with_min_max_vars`",
     "contrib.rpc": "`hf.py_func`",
     "contrib.saved_model": _SAVED,
     "contrib.solvers": "`hf.matrix_solve`, `hf.matrix_solve_ls`",

@@ -36,6 +36,7 @@ _FILES = {
         "adamax", "addsign", "external_optimizer", "lazy_adam_optimizer",
         "moving_average_optimizer", "nadam_optimizer", "powersign", "sign_decay",
         "variable_clipping_optimizer", "weight_decay_optimizers")),
+    "quantize": ("python.quantize_graph",),
     "rnn": ("python.ops.core_rnn", "python.ops.core_rnn_cell", "python.ops.core_rnn_cell_impl",
             "python.ops.fused_rnn_cell", "python.ops.gru_ops", "python.ops.lstm_ops",
             "python.ops.rnn", "python.ops.rnn_cell"),
