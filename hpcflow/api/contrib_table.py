@@ -28,12 +28,15 @@ _FILES = {
                "python.metric_learning.metric_loss_ops"),
     "metrics": ("python.ops.metric_ops",),
     "cluster_resolver": ("python.training", "python.training.cluster_resolver"),
+    "model_pruning": ("python.layers.layers", "python.layers.rnn_cells", "python.learning",
+                      "python.pruning", "python.strip_pruning_vars_lib"),
     "nn": tuple(f"python.ops.{name}" for name in (
         "alpha_dropout", "fwd_gradients", "sampling_ops", "scaled_softplus")),
     "opt": tuple(f"python.training.{name}" for name in (
         "adamax", "addsign", "external_optimizer", "lazy_adam_optimizer",
         "moving_average_optimizer", "nadam_optimizer", "powersign", "sign_decay",
         "variable_clipping_optimizer", "weight_decay_optimizers")),
+    "quantize": ("python.quantize_graph",),
     "rnn": ("python.ops.core_rnn", "python.ops.core_rnn_cell", "python.ops.core_rnn_cell_impl",
             "python.ops.fused_rnn_cell", "python.ops.gru_ops", "python.ops.lstm_ops",
             "python.ops.rnn", "python.ops.rnn_cell"),

@@ -246,6 +246,10 @@ NAMES: dict[str, dict[str, str]] = {
         "length": "hpcflow.ops.strings.string_rewriting:string_length",
         "split": "hpcflow.ops.strings.string_splitting:strings_split",
     },
+    "hpcflow.summary": {
+        "all_v2_summary_ops": "hpcflow.contrib.summary:all_summary_ops",
+        "initialize": "hpcflow.contrib.summary:initialize",
+    },
     "hpcflow.train": {
         "SummaryWriter": "hpcflow.summary:FileWriter",
         **{name: f"hpcflow.train.checkpoint_files:{name}" for name in (

@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 from hpcflow.base.keywords import also_called
 
-__all__ = ["DEFINE_bool", "DEFINE_boolean", "DEFINE_enum", "DEFINE_float", "DEFINE_integer",
-           "DEFINE_list", "DEFINE_multi_enum", "DEFINE_multi_float", "DEFINE_multi_integer",
-           "DEFINE_multi_string", "DEFINE_spaceseplist", "DEFINE_string", "FLAGS",
-           "mark_flag_as_required", "mark_flags_as_mutual_exclusive", "mark_flags_as_required",
-           "register_validator"]
+__all__ = ["DEFINE_alias", "DEFINE_bool", "DEFINE_boolean", "DEFINE_enum", "DEFINE_float",
+           "DEFINE_integer", "DEFINE_list", "DEFINE_multi_enum", "DEFINE_multi_float",
+           "DEFINE_multi_integer", "DEFINE_multi_string", "DEFINE_spaceseplist", "DEFINE_string",
+           "FLAGS",
+           "adopt_module_key_flags", "declare_key_flag", "disclaim_key_flags",
+           "mark_bool_flags_as_mutual_exclusive", "mark_flag_as_required",
+           "mark_flags_as_mutual_exclusive", "mark_flags_as_required", "multi_flags_validator",
+           "register_multi_flags_validator", "register_validator", "set_default", "validator"]
 
 
 class Flag(NamedTuple):
@@ -34,6 +37,7 @@ class _Flags:
         self.__dict__["_parsed"] = False
         self.__dict__["_booleans"] = set()
         self.__dict__["_checks"] = []
+        self.__dict__["_aliases"] = {}
 
     def _define(self, name: str, default: Any, text: str, **options: Any) -> None:
         self._values[name] = default
@@ -51,15 +55,15 @@ class _Flags:
             self._with_values(self._with_two_dashes(given)), argparse.Namespace(**self._values))
         self._values.update(vars(found))
         self.__dict__["_parsed"] = True
-        for check in self._checks:
-            message = check(self._values)
+        for names, check in self._checks:
+            message = check(self._values) if names <= self._values.keys() else None
             if message:
                 self._parser.error(message)
         return rest
 
-    def _add_check(self, check: Callable[[dict], str | None]) -> None:
-        """Add a check of the flags' values by name, which returns an error message or None."""
-        self._checks.append(check)
+    def _add_check(self, names: Iterable[str], check: Callable[[dict], str | None]) -> None:
+        """Add a check of flags, which gets all values by name and returns a message or None."""
+        self._checks.append((set(names), check))
         self.__dict__["_parsed"] = False
 
     def _parse_flags(self, args: list[str] | None = None) -> list[str]:
@@ -87,6 +91,58 @@ class _Flags:
         if not self._parsed:
             self._parse()
         return dict(self._values)
+
+    def _flags(self) -> dict[str, Any]:
+        """The values by name, without parsing."""
+        return dict(self._values)
+
+    def get_flag_value(self, name: str, default: Any) -> Any:
+        """Return the value of a flag, or `default` where there is no such flag or it is None."""
+        value = getattr(self, name, None)
+        return default if value is None else value
+
+    def set_default(self, name: str, value: Any) -> None:
+        """Change a flag's default, and its value unless the command line has been read.
+
+        Raises ``AttributeError`` for an unknown flag.
+        """
+        _known([name])
+        if not self._parsed or self._values[name] == self._parser.get_default(name):
+            self._values[name] = value
+        self._parser.set_defaults(**{name: value})
+
+    def unparse_flags(self) -> None:
+        """Forget that the command line has been read."""
+        self.__dict__["_parsed"] = False
+
+    def flags_into_string(self) -> str:
+        """Return the flags that have a value as lines of a command line, in order of names."""
+        return "".join(f"{line}\n" for name, value in sorted(self._values.items())
+                       for line in self._written(name, value))
+
+    def append_flags_into_file(self, filename: str) -> None:
+        """Add :meth:`flags_into_string` to a file."""
+        with open(filename, "a") as file:
+            file.write(self.flags_into_string())
+
+    def _written(self, name: str, value: Any) -> list[str]:
+        if value is None:
+            return []
+        if name in self._booleans:
+            return [f"--{'' if value else 'no'}{name}"]
+        if any(isinstance(a, _Append) for a in self._parser._actions if a.dest == name):
+            return [f"--{name}={item}" for item in value]
+        return [f"--{name}={','.join(value) if isinstance(value, list) else value}"]
+
+    def __delattr__(self, name: str) -> None:
+        """Forget a flag. Raises ``AttributeError`` for an unknown one."""
+        _known([name])
+        del self._values[name]
+        self._booleans.discard(name)
+        for action in [a for a in self._parser._actions if a.dest == name]:
+            self._parser._remove_action(action)
+            for option in action.option_strings:
+                self._parser._option_string_actions.pop(option, None)
 
     def __getitem__(self, name: str) -> Flag:
         if name not in self._values:
@@ -132,12 +188,12 @@ class _Flags:
         if not self._parsed:
             self._parse()
         try:
-            return self._values[name]
+            return self._values[self._aliases.get(name, name)]
         except KeyError:
             raise AttributeError(f"Unknown command line flag '{name}'") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._values[name] = value
+        self._values[self._aliases.get(name, name)] = value
 
 
 FLAGS = _Flags()
@@ -278,6 +334,16 @@ def DEFINE_multi_enum(name: str, default: Any, enum_values: list[str], help: str
     _define_several(name, default, help, choices=enum_values)
 
 
+def DEFINE_alias(name: str, original_name: str) -> None:
+    """Define another name of a flag. Raises ``AttributeError`` for an unknown one."""
+    _known([original_name])
+    action = next(a for a in FLAGS._parser._actions if a.dest == original_name)
+    FLAGS._parser._option_string_actions[f"--{name}"] = action
+    FLAGS._aliases[name] = original_name
+    if original_name in FLAGS._booleans:
+        FLAGS._booleans.add(name)
+
+
 def _known(flag_names: Iterable[str]) -> list[str]:
     names = list(flag_names)
     for name in names:
@@ -293,8 +359,74 @@ def register_validator(flag_name: str, checker: Callable[[Any], bool],
     Raises ``AttributeError`` for an unknown flag.
     """
     _known([flag_name])
-    FLAGS._add_check(lambda values: None if checker(values[flag_name]) else
+    FLAGS._add_check([flag_name], lambda values: None if checker(values[flag_name]) else
                      f"flag --{flag_name}={values[flag_name]}: {message}")
+
+
+def validator(flag_name: str, message: str = "Flag validation failed") -> Callable:
+    """Return a decorator of functions that check a flag, as of :func:`register_validator`."""
+
+    def decorate(checker: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        register_validator(flag_name, checker, message)
+        return checker
+
+    return decorate
+
+
+def register_multi_flags_validator(flag_names: Iterable[str], multi_flags_checker: Callable,
+                                   message: str = "Flags validation failed") -> None:
+    """Let the program end with `message` where the checker of several flags is false.
+
+    It gets a dict of their values by name. Raises ``AttributeError`` for an unknown flag.
+    """
+    names = _known(flag_names)
+    FLAGS._add_check(names, lambda values: None if multi_flags_checker(
+        {name: values[name] for name in names}) else
+        f"flags {' '.join(f'{name}={values[name]}' for name in names)}: {message}")
+
+
+def multi_flags_validator(flag_names: Iterable[str],
+                          message: str = "Flag validation failed") -> Callable:
+    """Return a decorator of functions that check several flags, as of
+    :func:`register_multi_flags_validator`."""
+
+    def decorate(checker: Callable[[dict], bool]) -> Callable[[dict], bool]:
+        register_multi_flags_validator(flag_names, checker, message)
+        return checker
+
+    return decorate
+
+
+def mark_bool_flags_as_mutual_exclusive(flag_names: Iterable[str],
+                                        required: bool = False) -> None:
+    """Let the program end with a message where more than one of the boolean flags is true.
+
+    With `required`, also where none is. Raises ``AttributeError`` for an unknown flag.
+    """
+    how_many = "Exactly" if required else "At most"
+    names = _known(flag_names)
+    register_multi_flags_validator(
+        names, lambda values: sum(map(bool, values.values())) in ((1,) if required else (0, 1)),
+        f"{how_many} one of ({', '.join(names)}) must be True.")
+
+
+def set_default(flag_holder: Any, value: Any) -> None:
+    """Change a flag's default; see ``FLAGS.set_default``. `flag_holder`: its name, or
+    ``FLAGS[name]``."""
+    FLAGS.set_default(getattr(flag_holder, "name", flag_holder), value)
+
+
+def declare_key_flag(flag_name: str) -> None:
+    """Accepted: the help text shows all flags. Raises ``AttributeError`` for an unknown one."""
+    _known([flag_name])
+
+
+def adopt_module_key_flags(module: Any) -> None:
+    """Accepted: the help text shows the flags of all modules."""
+
+
+def disclaim_key_flags() -> None:
+    """Accepted: the help text shows the flags of all modules."""
 
 
 def mark_flags_as_mutual_exclusive(flag_names: Iterable[str], required: bool = False) -> None:
@@ -311,7 +443,7 @@ def mark_flags_as_mutual_exclusive(flag_names: Iterable[str], required: bool = F
         how_many = "Exactly" if required else "At most"
         return f"{how_many} one of ({', '.join(names)}) must have a value other than None."
 
-    FLAGS._add_check(check)
+    FLAGS._add_check(names, check)
 
 
 def mark_flag_as_required(flag_name: str) -> None:
@@ -320,7 +452,7 @@ def mark_flag_as_required(flag_name: str) -> None:
     A default other than None counts as a value. Raises ``AttributeError`` for an unknown flag.
     """
     _known([flag_name])
-    FLAGS._add_check(lambda values: None if values[flag_name] is not None else
+    FLAGS._add_check([flag_name], lambda values: None if values[flag_name] is not None else
                      f"Flag --{flag_name} must have a value other than None.")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.likes import SessionLike, TensorLike
-from hpcflow.summary.event_file import EventFile
+from hpcflow.storage.event_file import EventFile
 from hpcflow.summary.plugin_asset import write_plugin_assets
 
 if TYPE_CHECKING:

@@ -55,6 +55,10 @@ EXEMPT: dict[str, str] = {
                          "Stage", "Unstage", "UnstageNoKey", "Peek", "Size", "IncompleteSize",
                          "Clear"))),
                     "reads or changes state that steps share; own tests in the process ring"),
+    **dict.fromkeys(("SummaryWriter", "CreateSummaryFileWriter", "FlushSummaryWriter",
+                     "CloseSummaryWriter", "ImportEvent", *(f"Write{kind}Summary" for kind in (
+                         "", "RawProto", "Scalar", "Histogram", "Image", "Audio", "Graph"))),
+                    "writes files; own tests in the process ring"),
     "RecordInput": "random; own tests in the process ring",
     "VarHandleOp": "every case of a resource variable has one",
     "_SwitchN": "only the reference's own rewriting makes it; own tests in the process ring",

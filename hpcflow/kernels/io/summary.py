@@ -28,7 +28,7 @@ def _summary_class() -> Any:
 def _scalar(node: KernelNode) -> Callable:
     summary_class = _summary_class()
     if node.static_dims(0) == () and node.static_dims(1) == ():
-        return _one_scalar
+        return one_scalar
 
     def scalars(tags: Any, values: Any) -> bytes:
         labels, numbers = texts(tags), np.asarray(values)
@@ -44,14 +44,16 @@ def _scalar(node: KernelNode) -> Callable:
     return scalars
 
 
-def _one_scalar(tag: Any, value: Any) -> bytes:
+def one_scalar(tag: Any, value: Any) -> bytes:
+    """The summary of one number."""
     summary = _summary_class()()
     summary.value.add(tag=as_text(tag), simple_value=float(value))
     return summary.SerializeToString()
 
 
 @kernel("HistogramSummary", device="CPU", fresh=True)
-def _histogram(node: KernelNode) -> Callable:
+def histogram_of(node: KernelNode) -> Callable:
+    """A function of a tag and numbers that returns their summary."""
     summary_class = _summary_class()
 
     def histogram(tag: Any, values: Any) -> bytes:
@@ -104,9 +106,15 @@ def _fill_histogram(histo: Any, numbers: np.ndarray) -> None:
 
 @kernel("ImageSummary", device="CPU", fresh=True)
 def _image(node: KernelNode) -> Callable:
-    summary_class, limit, bad = _summary_class(), node.attr("max_images"), node.attr("bad_color")
+    images, bad = images_of(node), node.attr("bad_color")
+    return lambda tag, tensor: images(tag, tensor, bad)
 
-    def image(tag: Any, tensor: np.ndarray) -> bytes:
+
+def images_of(node: KernelNode) -> Callable:
+    """A function of a tag, images and the colour of bad pixels that returns their summary."""
+    summary_class, limit = _summary_class(), node.attr("max_images")
+
+    def image(tag: Any, tensor: np.ndarray, bad: np.ndarray) -> bytes:
         label = as_text(tag)
         if tensor.ndim != 4 or tensor.shape[3] not in (1, 3, 4):
             raise invalid("Tensor must be 4-D with last dim 1, 3, or 4, not "
@@ -147,7 +155,8 @@ def _as_bytes_per_pixel(pixels: np.ndarray, bad: np.ndarray) -> np.ndarray:
 
 
 @kernel("AudioSummary", "AudioSummaryV2", device="CPU", fresh=True)
-def _audio(node: KernelNode) -> Callable:
+def audio_of(node: KernelNode) -> Callable:
+    """A function of a tag, samples and their rate that returns the summary of the sound."""
     summary_class, limit = _summary_class(), node.attr("max_outputs")
     fixed_rate = node.attr("sample_rate")
 
@@ -186,7 +195,8 @@ def _tensor(node: KernelNode) -> Callable:
 
 
 @kernel("TensorSummaryV2", device="CPU", fresh=True)
-def _tensor_v2(node: KernelNode) -> Callable:
+def tensor_of(node: KernelNode) -> Callable:
+    """A function of a tag, a tensor and metadata that returns their summary."""
     to_proto, summary_class = _tensor_proto_of(node.attr("T")), _summary_class()
 
     def tensor(tag: Any, value: Any, metadata: Any) -> bytes:
