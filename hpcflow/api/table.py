@@ -90,7 +90,7 @@ _OP_MODULES = {
     "clip_ops": (), "confusion_matrix": (), "control_flow_grad": (), "control_flow_ops": (),
     "control_flow_util": ("hpcflow.ops.flow.op_kinds",),
     "data_flow_grad": (), "data_flow_ops": (),
-    "functional_ops": ("hpcflow.ops.flow.function_branches",),
+    "functional_ops": ("hpcflow.ops.flow.function_branches", "hpcflow.ops.flow.function_calls"),
     "histogram_ops": (),
     "image_grad": (), "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",),
     "io_ops": (), "linalg_grad": (), "linalg_impl": (),
@@ -150,6 +150,7 @@ _CELL_HELPERS = {name: f"hpcflow.contrib.rnn.linear:{own}" for name, own in (
 _OPS = {
     **{name: Entry((*first, _API, RAW)) for name, first in _OP_MODULES.items()},
     **{f"gen_{family}_ops": Entry((RAW,)) for family in _GENERATED},
+    "gen_functional_ops": Entry((RAW,), members("hpcflow.ops.flow.function_branches", "case")),
     "rnn": Entry((_NN, "hpcflow.contrib.rnn", _API, RAW), {
         "rnn_cell_impl": "hpcflow.contrib.rnn", **_CELL_HELPERS}),
     "resource_variable_ops": Entry(

@@ -161,8 +161,8 @@ class VariableStore:
             with control_dependencies(None):  # it runs once, whatever it is called in
                 initializer, from_value, dtype = initializer(), True, None
         if not shape.is_fully_defined() and not from_value:
-            raise ValueError(f"Shape of a new variable ({name}) must be fully defined, but instead "
-                             f"was {shape}.")
+            raise ValueError(f"{_NOT_AN_INITIALIZER} (The shape of the new variable {name} is "
+                             f"{shape}.)")
         variable = self._create(name, shape, dtype, initializer, partition, options)
         self.variables[name] = variable
         if regularizer is not None:
@@ -246,6 +246,12 @@ class VariableStore:
                              f"partitions {partitions} and found partitions "
                              f"{found._get_partitions()}.")
         return found
+
+
+_NOT_AN_INITIALIZER = (
+    "The initializer passed is not valid. It should be a callable with no arguments and the shape "
+    "should not be provided or an instance of `tf.keras.initializers.*' and `shape` should be "
+    "fully defined.")
 
 
 def _takes_nothing(initializer: InitializerLike) -> bool:
