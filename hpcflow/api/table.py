@@ -92,7 +92,7 @@ _OP_MODULES = {
     "data_flow_grad": (), "data_flow_ops": (),
     "functional_ops": ("hpcflow.ops.flow.function_branches", "hpcflow.ops.flow.function_calls"),
     "histogram_ops": (),
-    "image_grad": (), "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",),
+    "image_grad": (),
     "io_ops": (), "linalg_grad": (), "linalg_impl": (),
     "linalg_ops": (), "logging_ops": (),
     "math_grad": (), "metrics": ("hpcflow.metrics",),
@@ -233,6 +233,8 @@ _OPS = {
     "ctc_ops": Entry((_NN, _API, RAW), {
         **members("hpcflow.nn.ctc", "dense_labels_to_sparse"),
         "ctc_loss_dense": "hpcflow.nn.ctc:ctc_loss_v2"}),
+    **dict.fromkeys(("image_ops", "image_ops_impl"), Entry(("hpcflow.image", _API, RAW), {
+        "extract_glimpse_v2": "hpcflow.api.compat.v2:image.extract_glimpse"})),
     "template": Entry(("hpcflow.ops.state.templates", _API, RAW)),
     "variable_scope": Entry(
         ("hpcflow.ops.state.variable_scope", "hpcflow.ops.state.variable_store", _API, RAW),
