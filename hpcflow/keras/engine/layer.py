@@ -84,7 +84,6 @@ class Layer(base.Layer):
                 raise TypeError(f"Keyword argument not understood: {key!r}")
         own_name = name or unique_name(base._snake_case(type(self).__name__))
         super().__init__(trainable, own_name, dtype, regularizers.get(regularizer))
-        self._is_open = False  # while it is called
         self.inbound_nodes: list[Node] = []
         self._by_name: dict[str, Any] = {}
         self._first_values = first_values
@@ -227,16 +226,13 @@ class Layer(base.Layer):
         """Return a new variable of the layer.
 
         `initializer`, `regularizer` and `constraint` may be names. Floats begin as by
-        ``glorot_uniform``, others with zeros. `trainable` defaults to True. What is made before
-        the layer is called is named by the name scope around it, not by the layer.
+        ``glorot_uniform``, others with zeros. `trainable` defaults to True. Variables are named
+        by the name scope that is open: in ``build`` that of the layer.
         """
         if isinstance(name, (list, tuple)):  # the order of arguments of earlier releases
             name, shape = shape, name
         around = hf.get_default_graph().get_name_scope()
-        prefix = around and f"{around}/"
-        if self._is_open and self._scope is not None:
-            prefix = self._scope.original_name_scope
-        return self._made(f"{prefix}{name or 'weight'}", shape or (), dtype or self._dtype,
+        return self._made(f"{around}/{name or 'weight'}".lstrip("/"), shape or (), dtype or self._dtype,
                           initializers.get(initializer), regularizers.get(regularizer),
                           trainable is not False, constraints.get(constraint))
 
@@ -380,11 +376,7 @@ class Layer(base.Layer):
         with super()._entered_scope(scope), hf.variable_scope(
                 self._scope, custom_getter=self._own_variable, auxiliary_name_scope=False,
                 reuse=hf.AUTO_REUSE) as entered:
-            outer, self._is_open = self._is_open, True
-            try:
-                yield entered
-            finally:
-                self._is_open = outer
+            yield entered
 
     # ------------------------------------------------------------ calls that were made
 
