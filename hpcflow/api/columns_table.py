@@ -17,6 +17,7 @@ COLUMNS = {
         "StateManager": "hpcflow.feature_column.managers:StateManager",
         "_StateManagerImpl": "hpcflow.feature_column.managers:LayerVariables",
         "LinearModel": "hpcflow.keras.layers.features:LinearModel",
+        "InputLayer": "hpcflow.feature_column.reading:EarlierInputLayer",
         "_LinearModel": "hpcflow.feature_column.reading:EarlierLinearModel",
         **dict.fromkeys(("_transform_features", "_transform_features_v2"),
                         "hpcflow.feature_column.features:transform_features"),

@@ -90,9 +90,9 @@ _OP_MODULES = {
     "clip_ops": (), "confusion_matrix": (), "control_flow_grad": (), "control_flow_ops": (),
     "control_flow_util": ("hpcflow.ops.flow.op_kinds",),
     "data_flow_grad": (), "data_flow_ops": (),
-    "functional_ops": ("hpcflow.ops.flow.function_branches",),
+    "functional_ops": ("hpcflow.ops.flow.function_branches", "hpcflow.ops.flow.function_calls"),
     "histogram_ops": (),
-    "image_grad": (), "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",),
+    "image_grad": (),
     "io_ops": (), "linalg_grad": (), "linalg_impl": (),
     "linalg_ops": (), "logging_ops": (),
     "math_grad": (), "metrics": ("hpcflow.metrics",),
@@ -150,6 +150,7 @@ _CELL_HELPERS = {name: f"hpcflow.contrib.rnn.linear:{own}" for name, own in (
 _OPS = {
     **{name: Entry((*first, _API, RAW)) for name, first in _OP_MODULES.items()},
     **{f"gen_{family}_ops": Entry((RAW,)) for family in _GENERATED},
+    "gen_functional_ops": Entry((RAW,), members("hpcflow.ops.flow.function_branches", "case")),
     "rnn": Entry((_NN, "hpcflow.contrib.rnn", _API, RAW), {
         "rnn_cell_impl": "hpcflow.contrib.rnn", **_CELL_HELPERS}),
     "resource_variable_ops": Entry(
@@ -232,6 +233,8 @@ _OPS = {
     "ctc_ops": Entry((_NN, _API, RAW), {
         **members("hpcflow.nn.ctc", "dense_labels_to_sparse"),
         "ctc_loss_dense": "hpcflow.nn.ctc:ctc_loss_v2"}),
+    **dict.fromkeys(("image_ops", "image_ops_impl"), Entry(("hpcflow.image", _API, RAW), {
+        "extract_glimpse_v2": "hpcflow.api.compat.v2:image.extract_glimpse"})),
     "template": Entry(("hpcflow.ops.state.templates", _API, RAW)),
     "variable_scope": Entry(
         ("hpcflow.ops.state.variable_scope", "hpcflow.ops.state.variable_store", _API, RAW),

@@ -118,7 +118,7 @@ class LayerVariables(_Kept):
 
     def _made(self, column: Any, name: str, shape: ShapeLike, dtype: DTypeLike | None,
               trainable: bool, initializer: InitializerLike | None) -> Any:
-        return self._layer.add_weight(f"{column.name}/{name}", shape, dtype,
+        return self._layer.add_weight(name, shape, dtype,
                                       initializer=initializer,
                                       trainable=trainable and self._trainable)
 

@@ -31,6 +31,7 @@ from hpcflow.ops.linalg.matmul import matmul
 from hpcflow.ops.math.sums import add_n
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.partitioned import PartitionedVariable
+from hpcflow.ops.state.templates import make_template
 from hpcflow.ops.state.variable_scope import VariableScope, get_variable, variable_scope
 
 
@@ -52,23 +53,65 @@ def input_layer(features: Mapping[str, Any], feature_columns: Iterable[Column],
     of one name, a column of ids (put it into an indicator or an embedding), or features that are
     missing.
     """
-    columns = sorted_columns(feature_columns)
+    columns = _dense_columns(feature_columns)
+    with variable_scope(None, "input_layer", list(features.values())):
+        return _beside_each_other(features, columns, model_collections(weight_collections),
+                                  trainable, cols_to_vars, cols_to_output_tensors)
+
+
+class EarlierInputLayer:
+    """An :func:`input_layer` that may be called several times, with the same variables.
+
+    They are in the variable scope `name`, which is taken at once with `create_scope_now`, else in
+    the first call.
+    """
+
+    def __init__(self, feature_columns: Iterable[Column],
+                 weight_collections: Iterable[str] | None = None, trainable: bool = True,
+                 cols_to_vars: dict | None = None, name: str = "feature_column_input_layer",
+                 create_scope_now: bool = True) -> None:
+        self.name = name
+        columns, collections = _dense_columns(feature_columns), model_collections(
+            weight_collections)
+        self._template = make_template(
+            name, lambda features: _beside_each_other(features, columns, collections, trainable,
+                                                      cols_to_vars, None),
+            create_scope_now_=create_scope_now)
+
+    def __call__(self, features: Mapping[str, Any]) -> Tensor:
+        """Return float32 ``[batch, numbers of all columns]``."""
+        return self._template(features)
+
+    def __getattr__(self, name: str) -> Any:
+        """The variables: `variables`, `trainable_variables`, `weights` and their like."""
+        if name.endswith(("variables", "weights")):
+            return getattr(self._template, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+
+def _dense_columns(given: Iterable[Column]) -> list:
+    columns = sorted_columns(given)
     for column in columns:
         check_is(DENSE, column, "Items of feature_columns must be a _DenseColumn. You can "
                  "wrap a categorical column with an embedding_column or indicator_column")
-    collections = model_collections(weight_collections)
-    with variable_scope(None, "input_layer", list(features.values())):
-        read, outputs = Features(features), []
-        for column in columns:
-            with variable_scope(None, _scope_of(column)) as scope:
-                numbers = rows_of(column, _dense(column, read, collections, trainable))
-                outputs.append(numbers)
-                if cols_to_vars is not None:
-                    cols_to_vars[column] = scope.global_variables()
-                if cols_to_output_tensors is not None:
-                    cols_to_output_tensors[column] = numbers
-        check_batches(outputs, columns)
-        return concat(outputs, 1)
+    return columns
+
+
+def _beside_each_other(features: Mapping[str, Any], columns: list, collections: list,
+                       trainable: bool, cols_to_vars: dict | None,
+                       cols_to_output_tensors: dict | None) -> Tensor:
+    """The numbers of columns in the variable scope that is open."""
+    read, outputs = Features(features), []
+    for column in columns:
+        with variable_scope(None, _scope_of(column)) as scope:
+            numbers = rows_of(column, _dense(column, read, collections, trainable))
+            outputs.append(numbers)
+            if cols_to_vars is not None:
+                cols_to_vars[column] = scope.global_variables()
+            if cols_to_output_tensors is not None:
+                cols_to_output_tensors[column] = numbers
+    check_batches(outputs, columns)
+    return concat(outputs, 1)
 
 
 def linear_model(features: Mapping[str, Any], feature_columns: Iterable[Column], units: int = 1,

@@ -17,7 +17,7 @@ _HINTS = frozenset(("grad_a", "grad_b", "grad_x", "grad_y"))
 # from their default, so that graphs without them stay readable by older readers.
 ADDED_LATER = frozenset(("Tshape", "dilations", "explicit_paddings", "encoding",
                          "half_pixel_centers", "hop_bytes",
-                         "ignore_longer_outputs_than_inputs", "narrow_range", "num_bits",
+                         "ignore_longer_outputs_than_inputs", "narrow_range", "noise", "num_bits",
                          "out_type", "output_dtype", "reduction_type", "unit"))
 
 # Attribute -> the values that ask for what the op type has always done.

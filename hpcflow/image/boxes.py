@@ -143,7 +143,8 @@ def sample_distorted_bounding_box(image_size: TensorLike, bounding_boxes: Tensor
 
 def extract_glimpse(input: TensorLike, size: TensorLike, offsets: TensorLike,
                     centered: bool | None = None, normalized: bool | None = None,
-                    uniform_noise: bool | None = None, name: str | None = None) -> Tensor:
+                    uniform_noise: bool | None = None, name: str | None = None,
+                    noise: str = "uniform") -> Tensor:
     """Return windows of images around points; noise where a window leaves its image.
 
     Args:
@@ -153,10 +154,13 @@ def extract_glimpse(input: TensorLike, size: TensorLike, offsets: TensorLike,
         centered: count offsets from the centre of the image, to the corners at -1 and 1
             (default); else from the upper left corner.
         normalized: offsets are parts of the image's size (default); else pixels.
-        uniform_noise: uniform between the image's extremes (default); else normal with its mean
-            and deviation.
+        uniform_noise: uniform between the image's extremes (default); else what `noise` says.
         name: name of the operation.
+        noise: "uniform", "gaussian" (with the image's mean and deviation) or "zero".
+
+    Raises ``ValueError`` for `uniform_noise` with another kind of `noise`.
     """
     return raw_ops.ExtractGlimpse(
         input=input, size=size, offsets=offsets, centered=centered is not False,
-        normalized=normalized is not False, uniform_noise=uniform_noise is not False, name=name)
+        normalized=normalized is not False, noise=noise, name=name,
+        uniform_noise=noise == "uniform" if uniform_noise is None else uniform_noise)

@@ -162,8 +162,9 @@ class Layer:
             combined = synchronization is VariableSynchronization.ON_READ
             if combined and trainable:
                 raise ValueError(
-                    f"Synchronization value can be set to VariableSynchronization.ON_READ only for "
-                    f"non-trainable variables: {name} has trainable=True")
+                    "Synchronization value can be set to VariableSynchronization.ON_READ only for "
+                    "non-trainable variables. You have specified trainable=True and "
+                    f"synchronization=VariableSynchronization.ON_READ. ({name})")
             trainable = not combined if trainable is None else trainable
             trained = trainable and self.trainable
             variable = get_variable(name, shape, dtype or self._dtype, initializer, regularizer,

@@ -57,7 +57,7 @@ def regularizer_below(name: str, regularizer: Callable) -> Callable:
     variable (`name`), although a custom getter may have given it another name."""
 
     def regularized(variable: Any) -> Any:
-        with name_scope(f"{name}/Regularizer/"):
+        with name_scope(None), name_scope(f"{name}/Regularizer"):
             return regularizer(variable)
 
     return regularized

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from hpcflow.graph.likes import TensorLike
 from hpcflow.ops.arrays.constants import placeholder
 from hpcflow.test_util import gradient_checker
@@ -38,9 +38,14 @@ def compute_gradient(f: Callable, x: Sequence, delta: float = 1e-3) -> tuple[lis
 
 
 def _to_numpy(value: TensorLike) -> np.ndarray:
-    """The value of a tensor or of IndexedSlices in the default session, or an array itself."""
+    """The value of a tensor or of IndexedSlices in the default session, or an array itself; the
+    value of IndexedSlices as the array that it stands for."""
     if isinstance(value, IndexedSlices):
         value = convert_to_tensor(value)
+    if isinstance(value, IndexedSlicesValue):
+        dense = np.zeros(value.dense_shape, value.values.dtype)
+        np.add.at(dense, value.indices, value.values)
+        return dense
     return np.asarray(gradient_checker.evaluated(value))
 
 

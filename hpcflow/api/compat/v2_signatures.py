@@ -49,6 +49,7 @@ _BELOW = {
         "assert_rank": "x rank message name",
         "assert_rank_at_least": "x rank message name",
     },
+    "image": {"extract_glimpse": "input size offsets centered normalized noise name"},
     "io": {
         "decode_csv": ("records record_defaults field_delim use_quote_delim na_value select_cols "
                        "name"),

@@ -203,15 +203,15 @@ class Layer(Called, base.Layer):
         """Return a new variable of the layer.
 
         `initializer`, `regularizer` and `constraint` may be names. Floats begin as by
-        ``glorot_uniform``, others with zeros. `trainable` defaults to True.
+        ``glorot_uniform``, others with zeros. `trainable` defaults to True. Variables are named
+        by the name scope that is open: in ``build`` that of the layer.
         """
         if isinstance(name, (list, tuple)):  # the order of arguments of earlier releases
             name, shape = shape, name
-        with self._entered_scope() as scope:
-            prefix = scope.original_name_scope
-            return self._made(f"{prefix}{name or 'weight'}", shape or (), dtype or self._dtype,
-                              initializers.get(initializer), regularizers.get(regularizer),
-                              trainable is not False, constraints.get(constraint))
+        around = hf.get_default_graph().get_name_scope()
+        return self._made(f"{around}/{name or 'weight'}".lstrip("/"), shape or (), dtype or self._dtype,
+                          initializers.get(initializer), regularizers.get(regularizer),
+                          trainable is not False, constraints.get(constraint))
 
     add_variable = add_weight
 

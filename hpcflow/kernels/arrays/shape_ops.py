@@ -284,12 +284,13 @@ def loop(x, y):
 @kernel("EnsureShape")
 def _ensure_shape(node: KernelNode) -> Any:
     wanted = node.attr("shape")
+    name = "" if node.op is None else f"{node.op.inputs[0].op.name} "
 
     def run(x: Any) -> Any:
         shape = getattr(x, "shape", ())
         if not wanted.is_compatible_with(TensorShape(shape)):
-            raise invalid(f"Shape of tensor {shown(shape)} is not compatible with expected shape "
-                          f"{format_shape(wanted)}.")
+            raise invalid(f"Shape of tensor {name}{shown(shape)} is not compatible with expected "
+                          f"shape {format_shape(wanted)}.")
         return x
 
     return run

@@ -73,7 +73,7 @@ def _glimpse(node: KernelNode) -> Callable:
     """Extract windows around points; pixels outside of the image are noise."""
     xp, to_device = node.xp, node.device.to_device
     centered, normalized = node.attr("centered"), node.attr("normalized")
-    uniform = node.attr("uniform_noise")
+    noise_kind = _noise_kind(node)
     rng = node.state(lambda: make_generator(0, 0, node.name))
 
     def run(images: Any, size: Any, offsets: Any) -> Any:
@@ -94,7 +94,7 @@ def _glimpse(node: KernelNode) -> Callable:
             inside = [slice(max(s, 0), max(min(e, n), 0))
                       for s, e, n in zip(starts, ends, image.shape)]
             if any(s < 0 or e > n for s, e, n in zip(starts, ends, image.shape)):
-                noise = _noise(rng, image, window.shape, uniform)
+                noise = _noise(rng, image, window.shape, noise_kind)
                 window[...] = noise if xp is np else to_device(noise)
             there = tuple(slice(i.start - s, i.stop - s) for i, s in zip(inside, starts))
             if all(i.stop > i.start for i in inside):
@@ -115,10 +115,25 @@ def _start(offset: float, size: int, window: int, centered: bool, normalized: bo
     return int(np.clip(np.nan_to_num(offset), -(2**40), 2**40))
 
 
-def _noise(rng: np.random.Generator, image: Any, shape: tuple, uniform: bool) -> np.ndarray:
-    """Return noise in the range of the image: uniform, or with its mean and deviation."""
+def _noise_kind(node: KernelNode) -> str:
+    """What `uniform_noise` and `noise` ask for together: "uniform", "gaussian" or "zero"."""
+    kind = bytes(node.attr("noise", b"uniform")).decode()
+    if node.attr("uniform_noise"):
+        if kind != "uniform":
+            raise invalid(f"uniform_noise and noise = '{kind}' exclude each other")
+        return "uniform"
+    if kind not in ("uniform", "gaussian", "zero"):
+        raise invalid(f"noise must be 'uniform', 'gaussian' or 'zero', but is '{kind}'")
+    return kind
+
+
+def _noise(rng: np.random.Generator, image: Any, shape: tuple, kind: str) -> np.ndarray:
+    """Return what is outside of the image: zeros, or noise in the range of its pixels, uniform or
+    with their mean and deviation."""
+    if kind == "zero":
+        return np.zeros(shape, _F)
     low, high = float(image.min()), float(image.max())
-    if uniform:
+    if kind == "uniform":
         return rng.uniform(low, high, shape).astype(_F)
     values = rng.normal(float(image.mean()), float(image.std()), shape)
     return np.clip(values, low, high).astype(_F)

@@ -298,11 +298,17 @@ def _reverse_shape(op: Operation) -> list[Dims]:
     return [dims]
 
 
+def _reversed_axis(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ValueError(f"'axis' {axis} is out of valid range [{-rank}, {rank})")
+    return axis % rank
+
+
 def _reverse_v2_shape(op: Operation) -> list[Dims]:
     dims, axis = op.input_dims(0), constant_value(op.inputs[1])
     with_rank(op.input_dims(1), 1, "axis")
     if dims is not None and axis is not None:
-        axes = [normalize_axis(a, len(dims)) for a in axis.tolist()]
+        axes = [_reversed_axis(a, len(dims)) for a in axis.tolist()]
         if len(set(axes)) != len(axes):
             twice = next(a for a in axes if axes.count(a) > 1)
             raise ValueError(f"axis {twice} specified more than once.")

@@ -59,8 +59,7 @@ def merge(inputs: Sequence[Any], name: str | None = None) -> tuple[Any, Any]:
         if not any(nest.is_composite(v) for v in values):
             by_reference = all(v.dtype._is_ref_dtype for v in values)
             op_type: Any = raw_ops.RefMerge if by_reference else raw_ops.Merge
-            output, index = op_type(inputs=values, name=scope)
-            return output, index
+            return op_type(inputs=values, name=scope)
         if any(isinstance(v, IndexedSlices) for v in values):
             values = alike_slices(values)
         parts = [raw_ops.Merge(inputs=list(column))

@@ -82,7 +82,8 @@ register_op("NonMaxSuppressionWithOverlaps",
 not_differentiable("DrawBoundingBoxesV2", "NonMaxSuppressionWithOverlaps")
 # Not stateful by its definition, but random: its noise must not be computed once and for all.
 register_op("ExtractGlimpse", "input: float; size: int32; offsets: float", "glimpse: float",
-            "centered: bool = true; normalized: bool = true; uniform_noise: bool = true",
+            "centered: bool = true; normalized: bool = true; uniform_noise: bool = true; "
+            "noise: string = 'uniform'",
             shape=_glimpse_shape, stateful=True)
 register_op("NonMaxSuppression", "boxes: float; scores: float; max_output_size: int32",
             "selected_indices: int32", "iou_threshold: float = 0.5", shape=_selected_shape)

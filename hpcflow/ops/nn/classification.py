@@ -52,8 +52,10 @@ def _log_softmax_grad(op: Operation, grad: Tensor) -> Tensor:
 
 
 def _cross_entropy_shape(op: Operation) -> list[Dims]:
-    logits, labels = op.input_dims(0), op.input_dims(1)
-    dims = broadcast_dims(with_rank(logits, 2, "logits"), with_rank(labels, 2, "labels"))
+    dims = broadcast_dims(op.input_dims(0), op.input_dims(1))
+    if dims is not None and len(dims) != 2:
+        raise ValueError(f"Shape must be broadcasted with rank 2, but is rank {len(dims)}: logits "
+                         f"{show(op.input_dims(0))}, labels {show(op.input_dims(1))}")
     return [None if dims is None else (dims[0],), dims]
 
 

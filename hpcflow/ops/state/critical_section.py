@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import add_to_collection, name_scope
-from hpcflow.graph.operation import Operation
+from hpcflow.graph.graph import (
+    add_to_collection,
+    get_collection,
+    get_default_graph,
+    name_scope,
+)
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.mutexes import Mutex
 
 __all__ = ["CriticalSection"]
 
 
 CRITICAL_SECTIONS = "critical_sections"
+CRITICAL_SECTION_EXECUTIONS = "critical_section_executions"
 _threads = threading.local()
 
 
@@ -24,6 +30,15 @@ def _opened() -> list:
     if not hasattr(_threads, "opened"):
         _threads.opened = []
     return _threads.opened
+
+
+class Execution(NamedTuple):
+    """One execution of a section: the section's key, and the resources from outside that it uses,
+    for itself alone if it is exclusive."""
+
+    key: Any
+    resources: frozenset[Tensor]
+    exclusive: bool
 
 
 class CriticalSection:
@@ -49,8 +64,9 @@ class CriticalSection:
                 name: str | None = None) -> Any:
         """Return the result of ``fn()``, tensors in any nest, computed inside of the section.
 
-        `exclusive_resource_access` is accepted. Raises ``ValueError`` inside of another `execute`
-        of the same section, which would wait for itself.
+        With `exclusive_resource_access` no other section may use the resources that the function
+        uses, such as ``ResourceVariable``s. Raises ``ValueError`` if one does, or did so for itself
+        alone, and inside of another `execute` of the same section, which would wait for itself.
         """
         opened = _opened()
         if self._key in opened:
@@ -60,8 +76,11 @@ class CriticalSection:
         structure: list[Any] = []
 
         def build() -> list:
+            graph = get_default_graph()
+            start = graph.version
             result = fn()
             structure.append(result)
+            self._note_resources(graph._ops[start:], exclusive_resource_access)
             if isinstance(result, Operation):
                 return [result]
             return [v if v is None or isinstance(v, Operation) else convert_to_tensor(v)
@@ -77,3 +96,17 @@ class CriticalSection:
         if isinstance(result, Operation):
             return values[0]
         return nest.pack_as(result, values)
+
+    def _note_resources(self, ops: list[Operation], exclusive: bool) -> None:
+        """Keep which resources from outside the operations use."""
+        made = {t for op in ops for t in op.outputs}
+        used = frozenset(t for op in ops for t in op.inputs
+                         if t.dtype.name == "resource" and t not in made)
+        for other in get_collection(CRITICAL_SECTION_EXECUTIONS):
+            shared = used & other.resources
+            if other.key != self._key and shared and (exclusive or other.exclusive):
+                raise ValueError(
+                    f"CriticalSection '{self.name}' and another one use the resources "
+                    f"{sorted(t.name for t in shared)}, and one of them requested exclusive "
+                    "resource access; call both with exclusive_resource_access=False")
+        add_to_collection(CRITICAL_SECTION_EXECUTIONS, Execution(self._key, used, exclusive))

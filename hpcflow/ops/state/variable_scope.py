@@ -287,14 +287,22 @@ def get_variable(name: str, shape: ShapeLike | None = None, dtype: DTypeLike | N
         synchronization, aggregation)
 
 
-def get_local_variable(*args: Any, **keywords: Any) -> Any:
-    """As :func:`get_variable`, for a variable that is not trained and not saved."""
-    keywords["trainable"] = False
-    collections = list(keywords.get("collections") or [])
+def get_local_variable(name: str, shape: ShapeLike | None = None, dtype: DTypeLike | None = None,
+                       initializer: Any = None, regularizer: Callable | None = None,
+                       trainable: bool | None = False, collections: Collections | None = None,
+                       caching_device: DeviceLike | None = None,
+                       partitioner: Callable | None = None, validate_shape: bool = True,
+                       use_resource: bool | None = None, custom_getter: Callable | None = None,
+                       constraint: Callable | None = None, synchronization: Any = None,
+                       aggregation: Any = None) -> Any:
+    """As :func:`get_variable`, for a variable that is not trained, whatever `trainable` says, and
+    not saved."""
+    collections = list(collections or [])
     if GraphKeys.LOCAL_VARIABLES not in collections:
         collections.append(GraphKeys.LOCAL_VARIABLES)
-    keywords["collections"] = collections
-    return get_variable(*args, **keywords)
+    return get_variable(name, shape, dtype, initializer, regularizer, False, collections,
+                        caching_device, partitioner, validate_shape, use_resource, custom_getter,
+                        constraint, synchronization, aggregation)
 
 
 def scoped_variables() -> dict[str, Any]:

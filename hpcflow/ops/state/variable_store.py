@@ -6,7 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType, DTypeLike
@@ -34,9 +34,6 @@ from hpcflow.ops.state.replication import checked_replication
 from hpcflow.ops.state.variables import Variable
 from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
-if TYPE_CHECKING:
-    from hpcflow.graph.operation import Operation
-
 
 class _ReuseMode(Enum):
     """Values of `reuse` besides True, False and None."""
@@ -56,6 +53,10 @@ class VariableStore:
         self.variables: dict[str, Variable] = {}
         self.partitioned: dict[str, PartitionedVariable] = {}
         self.scope_counts: Counter[str] = Counter()
+
+    @property
+    def _vars(self) -> dict[str, Variable]:  # programs look for variables of a scope here
+        return self.variables
 
     # ------------------------------------------------------------ scopes
 
@@ -161,12 +162,12 @@ class VariableStore:
             with control_dependencies(None):  # it runs once, whatever it is called in
                 initializer, from_value, dtype = initializer(), True, None
         if not shape.is_fully_defined() and not from_value:
-            raise ValueError(f"Shape of a new variable ({name}) must be fully defined, but instead "
-                             f"was {shape}.")
+            raise ValueError(f"{_NOT_AN_INITIALIZER} (The shape of the new variable {name} is "
+                             f"{shape}.)")
         variable = self._create(name, shape, dtype, initializer, partition, options)
         self.variables[name] = variable
         if regularizer is not None:
-            _add_regularization(regularizer, variable, variable.op, name)
+            _add_regularization(regularizer, variable, name)
         return variable
 
     @staticmethod
@@ -209,14 +210,12 @@ class VariableStore:
             if isinstance(initializer, Tensor):
                 with name_scope(f"{name}/PartitionedInitializer/"):
                     value = raw_ops.Slice(initializer, offset, part)
-            variable = self._get_single(f"{name}/part_{i}", part, dtype, value, None, reuse, info,
-                                        options)
+            variable = self._get_single(f"{name}/part_{i}", part, dtype, value, regularizer, reuse,
+                                        info, options)
             variable._set_save_slice_info(slice_info(name, dims, offset, part))
             parts.append(variable)
         whole = PartitionedVariable(name, shape, dtype, parts, partitions)
         self.partitioned[name] = whole
-        if regularizer is not None:
-            _add_regularization(regularizer, whole, parts[0].op, name)
         return whole
 
     def _check_new(self, name: str, shape: TensorShape, reuse: Reuse) -> None:
@@ -246,6 +245,12 @@ class VariableStore:
                              f"partitions {partitions} and found partitions "
                              f"{found._get_partitions()}.")
         return found
+
+
+_NOT_AN_INITIALIZER = (
+    "The initializer passed is not valid. It should be a callable with no arguments and the shape "
+    "should not be provided or an instance of `tf.keras.initializers.*' and `shape` should be "
+    "fully defined.")
 
 
 def _takes_nothing(initializer: InitializerLike) -> bool:
@@ -291,10 +296,9 @@ def _differs(name: str, what: str, wanted: TensorShape | str, found: TensorShape
             f"{found}.")
 
 
-def _add_regularization(regularizer: Callable, variable: Variable | PartitionedVariable,
-                        op: Operation, name: str) -> None:
+def _add_regularization(regularizer: Callable, variable: Variable, name: str) -> None:
     """Add the loss that `regularizer` gives for the variable to the collection of such losses."""
-    with control_dependencies(None), colocate_with(op):
+    with control_dependencies(None), colocate_with(variable.op):
         with name_scope(f"{name}/Regularizer/"):
             loss = regularizer(variable)
     if loss is not None:

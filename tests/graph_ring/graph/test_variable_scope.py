@@ -309,10 +309,25 @@ def test_bad_partitions():
 def test_partitioned_regularizer():
     hf.get_variable("v", [4], partitioner=hf.fixed_size_partitioner(2),
                     initializer=hf.ones_initializer(), regularizer=lambda v: hf.reduce_sum(v))
-    [loss] = hf.get_collection(hf.GraphKeys.REGULARIZATION_LOSSES)
+    losses = hf.get_collection(hf.GraphKeys.REGULARIZATION_LOSSES)
+    assert [t.op.name for t in losses] == [f"v/part_{i}/Regularizer/Sum" for i in range(2)]
     with hf.Session() as session:
         session.run(hf.global_variables_initializer())
-        assert session.run(loss) == 4
+        assert session.run(losses) == [2, 2]
+
+
+def test_partitioned_regularizer_of_a_layer():
+    with hf.variable_scope("a", partitioner=hf.fixed_size_partitioner(2)):
+        layer = hf.layers.Dense(4, kernel_regularizer=lambda v: hf.reduce_sum(v))
+        layer(hf.zeros([2, 4]))
+    assert [t.op.name for t in layer.losses] == [
+        "a/dense/kernel/Regularizer/Sum", "a/dense/kernel/Regularizer_1/Sum"]
+
+
+def test_local_variable_arguments_by_place():
+    v = hf.get_local_variable("v", [2], hf.int32, hf.ones_initializer(), None, True)
+    assert v.dtype.base_dtype == hf.int32 and hf.trainable_variables() == []
+    assert hf.local_variables() == [v]
 
 
 def test_create_partitioned_variables():

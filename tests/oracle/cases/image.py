@@ -160,6 +160,10 @@ def glimpses(table: Table) -> None:
             table.add("ExtractGlimpse", {"input": x, "size": ints(4, 3), "offsets": offsets},
                       {"centered": centered, "normalized": normalized, "uniform_noise": True})
     offsets = np.zeros((3, 2), "float32")
+    table.add("ExtractGlimpse", {"input": x, "size": ints(40, 30), "offsets": offsets},
+              {"uniform_noise": False, "noise": b"zero"})
+    table.bad("ExtractGlimpse", {"input": x, "size": ints(4, 3), "offsets": offsets},
+              {"uniform_noise": False, "noise": b"other"}, label="noise")
     table.bad("ExtractGlimpse", {"input": x, "size": ints(4), "offsets": offsets}, label="size")
     table.bad("ExtractGlimpse", {"input": x, "size": ints(4, 3), "offsets": offsets[:2]},
               label="offsets")

@@ -44,3 +44,18 @@ def test_invariants_as_specifications(session):
                             [hf.constant(0), hf.constant([1])], specs)
     assert rows.shape.as_list() == [None]
     np.testing.assert_array_equal(session.run(rows), [1] * 8)
+
+
+def test_sections_of_one_resource():
+    first, second = hf.CriticalSection(), hf.CriticalSection()
+    v = hf.get_variable("v", initializer=0.0, use_resource=True)
+    w = hf.get_variable("w", initializer=0.0, use_resource=True)
+    first.execute(lambda: v.assign_add(1.0))
+    first.execute(lambda: v + 1.0)
+    for exclusive in (True, False):
+        with pytest.raises(ValueError, match="requested exclusive resource access"):
+            second.execute(lambda: v.assign_add(1.0), exclusive_resource_access=exclusive)
+    for section in (first, second):
+        section.execute(lambda: w.assign_add(1.0), exclusive_resource_access=False)
+    with pytest.raises(ValueError, match="requested exclusive resource access"):
+        second.execute(lambda: w.assign_add(1.0))

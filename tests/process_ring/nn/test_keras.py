@@ -365,3 +365,21 @@ def test_module_paths() -> None:
 def test_mistakes_are_errors(error: type, text: str, act: Any) -> None:
     with pytest.raises(error, match=text):
         act()
+
+
+def test_names_of_variables_made_before_the_call():
+    class Scaled(layers.Layer):
+        def __init__(self):
+            super().__init__(name="scaled")
+            self.first = self.add_weight("first", [2])
+
+        def build(self, input_shape):
+            self.second = self.add_weight("second", [2])
+
+        def call(self, inputs):
+            return inputs * self.first + self.second
+
+    with tf.name_scope("around"):
+        layer = Scaled()
+        layer(tf.zeros([2]))
+    assert [v.name for v in layer.weights] == ["around/first:0", "around/scaled/second:0"]

@@ -263,6 +263,10 @@ def test_extract_glimpse(session):
         np.testing.assert_array_equal(first[0, 2:7, 2:8], x[0])
         assert not np.array_equal(first, second)
         assert first[1].min() >= 30 and first[1].max() <= 59
+    outside = hf.compat.v2.image.extract_glimpse(x, [7, 6], [[0.0, 0.0], [0.0, 0.0]], noise="zero")
+    np.testing.assert_array_equal(session.run(outside), np.pad(x, [[0, 0], [1, 1], [0, 0], [0, 0]]))
+    drawn = image.extract_glimpse(x, [40, 40], [[0.0, 0.0], [0.0, 0.0]], noise="gaussian")
+    assert (session.run(drawn)[0] == 0).sum() > 20  # what is drawn below the lowest pixel
 
 
 def test_images_without_a_known_rank_are_single_images(session):
