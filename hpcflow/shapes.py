@@ -423,6 +423,9 @@ def _dims_of_proto(proto: Message) -> Dims | None:
 
 def _dims_of_other(dims: Any) -> Dims:
     """The dimensions of an iterable that is no list or tuple, or of a single integer."""
+    if isinstance(dims, (str, bytes)):
+        raise TypeError("A string has ambiguous TensorShape, please wrap in a list or convert to "
+                        f"an int: {dims!r}")
     if isinstance(dims, Iterable) and getattr(dims, "ndim", 1) != 0:
         return tuple([_checked(d) for d in dims])
     return (_checked(dims),)

@@ -27,7 +27,6 @@ INSTEAD: dict[str, str] = {
        for name in ("GceClusterResolver", "KubernetesClusterResolver", "UnionClusterResolver")},
     "contrib.coder": "",
     "contrib.compiler": "nothing: steps are compiled in any case",
-    "contrib.copy_graph": "`hf.train.export_meta_graph` and `hf.train.import_meta_graph`",
     "contrib.decision_trees": "",
     "contrib.distribute": _RANKS,
     **{f"contrib.distributions.{name}": "`hf.contrib.distributions.MixtureSameFamily`" for name in (
@@ -121,7 +120,7 @@ INSTEAD: dict[str, str] = {
     "contrib.nccl": "`hf.mpi.allreduce`",
     "contrib.proto": "`hf.parse_example`",
     "contrib.rpc": "`hf.py_func`",
-    "contrib.saved_model": _SAVED,
+    **{f"contrib.saved_model.{name}": _SAVED for name in ("load_keras_model", "save_keras_model")},
     "contrib.solvers": "`hf.matrix_solve`, `hf.matrix_solve_ls`",
     "contrib.tensor_forest": "",
     "contrib.tensorrt": "",

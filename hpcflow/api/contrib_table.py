@@ -13,6 +13,7 @@ _SLIM = ("evaluation", "learning", "model_analyzer",
              "alexnet", "inception", "inception_v1", "inception_v2", "inception_v3", "overfeat",
              "resnet_utils", "resnet_v1", "resnet_v2", "vgg")))
 _FILES = {
+    "copy_graph": ("python.util.copy_elements",),
     "cudnn_rnn": ("python.layers", "python.layers.cudnn_rnn", "python.ops.cudnn_rnn_ops"),
     "eager": ("python.tfe",),
     "graph_editor": ("edit", "reroute", "select", "subgraph", "transform", "util"),
@@ -43,10 +44,13 @@ _FILES = {
     "seq2seq": ("python.ops.attention_wrapper", "python.ops.basic_decoder",
                 "python.ops.beam_search_decoder", "python.ops.beam_search_ops",
                 "python.ops.decoder", "python.ops.helper", "python.ops.loss"),
+    "predictor": ("core_estimator_predictor", "predictor_factories", "saved_model_predictor"),
+    "saved_model": ("python.saved_model.reader", "python.saved_model.signature_def_utils"),
     "testing": ("python.framework.fake_summary_writer", "python.framework.util_test"),
     "slim": tuple(f"python.slim.{name}" for name in _SLIM),
     "training": tuple(f"python.training.{name}" for name in (
-        "bucket_ops", "device_setter", "evaluation", "hparam", "training")),
+        "bucket_ops", "device_setter", "evaluation", "hparam", "sequence_queueing_state_saver",
+        "training")),
 }
 _ATTENTION = "hpcflow.contrib.seq2seq.attention"
 _ATTENTION_HELPERS = {
@@ -66,7 +70,16 @@ _SOURCES = {
     "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
     **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in _SLIM},
 }
+_SEQUENCES = "hpcflow.contrib.training.sequence_batches"
+_PREDICTING = "hpcflow.contrib.predictor.predicting"
 _HELPERS = {
+    "predictor.core_estimator_predictor": {
+        "CoreEstimatorPredictor": f"{_PREDICTING}:from_estimator"},
+    "predictor.saved_model_predictor": {"SavedModelPredictor": f"{_PREDICTING}:from_saved_model"},
+    "training.python.training.sequence_queueing_state_saver": {
+        "_padding": f"{_SEQUENCES}:padded",
+        "_deconstruct_sparse_tensor_seq": f"{_SEQUENCES}:sparse_parts_stored",
+        "_reconstruct_sparse_tensor_seq": f"{_SEQUENCES}:sparse_parts_restored"},
     "cudnn_rnn.python.ops.cudnn_rnn_ops": {"_cudnn_rnn": f"{_NETWORKS}.operations:cudnn_rnn"},
     "seq2seq.python.ops.attention_wrapper": _ATTENTION_HELPERS,
     "seq2seq.python.ops.decoder": {

@@ -295,9 +295,10 @@ _UTIL = {
                            "reveal_undocumented": _DECORATING + "nothing"}),
     "compat": Entry(("hpcflow.platform.compat",), {"collections_abc": "collections.abc"}),
     "compat_internal": Entry(("hpcflow.platform.compat",), {"path_to_str": "os:fspath"}),
-    "decorator_utils": Entry(("hpcflow.platform.deprecation",)),
+    "decorator_utils": Entry(("hpcflow.platform.decorating",)),
     "deprecation": Entry(("hpcflow.platform.deprecation",)),
     "function_utils": Entry(("hpcflow.platform.inspecting",)),
+    "keyword_args": Entry(("hpcflow.platform.decorating",)),
     "object_identity": Entry((_GRAPH + "identity",), {
         "_ObjectIdentityWrapper": _GRAPH + "identity:Reference",
         "_WeakObjectIdentityWrapper": _GRAPH + "identity:WeakReference"}),

@@ -40,7 +40,8 @@ TRAINING["training_util"] = Entry((_TRAIN, _API), {
     "_increment_global_step": "hpcflow.optimizers.global_step:increment_global_step"})
 TRAINING["training_ops"] = Entry((RAW,))
 TRAINING["gen_training_ops"] = Entry((RAW,))
-TRAINING["checkpoint_management"] = Entry((_TRAIN, "hpcflow.train.checkpoint_files"))
+TRAINING["checkpoint_management"] = Entry((_TRAIN, "hpcflow.train.checkpoint_files"), {
+    "update_checkpoint_state_internal": f"{_TRAIN}:update_checkpoint_state"})
 TRAINING["checkpoint_utils"] = Entry(("hpcflow.contrib.framework", _TRAIN,
                                        "hpcflow.train.checkpoint_files"))
 TRAINING["tracking.util"] = Entry((_TRAIN,))

@@ -87,11 +87,15 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True,
 
 
 def map_structure(func: Callable, *structure: Any, check_types: bool = True,
-                  expand_composites: bool = False) -> Any:
+                  expand_composites: bool = False, **unknown: Any) -> Any:
     """Return a structure of the results of `func` for the single values of the structures.
 
-    Raises as :func:`assert_same_structure`; ``TypeError`` if `func` cannot be called.
+    Raises as :func:`assert_same_structure`; ``TypeError`` if `func` cannot be called,
+    ``ValueError`` for other keywords.
     """
+    if unknown:
+        raise ValueError("Only valid keyword arguments are `check_types` and `expand_composites`, "
+                         f"not: `{'`, `'.join(unknown)}`")
     if not callable(func):
         raise TypeError(f"func must be callable, got: {func}")
     if not structure:

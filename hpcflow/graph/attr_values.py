@@ -37,8 +37,8 @@ def canonical(value: Any, attr: AttrDef, op: str, name: str | None = None) -> An
     """
     if attr.type.startswith("list("):
         return _canonical_list(value, attr, op)
-    value = _convert(value, attr.type, attr.name, op)
-    _check_allowed(value, attr, op)
+    value = _convert(value, attr.type, attr.name)
+    check_allowed(value, attr, attr.name, op)
     if attr.minimum is not None and attr.type == "int" and value < attr.minimum:
         raise ValueError(f"Attr '{attr.name}' of '{op}' Op passed {value} less than minimum "
                          f"{attr.minimum}.")
@@ -47,28 +47,31 @@ def canonical(value: Any, attr: AttrDef, op: str, name: str | None = None) -> An
 
 def _canonical_list(value: Sequence[Any], attr: AttrDef, op: str) -> list:
     if not isinstance(value, (list, tuple, TensorShape, np.ndarray)):
-        raise TypeError(f"Expected list for attr '{attr.name}' of '{op}' Op, got {value!r}.")
+        raise TypeError(f"Expected list for attr {attr.name}")
     kind = attr.type[5:-1]
-    items = [_convert(v, kind, attr.name, op) for v in value]
+    items = [_convert(v, kind, attr.name) for v in value]
     for item in items:
-        _check_allowed(item, attr, op)
+        check_allowed(item, attr, attr.name, op)
     if attr.minimum is not None and len(items) < attr.minimum:
         raise ValueError(f"Attr '{attr.name}' of '{op}' Op passed list of length {len(items)} "
                          f"less than minimum {attr.minimum}.")
     return items
 
 
-def _check_allowed(value: Any, attr: AttrDef, op: str) -> None:
+def check_allowed(value: Any, attr: AttrDef, argument: str, op: str = "") -> None:
+    """Raise ``TypeError`` for a type that `attr` does not allow, ``ValueError`` for a string.
+
+    `argument` is the input or attribute that it was passed to.
+    """
     if attr.allowed is None or value in attr.allowed:
         return
-    # 1.x raises TypeError for a type that is not allowed, ValueError for a string.
     if not isinstance(value, DType):
         strings = ", ".join(f'"{a.decode()}"' for a in attr.allowed)
         raise ValueError(f"Attr '{attr.name}' of '{op}' Op passed string "
                          f"'{value.decode(errors='replace')}' not in: {strings}.")
-    names = ", ".join(sorted(a.name for a in attr.allowed))
-    raise TypeError(f"Value passed to attr '{attr.name}' of '{op}' Op is {value.name!r}, which is "
-                    f"not in the list of allowed values: {names}")
+    names = ", ".join(a.name for a in attr.allowed)
+    raise TypeError(f"Value passed to parameter '{argument}' has DataType {value.name} not in list "
+                    f"of allowed values: {names}")
 
 
 def _to_int(value: Any) -> int:
@@ -125,13 +128,18 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _convert(value: Any, kind: str, attr: str, op: str) -> Any:
+_KIND_NAMES = {"type": "DataType", "tensor": "TensorProto", "shape": "TensorShape"}
+
+
+def _convert(value: Any, kind: str, attr: str) -> Any:
     try:
         result = _CONVERTERS[kind](value)
     except (TypeError, ValueError, AttributeError) as e:
-        raise TypeError(
-            f"Expected {kind} for argument '{attr}' of '{op}' Op, not {value!r}."
-        ) from e
+        if kind == "func":
+            raise TypeError(f"Don't know how to convert {value!r} to a func for argument "
+                            f"{attr}") from e
+        raise TypeError(f"Expected {_KIND_NAMES.get(kind, kind)} for argument '{attr}' not "
+                        f"{value!r}.") from e
     return result.base_dtype if kind == "type" else result
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.graph import convert
-from hpcflow.graph.attr_values import canonical
+from hpcflow.graph.attr_values import canonical, check_allowed
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, get_default_graph, graph_of
 from hpcflow.graph.likes import TensorLike
@@ -21,6 +21,7 @@ from hpcflow.graph.operation import Operation, Tensor, arg_length, arg_types
 
 _NUMBER_ATTR_MINIMUM = 1
 _NUMPY = (np.ndarray, np.generic)
+_NO_TENSOR = "<NOT CONVERTIBLE TO TENSOR>"
 
 #: Op type without kernels -> what makes its outputs of other operations, given the graph, the
 #: attributes, the inputs and the types of the outputs.
@@ -78,15 +79,15 @@ def _build(graph: Graph, op_def: OpDef, name: str | None, keywords: dict[str, An
     inputs: list[Tensor] = []
     for arg in op_def.inputs:
         if arg.name not in keywords:
-            raise TypeError(f"No argument for input '{arg.name}' of {op_def.name} Op")
+            raise TypeError(f"No argument for input {arg.name} of {op_def.name} Op")
         inputs.extend(_convert_arg(op_def, arg, keywords[arg.name], attrs))
     for attr_name in op_def.explicit_attrs:
         value = keywords.get(attr_name, REQUIRED)
         attr = op_def.attr_map[attr_name]
-        if value is None or value is REQUIRED:
+        if value is REQUIRED or (value is None and attr.default is not REQUIRED):
             value = attr.default
             if value is REQUIRED:
-                raise TypeError(f"No argument for attr '{attr_name}' of {op_def.name} Op")
+                raise TypeError(f"No argument for attr {attr_name}")
         else:
             value = canonical(value, attr, op_def.name)
         attrs[attr_name] = value
@@ -123,8 +124,8 @@ def _check_known(op_def: OpDef, keywords: dict[str, Any]) -> None:
         return
     names = {a.name for a in op_def.inputs} | set(op_def.attr_map)
     extra = sorted(set(keywords) - names)
-    raise TypeError(f"{op_def.name} Op got unexpected keyword arguments: {', '.join(extra)}; it "
-                    f"takes {', '.join(op_def.signature_names)}")
+    raise TypeError(f"apply_op() got unexpected keyword arguments: {', '.join(extra)}: "
+                    f"{op_def.name} takes {', '.join(op_def.signature_names)}")
 
 
 def _infer_types(op_def: OpDef, keywords: dict[str, Any], attrs: dict[str, Any]) -> None:
@@ -154,10 +155,14 @@ def _convert_arg(op_def: OpDef, arg: ArgDef, value: TensorLike, attrs: dict) -> 
         dtype = dtype or tensor._dtype.base_dtype
         _check_type_allowed(op_def, arg, dtype)
         attrs[arg.type_attr] = dtype
+    _check_mutable(op_def, arg, tensor)
+    return [tensor]
+
+
+def _check_mutable(op_def: OpDef, arg: ArgDef, tensor: Tensor) -> None:
     if arg.is_ref and not tensor._dtype._is_ref_dtype:
         raise TypeError(f"'{op_def.name}' Op requires that input '{arg.name}' be a mutable tensor "
-                        f"(e.g.: a tf.Variable), got {tensor!r}")
-    return [tensor]
+                        "(e.g.: a tf.Variable)")
 
 
 def _convert_one(op_def: OpDef, arg: ArgDef, value: TensorLike, dtype: DType | None,
@@ -171,7 +176,9 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: TensorLike, dtype: DType | N
         except TypeError as e:
             if dtype is None:
                 raise
-            raise TypeError(f"Input '{arg.name}' of '{op_def.name}' Op: {e}") from None
+            raise TypeError(f"Expected {dtype.base_dtype.name} passed to parameter '{arg.name}' of "
+                            f"op '{op_def.name}', got {value!r} of type '{type(value).__name__}' "
+                            f"instead. Error: {e}") from None
         except ValueError as e:
             raise ValueError(f"Tried to convert '{arg.name}' to a tensor and failed. Error: "
                              f"{e}") from None
@@ -197,19 +204,15 @@ def _type_mismatch(op_def: OpDef, arg: ArgDef, tensor: Tensor, dtype: DType) -> 
     got = tensor._dtype.base_dtype.name
     if arg.type_attr is None:
         return (f"Input '{arg.name}' of '{op_def.name}' Op has type {got} that does not match "
-                f"expected type of {dtype.base_dtype.name} (tensor '{tensor.name}').")
+                f"expected type of {dtype.base_dtype.name}. The tensor is '{tensor.name}'")
     other = next((a.name for a in op_def.inputs if a.type_attr == arg.type_attr), arg.name)
     return (f"Input '{arg.name}' of '{op_def.name}' Op has type {got} that does not match type "
-            f"{dtype.base_dtype.name} of argument '{other}' (tensor '{tensor.name}').")
+            f"{dtype.base_dtype.name} of argument '{other}'. The tensor is '{tensor.name}'")
 
 
 def _check_type_allowed(op_def: OpDef, arg: ArgDef, dtype: DType) -> None:
-    attr: AttrDef = op_def.attr_map[arg.type_attr or ""]
-    if attr.allowed is not None and dtype not in attr.allowed:
-        allowed = ", ".join(sorted(t.name for t in attr.allowed))
-        raise TypeError(f"Value passed to parameter '{arg.name}' has DataType "
-                        f"{dtype.name} not in list of allowed values: {allowed} (of op type "
-                        f"'{op_def.name}')")
+    attr: AttrDef = op_def.attr_map[arg.type_attr or arg.type_list_attr or ""]
+    check_allowed(dtype, attr, arg.name)
 
 
 def _convert_sequence(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Tensor]:
@@ -219,9 +222,10 @@ def _convert_sequence(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> li
                         f"{value!r}.")
     number = op_def.attr_map[arg.number_attr or ""]
     expected = attrs.get(number.name, len(value))
+    first = next(a.name for a in op_def.inputs if a.number_attr == number.name)
     if len(value) != expected:
         raise ValueError(f"List argument '{arg.name}' to '{op_def.name}' Op with length "
-                         f"{len(value)} must match length {expected} of another list argument.")
+                         f"{len(value)} must match length {expected} of argument '{first}'.")
     minimum = number.minimum if number.minimum is not None else _NUMBER_ATTR_MINIMUM
     if len(value) < minimum:
         raise ValueError(f"List argument '{arg.name}' to '{op_def.name}' Op with length "
@@ -231,20 +235,21 @@ def _convert_sequence(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> li
         return _convert_list(op_def, arg, value, attrs)
     dtype = arg.type if arg.type_attr is None else attrs.get(arg.type_attr)
     tensors = []
-    for i, item in enumerate(value):
-        tensor = _convert_one(op_def, arg, item, dtype, f"_{i}")
-        if dtype is None:
-            dtype = tensor._dtype.base_dtype
-        if arg.is_ref and not tensor._dtype._is_ref_dtype:
-            raise TypeError(f"'{op_def.name}' Op requires that input '{arg.name}' be a mutable "
-                            f"tensor (e.g.: a tf.Variable), got {tensor!r}")
-        tensors.append(tensor)
+    try:
+        for i, item in enumerate(value):
+            tensors.append(_convert_one(op_def, arg, item, dtype, f"_{i}"))
+            dtype = dtype or tensors[0]._dtype.base_dtype
+    except (TypeError, ValueError) as e:
+        raise TypeError(f"{_types_passed(op_def, arg, value)} that "
+                        f"{_wanted(op_def, arg, attrs)}.") from e
+    for tensor in tensors:
+        _check_mutable(op_def, arg, tensor)
     if arg.type_attr is not None:
         if dtype is None:  # an empty list fixes no type
             default = op_def.attr_map[arg.type_attr].default
             if default is REQUIRED:
-                raise TypeError(f"Don't know how to infer type attr '{arg.type_attr}' of "
-                                f"'{op_def.name}' Op from an empty list")
+                raise TypeError("Don't know how to infer type variable from empty input list "
+                                f"passed to input '{arg.name}' of '{op_def.name}' Op.")
             dtype = default
         _check_type_allowed(op_def, arg, dtype)
         attrs[arg.type_attr] = dtype
@@ -265,16 +270,53 @@ def _convert_list(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[T
         raise ValueError(f"List argument '{arg.name}' to '{op_def.name}' Op with length "
                          f"{len(value)} shorter than minimum length {attr.minimum}.")
     wanted = types or [None] * len(value)
-    tensors = [_convert_one(op_def, arg, v, t, f"_{i}")
-               for i, (v, t) in enumerate(zip(value, wanted, strict=True))]
+    try:
+        tensors = [_convert_one(op_def, arg, v, t, f"_{i}")
+                   for i, (v, t) in enumerate(zip(value, wanted, strict=True))]
+    except (TypeError, ValueError) as e:
+        raise TypeError(_list_mismatch(op_def, arg, value, types)) from e
     if types is None:
         attrs[attr.name] = [t._dtype.base_dtype for t in tensors]
         for dtype in attrs[attr.name]:
-            if attr.allowed is not None and dtype not in attr.allowed:
-                allowed = ", ".join(sorted(t.name for t in attr.allowed))
-                raise TypeError(f"Value passed to parameter '{arg.name}' of '{op_def.name}' Op has "
-                                f"DataType {dtype.name} not in list of allowed values: {allowed}")
+            _check_type_allowed(op_def, arg, dtype)
     return tensors
+
+
+def _list_mismatch(op_def: OpDef, arg: ArgDef, values: Any, types: list[DType] | None) -> str:
+    """Say why `values` are not a list of tensors, or not one of `types`."""
+    got = _type_names(values)
+    if types is None or _NO_TENSOR in got:
+        return f"{_types_passed(op_def, arg, values)} that are invalid. Tensors: {values}"
+    other = next(a.name for a in op_def.inputs if a.type_list_attr == arg.type_list_attr)
+    return (f"Input '{arg.name}' of '{op_def.name}' Op has type list of {', '.join(got)} that does "
+            f"not match type list {', '.join(t.name for t in types)} of argument '{other}'.")
+
+
+def _wanted(op_def: OpDef, arg: ArgDef, attrs: dict) -> str:
+    """Say what the types of the tensors of `arg`, N of one type, do not do."""
+    if arg.type is not None:
+        return f"do not match expected type {arg.type.name}"
+    before = op_def.inputs[:op_def.inputs.index(arg)]
+    if any(other.type_attr == arg.type_attr for other in before):
+        return (f"do not match type {attrs[arg.type_attr or ''].name} inferred from earlier "
+                "arguments")
+    return "don't all match"
+
+
+def _types_passed(op_def: OpDef, arg: ArgDef, values: Any) -> str:
+    return (f"Tensors in list passed to '{arg.name}' of '{op_def.name}' Op have types "
+            f"[{', '.join(_type_names(values))}]")
+
+
+def _type_names(values: Any) -> list[str]:
+    """The type that each value has as a tensor of its own."""
+    names = []
+    for value in values:
+        try:
+            names.append(convert_to_tensor(value)._dtype.base_dtype.name)
+        except (TypeError, ValueError):
+            names.append(_NO_TENSOR)
+    return names
 
 
 def result_of(op: Operation) -> Any:

@@ -197,6 +197,7 @@ def _write(filename: str, meta: Message, as_text: bool) -> None:
         content = text_format.MessageToString(meta).encode()
     else:
         content = meta.SerializeToString()
+    os.makedirs(os.path.dirname(os.path.abspath(filename)), exist_ok=True)
     write_atomically(filename, content)
 
 

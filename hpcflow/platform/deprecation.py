@@ -8,26 +8,43 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import re
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpcflow.platform import logging
+from hpcflow.platform.decorating import (
+    add_notice_to_docstring,
+    get_qualified_name,
+    validate_callable,
+)
 
 _PRINT_DEPRECATION_WARNINGS = True
 _said: set[Any] = set()
 _silenced = 0
 
 
+class DeprecatedNamesAlreadySet(Exception):
+    """Raised where the public names of a function that were given up are named twice."""
+
+
 def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> Callable:
-    """Return a decorator of functions and classes that are to be removed after `date`."""
-    _check_instructions(instructions)
+    """Return a decorator of functions and classes that are to be removed after `date`, or in a
+    future version. Docstrings of functions say so. Raises ``ValueError`` for a date that is not
+    YYYY-MM-DD and for empty instructions."""
+    _check_arguments(date, instructions)
+    notice = _Notice("THIS FUNCTION IS DEPRECATED. It", "FUNCTION", "", date, instructions)
 
     def decorate(target: Any) -> Any:
+        validate_callable(target, "deprecated")
         if isinstance(target, type):
             target.__init__ = _warning_before(  # type: ignore[misc]
                 target.__init__, target, date, instructions, warn_once)  # type: ignore[misc]
             return target
-        return _warning_before(target, target, date, instructions, warn_once)
+        warning = _warning_before(target, target, date, instructions, warn_once)
+        warning.__doc__ = notice.added_to(target)
+        return warning
 
     return decorate
 
@@ -36,54 +53,96 @@ def _warning_before(function: Callable, named: Any, date: str | None, instructio
                     warn_once: bool) -> Callable:
     @functools.wraps(function)
     def warning(*args: Any, **kwargs: Any) -> Any:
-        _warn((named, "call") if warn_once else None, named, "is deprecated", date, instructions)
+        _warn((named, "call") if warn_once else None, named, "", date, instructions)
         return function(*args, **kwargs)
 
     return warning
 
 
 def deprecated_args(date: str | None, instructions: str, *names: Any,
-                    warn_once: bool = True, **values: Any) -> Callable:
+                    warn_once: bool = True) -> Callable:
     """Return a decorator of functions some of whose arguments are to be removed: `names`, or pairs
-    of a name and a value with which it may be given still."""
-    _check_instructions(instructions)
+    of a name and a value with which it may be given still.
+
+    Raises ``ValueError`` as :func:`deprecated` does, without `names`, and from the decorator for
+    a function that does not have them.
+    """
+    _check_arguments(date, instructions)
+    if not names:
+        raise ValueError("Specify which argument is deprecated.")
     harmless = {n[0]: n[1] for n in names if isinstance(n, tuple)}
     watched = [n[0] if isinstance(n, tuple) else n for n in names]
 
-    def given_wrongly(arguments: dict[str, Any]) -> list[str]:
-        return [name for name in watched if name in arguments and
-                not (name in harmless and arguments[name] == harmless[name])]
+    def given_wrongly(signature: inspect.Signature, args: tuple, kwargs: dict) -> list[str]:
+        given = signature.bind_partial(*args, **kwargs).arguments
+        return [name for name in watched if name in given and
+                not (name in harmless and given[name] == harmless[name])]
 
-    return _watching(given_wrongly, date, instructions, warn_once)
+    notice = _Notice(f"SOME ARGUMENTS ARE DEPRECATED: `({', '.join(sorted(watched))})`. They",
+                     "FUNCTION ARGUMENTS", " arguments", date, instructions)
+    return _watching(watched, given_wrongly, notice, warn_once)
 
 
 def deprecated_arg_values(date: str | None, instructions: str, warn_once: bool = True,
                           **values: Any) -> Callable:
-    """Return a decorator of functions some of whose arguments will not have `values` any more."""
-    _check_instructions(instructions)
+    """Return a decorator of functions some of whose arguments will not have `values` any more.
 
-    def given_wrongly(arguments: dict[str, Any]) -> list[str]:
+    Raises ``ValueError`` as :func:`deprecated_args` does.
+    """
+    _check_arguments(date, instructions)
+    if not values:
+        raise ValueError("Specify which argument values are deprecated.")
+
+    def given_wrongly(signature: inspect.Signature, args: tuple, kwargs: dict) -> list[str]:
+        bound = signature.bind_partial(*args, **kwargs)
+        bound.apply_defaults()
         return [f"{name}={value!r}" for name, value in values.items()
-                if name in arguments and arguments[name] == value]
+                if name in bound.arguments and bound.arguments[name] == value]
 
-    return _watching(given_wrongly, date, instructions, warn_once)
+    listed = ", ".join(f"{name}={value!r}" for name, value in sorted(values.items()))
+    notice = _Notice(f"SOME ARGUMENT VALUES ARE DEPRECATED: `({listed})`. They",
+                     "FUNCTION ARGUMENT VALUES", " argument values", date, instructions)
+    return _watching(list(values), given_wrongly, notice, warn_once)
 
 
-def _watching(given_wrongly: Callable[[dict[str, Any]], list[str]], date: str | None,
-              instructions: str, warn_once: bool) -> Callable:
-    """A decorator that warns of the arguments that `given_wrongly` names."""
+class _Notice(NamedTuple):
+    """The warning of a docstring."""
+
+    subject: str
+    title: str
+    what: str
+    date: str | None
+    instructions: str
+
+    def added_to(self, function: Callable) -> str:
+        """The docstring of `function` with the warning."""
+        return add_notice_to_docstring(
+            function.__doc__, f"Instructions for updating:\n{self.instructions}",
+            f"DEPRECATED {self.title}", f"(deprecated{self.what})",
+            [f"{self.subject} will be removed {_when(self.date)}."])
+
+
+def _watching(names: list[str], given_wrongly: Callable[..., list[str]], notice: _Notice,
+              warn_once: bool) -> Callable:
+    """A decorator that warns of those of the arguments `names` that `given_wrongly` tells."""
 
     def decorate(function: Callable) -> Callable:
+        validate_callable(function, "deprecated_args")
         signature = inspect.signature(function)
+        missing = [name for name in names if name not in signature.parameters]
+        if missing:
+            raise ValueError("The following deprecated arguments are not present in the function "
+                             f"signature: {missing}. It has {list(signature.parameters)}.")
 
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
             with contextlib.suppress(TypeError):  # the call below reports a wrong call
-                for name in given_wrongly(signature.bind_partial(*args, **kwargs).arguments):
-                    _warn((function, name) if warn_once else None, function,
-                          f"(with {name}) is deprecated", date, instructions)
+                for name in given_wrongly(signature, args, kwargs):
+                    _warn((function, name) if warn_once else None, function, name, notice.date,
+                          notice.instructions)
             return function(*args, **kwargs)
 
+        watched.__doc__ = notice.added_to(function)
         return watched
 
     return decorate
@@ -101,8 +160,20 @@ def deprecated_alias(deprecated_name: str, name: str, func_or_class: Any,
 
 
 def deprecated_endpoints(*names: str) -> Callable:
-    """Return a decorator that changes nothing: `names` are public names that were given up."""
-    return lambda target: target
+    """Return a decorator that notes on a function that `names` are public names that were given up.
+
+    The decorator raises ``DeprecatedNamesAlreadySet`` if that is noted already.
+    """
+
+    def decorate(target: Any) -> Any:
+        if "_tf_deprecated_api_names" in target.__dict__:
+            raise DeprecatedNamesAlreadySet(
+                f"Cannot set deprecated names for {target.__name__} to {names}. Deprecated names "
+                f"are already set to {target._tf_deprecated_api_names}.")
+        target._tf_deprecated_api_names = names
+        return target
+
+    return decorate
 
 
 def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str,
@@ -137,18 +208,33 @@ def silence() -> Iterator[None]:
         _silenced -= 1
 
 
-def _check_instructions(instructions: Any) -> None:
+def _check_arguments(date: Any, instructions: Any) -> None:
+    if date is not None and not re.match(r"20\d\d-[01]\d-[0123]\d", date):
+        raise ValueError("Date must be YYYY-MM-DD.")
     if not instructions:
         raise ValueError("Don't deprecate things without conversion instructions! "
                          "Specify the instructions.")
 
 
-def _warn(key: Any, what: Any, message: str, date: str | None, instructions: str) -> None:
-    """Log once for each `key`, always without one."""
+def _when(date: str | None) -> str:
+    return "in a future version" if date is None else f"after {date}"
+
+
+def _warn(key: Any, what: Any, argument: str, date: str | None, instructions: str) -> None:
+    """Log once for each `key`, always without one, that the caller's caller uses `what`."""
     if not _PRINT_DEPRECATION_WARNINGS or _silenced or (key is not None and key in _said):
         return
     _said.add(key)
-    name = what if isinstance(what, str) else getattr(what, "__qualname__", repr(what))
-    when = "in a future version" if date is None else f"after {date}"
-    logging.warning("%s %s and will be removed %s. Instructions for updating: %s",
-                    name, message, when, instructions)
+    frame = sys._getframe(2)
+    place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    name = what if isinstance(what, str) else get_qualified_name(what)
+    module = getattr(what, "__module__", "")
+    if argument:
+        logging.warning(
+            "From %s: calling %s (from %s) with %s is deprecated and will be removed %s.\n"
+            "Instructions for updating:\n%s", place, name, module, argument, _when(date),
+            instructions)
+        return
+    logging.warning("From %s: %s (from %s) is deprecated and will be removed %s.\n"
+                    "Instructions for updating:\n%s", place, name, module, _when(date),
+                    instructions)

@@ -251,8 +251,12 @@ def _prune(options: argparse.Namespace) -> _Result:
 def _forget(directory: str, state: Any, removed: list[str]) -> None:
     """Remove the checkpoints that are about to be deleted from the state of a directory."""
     gone = set(map(os.path.abspath, removed))
-    kept = [p for p in state.all_model_checkpoint_paths if os.path.abspath(p) not in gone]
-    update_checkpoint_state(directory, state.model_checkpoint_path, kept, save_relative_paths=True)
+    paths, times = state.all_model_checkpoint_paths, list(state.all_model_checkpoint_timestamps)
+    kept = [i for i, path in enumerate(paths) if os.path.abspath(path) not in gone]
+    update_checkpoint_state(
+        directory, state.model_checkpoint_path, [paths[i] for i in kept],
+        all_model_checkpoint_timestamps=[times[i] for i in kept] if times else None,
+        last_preserved_timestamp=state.last_preserved_timestamp, save_relative_paths=True)
 
 
 def _prune_line(row: dict[str, Any]) -> str:

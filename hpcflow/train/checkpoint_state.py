@@ -18,29 +18,41 @@ DEFAULT_FILENAME = "checkpoint"
 _log = logging.getLogger("hpcflow")
 
 
-def generate_checkpoint_state_proto(save_dir: str, model_checkpoint_path: str,
-                                    all_model_checkpoint_paths: Iterable[str] | None = None) -> Any:
+def generate_checkpoint_state_proto(
+        save_dir: str, model_checkpoint_path: str,
+        all_model_checkpoint_paths: Iterable[str] | None = None,
+        all_model_checkpoint_timestamps: Iterable[float] | None = None,
+        last_preserved_timestamp: float | None = None) -> Any:
     """Return a ``CheckpointState`` that lists the checkpoints, oldest first.
 
     `model_checkpoint_path` is the latest one and becomes the last of the list if it is not.
-    With a relative `save_dir`, relative paths are written relative to it.
+    With a relative `save_dir`, relative paths are written relative to it. Times are seconds since
+    the epoch; raises ``ValueError`` unless there are as many as paths.
     """
     save_dir, model_checkpoint_path = os.fspath(save_dir), os.fspath(model_checkpoint_path)
     paths = list(map(os.fspath, all_model_checkpoint_paths or ()))
+    times = list(all_model_checkpoint_timestamps or ())
+    if times and len(times) != len(paths):
+        raise ValueError("Checkpoint timestamps, if provided, must match checkpoint paths (got "
+                         f"paths {paths} and timestamps {times})")
     if not paths or paths[-1] != model_checkpoint_path:
         paths.append(model_checkpoint_path)
     if not os.path.isabs(save_dir):
         paths = [p if os.path.isabs(p) else os.path.relpath(p, save_dir or ".") for p in paths]
     return message_class("CheckpointState")(
-        model_checkpoint_path=paths[-1], all_model_checkpoint_paths=paths)
+        model_checkpoint_path=paths[-1], all_model_checkpoint_paths=paths,
+        all_model_checkpoint_timestamps=times, last_preserved_timestamp=last_preserved_timestamp)
 
 
 def update_checkpoint_state(save_dir: str, model_checkpoint_path: str,
                             all_model_checkpoint_paths: Iterable[str] | None = None,
                             latest_filename: str | None = None,
+                            all_model_checkpoint_timestamps: Iterable[float] | None = None,
+                            last_preserved_timestamp: float | None = None,
                             save_relative_paths: bool = False) -> None:
     """Write the "checkpoint" file of `save_dir`, replacing it in one step.
 
+    The arguments are those of :func:`generate_checkpoint_state_proto`;
     `save_relative_paths` writes all paths relative to `save_dir`, so that the directory can be
     moved. Raises ``RuntimeError`` if the checkpoint has the name of that file.
     """
@@ -52,10 +64,10 @@ def update_checkpoint_state(save_dir: str, model_checkpoint_path: str,
     if save_relative_paths:
         model_checkpoint_path = os.path.relpath(model_checkpoint_path, save_dir)
         paths = [os.path.relpath(p, save_dir) for p in paths]
-        state = generate_checkpoint_state_proto(
-            os.path.abspath(save_dir), model_checkpoint_path, paths)
-    else:
-        state = generate_checkpoint_state_proto(save_dir, model_checkpoint_path, paths)
+        save_dir = os.path.abspath(save_dir)
+    state = generate_checkpoint_state_proto(
+        save_dir, model_checkpoint_path, paths, all_model_checkpoint_timestamps,
+        last_preserved_timestamp)
     from google.protobuf import text_format
 
     write_atomically(filename, text_format.MessageToString(state).encode())

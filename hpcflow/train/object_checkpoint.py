@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import deque
@@ -26,7 +27,6 @@ from hpcflow.train.shared_session import get_session
 _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
 _SLOT = ".OPTIMIZER_SLOT"
 _COUNTER = "save_counter"
-
 
 
 class Checkpoint:
@@ -70,18 +70,17 @@ class Checkpoint:
         session = _session(session)
         directory = os.path.dirname(file_prefix)
         with _locked(directory):
-            path = self._save_numbered(file_prefix, session)
+            path = self.write(f"{file_prefix}-{self._counted(session)}", session)
             update_checkpoint_state(directory, path, [path])
         return path
 
-    def _save_numbered(self, prefix: str, session: SessionLike, number: int | None = None) -> str:
+    def _counted(self, session: SessionLike) -> int:
+        """Count a call, and return how many there were."""
         with session.graph.as_default():
             counter = self.save_counter
             if not session.run(is_variable_initialized(counter)):
                 session.run(counter.initializer)
-            reached = session.run(counter.assign_add(1) if number is None else
-                                  counter.assign(number))
-        return self.write(f"{prefix}-{reached}", session)
+            return int(session.run(counter.assign_add(1)))
 
     def write(self, file_prefix: str, session: SessionLike | None = None) -> str:
         """Save under exactly this path, and return it."""
@@ -172,6 +171,9 @@ class LoadStatus:
 class CheckpointManager:
     """Keeps the last few checkpoints of a :class:`Checkpoint` in a directory.
 
+    Checkpoints that it finds in the directory are its own if the "checkpoint" file there says when
+    they were made; others, and those that it has kept for their hour, it leaves alone.
+
     Args:
         checkpoint: what is saved.
         directory: where; its "checkpoint" file says what there is.
@@ -191,10 +193,26 @@ class CheckpointManager:
         self._checkpoint, self._directory = checkpoint, directory
         self._max, self._hours = max_to_keep, keep_checkpoint_every_n_hours
         self._prefix = os.path.join(directory, checkpoint_name)
+        self._kept: dict[str, float] = {}
+        self._last_preserved = time.time() - 1.0
+        self._latest: str | None = None
         state = get_checkpoint_state(directory)
-        now = time.time()
-        self._kept = {} if state is None else dict.fromkeys(state.all_model_checkpoint_paths, now)
-        self._last_preserved = now
+        if state is not None:
+            self._recover(state)
+
+    def _recover(self, state: Any) -> None:
+        """Go on with the checkpoints of a "checkpoint" file."""
+        self._latest, now = state.model_checkpoint_path, time.time()
+        self._last_preserved = state.last_preserved_timestamp
+        if now < self._last_preserved:
+            logging.getLogger("hpcflow").warning(
+                "time.time() returned a value %f seconds behind the last preserved checkpoint "
+                "timestamp.", self._last_preserved - now)
+            self._last_preserved = now
+        made = zip(state.all_model_checkpoint_paths, state.all_model_checkpoint_timestamps,
+                   strict=False)
+        self._kept = {path: min(at, now) for path, at in made
+                      if min(at, now) > self._last_preserved}
 
     @property
     def directory(self) -> str:
@@ -214,26 +232,34 @@ class CheckpointManager:
     @property
     def latest_checkpoint(self) -> str | None:
         """The path of the last one, or None."""
-        return next(reversed(self._kept), None)
+        return self._latest
 
     def save(self, session: SessionLike | None = None, checkpoint_number: int | None = None) -> str:
-        """Save, and delete what is not to be kept. Returns the path."""
+        """Save, and delete what is not to be kept. Returns the path.
+
+        It ends with `checkpoint_number`, an integer, also a tensor or variable; without one with
+        the number of the call, which is counted in any case.
+        """
         session = _session(session)
         with _locked(self._directory):
             path = self._write(session, checkpoint_number)
             self._kept.pop(path, None)
             self._kept[path] = time.time()
+            self._latest = path
             old = self._no_longer_kept()
-            update_checkpoint_state(self._directory, path, list(self._kept),
-                                    save_relative_paths=True)
+            update_checkpoint_state(
+                self._directory, path, list(self._kept),
+                all_model_checkpoint_timestamps=self._kept.values(),
+                last_preserved_timestamp=self._last_preserved, save_relative_paths=True)
             for unnamed in old:
                 remove_checkpoint(unnamed)
         return path
 
     def _write(self, session: SessionLike, number: Any) -> str:
+        count = self._checkpoint._counted(session)
         if number is None:
-            return self._checkpoint._save_numbered(self._prefix, session)
-        if not isinstance(number, int):
+            number = count
+        elif not isinstance(number, int):
             number = int(session.run(number))
         return self._checkpoint.write(f"{self._prefix}-{number}", session)
 

@@ -222,7 +222,8 @@ class Saver(KeptCheckpoints):
         if saved is not None and target.write_state:
             self._record(saved)
             update_checkpoint_state(target.directory, saved, self.last_checkpoints,
-                                    target.latest_filename, self._save_relative_paths)
+                                    target.latest_filename,
+                                    save_relative_paths=self._save_relative_paths)
             self._delete_old(target.meta_graph_suffix)
         if saved is not None:
             write_embeddings(saved)

@@ -83,6 +83,8 @@ _MESSAGES: dict[str, list[_Field]] = {
     "CheckpointState": [
         _Field("model_checkpoint_path", 1, "string"),
         _Field("all_model_checkpoint_paths", 2, "string", repeated=True),
+        _Field("all_model_checkpoint_timestamps", 3, "double", repeated=True),
+        _Field("last_preserved_timestamp", 4, "double"),
     ],
     "QueueRunnerDef": [
         _Field("queue_name", 1, "string"),

@@ -28,4 +28,9 @@ from hpcflow.contrib.training.resampling import (
     stratified_sample,
     weighted_resample,
 )
+from hpcflow.contrib.training.sequence_batches import batch_sequences_with_states
+from hpcflow.contrib.training.state_saver import (
+    NextQueuedSequenceBatch,
+    SequenceQueueingStateSaver,
+)
 from hpcflow.train.checkpoint_files import checkpoints_iterator, wait_for_new_checkpoint

@@ -241,13 +241,18 @@ def test_an_op_that_does_not_fit_leaves_nothing_behind(graph):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: raw_ops.Identity(), TypeError, "No argument for input 'input'"),
+        (lambda: raw_ops.Identity(), TypeError, "No argument for input input"),
         (lambda: raw_ops.NoOp(x=1), TypeError, "unexpected keyword arguments: x"),
-        (lambda: raw_ops.Placeholder(dtype="nothing"), TypeError, "Expected type for argument"),
-        (lambda: raw_ops.VariableV2(dtype=dtypes.int32), TypeError, "No argument for attr 'shape'"),
+        (lambda: raw_ops.Placeholder(dtype="nothing"), TypeError, "Expected DataType for argument"),
+        (lambda: raw_ops.VariableV2(dtype=dtypes.int32), TypeError, "No argument for attr shape"),
         (lambda: raw_ops.NoSuchOp(), AttributeError, "not registered"),
         (lambda: raw_ops.Assign(ref=constant(1.0), value=1.0), TypeError, "mutable tensor"),
         (lambda: raw_ops.Identity(1, 2), TypeError, "at most 1"),
+        (lambda: raw_ops.Pack(values=[constant(1), "s"]), TypeError,
+         r"have types \[int32, string\] that don't all match\."),
+        (lambda: raw_ops.LogicalNot(x="s"), TypeError,
+         "Expected bool passed to parameter 'x' of op 'LogicalNot', got 's' of type 'str' instead"),
+        (lambda: raw_ops.LogicalNot(x=constant(1)), TypeError, r"match expected type of bool\."),
     ],
 )
 def test_wrong_arguments(graph, call, error, message):

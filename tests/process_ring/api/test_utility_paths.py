@@ -113,7 +113,8 @@ def test_deprecated_functions_say_so_once(caplog):
     with caplog.at_level(logging.WARNING, "hpcflow"):
         assert function(2) == function(1) + 2 == 4
         assert len(caplog.records) == 1
-        assert "function is deprecated and will be removed after 2018-10-01" in caplog.text
+        assert "is deprecated and will be removed after 2018-10-01" in caplog.text
+        assert f"From {__file__}:" in caplog.text
         assert reduce(axis=1, squeeze=False) == 1
         assert len(caplog.records) == 1
         assert reduce(dim=2) == 2 and "with dim" in caplog.text
@@ -121,12 +122,21 @@ def test_deprecated_functions_say_so_once(caplog):
             assert total(axis=None) is None and len(caplog.records) == 2
         total(axis=None)
         assert "with axis=None" in caplog.text and Class(3).x == 3 and "Class" in caplog.text
-    assert function.__doc__ == "Return the double."
+    assert function.__doc__.startswith(
+        "Return the double. (deprecated)\n\nWarning: THIS FUNCTION IS DEPRECATED. It will be "
+        "removed after 2018-10-01.\nInstructions for updating:\nUse another.")
+    assert reduce.__doc__.startswith("DEPRECATED FUNCTION ARGUMENTS\n\nWarning: SOME ARGUMENTS ARE")
     assert deprecation.deprecated_argument_lookup("axis", None, "dim", 1) == 1
     with pytest.raises(ValueError, match="Cannot specify both 'dim' and 'axis'"):
         deprecation.deprecated_argument_lookup("axis", 1, "dim", 1)
     with pytest.raises(ValueError, match="instructions"):
         deprecated(None, "")
+    with pytest.raises(ValueError, match="YYYY-MM-DD"):
+        deprecated("07-04-2016", "Use another.")
+    with pytest.raises(ValueError, match=r"not present.*\['missing'\]"):
+        deprecation.deprecated_args(None, "Use another.", "missing")(function)
+    with pytest.raises(ValueError, match="is not a function"):
+        deprecated(None, "Use another.")(property(function))
 
 
 def test_there_are_graphs_only():

@@ -120,3 +120,27 @@ def test_who_waits_counts_where_it_is_asked_for(parts):
         ge.get_ops_ios(y.op, control_ios=graph)
     ge.detach(ge.sgv(z.op), control_ios=waiting)
     assert after.op.control_inputs == []
+
+
+def test_copies_in_another_graph(graph):
+    from hpcflow.contrib import copy_graph
+
+    x = hf.placeholder("float32", [], name="x")
+    weight = hf.Variable(3.0, name="weight")
+    with hf.control_dependencies([hf.no_op(name="first")]):
+        y = hf.while_loop(lambda i: i < 20.0, lambda i: i * weight, [x])
+    other = hf.Graph()
+    for scope in ("", "below"):
+        copied = copy_graph.copy_variable_to_graph(weight, other, scope)
+        z = copy_graph.copy_op_to_graph(y, other, [copied], scope)
+        assert z is copy_graph.copy_op_to_graph(y, other, [copied], scope)
+        assert z.name == (f"{scope}/{y.name}" if scope else y.name)
+        with hf.Session(graph=other) as session:
+            session.run(copied.initializer)
+            fed = copy_graph.get_copied_op(x, other, scope)
+            assert session.run(z, {fed: 1.0}) == 27.0
+        assert copied in other.get_collection(hf.GraphKeys.TRAINABLE_VARIABLES)
+    with pytest.raises(TypeError, match="not a Variable"):
+        copy_graph.copy_variable_to_graph(y, other)
+    with pytest.raises(KeyError):
+        copy_graph.get_copied_op(x, hf.Graph())

@@ -137,3 +137,29 @@ def test_what_does_not_fit(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="positive integer"):
             Manager(Checkpoint(a=a), str(tmp_path), 0)
         Checkpoint(a=a).restore(None).run_restore_ops()
+
+
+def test_a_manager_goes_on_where_another_one_ended(tmp_path: Path, monkeypatch: Any) -> None:
+    now = [10000.0]
+    monkeypatch.setattr("hpcflow.train.object_checkpoint.time.time", lambda: now[0])
+    checkpoint = Checkpoint(v=hf.Variable(1.0))
+    unmanaged = str(tmp_path / "other")
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        other = checkpoint.save(unmanaged)
+        first = Manager(checkpoint, str(tmp_path), 2)
+        assert first.checkpoints == [] and first.latest_checkpoint == other
+        paths = [first.save()]
+        now[0] += 3000
+        paths.append(first.save())
+        state = hf.train.get_checkpoint_state(str(tmp_path))
+        assert list(state.all_model_checkpoint_timestamps) == [10000.0, 13000.0]
+        hourly = Manager(checkpoint, str(tmp_path), 1, keep_checkpoint_every_n_hours=1)
+        assert hourly.checkpoints == paths
+        now[0] += 60
+        paths.append(hourly.save(checkpoint_number=70))
+        assert paths[-1].endswith("ckpt-70") and session.run(checkpoint.save_counter) == 4
+        assert hourly.checkpoints == paths[2:]
+    exist = [hf.train.checkpoint_exists(path) for path in (other, *paths)]
+    assert exist == [True, True, False, True]
+    assert hf.train.get_checkpoint_state(str(tmp_path)).last_preserved_timestamp == 10000.0

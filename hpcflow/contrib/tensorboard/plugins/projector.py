@@ -13,6 +13,7 @@ from hpcflow.train.embedding_files import CONFIG_FILE, write_embeddings
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+_MODULE = "projector_config_pb2"
 _MESSAGES = ("EmbeddingInfo", "ProjectorConfig", "SpriteMetadata")
 
 
@@ -38,11 +39,11 @@ def visualize_embeddings(summary_writer: Any, config: Message) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MESSAGES:
+    if name not in (*_MESSAGES, _MODULE):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    messages = importlib.import_module("tensorboard.plugins.projector.projector_config_pb2")
-    return getattr(messages, name)
+    messages = importlib.import_module(f"tensorboard.plugins.projector.{_MODULE}")
+    return messages if name == _MODULE else getattr(messages, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MESSAGES})
+    return sorted({*globals(), *_MESSAGES, _MODULE})

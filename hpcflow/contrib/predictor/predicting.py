@@ -1,4 +1,4 @@
-"""``hpcflow.contrib.predictor``: functions of arrays made of exported models."""
+"""Functions of arrays made of SavedModels and of estimators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.operation import Tensor
 from hpcflow.runtime.session.session import Session
@@ -17,8 +16,6 @@ from hpcflow.saved_model.tag_constants import SERVING
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
-
-__all__ = ["Predictor", "from_estimator", "from_saved_model"]
 
 
 class Predictor:
@@ -124,6 +121,3 @@ def from_estimator(estimator: Any, serving_input_receiver_fn: Callable,
         (spec.scaffold.saver or Saver(sharded=True)).restore(session, path)
     return Predictor(session, receiver.receiver_tensors, {
         name: graph.get_tensor_by_name(info.name) for name, info in signature.outputs.items()})
-
-
-__getattr__ = named_otherwise(__name__)

@@ -1,0 +1,19 @@
+"""The tags and signatures of the MetaGraphs of a SavedModel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.saved_model.files import read_saved_model
+
+
+def get_saved_model_tag_sets(saved_model_dir: str) -> list[list[str]]:
+    """Return the tags of each MetaGraph. Raises ``IOError`` if there is no SavedModel."""
+    return [list(meta.meta_info_def.tags) for meta in read_saved_model(saved_model_dir).meta_graphs]
+
+
+def get_signature_def_by_key(meta_graph_def: Any, signature_def_key: str) -> Any:
+    """Return a ``SignatureDef`` of a MetaGraph. Raises ``ValueError`` if there is none."""
+    if signature_def_key not in meta_graph_def.signature_def:
+        raise ValueError(f"No SignatureDef with key '{signature_def_key}' found in MetaGraphDef.")
+    return meta_graph_def.signature_def[signature_def_key]
