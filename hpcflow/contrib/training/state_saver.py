@@ -13,9 +13,9 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.arrays.constants import ones, range
 from hpcflow.ops.arrays.identities import identity
-from hpcflow.ops.arrays.indexing import boolean_mask
 from hpcflow.ops.arrays.joining import concat, stack
 from hpcflow.ops.arrays.layout import tile
+from hpcflow.ops.arrays.masks import boolean_mask
 from hpcflow.ops.arrays.shape_ops import expand_dims, rank, reshape, shape
 from hpcflow.ops.common.grouping import group
 from hpcflow.ops.flow.checks import Assert, assert_greater_equal
