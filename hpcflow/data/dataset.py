@@ -175,10 +175,10 @@ class Dataset(AnyDataset):
 
         Every pass has an order of its own unless `reshuffle_each_iteration` is False.
         """
+        size = _int64(buffer_size, "buffer_size")
         seed1, seed2 = get_seed(seed)
         again = reshuffle_each_iteration is None or reshuffle_each_iteration
-        return self._derived("ShuffleDataset", buffer_size=_int64(buffer_size, "buffer_size"),
-                             seed=seed1, seed2=seed2,
+        return self._derived("ShuffleDataset", buffer_size=size, seed=seed1, seed2=seed2,
                              reshuffle_each_iteration=bool(again))
 
     def cache(self, filename: TensorLike = "") -> Dataset:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,14 @@ import numpy as np
 from hpcflow.base.formats.array_protos import make_ndarray
 from hpcflow.kernels.common.text import as_bytes
 from hpcflow.kernels.io.dataset_cache import FileCacheDataset
+from hpcflow.kernels.random.philox import MASK64, Start
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.sparse.sparse_serialization import tensor_encoder
-from hpcflow.resources.datasets import batching, functions, order, parallel, sources
+from hpcflow.resources.datasets import batching, functions, order, parallel, shuffling, sources
 from hpcflow.resources.datasets.base import Dataset, Dims
+
+#: So many blocks of four random numbers are made at once.
+_BLOCKS = 64
 
 
 def components(node: KernelNode, types: str = "output_types") -> tuple[list, list[Dims]]:
@@ -52,16 +57,29 @@ def _range(node: KernelNode) -> Callable:
 @kernel("RandomDataset", "ExperimentalRandomDataset", device="CPU")
 def _random(node: KernelNode) -> Callable:
     about = components(node)
-    return lambda seed, seed2: sources.RandomDataset(*about, (int(seed), int(seed2)))
+    return lambda seed, seed2: sources.RandomDataset(
+        *about, shuffling.Seeds(int(seed), int(seed2), _draws, same=True))
 
 
 # ---------------------------------------------------------------- order
 
 
-@kernel("RepeatDataset", "TakeDataset", "SkipDataset", device="CPU")
+@kernel("TakeDataset", "SkipDataset", device="CPU")
 def _counted(node: KernelNode) -> Callable:
     made, about = getattr(order, node.op_type), components(node)
     return lambda source, count: made(source, *about, int(count))
+
+
+@kernel("RepeatDataset", device="CPU")
+def _repeat(node: KernelNode) -> Callable:
+    about = components(node)
+
+    def make(source: Dataset, count: Any) -> Dataset:
+        if isinstance(source, shuffling.ShuffleDataset):
+            return source.repeated(int(count))
+        return order.RepeatDataset(source, *about, int(count))
+
+    return make
 
 
 @kernel("ShardDataset", device="CPU")
@@ -82,24 +100,27 @@ def _zip(node: KernelNode) -> Callable:
     return lambda *parts: order.ZipDataset(parts, *about)
 
 
-def _seeds(node: KernelNode, seed: Any, seed2: Any) -> order.Seeds:
-    return order.Seeds(int(seed), int(seed2), not node.attr("reshuffle_each_iteration"))
+def _draws(seed: int, seed2: int) -> Iterator[int]:
+    """Random numbers of 32 bits without end."""
+    start = Start(seed & MASK64, (seed2 & MASK64) << 64)
+    for first in itertools.count(0, _BLOCKS):
+        yield from start.words(first, _BLOCKS).tolist()
 
 
 @kernel("ShuffleDataset", device="CPU")
 def _shuffle(node: KernelNode) -> Callable:
-    about = components(node)
-    return lambda source, size, seed, seed2: order.ShuffleDataset(
-        source, *about, int(size), _seeds(node, seed, seed2))
+    about, same = components(node), not node.attr("reshuffle_each_iteration")
+    return lambda source, size, seed, seed2: shuffling.ShuffleDataset(
+        source, *about, int(size), shuffling.Seeds(int(seed), int(seed2), _draws, same))
 
 
 @kernel("ShuffleAndRepeatDataset", device="CPU")
 def _shuffle_and_repeat(node: KernelNode) -> Callable:
-    about = components(node)
+    about, same = components(node), not node.attr("reshuffle_each_iteration")
 
     def make(source: Dataset, size: Any, seed: Any, seed2: Any, count: Any) -> Dataset:
-        shuffled = order.ShuffleDataset(source, *about, int(size), _seeds(node, seed, seed2))
-        return order.RepeatDataset(shuffled, *about, int(count))
+        seeds = shuffling.Seeds(int(seed), int(seed2), _draws, same)
+        return shuffling.ShuffleDataset(source, *about, int(size), seeds).repeated(int(count))
 
     return make
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import threading
-import weakref
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -184,80 +181,6 @@ class UniqueDataset(Derived):
             return not known
 
         return filter(is_new, self.source.iterate(run))
-
-
-class Seeds:
-    """Where passes get their seeds: one sequence for every place of a data set in a run; of seeds
-    of zero the run's own.
-
-    With `same` every pass gets the same.
-    """
-
-    def __init__(self, seed: int, seed2: int, same: bool = False) -> None:
-        self._same, self._given = same, bool(seed or seed2)
-        self._seed = f"{seed}:{seed2}"
-        self._generators: weakref.WeakKeyDictionary[Any, dict[tuple, random.Random]] = (
-            weakref.WeakKeyDictionary())
-        self._lock = threading.Lock()
-
-    def next(self, run: Run) -> random.Random:
-        """The generator of random numbers of the next pass, which is part of a run."""
-        if not self._given:
-            return run.generator(self, self._same)
-        if self._same:
-            return random.Random(random.Random(self._seed).getrandbits(64))
-        with self._lock:
-            places = self._generators.setdefault(run.shared, {})
-            if run.place not in places:
-                places[run.place] = random.Random(self._seed)
-                places[run.place].getrandbits(64)  # the one that is for every pass
-            return random.Random(places[run.place].getrandbits(64))
-
-
-class ShuffleDataset(Derived):
-    """Elements drawn from a buffer of the next ones."""
-
-    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], size: int,
-                 seeds: Seeds) -> None:
-        if size <= 0:
-            raise InvalidArgumentError(None, None, "buffer_size must be greater than zero.")
-        super().__init__(source, types, shapes)
-        self.size, self.seeds = size, seeds
-
-    def _pass(self, run: Run) -> Iterator[Element]:
-        return _Shuffled(self.source.iterate(run), self.size, self.seeds.next(run))
-
-
-class _Shuffled:
-    def __init__(self, source: Iterator[Element], size: int, generator: random.Random) -> None:
-        self._source, self._size = source, size
-        self._random = generator.random
-        self._buffer: list[Element] = []
-        self._full = self._ended = False
-
-    def __iter__(self) -> Iterator[Element]:
-        return self
-
-    def __next__(self) -> Element:
-        buffer = self._buffer
-        if not self._full:
-            # One by one: what has come before an error must stay.
-            for element in islice(self._source, self._size - len(buffer)):
-                buffer.append(element)
-            self._full = True
-            self._ended = len(buffer) < self._size
-        if not buffer:
-            raise StopIteration
-        index = int(self._random() * len(buffer))
-        chosen = buffer[index]
-        if not self._ended:
-            for element in self._source:
-                buffer[index] = element
-                return chosen
-            self._ended = True
-        buffer[index] = buffer[-1]
-        buffer.pop()
-        return chosen
 
 
 class CacheDataset(Derived):

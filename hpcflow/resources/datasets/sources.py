@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Iterator
-from itertools import pairwise, repeat
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from hpcflow.host.tuning import files as tuning
 from hpcflow.resources.datasets.base import Dataset, Dims, Element, Function, Run
+from hpcflow.resources.datasets.shuffling import Seeds
 
 
 class TensorDataset(Dataset):
@@ -93,15 +93,13 @@ class RangeDataset(Dataset):
 class RandomDataset(Dataset):
     """Random int64 numbers below 2**32 without end; seeds of zero give others in every pass."""
 
-    def __init__(self, types: list[DType], shapes: list[Dims], seeds: tuple[int, int]) -> None:
+    def __init__(self, types: list[DType], shapes: list[Dims], seeds: Seeds) -> None:
         super().__init__(types, shapes)
         self.seeds = seeds
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        generator = (random.Random(str(self.seeds)) if any(self.seeds)
-                     else run.generator(self, False))
-        for bits in repeat(32):
-            yield (np.int64(generator.getrandbits(bits)),)
+        for number in self.seeds.next(run):
+            yield (np.int64(number),)
 
 
 class GeneratorDataset(Dataset):

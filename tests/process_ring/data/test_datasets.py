@@ -357,3 +357,16 @@ def test_a_closed_session_begins_anew(graph):
     for _ in range(2):
         with hf.Session() as session:
             assert session.run(following) == 0
+
+
+@pytest.mark.parametrize("make, expected", [
+    (lambda d: d.shuffle(4, seed=3), [0, 3, 2, 1, 4, 5]),
+    (lambda d: d.shuffle(4, seed=3, reshuffle_each_iteration=False), [3, 4, 2, 5, 0, 1]),
+    (lambda d: d.shuffle(4, seed=3).map(lambda x: x).repeat(2),
+     [0, 3, 2, 1, 4, 5, 0, 4, 1, 5, 3, 2]),
+    (lambda d: d.shuffle(4, seed=3).repeat(2), [3, 4, 2, 5, 0, 1, 0, 1, 3, 5, 4, 2]),
+    (lambda d: d.repeat(2).shuffle(4, seed=3), [0, 3, 2, 1, 4, 1, 0, 3, 2, 5, 4, 5]),
+    (lambda _: hf.data.experimental.RandomDataset(seed=5).take(2), [3568415791, 2798973839])])
+def test_the_order_that_a_seed_gives_in_the_reference(session, make, expected):
+    """Those of 1.15.5."""
+    assert numbers(session, make(Dataset.range(6))) == expected
