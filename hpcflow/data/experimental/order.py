@@ -53,8 +53,9 @@ def shuffle_and_repeat(buffer_size: TensorLike, count: TensorLike | None = None,
     def change(dataset: Dataset) -> Dataset:
         size = _int64(buffer_size, "buffer_size")
         seed1, seed2 = get_seed(seed)
-        return dataset._derived("ShuffleAndRepeatDataset", buffer_size=size, seed=seed1, seed2=seed2,
-                                count=_int64(-1 if count is None else count, "count"))
+        return dataset._derived(
+            "ShuffleAndRepeatDataset", buffer_size=size, seed=seed1, seed2=seed2,
+            count=_int64(-1 if count is None else count, "count"))
 
     return change
 
