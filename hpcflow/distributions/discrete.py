@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 class Bernoulli(OfProbabilities, OfParameters):
     """0 or 1, with the probability `probs` of 1 or its `logits`."""
 
+    _shaped = ("logits",)
+
     def __init__(self, logits: TensorLike | None = None, probs: TensorLike | None = None,
                  dtype: DTypeLike = hf.int32, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "Bernoulli") -> None:

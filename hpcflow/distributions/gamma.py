@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class OfConcentrationAndRate(OfParameters):
     """A distribution of two positive parameters: `concentration`, and `rate`."""
 
+    _shaped = ("concentration", "rate")
+
     def __init__(self, concentration: TensorLike, rate: TensorLike, validate_args: bool,
                  allow_nan_stats: bool, parameters: dict, name: str) -> None:
         self._concentration, self._rate = floats(
@@ -90,6 +92,8 @@ def _kl_gammas(a: Gamma, b: Gamma, name: str | None = None) -> Any:
 class Exponential(Gamma):
     """The exponential distribution: a Gamma of concentration 1."""
 
+    _shaped = ("rate",)
+
     def __init__(self, rate: Any, validate_args: bool = False, allow_nan_stats: bool = True,
                  name: str = "Exponential") -> None:
         parameters = dict(locals())
@@ -114,6 +118,8 @@ class Exponential(Gamma):
 
 class Beta(OfParameters):
     """The beta distribution over (0, 1): density ``x**(c1 - 1) * (1 - x)**(c0 - 1)``."""
+
+    _shaped = ("concentration1", "concentration0")
 
     def __init__(self, concentration1: Any = None, concentration0: Any = None,
                  validate_args: bool = False, allow_nan_stats: bool = True,

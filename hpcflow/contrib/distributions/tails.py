@@ -100,8 +100,6 @@ class HalfNormal(OfParameters):
 class InverseGamma(OfConcentrationAndRate):
     """The distribution of 1 / g, where g has the gamma distribution of these parameters."""
 
-    _shaped = ("concentration", "rate")
-
     def __init__(self, concentration: TensorLike, rate: TensorLike, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "InverseGamma") -> None:
         super().__init__(concentration, rate, validate_args, allow_nan_stats, dict(locals()),
