@@ -68,7 +68,7 @@ def test_what_is_rounded():
         assert rounded == {
             *(f"{scope}/weights_quant" for scope in ("c", "d", "r", "f", "out")),
             *(f"{scope}/act_quant" for scope in ("c", "d", "f", "out")), "r/conv_quant",
-            "act_quant", "a/convolution/weights_quant", "a/convolution/act_quant"}
+            "act_quant", "a/Conv2D/weights_quant", "a/Conv2D/act_quant"}
         train = hf.train.GradientDescentOptimizer(0.1).minimize(hf.reduce_mean(hf.square(out)))
         with pytest.raises(ValueError, match="Training op found"):
             hf.contrib.quantize.create_training_graph()
