@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from thresholds import lower_all
+from thresholds import lower_all, use_pool
 
 import hpcflow as hf
 from hpcflow import config
+from hpcflow.host import threads
 
 
 @pytest.fixture(params=["compiled", "node by node"])
@@ -32,6 +33,15 @@ def session(graph):
     """A session on `graph`."""
     with hf.Session(graph=graph) as session:
         yield session
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """A pool of three threads that compute, whatever the machine has."""
+    found = threads.Pool(3)
+    use_pool(monkeypatch, found)
+    yield found
+    found.close()
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 import hpcflow as hf
 
 _numbers = itertools.count(1)
@@ -64,3 +66,23 @@ def cluster(workers: int) -> Iterator[tuple[Any, dict[tuple[str, int], Any]]]:
     finally:
         for server in servers.values():
             server._server.close()
+
+
+# ---------------------------------------------------------------- a linear regression
+
+TRUTH = np.array([[1.0], [-2.0], [0.5]], np.float32)
+
+
+def batch(seed: int, size: int = 16) -> tuple[np.ndarray, np.ndarray]:
+    """Some inputs, and what they are to give by `TRUTH`."""
+    x = np.random.default_rng(seed).standard_normal((size, 3)).astype(np.float32)
+    return x, x @ TRUTH
+
+
+def serial(steps: int, rate: float = 0.1) -> np.ndarray:
+    """The weights after gradient descent on the batch of seed 0, in one process."""
+    x, y = batch(0)
+    w = np.zeros((3, 1), np.float32)
+    for _ in range(steps):
+        w = w - np.float32(rate) * 2 / len(x) * x.T @ (x @ w - y)
+    return w

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from replicas import TRUTH, batch, serial
 from speed import patience
 
 import hpcflow as hf
-
-TRUTH = np.array([[1.0], [-2.0], [0.5]], np.float32)
 
 
 @contextmanager
@@ -26,20 +25,6 @@ def cluster():
     with hf.Graph().as_default():
         yield task, server
     server.join()
-
-
-def batch(seed):
-    x = np.random.default_rng(seed).standard_normal((16, 3)).astype(np.float32)
-    return x, x @ TRUTH
-
-
-def serial(steps, rate=0.1):
-    """Gradient descent on the batch of seed 0."""
-    x, y = batch(0)
-    w = np.zeros((3, 1), np.float32)
-    for _ in range(steps):
-        w = w - np.float32(rate) * 2 / len(x) * x.T @ (x @ w - y)
-    return w
 
 
 class Model:

@@ -8,6 +8,7 @@ from fixtures import (  # noqa: F401
     everything_small,
     form,
     graph,
+    pool,
     session,
 )
 

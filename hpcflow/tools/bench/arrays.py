@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import hpcflow
-from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
+from hpcflow.tools.bench.contestants import Local, Peer, core_count
 from hpcflow.tools.bench.kernels import FASTER, row_of, with_summary
 from hpcflow.tools.bench.programs import arrays as program
 from hpcflow.tools.bench.registry import Options, with_title
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, until_compiled
+from hpcflow.tools.bench.sampling import OURS, Plan, measured, plan_of
 from hpcflow.tools.table import Row
 
 
@@ -198,11 +198,5 @@ def measure_case(case: Case, peers: list[Peer], plan: Plan) -> Row:
     options = {"kind": case.kind, "dims": case.dims, "dtype": case.dtype, "args": case.args,
                "threads": core_count()}
     ours = Local(OURS, *program.open_case(hpcflow, case.title, options))
-    contestants: list[Contestant] = [ours, *(peer.open(case.title, options) for peer in peers)]
-    try:
-        until_compiled(ours, plan)
-        return row_of(case.title, alternate(contestants, plan))
-    finally:
-        ours.close()
-        for peer in peers:
-            peer.close_case()
+    others = [peer.open(case.title, options) for peer in peers]
+    return row_of(case.title, measured(ours, others, peers, plan))

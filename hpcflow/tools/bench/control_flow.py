@@ -20,7 +20,7 @@ from hpcflow.tools.bench.contestants import Contestant, Local, Peer
 from hpcflow.tools.bench.programs import control_flow as program
 from hpcflow.tools.bench.programs import dispatch as small_steps
 from hpcflow.tools.bench.registry import Options
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of, until_compiled
+from hpcflow.tools.bench.sampling import OURS, Plan, measured, plan_of, rows_of
 from hpcflow.tools.cli import CommandError
 from hpcflow.tools.table import Row
 
@@ -52,17 +52,9 @@ def run(options: Options) -> list[Row]:
 def measure_case(case: str, peers: list[Peer], plan: Plan) -> list[Row]:
     """The rows of one case."""
     ours = Local(OURS, *program.open_case(hpcflow, case, {}))
-    contestants: list[Contestant] = [ours]
-    if case in FLOORS:
-        contestants.append(FLOORS[case]())
-    contestants += [peer.open(case) for peer in peers]
-    try:
-        until_compiled(ours, plan)
-        return rows_of(case, alternate(contestants, plan))
-    finally:
-        ours.close()
-        for peer in peers:
-            peer.close_case()
+    others: list[Contestant] = [FLOORS[case]()] if case in FLOORS else []
+    others += [peer.open(case) for peer in peers]
+    return rows_of(case, measured(ours, others, peers, plan))
 
 
 # ---------------------------------------------------------------- floors

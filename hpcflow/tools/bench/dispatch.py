@@ -14,7 +14,7 @@ from hpcflow.tools.bench import plain_numpy
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer
 from hpcflow.tools.bench.programs import dispatch as program
 from hpcflow.tools.bench.registry import Options
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of, until_compiled
+from hpcflow.tools.bench.sampling import OURS, Plan, measured, plan_of, rows_of
 from hpcflow.tools.table import Row
 
 
@@ -32,14 +32,8 @@ def run(options: Options) -> list[Row]:
 def measure_case(case: str, peers: list[Peer], plan: Plan) -> list[Row]:
     """The rows of one case."""
     ours = Local(OURS, *program.open_case(hpcflow, case, {}))
-    contestants: list[Contestant] = [ours]
+    others: list[Contestant] = []
     if case in plain_numpy.STEPS:
-        contestants.append(Local("numpy", plain_numpy.STEPS[case]()))
-    contestants += [peer.open(case) for peer in peers]
-    try:
-        until_compiled(ours, plan)
-        return rows_of(case, alternate(contestants, plan))
-    finally:
-        ours.close()
-        for peer in peers:
-            peer.close_case()
+        others.append(Local("numpy", plain_numpy.STEPS[case]()))
+    others += [peer.open(case) for peer in peers]
+    return rows_of(case, measured(ours, others, peers, plan))

@@ -12,17 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import hpcflow
-from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
+from hpcflow.tools.bench.contestants import Local, Peer, core_count
 from hpcflow.tools.bench.programs import kernels as program
 from hpcflow.tools.bench.registry import Options, with_title
 from hpcflow.tools.bench.sampling import (
     OURS,
     Plan,
     Rounds,
-    alternate,
+    measured,
     plan_of,
     ratio_of,
-    until_compiled,
 )
 from hpcflow.tools.table import Row
 
@@ -128,14 +127,8 @@ def measure_case(case: Case, peers: list[Peer], plan: Plan) -> Row:
     """The line of one case."""
     options = {"kind": case.kind, "args": case.args, "threads": core_count()}
     ours = Local(OURS, *program.open_case(hpcflow, case.title, options))
-    contestants: list[Contestant] = [ours, *(peer.open(case.title, options) for peer in peers)]
-    try:
-        until_compiled(ours, plan)
-        return row_of(case.title, alternate(contestants, plan))
-    finally:
-        ours.close()
-        for peer in peers:
-            peer.close_case()
+    others = [peer.open(case.title, options) for peer in peers]
+    return row_of(case.title, measured(ours, others, peers, plan))
 
 
 def row_of(title: str, rounds: Rounds) -> Row:

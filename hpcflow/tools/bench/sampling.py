@@ -87,6 +87,19 @@ def alternate(contestants: Sequence[Contestant], plan: Plan) -> Rounds:
     return rounds
 
 
+def measured(ours: Local, others: Sequence[Contestant], peers: Sequence[Peer],
+             plan: Plan) -> Rounds:
+    """The samples of `ours`, once its loops are compiled, and `others`; then the case is closed,
+    also at the `peers`."""
+    try:
+        until_compiled(ours, plan)
+        return alternate([ours, *others], plan)
+    finally:
+        ours.close()
+        for peer in peers:
+            peer.close_case()
+
+
 def rows_of(case: str, rounds: Rounds) -> list[Row]:
     """One row per contestant: microseconds, and the ratio of hpcflow's time to the contestant's."""
     return [{"case": case, "program": name, **_summary(rounds, name)} for name in rounds]

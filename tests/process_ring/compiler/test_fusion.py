@@ -27,15 +27,6 @@ def eager(monkeypatch):
     forget_loops(monkeypatch)
 
 
-@pytest.fixture
-def pool(monkeypatch):
-    """A pool of three threads, whatever the machine has."""
-    found = threads.Pool(3)
-    use_pool(monkeypatch, found)
-    yield found
-    found.close()
-
-
 def small_parts(monkeypatch):
     for name, value in (("LINES_LARGE", 1), ("LINES_FLAT_CALL", 0)):
         monkeypatch.setattr(tuning.compiler, name, value)

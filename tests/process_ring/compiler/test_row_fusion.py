@@ -18,15 +18,6 @@ pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no com
 
 
 @pytest.fixture
-def pool(monkeypatch):
-    """A pool of three threads, whatever the machine has."""
-    found = threads.Pool(3)
-    use_pool(monkeypatch, found)
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def loops(monkeypatch, pool):
     """Loops are compiled at once, in parts of few rows, also over small arrays; their calls."""
     lower(monkeypatch, "LINES_FEWEST", "LINES_LARGE", "LINES_FLAT_CALL", "LINES_CALL",

@@ -1,21 +1,16 @@
 """Loops that are compiled at once, and run over threads."""
 
 import pytest
-from thresholds import forget_loops, lower, use_pool
+from thresholds import forget_loops, lower
 
-from hpcflow.host import threads
 from hpcflow.loops import compiling
 
 
 @pytest.fixture
-def eager_over_threads(monkeypatch):
+def eager_over_threads(monkeypatch, pool):
     """Loops from the second call on, over small arrays too, whose parts three threads compute."""
     lower(monkeypatch, "COMPILE_WORTH_SECONDS", "ARRAY_LOOP_LARGE", "PARALLEL_LARGE_BYTES")
     forget_loops(monkeypatch)
-    pool = threads.Pool(3)
-    use_pool(monkeypatch, pool)
-    yield
-    pool.close()
 
 
 @pytest.fixture

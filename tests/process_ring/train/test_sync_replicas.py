@@ -6,26 +6,10 @@ import threading
 
 import numpy as np
 import pytest
-from replicas import cluster
+from replicas import TRUTH, batch, cluster, serial
 from speed import patience
 
 import hpcflow as hf
-
-TRUTH = np.array([[1.0], [-2.0], [0.5]], np.float32)
-
-
-def batch(seed, size=16):
-    x = np.random.default_rng(seed).standard_normal((size, 3)).astype(np.float32)
-    return x, x @ TRUTH
-
-
-def serial(steps, rate=0.1):
-    """Gradient descent on the batch of seed 0."""
-    x, y = batch(0)
-    w = np.zeros((3, 1), np.float32)
-    for _ in range(steps):
-        w = w - np.float32(rate) * 2 / len(x) * x.T @ (x @ w - y)
-    return w
 
 
 class Replica:
