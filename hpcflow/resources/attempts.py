@@ -74,14 +74,10 @@ class Enqueue(Attempt):
 
     def advance(self) -> Any:
         """Add what there is room for."""
-        queue, elements, added = self._queue, self._elements, self._added
-        if queue._cancelled:
-            return queue._closed_error()
-        while added < len(elements) and queue._has_room(elements[added]):
-            queue._add(elements[added])
-            added += 1
-        self._added = added
-        return FINISHED if added == len(elements) else None
+        if self._queue._cancelled:
+            return self._queue._closed_error()
+        self._added = self._queue._add(self._elements, self._added)
+        return FINISHED if self._added == len(self._elements) else None
 
     def undo(self) -> int:
         """Take out what was added, if all of it is still there."""

@@ -73,16 +73,22 @@ class Queue(SharedHandle):
     def _make_store(self) -> None:
         self._elements: Any = deque()
 
-    def _add(self, element: Element) -> None:
-        self._elements.append(element)
+    def _add(self, elements: list[Element], first: int) -> int:
+        """Add elements, from number `first` on, as far as there is room; return the number of the
+        first one for which there is none."""
+        room = self.capacity - len(self._elements)
+        if room < len(elements) - first:
+            elements = elements[: first + max(int(room), 0)]
+        self._store(elements[first:] if first else elements)
+        return len(elements)
 
-    def _has_room(self, element: Element) -> bool:
-        return len(self._elements) < self.capacity
+    def _store(self, elements: list[Element]) -> None:
+        self._elements.extend(elements)
 
     def _take(self, count: int, taken: list[Element]) -> None:
         """Move so many elements to the end of `taken`."""
-        for _ in range(count):
-            taken.append(self._elements.popleft())
+        leave = self._elements.popleft
+        taken.extend([leave() for _ in range(count)])
 
     def _put_back(self, elements: list[Element]) -> None:
         """Undo takes: `elements` in the order in which they were taken."""
@@ -217,8 +223,14 @@ class Queue(SharedHandle):
 
     def _joined(self, waiting: deque[Attempt] | list[Attempt], attempt: Attempt) -> list[Outcome]:
         """Let `attempt` wait, and all go on; return those that are over."""
-        waiting.append(attempt)
-        return self._advanced(waiting is self._dequeues)
+        if self._reads or self._enqueues or self._dequeues:
+            waiting.append(attempt)
+            return self._advanced(waiting is self._dequeues)
+        outcome = attempt.advance()
+        if outcome is None:
+            waiting.append(attempt)
+            return []
+        return [self._over(attempt, outcome)]
 
     def _advanced(self, dequeues_first: bool = False) -> list[Outcome]:
         """Let attempts go on until none can; return those that are over, with their outcomes."""
@@ -247,12 +259,17 @@ class Queue(SharedHandle):
         outcome = attempt.advance()
         if outcome is None:
             return False
+        waiting.remove(attempt)
+        over.append(self._over(attempt, outcome))
+        return True
+
+    @staticmethod
+    def _over(attempt: Attempt, outcome: Any) -> Outcome:
+        """End an attempt."""
         if isinstance(outcome, BaseException):
             attempt.give_up()
         attempt.over = True
-        waiting.remove(attempt)
-        over.append((attempt, outcome))
-        return True
+        return attempt, outcome
 
     # ------------------------------------------------------------ elements
 
@@ -327,12 +344,15 @@ class RandomShuffleQueue(Queue):
         self._elements = []
 
     def _take(self, count: int, taken: list[Element]) -> None:
-        elements = self._elements
+        elements, draws = self._elements, self._draws
         for _ in range(count):
-            draws = self._draws or self._draw()
-            chosen = draws.pop() * len(elements) >> _DRAW_BITS
-            elements[chosen], elements[-1] = elements[-1], elements[chosen]
-            taken.append(elements.pop())
+            if not draws:
+                draws = self._draw()
+            last = elements.pop()
+            chosen = draws.pop() * (len(elements) + 1) >> _DRAW_BITS
+            if chosen < len(elements):
+                last, elements[chosen] = elements[chosen], last
+            taken.append(last)
 
     def _draw(self) -> list[int]:
         """Many random numbers of so many bits."""
@@ -381,9 +401,10 @@ class PriorityQueue(Queue):
         self._elements = []
         self._serial = 0
 
-    def _add(self, element: Element) -> None:
-        self._serial += 1
-        heapq.heappush(self._elements, (int(element[0]), self._serial, element))
+    def _store(self, elements: list[Element]) -> None:
+        for element in elements:
+            self._serial += 1
+            heapq.heappush(self._elements, (int(element[0]), self._serial, element))
 
     def _take(self, count: int, taken: list[Element]) -> None:
         for _ in range(count):
@@ -415,6 +436,8 @@ def _own(value: np.generic | bytes) -> Any:
 
 
 def _stack(values: list, dtype: DType) -> np.ndarray:
+    if dtype.np.kind in "biufc" and not np.shape(values[0]):
+        return np.fromiter(values, dtype.np, len(values))
     out = np.empty((len(values), *np.shape(values[0])), dtype.np)
     for i, value in enumerate(values):
         out[i] = value

@@ -23,13 +23,16 @@ class _StagingArea(Queue):
         self._limit = memory_limit or float("inf")
         self._bytes = 0
 
-    def _has_room(self, element: tuple) -> bool:
-        return super()._has_room(element) and (
-            not self._elements or self._bytes + _size(element) <= self._limit)
-
-    def _add(self, element: tuple) -> None:
-        self._bytes += _size(element)
-        super()._add(element)
+    def _add(self, elements: list[tuple], first: int) -> int:
+        for element in elements[first:]:
+            size = _size(element)
+            if len(self._elements) >= self.capacity or (
+                    self._elements and self._bytes + size > self._limit):
+                break
+            self._bytes += size
+            self._store([element])
+            first += 1
+        return first
 
     def _take(self, count: int, taken: list[tuple]) -> None:
         before = len(taken)
