@@ -1,5 +1,6 @@
 """``hpcflow.contrib.opt``: optimizers that are not in ``train``, and wrappers of others."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.opt.averaging import MovingAverageOptimizer
 from hpcflow.contrib.opt.center_getters import (
     AGNCustomGetter,
@@ -48,3 +49,5 @@ __all__ = [
     "extend_with_decoupled_weight_decay", "get_cosine_decay_fn", "get_linear_decay_fn",
     "get_restart_decay_fn",
 ]  # fmt: skip
+
+__getattr__ = named_otherwise(__name__)
