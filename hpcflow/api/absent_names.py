@@ -12,6 +12,117 @@ _FILES = "files that all ranks see, read by `hf.data`"
 
 # Name below hpcflow -> what to use instead; "" where there is nothing.
 INSTEAD: dict[str, str] = {
+    "LMDBReader": _FILES,
+    "RaggedTensorSpec": "`hf.SparseTensorSpec`",
+    "OptionalSpec": "`hf.TensorSpec`", "TensorArraySpec": "`hf.TensorSpec`",
+    "audio": "`hf.py_func` over the bytes of a file",
+    "config.experimental_connect_to_cluster": _RANKS,
+    "config.experimental_connect_to_host": _RANKS,
+    "enable_tensor_equality": "`hf.equal`, element by element",
+    "enable_v2_tensorshape": "`hf.Dimension.value`",
+    "wrap_function": "`hf.framework.function.Defun`",
+    "io.decode_proto": "`hf.parse_example`", "io.encode_proto": "`hf.py_func`",
+    "image.combined_non_max_suppression": "`hf.image.non_max_suppression` for each class",
+    "random.experimental": "`hf.random`, or `hf.contrib.stateless`",
+    "random.stateless_categorical": "`hf.random.stateless_uniform` and `hf.argmax`",
+    "random.stateless_multinomial": "`hf.random.stateless_uniform` and `hf.argmax`",
+    "saved_model.load_v2": "`hf.saved_model.load`", "saved_model.experimental": _SAVED,
+    "nn.ctc_beam_search_decoder_v2":
+        "`hf.nn.ctc_beam_search_decoder` with ``merge_repeated=False``",
+    "nn.compute_average_loss": "`hf.reduce_mean`", "nn.scale_regularization_loss": "the loss",
+    "train.experimental": "casts to `hf.float16` and a loss that is scaled in the graph",
+    **{f"train.sdca_{name}": "`hf.train.FtrlOptimizer`" for name in (
+        "fprint", "optimizer", "shrink_l1")},
+    "estimator.BoostedTreesEstimator": "", "estimator.BoostedTreesRegressor": "",
+    "estimator.Head": "`hf.estimator.MultiClassHead` and its kin",
+    **{f"estimator.experimental.{name}": "`hf.estimator.Estimator` with a function of your own"
+       for name in ("LinearSDCA", "call_logit_fn", "dnn_logit_fn_builder",
+                    "linear_logit_fn_builder")},
+    "estimator.experimental.InMemoryEvaluatorHook": "`hf.estimator.train_and_evaluate`",
+    "estimator.experimental.make_stop_at_checkpoint_step_hook": "`hf.train.StopAtStepHook`",
+    "layers.experimental": "`hf.layers`", "contrib.lookup.experimental": "`hf.contrib.lookup`",
+    "test.StubOutForTesting": "`unittest.mock`", "test.benchmark_config": "`hf.ConfigProto`",
+    **{f"profiler.{name}": "`hf.profiler.profile`" for name in (
+        "AdviceProto", "GraphNodeProto", "MultiGraphNodeProto", "OpLogProto", "write_op_log")},
+    **{f"data.experimental.{name}": "`hf.profiler`, or `hpcflow.tools.timeline`" for name in (
+        "StatsAggregator", "bytes_produced_stats", "latency_stats")},
+    **{f"data.experimental.{name}": "a number that you know, or `hf.data.Dataset.reduce`"
+       for name in ("INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "cardinality")},
+    "data.experimental.CheckpointInputPipelineHook":
+        "`hf.data.experimental.make_saveable_from_iterator`",
+    **{f"flags.{name}": "`absl.flags`, whose flags are their own" for name in (
+        "ArgumentParser", "ArgumentSerializer", "BaseListParser", "BooleanFlag", "BooleanParser",
+        "CantOpenFlagFileError", "CsvListSerializer", "DEFINE", "DEFINE_enum_class",
+        "DEFINE_flag", "DEFINE_multi", "DEFINE_multi_enum_class", "DuplicateFlagError",
+        "EnumClassFlag", "EnumClassListSerializer", "EnumClassParser", "EnumClassSerializer",
+        "EnumFlag", "EnumParser", "Error", "FlagHolder", "FlagNameConflictsWithMethodError",
+        "FlagValues", "FloatParser", "IllegalFlagValueError", "IntegerParser", "ListParser",
+        "ListSerializer", "MultiEnumClassFlag", "MultiFlag", "UnparsedFlagAccessError",
+        "UnrecognizedFlagError", "ValidationError", "WhitespaceSeparatedListParser",
+        "doc_to_help", "flag_dict_to_args", "get_help_width", "override_value", "text_wrap")},
+    **{f"contrib.checkpoint.{name}": "`hf.train.Checkpoint`" for name in (
+        "Checkpointable", "CheckpointableBase", "CheckpointableObjectGraph", "NoDependency",
+        "NumpyState", "PythonStateWrapper", "UniqueNameTracker", "capture_dependencies",
+        "dot_graph_from_checkpoint", "list_objects", "object_metadata", "split_dependency")},
+    "contrib.constrained_optimization": "the penalties in the loss",
+    "contrib.crf.CrfDecodeBackwardRnnCell": "`hf.contrib.crf.crf_decode`",
+    "contrib.crf.CrfDecodeForwardRnnCell": "`hf.contrib.crf.crf_decode`",
+    "contrib.data.LMDBDataset": _FILES, "contrib.data.assert_element_shape": "`hf.ensure_shape`",
+    "contrib.data.CheckpointInputPipelineHook":
+        "`hf.data.experimental.make_saveable_from_iterator`",
+    "contrib.data.read_batch_features": "`hf.data.experimental.make_batched_features_dataset`",
+    **{f"contrib.eager.{name}": _EAGER for name in (
+        "ASYNC", "Checkpointable", "DEVICE_PLACEMENT_EXPLICIT", "DEVICE_PLACEMENT_SILENT",
+        "DEVICE_PLACEMENT_WARN", "EagerVariableStore", "ExecutionCallback", "GradientTape",
+        "Iterator", "Network", "SYNC", "Saver", "Sequential", "add_execution_callback",
+        "async_clear_error", "async_wait", "clear_execution_callbacks", "connect_to_remote_host",
+        "enable_remote_eager_execution", "errstate", "execution_mode", "function",
+        "get_optimizer_variables", "gradients_function", "implicit_gradients",
+        "implicit_value_and_gradients", "inf_callback", "inf_nan_callback", "metrics",
+        "nan_callback", "restore_network_checkpoint", "restore_variables_on_create", "run",
+        "save_network_checkpoint", "set_execution_mode", "set_server_def", "seterr",
+        "value_and_gradients_function")},
+    "contrib.framework.BoundedTensorSpec": "`hf.TensorSpec`",
+    "contrib.framework.RecordInput": "`hf.data.TFRecordDataset`",
+    "contrib.framework.VariableDeviceChooser": "`hf.train.replica_device_setter`",
+    "contrib.framework.fuse_op": "nothing: steps are compiled in any case",
+    "contrib.framework.load_variable_slot_initializer":
+        "`hf.contrib.framework.load_and_remap_matrix_initializer`",
+    "contrib.framework.py_func": "`hf.py_func`",
+    **{f"contrib.graph_editor.{name}": "`hf.contrib.graph_editor.graph_replace`" for name in (
+        "Transformer", "assign_renamed_collections_handler", "copy_op_handler",
+        "keep_t_if_possible_handler", "replace_t_with_placeholder_handler",
+        "transform_op_if_inside_handler")},
+    **{f"contrib.image.{name}": "`hf.py_func` over the arrays" for name in (
+        "bipartite_match", "connected_components", "single_image_random_dot_stereograms")},
+    **{f"contrib.losses.metric_learning.{name}":
+       "`hf.contrib.losses.metric_learning.npairs_loss`" for name in (
+           "cluster_loss", "npairs_loss_multilabel")},
+    **{f"contrib.metrics.{name}": "`hf.metrics.auc`" for name in (
+        "auc_using_histogram", "auc_with_confidence_intervals", "streaming_dynamic_auc")},
+    "contrib.metrics.streaming_sparse_average_precision_at_top_k":
+        "`hf.metrics.average_precision_at_k`",
+    "contrib.opt.GGTOptimizer": "`hf.train.AdagradOptimizer`",
+    "contrib.opt.ShampooOptimizer": "`hf.train.AdagradOptimizer`",
+    "contrib.periodic_resample": "`hf.depth_to_space`",
+    "contrib.quantization": "`hf.quantize_v2`, `hf.dequantize` and `hf.raw_ops`",
+    "contrib.receptive_field": "", "contrib.remote_fused_graph": "",
+    "contrib.recurrent": "`hf.nn.dynamic_rnn`", "contrib.reduce_slice_ops": "`hf.segment_sum`",
+    "contrib.specs": "`hf.contrib.slim`",
+    "contrib.summary.create_db_writer": "`hf.contrib.summary.create_file_writer`",
+    **{f"contrib.tpu.{name}": "`hf.contrib.tpu.TPUEstimator`, which runs on CPUs and GPUs"
+       for name in (
+           "AsyncCheckpointSaverHook", "DeviceAssignment", "InfeedQueue",
+           "TPUDistributionStrategy", "Topology", "batch_parallel", "core", "device_assignment",
+           "export_estimator_savedmodel", "infeed_dequeue", "infeed_dequeue_tuple",
+           "infeed_enqueue", "infeed_enqueue_tuple", "keras_to_tpu_model", "outfeed_dequeue",
+           "outfeed_dequeue_tuple", "outfeed_enqueue", "outfeed_enqueue_tuple", "profiler",
+           "repeat", "shard", "while_loop")},
+    **{f"contrib.training.{name}": "`hf.data`, with `hf.nn.dynamic_rnn`" for name in (
+        "FeedingQueueRunner", "NextQueuedSequenceBatch", "SequenceQueueingStateSaver",
+        "batch_sequences_with_states")},
+    **{f"contrib.util.{name}": "`hf.graph_util`" for name in (
+        "loader", "ops_used_by_graph_def", "stripped_op_list_for_graph")},
     "GradientTape": _EAGER,
     "Module": "`hf.layers.Layer` or `hf.variable_scope`",
     "RaggedTensor": "`hf.SparseTensor`, or padded rows with `hf.sequence_mask`",
@@ -150,9 +261,14 @@ INSTEAD: dict[str, str] = {
 }
 
 
+# Modules -> the public paths of their names.
+_PUBLIC = {"hpcflow.platform.flags": "hpcflow.flags", "hpcflow.test_util": "hpcflow.test",
+           "hpcflow.platform.logging": "hpcflow.logging"}
+
+
 def hint(module: str, name: str) -> str:
     """Return what an error says behind a missing name of a module; "" for unknown ones."""
-    path = f"{module}.{name}".removeprefix("hpcflow.")
+    path = f"{_PUBLIC.get(module, module)}.{name}".removeprefix("hpcflow.")
     if path not in INSTEAD:
         return ""
     return f": hpcflow does without; use {INSTEAD[path]}" if INSTEAD[path] else \

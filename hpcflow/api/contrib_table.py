@@ -34,7 +34,10 @@ _FILES = {
     "nn": tuple(f"python.ops.{name}" for name in (
         "alpha_dropout", "fwd_gradients", "sampling_ops", "scaled_softplus")),
     "opt": tuple(f"python.training.{name}" for name in (
-        "adamax", "addsign", "external_optimizer", "lazy_adam_optimizer",
+        "adam_gs_optimizer", "adamax", "addsign", "agn_optimizer",
+        "drop_stale_gradient_optimizer", "elastic_average_optimizer", "external_optimizer",
+        "lazy_adam_gs_optimizer", "model_average_optimizer", "multitask_optimizer_wrapper",
+        "reg_adagrad_optimizer", "lazy_adam_optimizer",
         "moving_average_optimizer", "nadam_optimizer", "powersign", "sign_decay",
         "variable_clipping_optimizer", "weight_decay_optimizers")),
     "quantize": ("python.quantize_graph",),

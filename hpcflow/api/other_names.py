@@ -118,6 +118,7 @@ NAMES: dict[str, dict[str, str]] = {
     "hpcflow.quantization": {"quantize": "hpcflow:quantize_v2"},
     "hpcflow.ops.sparse.sets": {name: f"hpcflow.ops.sparse.sets:set_{name}" for name in (
         "difference", "intersection", "size", "union")},
+    "hpcflow.graph_util": {"import_graph_def": "hpcflow:import_graph_def"},
     "hpcflow.initializers": {
         "identity": "hpcflow.ops.state.initializers:Identity",
         **{name: f"hpcflow.ops.state.initializers:{name}" for name in (
@@ -135,13 +136,26 @@ NAMES: dict[str, dict[str, str]] = {
             "get_placeholders", "global_variable", "reduce_sum_n", "remove_squeezable_dimensions",
             "with_same_shape", "with_shape", "zero_initializer")},
     },
+    "hpcflow.contrib.eager": {
+        "TensorSpec": "hpcflow.graph.tensor_spec:TensorSpec",
+        "custom_gradient": "hpcflow:custom_gradient", "make_template": "hpcflow:make_template",
+    },
+    "hpcflow.contrib.graph_editor": {name: f"hpcflow.contrib.graph_editor.{name}" for name in (
+        "edit", "reroute", "select", "subgraph", "transform", "util")},
     "hpcflow.contrib.lookup": {
         f"string_to_index_table_from_{source}":
             f"hpcflow.contrib.lookup.vocabulary:index_table_from_{source}"
         for source in ("file", "tensor")},
     "hpcflow.contrib.nn": {"nth_element": "raw:NthElement"},
     "hpcflow.signal.spectral": {name: f"hpcflow.signal.cosine:{name}" for name in ("dct", "idct")},
-    "hpcflow.estimator": {"ProfilerHook": "hpcflow.tools.profiler_hook:ProfilerHook", **{
+    "hpcflow.estimator.experimental": {
+        "KMeans": "hpcflow.contrib.factorization:KMeansClustering",
+        "build_raw_supervised_input_receiver_fn":
+            "hpcflow.estimator.supervised:build_raw_supervised_input_receiver_fn",
+    },
+    "hpcflow.estimator": {
+        "tpu": "hpcflow.contrib.tpu", "VocabInfo": "hpcflow.train:VocabInfo",
+        "ProfilerHook": "hpcflow.tools.profiler_hook:ProfilerHook", **{
         name: f"hpcflow.estimator.more_heads:{now}" for name, now in {
             "BinaryClassHead": "binary_classification_head",
             "LogisticRegressionHead": "logistic_regression_head",
@@ -157,6 +171,7 @@ NAMES: dict[str, dict[str, str]] = {
         "SecondOrStepTimer", "SessionRunArgs", "SessionRunContext", "SessionRunHook",
         "SessionRunValues", "StepCounterHook", "StopAtStepHook", "SummarySaverHook")}},
     "hpcflow.data.experimental": {
+        "map_and_batch_with_legacy_function": "hpcflow.data.experimental:map_and_batch",
         "make_saveable_from_iterator":
             "hpcflow.train.saved_iterators:make_saveable_from_iterator",
     },
@@ -204,6 +219,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "hpcflow.nn": {
         "avg_pool2d": "hpcflow.nn:avg_pool", "max_pool2d": "hpcflow.nn:max_pool",
+        "avg_pool_v2": "hpcflow.nn:avg_pool", "max_pool_v2": "hpcflow.nn:max_pool",
         "conv3d_backprop_filter": "hpcflow.nn:conv3d_backprop_filter_v2",
         "depth_to_space": "hpcflow:depth_to_space", "space_to_depth": "hpcflow:space_to_depth",
         "depthwise_conv2d_backprop_filter": "hpcflow.nn:depthwise_conv2d_native_backprop_filter",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.rnn.cell import RNNCell
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
@@ -209,3 +210,5 @@ def _mask(lengths: TensorLike, values: Tensor) -> Tensor:
 def _tiled_range(batch: Tensor, tags: Tensor) -> Tensor:
     row = expand_dims(raw_ops.Range(np.int32(0), tags, np.int32(1)), 0)
     return raw_ops.Tile(row, stack([batch, 1]))
+
+__getattr__ = named_otherwise(__name__)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import (
@@ -345,3 +346,5 @@ def initialize(graph: Any = None, session: SessionLike | None = None) -> None:
 def eval_dir(model_dir: str, name: str | None = None) -> str:
     """Return the directory for the events of an evaluation of the model in `model_dir`."""
     return os.path.join(model_dir, f"eval_{name}" if name else "eval")
+
+__getattr__ = named_otherwise(__name__)

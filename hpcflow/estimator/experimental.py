@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.estimator.base import Estimator
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
@@ -207,3 +208,5 @@ def _standing(better: Callable[[float, float], bool], estimator: Estimator, metr
         return False
 
     return make_early_stopping_hook(estimator, stands, *every)
+
+__getattr__ = named_otherwise(__name__)

@@ -3,6 +3,7 @@
 Outermost room: it may use all others. Everything is in `graph_defs`.
 """
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph_util.graph_defs import (
     convert_variables_to_constants,
     extract_sub_graph,
@@ -27,3 +28,5 @@ __all__ = [
     "tensor_shape_from_node_def_name",
     "write_placement",
 ]
+
+__getattr__ = named_otherwise(__name__)

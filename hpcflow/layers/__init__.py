@@ -1,5 +1,6 @@
 """``hpcflow.layers``: layers of networks that make their own variables."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.layers.base import Layer
 from hpcflow.layers.classes import (
     AveragePooling1D,
@@ -42,3 +43,5 @@ from hpcflow.layers.pooling import (
     max_pooling2d,
     max_pooling3d,
 )
+
+__getattr__ = named_otherwise(__name__)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from hpcflow.base.keywords import also_called
+from hpcflow.base.late_names import named_otherwise
 
 __all__ = ["DEFINE_alias", "DEFINE_bool", "DEFINE_boolean", "DEFINE_enum", "DEFINE_float",
            "DEFINE_integer", "DEFINE_list", "DEFINE_multi_enum", "DEFINE_multi_float",
@@ -460,3 +461,6 @@ def mark_flags_as_required(flag_names: Iterable[str]) -> None:
     """:func:`mark_flag_as_required` for each of `flag_names`."""
     for flag_name in flag_names:
         mark_flag_as_required(flag_name)
+
+
+__getattr__ = named_otherwise(__name__)

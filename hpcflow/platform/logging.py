@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcflow.base import program_log
+from hpcflow.base.late_names import named_otherwise
 
 __all__ = ["DEBUG", "ERROR", "FATAL", "INFO", "WARN", "debug", "error", "fatal", "flush",
            "get_logger", "get_verbosity", "info", "log", "log_every_n", "log_first_n", "log_if",
@@ -117,3 +118,5 @@ def flush() -> None:
 
 
 program_log.go_through(sys.modules[__name__])
+
+__getattr__ = named_otherwise(__name__)

@@ -2,6 +2,7 @@
 
 from unittest import mock
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.test_util.benchmark import Benchmark
 from hpcflow.test_util.case import TestCase
 from hpcflow.test_util.environment import (
@@ -17,3 +18,5 @@ from hpcflow.test_util.environment import (
 from hpcflow.test_util.gradient_checker import compute_gradient, compute_gradient_error
 from hpcflow.test_util.graph_defs import assert_equal_graph_def
 from hpcflow.test_util.local_cluster import create_local_cluster
+
+__getattr__ = named_otherwise(__name__)

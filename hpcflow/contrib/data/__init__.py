@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.data.transformations import (
     reduce_dataset,
     sliding_window_batch,
@@ -16,3 +17,5 @@ from hpcflow.data import (
 )
 from hpcflow.data.experimental import *  # noqa: F403
 from hpcflow.train.saved_iterators import make_saveable_from_iterator
+
+__getattr__ = named_otherwise(__name__)

@@ -1,5 +1,6 @@
 """``contrib.graph_editor``: selecting parts of a graph, copying them, and changing what is read."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.graph_editor.connecting import (
     bypass,
     connect,
@@ -84,3 +85,5 @@ __all__ = [
     "reroute_ts", "select_ops", "select_ops_and_ts", "select_ts", "sgv", "sgv_scope", "swap_inputs",
     "swap_ios", "swap_outputs", "swap_ts", "ts",
 ]  # fmt: skip
+
+__getattr__ = named_otherwise(__name__)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.image.warping import (
     dense_image_warp,
     interpolate_spline,
@@ -183,3 +184,5 @@ def compose_transforms(*transforms: Any) -> Any:
     for other in transforms[1:]:
         product = hf.matmul(product, flat_transforms_to_matrices(other))
     return matrices_to_flat_transforms(product)
+
+__getattr__ = named_otherwise(__name__)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import TensorLike
@@ -154,3 +155,5 @@ def lifted_struct_loss(labels: TensorLike, embeddings: TensorLike,
         costs = both + raw_ops.Log(sums + transpose(sums)) + distances
         costs = raw_ops.Square(raw_ops.Maximum(costs * pairs.positive, np.float32(0)))
         return raw_ops.RealDiv(0.5 * reduce_sum(costs), reduce_sum(pairs.positive))
+
+__getattr__ = named_otherwise(__name__)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import metrics
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.metrics.agreement import cohen_kappa, count, streaming_concat
 from hpcflow.contrib.metrics.curves import (
     f1_score,
@@ -102,3 +103,5 @@ def aggregate_metric_map(names_to_tuples: dict) -> tuple[dict, dict]:
     """Return the values and the updates of metrics, each by the name of the metric."""
     return ({name: pair[0] for name, pair in names_to_tuples.items()},
             {name: pair[1] for name, pair in names_to_tuples.items()})
+
+__getattr__ = named_otherwise(__name__)

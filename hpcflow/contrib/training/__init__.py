@@ -1,5 +1,6 @@
 """``hpcflow.contrib.training``: training operations, buckets, changed gradients, HParams."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.training.bucketing import bucket, bucket_by_sequence_length
 from hpcflow.contrib.training.evaluation import (
     StopAfterNEvalsHook,
@@ -34,3 +35,5 @@ from hpcflow.contrib.training.state_saver import (
     SequenceQueueingStateSaver,
 )
 from hpcflow.train.checkpoint_files import checkpoints_iterator, wait_for_new_checkpoint
+
+__getattr__ = named_otherwise(__name__)

@@ -18,10 +18,14 @@ from hpcflow.ops.state.variables import resources_by_default
 
 __all__ = [
     "audio_summary",
+    "control_flow_v2_enabled",
+    "disable_control_flow_v2",
     "disable_eager_execution",
     "disable_resource_variables",
+    "disable_tensor_equality",
     "disable_v2_behavior",
     "disable_v2_tensorshape",
+    "enable_control_flow_v2",
     "enable_resource_variables",
     "executing_eagerly",
     "histogram_summary",
@@ -73,6 +77,23 @@ def disable_eager_execution() -> None:
 
 def disable_v2_behavior() -> None:
     """Do nothing: this is the behaviour of 1.x."""
+
+
+def disable_control_flow_v2() -> None:
+    """Do nothing: conditionals and loops are built of the nodes of 1.x."""
+
+
+def enable_control_flow_v2() -> None:
+    """Do nothing: conditionals and loops give the same values in either form."""
+
+
+def control_flow_v2_enabled() -> bool:
+    """Return False: conditionals and loops are built of the nodes of 1.x."""
+    return False
+
+
+def disable_tensor_equality() -> None:
+    """Do nothing: ``==`` of tensors is true for the same tensor, as in 1.x."""
 
 
 def disable_resource_variables() -> None:
