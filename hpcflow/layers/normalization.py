@@ -90,8 +90,8 @@ def batch_normalization(inputs: TensorHandle, axis: int = -1, momentum: float = 
 
     The variables are of float32 where the inputs are of float16 or bfloat16.
 
-    Raises: ``ValueError`` if the size of the axis is unknown, for other limits, and for virtual
-        batches of no size, with an `adjustment` or along the batch.
+    Raises: ``ValueError`` if the size of an axis is unknown, for one twice, other limits, and
+        virtual batches of no size, with an `adjustment` or along the batch.
     """
     inputs = convert_to_tensor(inputs)
     axes = list(axis) if isinstance(axis, (list, tuple)) else [axis]
@@ -101,6 +101,8 @@ def batch_normalization(inputs: TensorHandle, axis: int = -1, momentum: float = 
         for a in axes:
             known_size(inputs, a, "batch_normalization")
         dims = inputs.shape.as_list()
+        if len({a % len(dims) for a in axes}) != len(axes):
+            raise ValueError(f"batch_normalization: Duplicate axis: {axes}")
         if virtual_batch_size is not None:
             check_virtual_batches(virtual_batch_size, axes, adjustment, dims)
         layout = layout_of(dims, [a % len(dims) for a in axes], virtual)

@@ -209,10 +209,10 @@ class Layer(Called, base.Layer):
         if isinstance(name, (list, tuple)):  # the order of arguments of earlier releases
             name, shape = shape, name
         around = hf.get_default_graph().get_name_scope()
-        return self._made(f"{around}/{name or 'weight'}".lstrip("/"), shape or (),
-                          dtype or self._dtype, initializers.get(initializer),
-                          regularizers.get(regularizer), trainable is not False,
-                          constraints.get(constraint))
+        own_name = f"{around}/{name or 'weight'}".lstrip("/")
+        return self._made(own_name, shape or (), dtype or self._dtype,
+                          initializers.get(initializer), regularizers.get(regularizer),
+                          trainable is not False, constraints.get(constraint))
 
     add_variable = add_weight
 

@@ -72,8 +72,12 @@ def _number(value: Any) -> bytes:
 
 @kernel("PrintV2", device="CPU")
 def _print(node: KernelNode) -> Callable:
-    """To a stream of the process, or at the end of a file (``file://PATH``)."""
+    """To a stream of the process, or at the end of a file (``file://PATH``).
+
+    What is for the log (``log(info)``) goes to stderr, behind the letter of its level.
+    """
     target, end = node.attr("output_stream").decode(), node.attr("end").decode()
+    level = f"{target[4].upper()} " if target.startswith("log(") else ""
 
     def run(text: Any) -> None:
         line = as_bytes(text).decode(errors="replace") + end
@@ -82,7 +86,7 @@ def _print(node: KernelNode) -> Callable:
                 file.write(line)
         else:
             stream = sys.stdout if target == "stdout" else sys.stderr
-            stream.write(line)
+            stream.write(level + line)
             stream.flush()
 
     return run

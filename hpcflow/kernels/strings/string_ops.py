@@ -43,19 +43,6 @@ def _join(node: KernelNode) -> Callable:
     return join
 
 
-@kernel("StaticRegexFullMatch", device="CPU", fresh=True)
-def _full_match(node: KernelNode) -> Callable:
-    pattern = re.compile(node.attr("pattern"))
-
-    def match(texts: Any) -> Any:
-        if not getattr(texts, "shape", ()):
-            return np.bool_(pattern.fullmatch(as_bytes(texts)) is not None)
-        found = [pattern.fullmatch(text) is not None for text in texts.reshape(-1)]
-        return np.array(found, np.bool_).reshape(texts.shape)
-
-    return match
-
-
 # ---------------------------------------------------------------- parts
 
 

@@ -76,7 +76,12 @@ def _regex_replace(node: KernelNode) -> Any:
     return lambda text: run(text, pattern, rewrite)
 
 
-@kernel("RegexFullMatch", device="CPU", fresh=True)
+@kernel("StaticRegexFullMatch", "RegexFullMatch", device="CPU", fresh=True)
 def _regex_full_match(node: KernelNode) -> Any:
-    return lambda text, pattern: _each(
-        lambda s: _pattern(pattern).fullmatch(s) is not None, text, np.bool_)
+    def matches(text: Any, pattern: re.Pattern) -> Any:
+        return _each(lambda s: pattern.fullmatch(s) is not None, text, np.bool_)
+
+    if node.op_type == "RegexFullMatch":
+        return lambda text, pattern: matches(text, _pattern(pattern))
+    known = _pattern(node.attr("pattern"))
+    return lambda text: matches(text, known)

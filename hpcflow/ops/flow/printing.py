@@ -15,6 +15,7 @@ from hpcflow.graph.sparse_tensor import is_sparse, to_sparse
 
 __all__ = ["print"]
 
+_LEVELS = {"info": "info", "warn": "warning", "warning": "warning", "error": "error"}
 _PLACE = "\0"  # stands for a tensor in a template: no text has it
 
 
@@ -26,7 +27,8 @@ def print(*inputs: Any, output_stream: Any = None, summarize: int = 3, sep: str 
         inputs: what to write; tensors with the values that they have when the operation runs,
             dicts in the order of their keys. A single text, a scalar tensor of strings, is written
             as it is, without quotation marks.
-        output_stream: ``sys.stdout``, ``sys.stderr`` (when None), or a path as "file://PATH".
+        output_stream: ``sys.stdout``, ``sys.stderr`` (when None), a path as "file://PATH", or a
+            function that logs (``hf.logging.info``, ``warning`` or ``error``, or absl's).
         summarize: how many first and last entries of each dimension are shown; all when -1.
         sep: what stands between two inputs.
         end: what stands at the end.
@@ -50,9 +52,12 @@ def _stream(output_stream: Any) -> str:
         return "stderr"
     if output_stream is sys.stdout:
         return "stdout"
+    level = _LEVELS.get(getattr(output_stream, "__name__", ""))
+    if level is not None and output_stream.__module__.endswith("logging"):
+        return f"log({level})"
     if not (isinstance(output_stream, str) and output_stream.startswith("file://")):
-        raise ValueError("output_stream must be sys.stdout, sys.stderr or a file:// path, got "
-                         f"{output_stream!r}")
+        raise ValueError("output_stream must be sys.stdout, sys.stderr, a file:// path or a "
+                         f"function that logs, got {output_stream!r}")
     return output_stream
 
 

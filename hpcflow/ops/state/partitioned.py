@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +20,27 @@ from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 __all__: list[str] = []
 
 
-class PartitionInfo(NamedTuple):
-    """The arguments of a slice's initializer: the whole shape, and the offset of the slice."""
+@dataclass(frozen=True)
+class PartitionInfo:
+    """The arguments of a slice's initializer: the whole shape, and the offset of the slice.
+
+    Raises ``TypeError`` for what are not lists, ``ValueError`` for an offset that is not inside of
+    the shape.
+    """
 
     full_shape: list[int]
     var_offset: list[int]
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not isinstance(value, Sequence) or isinstance(value, str):
+                raise TypeError(f"`{name}` must be a list or a tuple, but is {value!r}")
+        if len(self.full_shape) != len(self.var_offset):
+            raise ValueError(f"full_shape {self.full_shape} and var_offset {self.var_offset} must "
+                             "have one number for each dimension")
+        if any(not 0 <= o < n for o, n in zip(self.var_offset, self.full_shape)):
+            raise ValueError(f"var_offset {self.var_offset} is not inside of full_shape "
+                             f"{self.full_shape}")
 
     def single_offset(self, shape: Sequence[int]) -> int:
         """The offset along the dimension in which a slice of `shape` is cut."""

@@ -435,6 +435,8 @@ def test_print_writes_tensors_and_other_values(capfd, tmp_path):
     assert capfd.readouterr().err == "x:|[1 2]|[3.5, {'k': 'v'}]|{}|[0 1 2 ... 6 7 8]!"
     run(hf.print(x, output_stream=f"file://{tmp_path / 'text'}"))
     assert (tmp_path / "text").read_text() == "[1 2]\n"
+    run(hf.print(x, output_stream=hf.logging.warning))
+    assert capfd.readouterr().err == "W [1 2]\n"
     with pytest.raises(ValueError, match="output_stream"):
         hf.print(x, output_stream=3)
 
@@ -574,3 +576,10 @@ def test_later_names_mean_the_same(graph, later, first):
 
 def test_a_product_with_a_scalar_has_a_name(graph):
     assert hf.scalar_mul(2.0, hf.constant(X), name="twice").op.name == "twice"
+
+
+def test_patterns_that_are_none():
+    for pattern in ("A[", hf.constant("A[")):
+        matched = hf.strings.regex_full_match(["abc"], pattern)
+        with pytest.raises(hf.errors.InvalidArgumentError, match="Invalid pattern"):
+            run(matched)

@@ -174,3 +174,9 @@ def test_moving_statistics_are_not_partitioned(session):
     names = [v.op.name.split("/", 2)[2] for v in hf.global_variables()]
     assert sorted(names) == ["beta/part_0", "beta/part_1", "gamma/part_0", "gamma/part_1",
                              "moving_mean", "moving_variance"]
+
+
+@pytest.mark.parametrize("axis", [[1, 4], [-5, 1], [1, 2, 1], [1, -3]])
+def test_axes_that_are_not_there_or_are_there_twice(axis):
+    with pytest.raises(ValueError, match=r"dimension|Duplicate"):
+        hf.layers.batch_normalization(hf.ones([6, 5, 4, 3]), axis=axis)
