@@ -52,8 +52,8 @@ _FILES = {
     "testing": ("python.framework.fake_summary_writer", "python.framework.util_test"),
     "slim": tuple(f"python.slim.{name}" for name in _SLIM),
     "training": tuple(f"python.training.{name}" for name in (
-        "bucket_ops", "device_setter", "evaluation", "hparam", "sequence_queueing_state_saver",
-        "training")),
+        "bucket_ops", "device_setter", "evaluation", "hparam", "resample", "sampling_ops",
+        "sequence_queueing_state_saver", "training")),
 }
 _ATTENTION = "hpcflow.contrib.seq2seq.attention"
 _ATTENTION_HELPERS = {
@@ -75,7 +75,11 @@ _SOURCES = {
 }
 _SEQUENCES = "hpcflow.contrib.training.sequence_batches"
 _PREDICTING = "hpcflow.contrib.predictor.predicting"
+_RESAMPLING = "hpcflow.contrib.training.resampling"
 _HELPERS = {
+    "training.python.training.resample": {"_repeat_range": f"{_RESAMPLING}:repeated"},
+    "training.python.training.sampling_ops": {
+        "_estimate_data_distribution": f"{_RESAMPLING}:estimated"},
     "predictor.core_estimator_predictor": {
         "CoreEstimatorPredictor": f"{_PREDICTING}:from_estimator"},
     "predictor.saved_model_predictor": {"SavedModelPredictor": f"{_PREDICTING}:from_saved_model"},

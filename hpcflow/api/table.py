@@ -304,7 +304,7 @@ _UTIL = {
         "_WeakObjectIdentityWrapper": _GRAPH + "identity:WeakReference"}),
     "nest": Entry(("hpcflow.framework.nest", "hpcflow.framework.nest_paths")),
     "tf_contextlib": Entry(("contextlib",)),
-    "tf_decorator": Entry(("hpcflow.platform.inspecting",)),
+    "tf_decorator": Entry(("hpcflow.platform.decorating",)),
     "tf_export": Entry((), dict.fromkeys(("estimator_export", "keras_export", "tf_export"),
                                          _DECORATING + "unchanged")),
     "tf_inspect": Entry(("hpcflow.platform.inspecting", "inspect"), {"_inspect": "inspect"}),

@@ -209,13 +209,12 @@ def _dense(column: Any, features: Features, collections: list, trainable: bool) 
 
 def _weighted_sum(column: Any, features: Features, units: int, combiner: str, trainable: bool,
                   collections: list) -> Tensor:
-    of_ids = isinstance(column, OF_IDS)
-    numbers = None if of_ids else rows_of(column, _dense(column, features, collections, trainable))
     weights = get_variable("weights", weights_shape(column, units), dtypes.float32,
                            initializer=Zeros(), trainable=trainable, collections=collections)
-    if numbers is not None:
-        return matmul(numbers, weights, name="weighted_sum")
-    return sum_of_ids(column, features, None, weights, combiner)
+    if isinstance(column, OF_IDS):
+        return sum_of_ids(column, features, None, weights, combiner)
+    numbers = rows_of(column, _dense(column, features, collections, trainable))
+    return matmul(numbers, weights, name="weighted_sum")
 
 
 def weights_shape(column: Any, units: int) -> list[int]:

@@ -445,14 +445,19 @@ def control_dependencies(control_inputs: list | None) -> Any:
 @reentrant
 def init_scope() -> Iterator[None]:
     """Context manager: build outside of all functions, loops, branches and control dependencies
-    that are being built, in the name scope of here."""
+    that are being built, in the name scope and the innermost device scopes of here."""
     graph: Any = get_default_graph()
-    scope = graph.get_name_scope()
+    scope, devices = graph.get_name_scope(), graph._scopes.devices
     while graph.building_function:
         graph = graph.outer
+        devices = devices or graph._scopes.devices
     with graph.as_default(), graph.control_dependencies(None), graph.name_scope(
             f"{scope}/" if scope else None):
-        yield
+        outer, graph._scopes.devices = graph._scopes.devices, devices
+        try:
+            yield
+        finally:
+            graph._scopes.devices = outer
 
 
 def add_to_collection(name: str, value: Any) -> None:

@@ -1,5 +1,4 @@
-"""Inspection of functions' arguments (``python.util.tf_inspect``, ``function_utils``), and
-decorators that record the decorated function (``tf_decorator``)."""
+"""Inspection of functions' arguments (``python.util.tf_inspect``, ``function_utils``)."""
 
 from __future__ import annotations
 
@@ -8,6 +7,8 @@ import inspect
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from hpcflow.platform.decorating import unwrap
 
 
 class ArgSpec(NamedTuple):
@@ -33,9 +34,22 @@ def getargspec(function: Callable) -> ArgSpec:
     return ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
 
 
+def _told(decorators: list[Any]) -> inspect.FullArgSpec | None:
+    """The arguments that the outermost of `decorators` with an opinion tells."""
+    specs = (getattr(decorator, "decorator_argspec", None) for decorator in decorators)
+    spec: Any = next((s for s in specs if s is not None), None)
+    if isinstance(spec, ArgSpec):
+        return inspect.FullArgSpec(spec.args, spec.varargs, spec.keywords, spec.defaults, [], None,
+                                   {})
+    return spec
+
+
 def getfullargspec(function: Callable) -> inspect.FullArgSpec:
     """Return the arguments of `function`, those of keywords too: see :func:`getargspec`."""
-    function = unwrap(function)[1]
+    decorators, function = unwrap(function)
+    told = _told(decorators)
+    if told is not None:
+        return told
     if isinstance(function, functools.partial):
         return _of_partial(function)
     if isinstance(function, type) or inspect.isroutine(function):
@@ -46,8 +60,11 @@ def getfullargspec(function: Callable) -> inspect.FullArgSpec:
 
 
 def _called(function: Callable[..., Any]) -> Any:
-    """Return the function that a call runs: the ``__init__`` of a class."""
-    return function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
+    """Return the function that a call runs: ``__init__`` of a class, or ``__new__``."""
+    if not isinstance(function, type):
+        return function
+    made: Any = function
+    return made.__new__ if made.__init__ is object.__init__ is not made.__new__ else made.__init__
 
 
 def _of_partial(function: functools.partial) -> inspect.FullArgSpec:
@@ -62,7 +79,8 @@ def _of_partial(function: functools.partial) -> inspect.FullArgSpec:
         raise ValueError("Some arguments ['" + "', '".join(missing) + "'] do not have default "
                          "value, but they are positioned after those with default values. This "
                          "can not be expressed with ArgSpec.")
-    return inner._replace(args=args, defaults=tuple(defaults[name] for name in args[first:]))
+    kept = tuple(defaults[name] for name in args[first:])
+    return inner._replace(args=args, defaults=kept or None)
 
 
 def fn_args(function: Callable) -> tuple[str, ...]:
@@ -109,29 +127,34 @@ def get_func_code(function: Callable) -> Any:
 
 def getcallargs(function: Callable, *args: Any, **kwargs: Any) -> dict[str, Any]:
     """Return the arguments of a call by name, defaults included."""
-    return inspect.getcallargs(unwrap(function)[1], *args, **kwargs)
+    decorators, inner = unwrap(function)
+    told = _told(decorators)
+    if told is None:
+        return inspect.getcallargs(inner, *args, **kwargs)
+    defaults = told.defaults or ()
+    found = dict(zip(told.args[len(told.args) - len(defaults):], defaults, strict=True))
+    found.update(zip([name for name in told.args if name not in kwargs], args, strict=False))
+    return {**found, **kwargs}
+
+
+def _inside(function: Callable) -> Callable:
+    """`function` of ``inspect``, of what decorators are around."""
+
+    @functools.wraps(function)
+    def of_inner(target: Any) -> Any:
+        return function(unwrap(target)[1])
+
+    return of_inner
+
+
+getfile, getsource = _inside(inspect.getfile), _inside(inspect.getsource)
+getsourcefile, getsourcelines = _inside(inspect.getsourcefile), _inside(inspect.getsourcelines)
+isbuiltin, isclass = _inside(inspect.isbuiltin), _inside(inspect.isclass)
+isfunction, ismethod = _inside(inspect.isfunction), _inside(inspect.ismethod)
+ismodule, isroutine = _inside(inspect.ismodule), _inside(inspect.isroutine)
 
 
 # ---------------------------------------------------------------- decorators
-
-
-def make_decorator(target: Callable, decorator_func: Callable, decorator_name: str | None = None,
-                   decorator_doc: str = "", decorator_argspec: object = None) -> Callable:
-    """Return `decorator_func`, which is called in place of `target` and says so: it has its name,
-    its documentation and its signature."""
-    functools.update_wrapper(decorator_func, target)
-    if decorator_doc:
-        decorator_func.__doc__ = decorator_doc
-    return decorator_func
-
-
-def unwrap(function: Callable[..., Any]) -> tuple[list[Any], Any]:
-    """Return the decorators around a function, the outermost first, and the function inside."""
-    decorators: list[Any] = []
-    while hasattr(function, "__wrapped__"):
-        decorators.append(function)
-        function = function.__wrapped__
-    return decorators, function
 
 
 def unchanged(*args: Any, **kwargs: Any) -> Callable:

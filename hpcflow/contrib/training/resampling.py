@@ -43,7 +43,7 @@ def rejection_sample(tensors: Sequence[TensorLike], accept_prob_fn: Callable, ba
             within = [hf.assert_less_equal(probability, hf.ones_like(probability)),
                       hf.assert_non_negative(probability)]
             with hf.control_dependencies(within):
-                probability = hf.identity(probability)
+                probability = hf.identity(probability, name="prob_with_checks")
         drawn = hf.random_uniform([], dtype=probability.dtype.base_dtype) < probability
         return _as_list(hf.train.maybe_batch(example, keep_input=drawn, batch_size=batch_size,
                                              num_threads=queue_threads))
@@ -78,7 +78,7 @@ def stratified_sample(tensors: Sequence[TensorLike], labels: TensorLike,
         checked = _checked_classes(classes, count, enqueue_many)
         if not enqueue_many:
             values, checked = [hf.expand_dims(t, 0) for t in values], hf.expand_dims(checked, 0)
-        shares = (_estimated(checked, count) if init_probs is None
+        shares = (estimated(checked, count) if init_probs is None
                   else hf.convert_to_tensor(init_probs, hf.float32))
         accepted = _acceptance(shares, target)
         label, *example = _one_by_one([checked, *values], queue_capacity, threads_per_queue)
@@ -103,7 +103,7 @@ def resample_at_rate(inputs: Sequence[TensorLike], rates: TensorLike, scope: str
     with hf.name_scope(scope, "resample_at_rate", list(inputs)):
         wanted = hf.convert_to_tensor(rates)
         counts = hf.cast(hf.random_poisson(wanted, [], seed=seed), hf.int32)
-        rows = _repeated(counts)
+        rows = repeated(counts)
         return [_rows(hf.convert_to_tensor(t), rows, back_prop) for t in inputs]
 
 
@@ -161,13 +161,19 @@ def _checked_classes(labels: Tensor, count: int | None, many: bool) -> Tensor:
         return hf.identity(labels)
 
 
-def _estimated(labels: Tensor, count: int | None) -> Tensor:
-    """The shares of the classes among all labels so far, each counted once more than seen."""
-    seen = hf.Variable(hf.ones([count or 0]), trainable=False, name="class_counts",
-                       collections=[hf.GraphKeys.LOCAL_VARIABLES])
-    met = hf.reduce_sum(hf.one_hot(labels, count or 0), 0)
+def estimated(labels: Tensor, count: int | None, smoothing_constant: int = 10) -> Tensor:
+    """Return the shares of the classes among all labels so far, float32.
+
+    Each class counts `smoothing_constant` times more than it was seen. Raises ``ValueError`` unless
+    that is positive.
+    """
+    if smoothing_constant <= 0:
+        raise ValueError("smoothing_constant must be nonzero.")
+    first = hf.constant([smoothing_constant] * (count or 0), hf.int64)
+    seen = hf.Variable(first, trainable=False, name="class_count")
+    met = hf.reduce_sum(hf.one_hot(labels, count or 0, dtype=hf.int64), 0)
     counts = hf.assign_add(seen, met)
-    return counts / hf.reduce_sum(counts)
+    return hf.cast(counts / hf.reduce_sum(counts), hf.float32)
 
 
 def _acceptance(shares: Tensor, target: Tensor) -> Tensor:
@@ -183,8 +189,8 @@ def _acceptance(shares: Tensor, target: Tensor) -> Tensor:
     return ratios / hf.reduce_max(ratios)
 
 
-def _repeated(counts: Tensor) -> Tensor:
-    """The indices 0, 1, ... each as often as `counts` says, in order."""
+def repeated(counts: Tensor) -> Tensor:
+    """Return the indices 0, 1, ... each as often as `counts` says, in order."""
     ends = hf.cumsum(counts)
     return hf.searchsorted(ends, hf.range(hf.reduce_sum(counts)), side="right")
 

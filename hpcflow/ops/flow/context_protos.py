@@ -78,8 +78,8 @@ def _fill_values(proto: Any, context: ControlFlowContext, scope: str | None) -> 
     outside = {t: i for t, i in context._captured.items() if t is not i}
     if isinstance(context, CondContext):
         outside[context.pred] = context.pred
-    names = dict.fromkeys(strip_scope(t.name, scope) for t in (*inside, *outside))
-    proto.values.extend(names)
+    named = [*inside, *outside, *([context.pivot] if isinstance(context, CondContext) else [])]
+    proto.values.extend(sorted({strip_scope(t.name, scope) for t in named}))
     for tensor, form in outside.items():
         proto.external_values[strip_scope(tensor.name, scope)] = strip_scope(form.name, scope)
 

@@ -84,11 +84,14 @@ def test_what_is_built_in_an_init_scope_is_outside():
 
     @function.Defun(hf.float32)
     def outside(v):
-        with hf.init_scope():
+        with hf.device("/cpu:0"), hf.init_scope():
             made.append(hf.constant(5.0))
         return v + made[-1]
 
-    assert run(outside(1.0)) == 6.0
+    with hf.device("/job:localhost"):
+        assert run(outside(1.0)) == 6.0
+        assert hf.constant(1.0).device == "/job:localhost"
+    assert made[-1].device == "/device:CPU:0"
     assert made[-1].graph is hf.get_default_graph()
 
 

@@ -87,7 +87,15 @@ def test_decorators_say_what_they_decorate():
     decorated = tf_decorator.make_decorator(function, instead, "negative")
     assert decorated(1) == -3 and decorated.__doc__ == "Documentation."
     assert tf_inspect.getargspec(decorated).args == ["a", "b"]
-    assert tf_decorator.unwrap(decorated) == ([decorated], function)
+    [decorator], inner = tf_decorator.unwrap(decorated)
+    assert (decorator.decorator_name, inner) == ("negative", function)
+    assert isinstance(decorator, tf_decorator.TFDecorator) and tf_inspect.isfunction(decorator)
+    spec = tf_inspect.ArgSpec(["c", "d"], None, None, (5,))
+    other = tf_decorator.TFDecorator("other", decorated, "Others.", spec)
+    assert tf_inspect.getargspec(other) == spec and other.__doc__ == "Others."
+    assert tf_inspect.getcallargs(other, 1) == {"c": 1, "d": 5} and other(1) == -3
+    assert tf_decorator.rewrap(decorated, function, len) is decorated
+    assert tf_decorator.unwrap(other)[1] is len
     assert tf_export.tf_export("nn.function", v1=["nn.function"])(function) is function
 
 

@@ -15,7 +15,7 @@ training = hf.contrib.training
 def fetched(fetches, steps):
     """What `fetches` give in as many steps, while the queue runners of the graph work."""
     with hf.Session() as session:
-        session.run([hf.global_variables_initializer(), hf.local_variables_initializer()])
+        session.run(hf.global_variables_initializer())
         coordinator = hf.train.Coordinator()
         threads = hf.train.start_queue_runners(session, coordinator)
         try:

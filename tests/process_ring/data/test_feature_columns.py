@@ -158,6 +158,9 @@ def test_weights_may_be_partitioned(session):
         x = fc.input_layer({"n": hf.constant([[0, 4], [2, 2]])}, [column])
     assert run(session, x).tolist() == [[1, 1], [1, 1]]
     assert len(hf.global_variables()) == 2
+    found: dict = {}
+    fc.linear_model({"n": hf.constant([[0, 4], [2, 2]])}, [column], cols_to_vars=found)
+    assert [v.op.name.split("/")[-1] for v in found[column]] == ["weights", "embedding_weights"]
 
 
 def test_features_of_examples_are_parsed_as_columns_need(session):
