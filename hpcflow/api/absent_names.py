@@ -26,7 +26,6 @@ INSTEAD: dict[str, str] = {
     **{f"contrib.cluster_resolver.{name}": "`hf.contrib.cluster_resolver.MPIClusterResolver`"
        for name in ("GceClusterResolver", "KubernetesClusterResolver", "UnionClusterResolver")},
     "contrib.coder": "",
-    "contrib.compiler": "nothing: steps are compiled in any case",
     "contrib.copy_graph": "`hf.train.export_meta_graph` and `hf.train.import_meta_graph`",
     "contrib.decision_trees": "",
     "contrib.distribute": _RANKS,
@@ -129,7 +128,6 @@ INSTEAD: dict[str, str] = {
     "contrib.tensor_forest": "",
     "contrib.tensorrt": "",
     "contrib.text": "",
-    "contrib.tfprof": "`hf.profiler`",
     "contrib.timeseries": "",
     "contrib.verbs": "MPI, which uses the network's own means",
     "distribute": _RANKS,
@@ -148,7 +146,6 @@ INSTEAD: dict[str, str] = {
     "saved_model.save": _SAVED,
     "summary.create_file_writer": "`hf.summary.FileWriter`",
     "sysconfig": "`hpcflow.extending`, for ops in Python",
-    "tpu": "",
     "vectorized_map": "`hf.map_fn`, or ops over a batch",
     "xla": "nothing: steps are compiled in any case",
 }

@@ -141,7 +141,8 @@ NAMES: dict[str, dict[str, str]] = {
         for source in ("file", "tensor")},
     "hpcflow.contrib.nn": {"nth_element": "raw:NthElement"},
     "hpcflow.signal.spectral": {name: f"hpcflow.signal.cosine:{name}" for name in ("dct", "idct")},
-    "hpcflow.estimator": {"ProfilerHook": "hpcflow.tools.profiler_hook:ProfilerHook", **{
+    "hpcflow.estimator": {"ProfilerHook": "hpcflow.tools.profiler_hook:ProfilerHook",
+                          "tpu": "hpcflow.contrib.tpu", **{
         name: f"hpcflow.estimator.more_heads:{now}" for name, now in {
             "BinaryClassHead": "binary_classification_head",
             "LogisticRegressionHead": "logistic_regression_head",
@@ -157,6 +158,7 @@ NAMES: dict[str, dict[str, str]] = {
         "SecondOrStepTimer", "SessionRunArgs", "SessionRunContext", "SessionRunHook",
         "SessionRunValues", "StepCounterHook", "StopAtStepHook", "SummarySaverHook")}},
     "hpcflow.data.experimental": {
+        "map_and_batch_with_legacy_function": "hpcflow.data.experimental:map_and_batch",
         "make_saveable_from_iterator":
             "hpcflow.train.saved_iterators:make_saveable_from_iterator",
     },
