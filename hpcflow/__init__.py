@@ -81,7 +81,6 @@ from hpcflow.graph.sparse_tensor import (
 from hpcflow.runtime.session.session import InteractiveSession, Session
 from hpcflow.shapes import Dimension, TensorShape
 from hpcflow.version import (
-    API_VERSION,
     COMPILER_VERSION,
     GIT_VERSION,
     GRAPH_DEF_VERSION,
@@ -91,7 +90,8 @@ from hpcflow.version import (
 )
 from hpcflow.version import __version__ as hpcflow_version
 
-__version__ = API_VERSION  # what programs compare; hpcflow's own is that of `version`
+__version__ = VERSION  # what programs compare; hpcflow's own is that of `version`
+__git_version__, __compiler_version__ = GIT_VERSION, COMPILER_VERSION
 newaxis = None
 
 # The op families. Each one's __all__ becomes part of this namespace.

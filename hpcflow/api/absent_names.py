@@ -137,7 +137,6 @@ INSTEAD: dict[str, str] = {
     **{f"contrib.cluster_resolver.{name}": "`hf.contrib.cluster_resolver.MPIClusterResolver`"
        for name in ("GceClusterResolver", "KubernetesClusterResolver", "UnionClusterResolver")},
     "contrib.coder": "",
-    "contrib.compiler": "nothing: steps are compiled in any case",
     "contrib.decision_trees": "",
     "contrib.distribute": _RANKS,
     **{f"contrib.distributions.{name}": "`hf.contrib.distributions.MixtureSameFamily`" for name in (
@@ -236,7 +235,6 @@ INSTEAD: dict[str, str] = {
     "contrib.tensor_forest": "",
     "contrib.tensorrt": "",
     "contrib.text": "",
-    "contrib.tfprof": "`hf.profiler`",
     "contrib.timeseries": "",
     "contrib.verbs": "MPI, which uses the network's own means",
     "distribute": _RANKS,
@@ -255,7 +253,6 @@ INSTEAD: dict[str, str] = {
     "saved_model.save": _SAVED,
     "summary.create_file_writer": "`hf.summary.FileWriter`",
     "sysconfig": "`hpcflow.extending`, for ops in Python",
-    "tpu": "",
     "vectorized_map": "`hf.map_fn`, or ops over a batch",
     "xla": "nothing: steps are compiled in any case",
 }

@@ -126,6 +126,30 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__spec__ = module.__spec__.loader_state
 
 
+_V1 = "hpcflow.compat.v1."
+
+
+class _VersionFinder(_Finder):
+    """Finds what is below ``hpcflow.compat.v1``: the modules of the package themselves.
+
+    It stands before the finders of files, which would load those modules a second time.
+    """
+
+    def find_spec(self, fullname: str, path: Any = None,
+                  target: TensorLike | None = None) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(_V1):
+            return None
+        try:
+            module = importlib.import_module(f"hpcflow.{fullname.removeprefix(_V1)}")
+        except ModuleNotFoundError:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, loader_state=module.__spec__,
+                                              is_package=hasattr(module, "__path__"))
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return importlib.import_module(f"hpcflow.{spec.name.removeprefix(_V1)}")
+
+
 def _is_later(path: str) -> bool:
     """True for ``hpcflow.math`` and its like, which have no file."""
     package, _, name = path.rpartition(".")
@@ -138,11 +162,13 @@ def _is_later(path: str) -> bool:
 
 _MISSING = object()
 _finder = _Finder()
+_version_finder = _VersionFinder()
 
 
 def install() -> None:
     """Let the import system find the modules of the table."""
     if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _version_finder)
         sys.meta_path.append(_finder)
 
 

@@ -11,6 +11,8 @@ COLUMNS = {
         "_DenseColumn": _COLUMN + "EarlierDenseColumn", "_FeatureColumn": _COLUMN + "EarlierColumn",
         "_CategoricalColumn": _COLUMN + "EarlierCategoricalColumn",
         "_SequenceDenseColumn": _COLUMN + "EarlierSequenceDenseColumn",
+        "_SequenceCategoricalColumn": "hpcflow.feature_column.steps:SequenceCategoricalColumn",
+        "DenseFeatures": "hpcflow.keras.layers.features:DenseFeatures",
         "FeatureColumn": _COLUMN + "Column",
         **dict.fromkeys(("_LazyBuilder", "FeatureTransformationCache"),
                         "hpcflow.feature_column.features:Features"),

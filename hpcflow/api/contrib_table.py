@@ -105,6 +105,8 @@ _VIEWS = {
     **{f"data.python.ops.{name}": Entry(("hpcflow.contrib.data",)) for name in (
         "batching", "dataset_ops", "grouping", "interleave_ops", "iterator_ops", "readers",
         "shuffle_ops", "sliding")},
+    "distributions.python.ops.distribution_util": Entry(("hpcflow.distributions.util",)),
+    "tfprof": Entry(("hpcflow.profiler",)),
     "estimator": Entry(("hpcflow.estimator", "hpcflow.estimator.experimental",
                         "hpcflow.estimator.more_heads", "hpcflow.estimator.supervised",
                         "hpcflow.estimator.extending", "hpcflow.estimator.recurrent")),

@@ -41,11 +41,13 @@ LAZY = {
     "test": "hpcflow.test_util",
     "metrics": "hpcflow.metrics",
     "layers": "hpcflow.layers",
+    "tpu": "hpcflow.contrib.tpu",
     "user_ops": "hpcflow.user_ops",
 }
 
 #: Public module paths whose modules are in another room.
 ELSEWHERE = {
+    **{f"hpcflow.{name}": path for name, path in LAZY.items() if path != f"hpcflow.{name}"},
     "hpcflow.compat": "hpcflow.api.compat",
     "hpcflow.compat.v1": "hpcflow.api.compat.v1",
     "hpcflow.compat.v2": "hpcflow.api.compat.v2",
@@ -54,6 +56,8 @@ ELSEWHERE = {
     "hpcflow.sets": "hpcflow.ops.sparse.sets",
     "hpcflow.spectral": "hpcflow.signal.spectral",
     "hpcflow.user_ops": "hpcflow.ops.compat.user_ops",
+    "hpcflow.estimator.tpu": "hpcflow.contrib.tpu",
+    "hpcflow.nn.rnn_cell": "hpcflow.contrib.rnn.nn_cells",
 }
 
 #: Protobuf classes of the package, by the file of ``tensorboard.compat.proto`` that has them.

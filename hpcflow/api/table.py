@@ -18,6 +18,7 @@ _MORE_PROTOS = "hpcflow.base.formats.protos"
 
 _DEVICE_SPEC = {"DeviceSpecV1": "hpcflow:DeviceSpec"}
 _FRAMEWORK = {
+    "composite_tensor": Entry((), members(_GRAPH + "composite_specs", "CompositeTensor")),
     "common_shapes": Entry((_GRAPH + "shape_inference",), {
         "broadcast_shape": "hpcflow:broadcast_static_shape",
         "call_cpp_shape_fn": _GRAPH + "shape_inference:unknown",
@@ -25,7 +26,9 @@ _FRAMEWORK = {
         "unknown_shape": _GRAPH + "shape_inference:unknown",
         **members("hpcflow.shapes", "is_broadcast_compatible")}),
     "constant_op": Entry((_API,), {"constant_v1": "hpcflow:constant",
-                                   "constant": "hpcflow.graph.convert:broadcast_constant"}),
+                                   "constant": "hpcflow.graph.convert:broadcast_constant",
+                                   "_tensor_shape_tensor_conversion_function":
+                                       _GRAPH + "convert:_shape_conversion"}),
     "device": Entry(("hpcflow.device_spec",), _DEVICE_SPEC),
     "device_spec": Entry(("hpcflow.device_spec",), _DEVICE_SPEC),
     "dtypes": Entry(("hpcflow.dtypes",)),
@@ -58,6 +61,8 @@ _FRAMEWORK = {
                   "RegisterShape": _GRAPH + "legacy:RegisterShape",
                   "_NodeDef": _GRAPH + "legacy:node_def",
                   "_get_graph_from_inputs": _GRAPH + "graph:graph_of",
+                  "EagerTensor": _GRAPH + "legacy:EagerTensor",
+                  "convert_to_tensor_v2": _GRAPH + "legacy:convert_to_tensor_v2",
                   "_TensorLike": "hpcflow.ops.state.tensor_likes:TensorLike",
                   "get_name_scope": "hpcflow.contrib.framework:get_name_scope",
                   "_set_call_cpp_shape_fn": _GRAPH + "legacy:set_call_cpp_shape_fn",
@@ -149,8 +154,16 @@ _CELL_HELPERS = {name: f"hpcflow.contrib.rnn.linear:{own}" for name, own in (
 
 _OPS = {
     **{name: Entry((*first, _API, RAW)) for name, first in _OP_MODULES.items()},
+    **{f"{name}_grad": Entry((*_OP_MODULES[f"{name}_grad"], _API, RAW,
+                              _GRAPH + "gradient_functions")) for name in (
+        "array", "control_flow", "data_flow", "image", "linalg", "manip", "math", "nn", "random",
+        "rnn", "sparse", "state", "tensor_array")},
     **{f"gen_{family}_ops": Entry((RAW,)) for family in _GENERATED},
     "gen_functional_ops": Entry((RAW,), members("hpcflow.ops.flow.function_branches", "case")),
+    "inplace_ops": Entry(("hpcflow.ops.arrays.inplace",), {
+        f"alias_{name}": f"hpcflow.ops.arrays.inplace:{name}" for name in (
+            "inplace_add", "inplace_sub", "inplace_update")}),
+    "summary_op_util": Entry(("hpcflow.summary.op_scopes",)),
     "rnn": Entry((_NN, "hpcflow.contrib.rnn", _API, RAW), {
         "rnn_cell_impl": "hpcflow.contrib.rnn", **_CELL_HELPERS}),
     "resource_variable_ops": Entry(
@@ -241,6 +254,7 @@ _OPS = {
         {"variable": "hpcflow.ops.state.variables:Variable",
          "_PartitionInfo": "hpcflow.ops.state.partitioned:PartitionInfo",
          "_get_default_variable_store": "hpcflow.ops.state.variable_scope:default_store",
+         "_pure_variable_scope": "hpcflow.ops.state.variable_scope:pure_variable_scope",
          "variable_creator_scope": "hpcflow.ops.state.creators:variable_creator_scope"}),
     "variables": Entry(("hpcflow.ops.state.variables", "hpcflow.ops.state.partitioned", _API, RAW),
                        {**dict.fromkeys(("VariableV1", "RefVariable"),
@@ -302,6 +316,7 @@ _UTIL = {
     "object_identity": Entry((_GRAPH + "identity",), {
         "_ObjectIdentityWrapper": _GRAPH + "identity:Reference",
         "_WeakObjectIdentityWrapper": _GRAPH + "identity:WeakReference"}),
+    "lazy_loader": Entry(("hpcflow.platform.lazy_loader",)),
     "nest": Entry(("hpcflow.framework.nest", "hpcflow.framework.nest_paths")),
     "tf_contextlib": Entry(("contextlib",)),
     "tf_decorator": Entry(("hpcflow.platform.decorating",)),
@@ -321,6 +336,16 @@ _ESTIMATOR = {
     **{f"inputs.{name}": Entry(("hpcflow.estimator.inputs",)) for name in (
         "inputs", "numpy_io", "pandas_io")},
     "early_stopping": Entry(("hpcflow.estimator.experimental",)),
+    "canned.head": Entry(("hpcflow.estimator.canned_heads",), {
+        "_Head": "hpcflow.estimator.canned_heads:Head",
+        **{name: f"hpcflow.estimator.canned_heads:{own}" for name, own in (
+            ("_binary_logistic_head_with_sigmoid_cross_entropy_loss", "binary_head"),
+            ("_binary_logistic_or_multi_class_head", "head_of_classes"),
+            ("_multi_class_head_with_softmax_cross_entropy_loss", "classes_head"),
+            ("_regression_head", "numbers_head"),
+            ("_regression_head_with_mean_squared_error_loss", "numbers_head"))}}),
+    "canned.optimizers": Entry((), {
+        "get_optimizer_instance": "hpcflow.estimator.canned:optimizer_instance"}),
     "canned.metric_keys": Entry(("hpcflow.estimator.keys",)),
     "canned.prediction_keys": Entry(("hpcflow.estimator.keys",)),
     "util": Entry(("hpcflow.platform.inspecting",)),
@@ -354,6 +379,7 @@ _PYTHON = {
     "client.client_lib": Entry((_API,)),
     "data": Entry(("hpcflow.data",)),
     **{f"data.ops.{name}": Entry(("hpcflow.data", "hpcflow.data.experimental"), {
+        **dict.fromkeys(("DatasetV1", "DatasetV2"), "hpcflow.data:Dataset"),
         "DatasetSpec": "hpcflow.data.structure:DatasetSpec",
         "OptionalSpec": "hpcflow.data.experimental.optional:OptionalSpec",
         **{f"get_legacy_output_{what}": f"hpcflow.data:get_output_{what}" for what in (

@@ -32,7 +32,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.helpers import smart_cond
 from hpcflow.ops.arrays.constants import constant, placeholder
 from hpcflow.ops.arrays.identities import no_op
-from hpcflow.ops.io.summary import summary_scope
+from hpcflow.ops.io.summary import scope_of_summary
 from hpcflow.optimizers.global_step import get_or_create_global_step
 
 __all__ = [
@@ -191,7 +191,7 @@ def _write(name: str, tensor: TensorLike, family: str | None, step: TensorLike |
 
     def record() -> Tensor:
         with name_scope(f"{outer}/" if outer else None), \
-                summary_scope(name, family, [tensor]) as (tag, scope):
+                scope_of_summary(name, family, [tensor]) as (tag, scope):
             with control_dependencies([build(resource, _step(step), tag, scope)]):
                 return constant(True)
 

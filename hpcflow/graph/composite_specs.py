@@ -17,6 +17,8 @@ from hpcflow.graph.tensor_spec import TensorSpec
 from hpcflow.graph.type_spec import TypeSpec, all_arrays
 from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
+CompositeTensor = SparseTensor | IndexedSlices  # what is made of several tensors
+
 
 class SparseTensorSpec(TypeSpec):
     """A specification of a sparse tensor: its dense shape and its element type."""

@@ -11,6 +11,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import shape_inference
+from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import TensorLike
@@ -73,6 +74,16 @@ def add_to_collections(names: Iterable, value: Any) -> None:
 def is_tensor(x: TensorLike) -> bool:
     """Return whether `x` is a tensor, dense or sparse, or a variable."""
     return isinstance(x, (Tensor, SparseTensor, IndexedSlices)) or hasattr(x, "_as_graph_element")
+
+
+class EagerTensor(Tensor):
+    """The type of tensors that are computed as they are made, of which there are none."""
+
+
+def convert_to_tensor_v2(value: TensorLike, dtype: DTypeLike | None = None,
+                         dtype_hint: DTypeLike | None = None, name: str | None = None) -> Tensor:
+    """Return `value` as a tensor, see ``convert_to_tensor``."""
+    return convert_to_tensor(value, dtype, name, dtype_hint)
 
 
 def constant_value(tensor: TensorLike, partial: bool = False) -> Any:

@@ -189,6 +189,11 @@ def gradients(loss: TensorLike, variables: Sequence[Variable]) -> list:
     return hf.gradients(loss, variables)
 
 
+def eval(x: Any) -> Any:
+    """Return the value of a variable or tensor, computed in the session of the models."""
+    return get_session().run(x)
+
+
 def print_tensor(x: TensorLike, message: str = "") -> Any:
     """Return `x`, which is printed whenever it is computed."""
     return hf.Print(x, [x], message)

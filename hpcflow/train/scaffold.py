@@ -8,6 +8,7 @@ from typing import Any
 from hpcflow.graph.graph import add_to_collection, get_collection, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Fetches, OperationLike
+from hpcflow.graph.operation import Operation
 from hpcflow.ops.common.grouping import group
 from hpcflow.ops.io.lookup import tables_initializer
 from hpcflow.ops.io.summary import merge_all
@@ -75,7 +76,7 @@ class Scaffold:
             lambda: report_uninitialized_variables(global_variables()))
         self._local_init_op = self._or_default(
             self._local_init_op, "local_init_op", GraphKeys.LOCAL_INIT_OP,
-            lambda: group(local_variables_initializer(), tables_initializer()))
+            Scaffold.default_local_init_op)
         self._summary_op = self._or_default(
             self._summary_op, "summary_op", GraphKeys.SUMMARY_OP, merge_all)
         self._saver = self._or_default(
@@ -83,6 +84,11 @@ class Scaffold:
         self._saver.build()
         get_default_graph().finalize()
         return self
+
+    @staticmethod
+    def default_local_init_op() -> Operation:
+        """Return an operation that initializes the local variables and the tables."""
+        return group(local_variables_initializer(), tables_initializer())
 
     def _or_default(self, given: Any, name: str, key: str, make: Callable[[], Any]) -> Any:
         return given if given is not None else Scaffold.get_or_default(name, key, make)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+__path__: list[str] = []  # a package: `aliases` finds its modules
+
 
 def __getattr__(name: str) -> Any:  # also what ``import *`` brings: ``__all__``
     return getattr(sys.modules["hpcflow"], name)

@@ -17,6 +17,7 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.classes import Dense
 from hpcflow.nn.rnn_steps import check_cell
+from hpcflow.ops.flow.checks import assert_equal
 from hpcflow.ops.flow.tensor_array import TensorArray
 
 
@@ -123,6 +124,15 @@ class AttentionWrapper(RNNCell):
         if isinstance(layer, Dense):
             return layer.units
         return layer.compute_output_shape([None, size])[-1].value
+
+    def _batch_size_checks(self, batch_size: TensorLike, error_message: str) -> list[Any]:
+        """Return operations that fail unless all memories have as many rows as the batch.
+
+        For the methods of classes derived from this one.
+        """
+        return [assert_equal(convert_to_tensor(batch_size, dtypes.int32),
+                             convert_to_tensor(mechanism.batch_size, dtypes.int32),
+                             message=error_message) for mechanism in self._attention_mechanisms]
 
     def _item_or_tuple(self, values: Sequence[Any]) -> Any:
         """The values of the mechanisms, or the one of the only mechanism."""

@@ -104,18 +104,18 @@ class BeamSearchDecoder(Decoder):
         if output_layer is not None and not hasattr(output_layer, "compute_output_shape"):
             raise TypeError(f"output_layer must be a Layer, received: {type(output_layer)}")
         self._cell, self._output_layer = cell, output_layer
-        self._embed = embedding if callable(embedding) else (
+        self._embedding_fn = embedding if callable(embedding) else (
             lambda symbols: embedding_lookup(embedding, symbols))
         self._start = convert_to_tensor(start_tokens, dtypes.int32, "start_tokens")
-        self._end = convert_to_tensor(end_token, dtypes.int32, "end_token")
+        self._end_token = convert_to_tensor(end_token, dtypes.int32, "end_token")
         if self._start.shape.ndims != 1:
             raise ValueError(f"start_tokens must be a vector, but has shape {self._start.shape}")
-        if self._end.shape.ndims != 0:
-            raise ValueError(f"end_token must be a scalar, but has shape {self._end.shape}")
-        self._beams, self._weight = beam_width, length_penalty_weight
-        self._coverage = coverage_penalty_weight
-        self._reorder = reorder_tensor_arrays
-        self._initial = nest.pack_as(initial_state, [
+        if self._end_token.shape.ndims != 0:
+            raise ValueError(f"end_token must be a scalar, but has shape {self._end_token.shape}")
+        self._beam_width, self._length_penalty_weight = beam_width, length_penalty_weight
+        self._coverage_penalty_weight = coverage_penalty_weight
+        self._reorder_tensor_arrays = reorder_tensor_arrays
+        self._initial_cell_state = nest.pack_as(initial_state, [
             self._apart(x) for x in nest.flatten(initial_state)])
 
     @property
@@ -126,19 +126,19 @@ class BeamSearchDecoder(Decoder):
     @property
     def output_size(self) -> BeamSearchDecoderOutput:
         """Sizes of one row."""
-        return BeamSearchDecoderOutput(*[TensorShape([self._beams])] * 3)
+        return BeamSearchDecoderOutput(*[TensorShape([self._beam_width])] * 3)
 
     @property
     def output_dtype(self) -> BeamSearchDecoderOutput:
         """Types of the outputs."""
-        scores = nest.flatten(self._initial)[0].dtype.base_dtype
+        scores = nest.flatten(self._initial_cell_state)[0].dtype.base_dtype
         return BeamSearchDecoderOutput(scores, dtypes.int32, dtypes.int32)
 
     def initialize(self, name: str | None = None) -> tuple[Any, Any, Any]:
         """All sequences but the first of every row count as ended with the probability 0."""
         kind = self.output_dtype.scores
         rows = raw_ops.Fill(self._sizes(), np.int32(0))
-        number = raw_ops.Add(rows, np.arange(self._beams, dtype=np.int32))
+        number = raw_ops.Add(rows, np.arange(self._beam_width, dtype=np.int32))
         first = raw_ops.Equal(number, rows)
         ended = raw_ops.LogicalNot(first)
         zeros = raw_ops.Cast(rows, DstT=kind)
@@ -146,11 +146,12 @@ class BeamSearchDecoder(Decoder):
             self._sizes(), np.array(-np.inf, kind.np)))
         lengths = raw_ops.Cast(rows, DstT="int64")
         for x in (ended, probabilities, lengths):
-            x.set_shape([static_batch(self.batch_size), self._beams])
+            x.set_shape([static_batch(self.batch_size), self._beam_width])
         start = raw_ops.Add(rows, raw_ops.ExpandDims(self._start, np.int32(1)))
-        weights = () if _is_zero(self._coverage) else attention_weights(self._initial)
-        return ended, self._embed(start), BeamSearchDecoderState(
-            self._initial, probabilities, ended, lengths, weights)
+        weights = () if _is_zero(self._coverage_penalty_weight) else attention_weights(
+            self._initial_cell_state)
+        return ended, self._embedding_fn(start), BeamSearchDecoderState(
+            self._initial_cell_state, probabilities, ended, lengths, weights)
 
     def step(self, time: TensorLike, inputs: TensorLike, state: Any,
              name: str | None = None) -> tuple:
@@ -164,14 +165,14 @@ class BeamSearchDecoder(Decoder):
         following = nest.pack_as(state.cell_state, [
             self._apart(x) for x in nest.flatten(following)])
         output, new = self._best(self._apart(outputs), following, state)
-        return output, new, self._embed(output.predicted_ids), new.finished
+        return output, new, self._embedding_fn(output.predicted_ids), new.finished
 
     def finalize(self, outputs: BeamSearchDecoderOutput, final_state: BeamSearchDecoderState,
                  sequence_lengths: Any) -> tuple[Any, Any]:
         """Follow the sequences back from their ends."""
         longest = raw_ops.Cast(reduce_max(final_state.lengths, 1), DstT="int32")
-        symbols = gather_tree(outputs.predicted_ids, outputs.parent_ids, longest, self._end)
-        if self._reorder:
+        symbols = gather_tree(outputs.predicted_ids, outputs.parent_ids, longest, self._end_token)
+        if self._reorder_tensor_arrays:
             leaves = [self._reordered(x, outputs.parent_ids, final_state.lengths)
                       if isinstance(x, TensorArray) else x
                       for x in nest.flatten(final_state.cell_state)]
@@ -186,12 +187,12 @@ class BeamSearchDecoder(Decoder):
                             self._only_end_of(state.finished, log_softmax(scores), symbols))
         covered = self._covered(cell_state, state)
         penalized = self._penalized(total, state, symbols, covered)
-        best, places = raw_ops.TopKV2(self._flat(penalized), np.int32(self._beams))
-        best.set_shape([static_batch(self.batch_size), self._beams])
+        best, places = raw_ops.TopKV2(self._flat(penalized), np.int32(self._beam_width))
+        best.set_shape([static_batch(self.batch_size), self._beam_width])
         places.set_shape(best.shape)
         chosen, beam = raw_ops.FloorMod(places, symbols), raw_ops.FloorDiv(places, symbols)
         had_ended = self._rows_of(state.finished, beam)
-        ended = raw_ops.LogicalOr(had_ended, raw_ops.Equal(chosen, self._end))
+        ended = raw_ops.LogicalOr(had_ended, raw_ops.Equal(chosen, self._end_token))
         lengths = raw_ops.Add(self._rows_of(state.lengths, beam), raw_ops.Cast(
             raw_ops.LogicalNot(had_ended), DstT="int64"))
         kept = nest.pack_as(cell_state, [
@@ -204,13 +205,14 @@ class BeamSearchDecoder(Decoder):
     def _only_end_of(self, finished: TensorLike, scores: TensorHandle, symbols: Any) -> Any:
         """Scores with which a sequence that has ended can only go on with the end."""
         kind = scores.dtype.base_dtype
-        end = one_hot(self._end, symbols, np.array(0, kind.np), np.finfo(kind.np).min, dtype=kind)
+        end = one_hot(self._end_token, symbols, np.array(0, kind.np), np.finfo(kind.np).min,
+                      dtype=kind)
         over = raw_ops.BroadcastTo(raw_ops.ExpandDims(finished, np.int32(2)), raw_ops.Shape(scores))
         return raw_ops.Select(over, raw_ops.Add(raw_ops.ZerosLike(scores), end), scores)
 
     def _covered(self, cell_state: Any, state: BeamSearchDecoderState) -> Any:
         """The sums of the weights of attention; those of finished sequences grow no longer."""
-        if _is_zero(self._coverage):
+        if _is_zero(self._coverage_penalty_weight):
             return ()
         weights: Any = attention_weights(cell_state)
         goes_on = raw_ops.Cast(raw_ops.LogicalNot(state.finished), DstT=weights.dtype.base_dtype)
@@ -219,18 +221,21 @@ class BeamSearchDecoder(Decoder):
 
     def _penalized(self, total: TensorHandle, state: BeamSearchDecoderState, symbols: Any,
                    covered: Any) -> Any:
-        scores = total if _is_zero(self._weight) else self._by_length(total, state, symbols)
-        if _is_zero(self._coverage):
+        scores: Any = total
+        if not _is_zero(self._length_penalty_weight):
+            scores = self._by_length(total, state, symbols)
+        if _is_zero(self._coverage_penalty_weight):
             return scores
         kind = total.dtype.base_dtype.np
         each = raw_ops.Log(raw_ops.Minimum(covered, np.ones((), kind)))
-        punished: Any = raw_ops.Mul(reduce_sum(each, 2), _as_number(self._coverage, kind))
+        punished: Any = raw_ops.Mul(reduce_sum(each, 2),
+                                    _as_number(self._coverage_penalty_weight, kind))
         punished = raw_ops.Select(state.finished, punished, raw_ops.ZerosLike(punished))
         return raw_ops.Add(scores, raw_ops.ExpandDims(punished, np.int32(2)))
 
     def _by_length(self, total: TensorHandle, state: BeamSearchDecoderState, symbols: Any) -> Any:
         # In the step that ends it, and in those after that, a sequence grows no longer.
-        grows = one_hot(self._end, symbols, np.int64(0), np.int64(1), dtype=dtypes.int64)
+        grows = one_hot(self._end_token, symbols, np.int64(0), np.int64(1), dtype=dtypes.int64)
         goes_on = raw_ops.Cast(raw_ops.LogicalNot(state.finished), DstT="int64")
         lengths = raw_ops.Add(
             raw_ops.ExpandDims(state.lengths, np.int32(2)),
@@ -238,13 +243,14 @@ class BeamSearchDecoder(Decoder):
         kind = total.dtype.base_dtype.np
         ratio = raw_ops.RealDiv(raw_ops.Add(raw_ops.Cast(lengths, DstT=total.dtype.base_dtype),
                                             np.array(5, kind)), np.array(6, kind))
-        return raw_ops.RealDiv(total, raw_ops.Pow(ratio, _as_number(self._weight, kind)))
+        weight = _as_number(self._length_penalty_weight, kind)
+        return raw_ops.RealDiv(total, raw_ops.Pow(ratio, weight))
 
     # ------------------------------------------------------------ rows and sequences
 
     def _sizes(self) -> Any:
         return raw_ops.Pack([convert_to_tensor(self.batch_size, dtypes.int32),
-                             np.int32(self._beams)])
+                             np.int32(self._beam_width)])
 
     def _has_rows(self, x: TensorHandle) -> bool:
         return not isinstance(x, TensorArray) and bool(x.shape.ndims)
@@ -256,7 +262,8 @@ class BeamSearchDecoder(Decoder):
         rest = _behind(x, 2)
         rows = raw_ops.Reshape(x, raw_ops.ConcatV2([np.array([-1], np.int32), rest], np.int32(0)))
         batch = static_batch(self.batch_size)
-        rows.set_shape([None if batch is None else batch * self._beams, *x.shape.as_list()[2:]])
+        count = None if batch is None else batch * self._beam_width
+        rows.set_shape([count, *x.shape.as_list()[2:]])
         return rows
 
     def _apart(self, x: TensorLike) -> Any:
@@ -269,7 +276,7 @@ class BeamSearchDecoder(Decoder):
         if not x.shape.ndims:
             return x
         parts = raw_ops.Reshape(x, raw_ops.ConcatV2([self._sizes(), _behind(x, 1)], np.int32(0)))
-        parts.set_shape([static_batch(self.batch_size), self._beams, *x.shape.as_list()[1:]])
+        parts.set_shape([static_batch(self.batch_size), self._beam_width, *x.shape.as_list()[1:]])
         return parts
 
     def _flat(self, x: TensorLike) -> Any:
@@ -283,7 +290,7 @@ class BeamSearchDecoder(Decoder):
                               np.int32(1))
         row = raw_ops.Add(raw_ops.ZerosLike(places), raw_ops.ExpandDims(count, np.int32(1)))
         found = raw_ops.GatherNd(x, raw_ops.Pack([row, places], axis=2))
-        found.set_shape([static_batch(self.batch_size), self._beams, *x.shape.as_list()[2:]])
+        found.set_shape([static_batch(self.batch_size), self._beam_width, *x.shape.as_list()[2:]])
         return found
 
     def _reordered(self, array: TensorArray, parents: TensorLike,
@@ -291,16 +298,16 @@ class BeamSearchDecoder(Decoder):
         """The elements ``[batch * beams, ...]`` of the steps, each where its sequence ends."""
         whole = array.stack()
         steps = raw_ops.Unpack(raw_ops.Shape(parents), num=3)[0]
-        own = raw_ops.Add(raw_ops.ZerosLike(parents), np.arange(self._beams, dtype=np.int32))
+        own = raw_ops.Add(raw_ops.ZerosLike(parents), np.arange(self._beam_width, dtype=np.int32))
         longest = raw_ops.Cast(reduce_max(lengths, 1), DstT="int32")
         # A step wrote its elements before it chose: they are where the parents were.
-        way = gather_tree(parents, parents, longest, self._beams + 1)
+        way = gather_tree(parents, parents, longest, self._beam_width + 1)
         there = raw_ops.Transpose(sequence_mask(raw_ops.Cast(lengths, DstT="int32"), steps),
                                   np.array([2, 0, 1], np.int32))
         way = raw_ops.Select(there, way, own)
         count, batch, _ = raw_ops.Unpack(raw_ops.Shape(parents), num=3)
         numbers = raw_ops.Mul(raw_ops.Range(np.int32(0), raw_ops.Mul(count, batch), np.int32(1)),
-                              np.int32(self._beams))
+                              np.int32(self._beam_width))
         places = raw_ops.Add(way, raw_ops.Reshape(numbers, raw_ops.Pack(
             [count, batch, np.int32(1)])))
         rest = _behind(whole, 2)

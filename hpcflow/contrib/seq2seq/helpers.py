@@ -63,7 +63,8 @@ class CustomHelper(Helper):
 
     def __init__(self, initialize_fn: Callable, sample_fn: Callable, next_inputs_fn: Callable,
                  sample_ids_shape: Any = None, sample_ids_dtype: Any = None) -> None:
-        self._initialize, self._sample, self._next = initialize_fn, sample_fn, next_inputs_fn
+        self._initialize_fn, self._sample_fn = initialize_fn, sample_fn
+        self._next_inputs_fn = next_inputs_fn
         self.sample_ids_shape = TensorShape(sample_ids_shape or [])
         self.sample_ids_dtype = sample_ids_dtype or dtypes.int32
         self._batch_size: Any = None
@@ -77,19 +78,19 @@ class CustomHelper(Helper):
 
     def initialize(self, name: str | None = None) -> tuple[Any, Any]:
         """As :meth:`Helper.initialize`."""
-        finished, inputs = self._initialize()
+        finished, inputs = self._initialize_fn()
         self._batch_size = batch_size_of(convert_to_tensor(finished))
         return finished, inputs
 
     def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
                name: str | None = None) -> Any:
         """As :meth:`Helper.sample`."""
-        return self._sample(time=time, outputs=outputs, state=state)
+        return self._sample_fn(time=time, outputs=outputs, state=state)
 
     def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Nest,
                     sample_ids: TensorLike, name: str | None = None) -> tuple[Any, Any, Any]:
         """As :meth:`Helper.next_inputs`."""
-        return self._next(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
+        return self._next_inputs_fn(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
 
 
 class TrainingHelper(Helper):
@@ -107,22 +108,34 @@ class TrainingHelper(Helper):
         lengths = as_lengths(sequence_length)
         if lengths is None:
             raise ValueError("sequence_length must be given")
-        self._lengths = lengths
+        self._sequence_length = lengths
         leaves = [convert_to_tensor(x) for x in nest.flatten(inputs)]
         if not time_major:
             leaves = [_swapped(x) for x in leaves]
-        self._structure, self._leaves = inputs, leaves
-        self._arrays = [TensorArray(x.dtype.base_dtype, batch_size_of(x, 0)).unstack(x)
+        self._inputs, self._leaves = inputs, leaves
+        self._input_arrays = [TensorArray(x.dtype.base_dtype, batch_size_of(x, 0)).unstack(x)
                         for x in leaves]
 
     @property
     def batch_size(self) -> Any:
         """The number of sequences."""
-        return batch_size_of(self._lengths)
+        return batch_size_of(self._sequence_length)
+
+    _batch_size = batch_size
+
+    @property
+    def _zero_inputs(self) -> Any:
+        """Zeros of the shape of one step's elements, for after the ends."""
+        return nest.pack_as(self._inputs, [_zeros_of_step(x) for x in self._leaves])
+
+    @property
+    def _input_tas(self) -> Any:
+        """The TensorArrays of the inputs, in their structure."""
+        return nest.pack_as(self._inputs, self._input_arrays)
 
     def initialize(self, name: str | None = None) -> tuple[Any, Any]:
         """The first elements."""
-        finished = raw_ops.Equal(self._lengths, np.int32(0))
+        finished = raw_ops.Equal(self._sequence_length, np.int32(0))
         return finished, self._read(reduce_all(finished), np.int32(0))
 
     def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
@@ -134,19 +147,17 @@ class TrainingHelper(Helper):
                     sample_ids: TensorLike, name: str | None = None) -> tuple[Any, Any, Any]:
         """The next elements, zeros once all sequences have ended."""
         following = raw_ops.Add(time, np.int32(1))
-        finished = raw_ops.GreaterEqual(following, self._lengths)
+        finished = raw_ops.GreaterEqual(following, self._sequence_length)
         return finished, self._read(reduce_all(finished), following), state
 
     def _read(self, ended: Any, time: TensorLike) -> Any:
         found = []
-        for array, whole in zip(self._arrays, self._leaves, strict=True):
-            zeros = raw_ops.Fill(raw_ops.StridedSlice(
-                raw_ops.Shape(whole), np.array([1], np.int32), np.array([0], np.int32),
-                np.array([1], np.int32), end_mask=1), np.zeros((), whole.dtype.base_dtype.np))
+        for array, whole in zip(self._input_arrays, self._leaves, strict=True):
+            zeros = _zeros_of_step(whole)
             value = cond(ended, lambda z=zeros: z, lambda a=array: a.read(time))
             value.set_shape(whole.shape[1:])
             found.append(value)
-        return nest.pack_as(self._structure, found)
+        return nest.pack_as(self._inputs, found)
 
 
 class GreedyEmbeddingHelper(Helper):
@@ -160,24 +171,28 @@ class GreedyEmbeddingHelper(Helper):
 
     def __init__(self, embedding: TensorLike, start_tokens: TensorLike,
                  end_token: TensorLike) -> None:
-        self._embed = embedding if callable(embedding) else (
+        self._embedding_fn = embedding if callable(embedding) else (
             lambda symbols: embedding_lookup(embedding, symbols))
-        self._start = convert_to_tensor(start_tokens, dtypes.int32, "start_tokens")
-        self._end = convert_to_tensor(end_token, dtypes.int32, "end_token")
-        if self._start.shape.ndims not in (None, 1):
-            raise ValueError(f"start_tokens must be a vector, but has shape {self._start.shape}")
-        if self._end.shape.ndims not in (None, 0):
-            raise ValueError(f"end_token must be a scalar, but has shape {self._end.shape}")
+        self._start_tokens = convert_to_tensor(start_tokens, dtypes.int32, "start_tokens")
+        self._end_token = convert_to_tensor(end_token, dtypes.int32, "end_token")
+        if self._start_tokens.shape.ndims not in (None, 1):
+            raise ValueError("start_tokens must be a vector, but has shape "
+                             f"{self._start_tokens.shape}")
+        if self._end_token.shape.ndims not in (None, 0):
+            raise ValueError(f"end_token must be a scalar, but has shape {self._end_token.shape}")
+        self._start_inputs = self._embedding_fn(self._start_tokens)
 
     @property
     def batch_size(self) -> Any:
         """The number of sequences."""
-        return batch_size_of(self._start)
+        return batch_size_of(self._start_tokens)
+
+    _batch_size = batch_size
 
     def initialize(self, name: str | None = None) -> tuple[Any, Any]:
         """The embedded `start_tokens`."""
-        none = raw_ops.ZerosLike(self._start)
-        return raw_ops.NotEqual(none, none), self._embed(self._start)
+        none = raw_ops.ZerosLike(self._start_tokens)
+        return raw_ops.NotEqual(none, none), self._start_inputs
 
     def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
                name: str | None = None) -> Any:
@@ -187,7 +202,7 @@ class GreedyEmbeddingHelper(Helper):
     def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Nest,
                     sample_ids: TensorLike, name: str | None = None) -> tuple[Any, Any, Any]:
         """The embedded symbols."""
-        return raw_ops.Equal(sample_ids, self._end), self._embed(sample_ids), state
+        return raw_ops.Equal(sample_ids, self._end_token), self._embedding_fn(sample_ids), state
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
@@ -199,14 +214,20 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
     def __init__(self, embedding: TensorLike, start_tokens: TensorLike, end_token: TensorLike,
                  softmax_temperature: Any = None, seed: int | None = None) -> None:
         super().__init__(embedding, start_tokens, end_token)
-        self._temperature, self._seed = softmax_temperature, seed
+        self._softmax_temperature, self._seed = softmax_temperature, seed
 
     def sample(self, time: TensorLike, outputs: Any, state: Nest, name: str | None = None) -> Any:
         """Symbols drawn with the probabilities softmax(scores)."""
-        if self._temperature is not None:
-            outputs = outputs / self._temperature
+        if self._softmax_temperature is not None:
+            outputs = outputs / self._softmax_temperature
         drawn = multinomial(outputs, 1, self._seed)
         return raw_ops.Cast(raw_ops.Squeeze(drawn, squeeze_dims=[1]), DstT="int32")
+
+
+def _zeros_of_step(whole: Tensor) -> Any:
+    sizes = raw_ops.StridedSlice(raw_ops.Shape(whole), np.array([1], np.int32),
+                                 np.array([0], np.int32), np.array([1], np.int32), end_mask=1)
+    return raw_ops.Fill(sizes, np.zeros((), whole.dtype.base_dtype.np))
 
 
 def _swapped(x: Tensor) -> Any:

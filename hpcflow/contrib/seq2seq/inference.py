@@ -33,21 +33,21 @@ class InferenceHelper(Helper):
     def __init__(self, sample_fn: Callable, sample_shape: Any, sample_dtype: Any,
                  start_inputs: TensorLike, end_fn: Callable,
                  next_inputs_fn: Callable | None = None) -> None:
-        self._sample_fn, self._end_fn, self._next_fn = sample_fn, end_fn, next_inputs_fn
+        self._sample_fn, self._end_fn, self._next_inputs_fn = sample_fn, end_fn, next_inputs_fn
         self.sample_ids_shape = TensorShape(sample_shape)
         self.sample_ids_dtype = dtypes.as_dtype(sample_dtype)
-        self._start = convert_to_tensor(start_inputs, name="start_inputs")
+        self._start_inputs = convert_to_tensor(start_inputs, name="start_inputs")
 
     @property
     def batch_size(self) -> Any:
         """The number of sequences."""
-        return batch_size_of(self._start)
+        return batch_size_of(self._start_inputs)
 
     def initialize(self, name: str | None = None) -> tuple[Any, Any]:
         """The first inputs; no sequence has ended."""
         size = raw_ops.Reshape(convert_to_tensor(self.batch_size, dtypes.int32),
                                np.array([1], np.int32))
-        return raw_ops.Fill(size, np.array(False)), self._start
+        return raw_ops.Fill(size, np.array(False)), self._start_inputs
 
     def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
                name: str | None = None) -> Any:
@@ -57,7 +57,7 @@ class InferenceHelper(Helper):
     def next_inputs(self, time: TensorLike, outputs: TensorLike, state: Nest,
                     sample_ids: TensorLike, name: str | None = None) -> tuple[Any, Any, Any]:
         """Return the next inputs: the samples, or `next_inputs_fn` applied to them."""
-        following = sample_ids if self._next_fn is None else self._next_fn(sample_ids)
+        following = sample_ids if self._next_inputs_fn is None else self._next_inputs_fn(sample_ids)
         return self._end_fn(sample_ids), following, state
 
 

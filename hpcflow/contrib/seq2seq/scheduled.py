@@ -25,16 +25,17 @@ class _ScheduledHelper(TrainingHelper):
     """A helper that decides for each sequence and step whether to sample."""
 
     def _set_probability(self, probability: TensorLike, seed: int | None) -> None:
-        self._probability = convert_to_tensor(probability, dtypes.float32, "sampling_probability")
-        if self._probability.shape.ndims not in (None, 0, 1):
+        self._sampling_probability = convert_to_tensor(probability, dtypes.float32,
+                                                       "sampling_probability")
+        if self._sampling_probability.shape.ndims not in (None, 0, 1):
             raise ValueError("sampling_probability must be either a scalar or a vector. saw "
-                             f"shape: {self._probability.shape}")
-        self._choice_seed = seed
+                             f"shape: {self._sampling_probability.shape}")
+        self._scheduling_seed = seed
 
     def _choices(self) -> Tensor:
         """Draw a bool vector: the sequences that sample in this step."""
-        drawn = random_uniform([self.batch_size], seed=self._choice_seed)
-        return raw_ops.Less(drawn, self._probability)
+        drawn = random_uniform([self.batch_size], seed=self._scheduling_seed)
+        return raw_ops.Less(drawn, self._sampling_probability)
 
     def _unless_over(self, finished: Tensor, chosen: Tensor, given: Any, sampled: Callable) -> Any:
         """Return `given`, or ``sampled()`` if some sequence was chosen and not all are finished."""
@@ -82,7 +83,7 @@ class ScheduledEmbeddingTrainingHelper(_ScheduledHelper):
                  scheduling_seed: int | None = None, name: str | None = None) -> None:
         super().__init__(inputs, sequence_length, time_major, name)
         self._set_probability(sampling_probability, scheduling_seed)
-        self._embed = embedding if callable(embedding) else (
+        self._embedding_fn = embedding if callable(embedding) else (
             lambda symbols: embedding_lookup(embedding, symbols))
         self._seed = seed
 
@@ -101,7 +102,7 @@ class ScheduledEmbeddingTrainingHelper(_ScheduledHelper):
         chosen = raw_ops.GreaterEqual(sample_ids, np.int32(0))
 
         def sampled() -> Tensor:
-            return _mixed(chosen, given, lambda rows: self._embed(raw_ops.Gather(sample_ids,
+            return _mixed(chosen, given, lambda rows: self._embedding_fn(raw_ops.Gather(sample_ids,
                                                                                  rows)))
 
         return finished, self._unless_over(finished, chosen, given, sampled), state
@@ -138,7 +139,7 @@ class ScheduledOutputTrainingHelper(_ScheduledHelper):
             inputs = _joined(inputs, auxiliary_inputs)
         super().__init__(inputs, sequence_length, time_major, name)
         self._set_probability(sampling_probability, seed)
-        self._next_fn = next_inputs_fn
+        self._next_inputs_fn = next_inputs_fn
 
     def sample(self, time: TensorLike, outputs: TensorLike, state: Nest,
                name: str | None = None) -> Any:
@@ -164,7 +165,7 @@ class ScheduledOutputTrainingHelper(_ScheduledHelper):
     def _used(self, outputs: Any, rows: Tensor, time: TensorLike) -> Any:
         """Return the next inputs that are made from the given rows of the outputs."""
         used = _gathered(outputs, rows)
-        used = used if self._next_fn is None else self._next_fn(used)
+        used = used if self._next_inputs_fn is None else self._next_inputs_fn(used)
         if self._auxiliary is None:
             return used
         following = self._auxiliary._read(np.array(False), raw_ops.Add(time, np.int32(1)))

@@ -102,6 +102,7 @@ from hpcflow.keras.layers.merging import (
     multiply,
     subtract,
 )
+from hpcflow.keras.layers.normalization import LayerNormalization
 from hpcflow.keras.layers.recurrent import GRU, LSTM, RNN, SimpleRNN
 from hpcflow.keras.layers.recurrent_cells import (
     GRUCell,

@@ -82,7 +82,7 @@ def _clean_tag(name: str) -> str:
 
 
 @contextlib.contextmanager
-def summary_scope(name: str, family: str | None, values: list,
+def scope_of_summary(name: str, family: str | None, values: list,
                    default: str | None = None) -> Iterator[tuple[str, str]]:
     """The tag of a summary, and the name of its operation.
 
@@ -113,7 +113,7 @@ def scalar(name: str, tensor: Any, collections: Collections | None = None,
     the collection of all summaries, which :func:`merge_all` merges. TensorBoard shows what has the
     same `family` together; so it does for the other kinds of summaries.
     """
-    with summary_scope(name, family, [tensor]) as (tag, scope):
+    with scope_of_summary(name, family, [tensor]) as (tag, scope):
         summary = raw_ops.ScalarSummary(tags=tag, values=tensor, name=scope)
     return _collected(summary, collections)
 
@@ -124,7 +124,7 @@ def histogram(name: str, values: TensorLike, collections: Collections | None = N
 
     Raises (when run) ``InvalidArgumentError`` for numbers that are not finite.
     """
-    with summary_scope(name, family, [values], "HistogramSummary") as (tag, scope):
+    with scope_of_summary(name, family, [values], "HistogramSummary") as (tag, scope):
         summary = raw_ops.HistogramSummary(tag=tag, values=values, name=scope)
     return _collected(summary, collections)
 
@@ -138,7 +138,7 @@ def image(name: str, tensor: TensorLike, max_outputs: int = 3,
     ``[0, max]`` to 0..255, or with negative ones from ``[-max, max]`` around 128. Pixels that are
     not finite are red.
     """
-    with summary_scope(name, family, [tensor]) as (tag, scope):
+    with scope_of_summary(name, family, [tensor]) as (tag, scope):
         summary = raw_ops.ImageSummary(
             tag=tag, tensor=tensor, max_images=max_outputs, name=scope)
     return _collected(summary, collections)
@@ -151,7 +151,7 @@ def audio(name: str, tensor: TensorLike, sample_rate: TensorLike, max_outputs: i
     `tensor` has shape ``[batch, frames]`` or ``[batch, frames, channels]`` with values in
     ``[-1, 1]``; `sample_rate` is in hertz.
     """
-    with summary_scope(name, family, [tensor]) as (tag, scope):
+    with scope_of_summary(name, family, [tensor]) as (tag, scope):
         rate = dtypes.float32.np.type(sample_rate) if not hasattr(sample_rate, "graph") else (
             sample_rate)
         summary = raw_ops.AudioSummaryV2(
@@ -199,7 +199,7 @@ def tensor_summary(name: str, tensor: TensorLike, summary_description: Message |
     if isinstance(summary_description, str) or any(
             given is not None for given in (summary_metadata, family, display_name)):
         metadata = _metadata(summary_metadata, summary_description, display_name)
-        with summary_scope(name, family, [tensor]) as (tag, scope):
+        with scope_of_summary(name, family, [tensor]) as (tag, scope):
             summary = raw_ops.TensorSummaryV2(
                 tag=tag, tensor=tensor, serialized_summary_metadata=metadata, name=scope)
         return _collected(summary, collections)

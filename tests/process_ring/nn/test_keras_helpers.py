@@ -89,3 +89,31 @@ def test_files_and_objects(tmp_path):
 def test_paths_of_programs():
     from hpcflow.python.keras.utils import generic_utils
     assert generic_utils.Progbar is utils.Progbar
+
+
+@pytest.mark.parametrize("axis", [-1, [1, 2], (1,)])
+def test_layer_normalization(axis):
+    rows = np.random.RandomState(0).randn(3, 4, 5).astype(np.float32)
+    layer = tf.keras.layers.LayerNormalization(axis=axis, epsilon=1e-3, gamma_initializer="ones")
+    outputs = layer(tf.constant(rows))
+    axes = tuple(np.atleast_1d(axis) % 3)
+    assert layer.gamma.shape.as_list() == [rows.shape[a] for a in axes]
+    assert outputs.shape.as_list() == [3, 4, 5]
+    centered = rows - rows.mean(axes, keepdims=True)
+    expected = centered / np.sqrt(rows.var(axes, keepdims=True) + 1e-3)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_allclose(session.run(outputs), expected, rtol=1e-4, atol=1e-5)
+    config = layer.get_config()
+    assert tf.keras.layers.LayerNormalization.from_config(config).get_config() == config
+
+
+def test_layer_normalization_of_dimensions_that_are_not_there():
+    with pytest.raises(ValueError, match="Invalid axis: 3"):
+        tf.keras.layers.LayerNormalization(axis=3)(tf.zeros([2, 3]))
+    with pytest.raises(ValueError, match="Duplicate axis"):
+        tf.keras.layers.LayerNormalization(axis=[1, -1])(tf.zeros([2, 3]))
+
+
+def test_eval_of_a_variable():
+    assert tf.keras.backend.eval(tf.keras.backend.variable([1.0, 2.0])).tolist() == [1, 2]
