@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class OfConcentrationAndRate(OfParameters):
     """A distribution of two positive parameters: `concentration`, and `rate`."""
 
-    _shaped = ("concentration", "rate")
+    _shaped: tuple[str, ...] = ("concentration", "rate")
 
     def __init__(self, concentration: TensorLike, rate: TensorLike, validate_args: bool,
                  allow_nan_stats: bool, parameters: dict, name: str) -> None:

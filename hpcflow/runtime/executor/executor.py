@@ -48,7 +48,8 @@ _UNUSED = -1  # number of a step that is over and will serve again
 class Step(Running):
     """One execution of an :class:`Executable`.
 
-    ``start`` runs what is ready and returns; ``finished`` tells when nothing is outstanding.
+    ``start`` runs what is ready and returns; ``finished`` tells when nothing is outstanding, and
+    ``over`` when the hooks have run too and the results are there: the client goes on only then.
     ``on_done(step)`` is called once, by the thread that finished it; ``wake(step)`` is called when
     something completed, and has to see to it that somebody calls ``advance``. ``error`` holds the
     first failure; after it nothing new is started, and what was started is waited for.
@@ -57,7 +58,7 @@ class Step(Running):
     step's lock: there is only one at a time.
     """
 
-    __slots__ = ("finished", "on_done", "resources", "step_id", "wake", "on_finish_hooks",
+    __slots__ = ("finished", "over", "on_done", "resources", "step_id", "wake", "on_finish_hooks",
                  "describers", "trace", "_inbox", "_lock", "_cancel_hooks", "_unfed", "_begun",
                  "deadline", "_reason", "_woken", "pace", "left", "_withdrawing",
                  "__weakref__")  # fmt: skip
@@ -68,6 +69,7 @@ class Step(Running):
         super().__init__(executable, lane, rank)
         self.step_id = step_id
         self.finished = False
+        self.over = False
         self.on_done = on_done
         self.wake = wake
         self.resources: dict[Any, Any] | None = None
@@ -95,7 +97,7 @@ class Step(Running):
         """Make a step that is over what it was at first; False if it cannot be: it failed, or
         something may still act on it."""
         executable = self.executable
-        if not (executable.is_plain and self.finished) or (
+        if not (executable.is_plain and self.over) or (
                 self.error is not None or self._reason is not None or self._inbox):
             return False
         self.step_id = _UNUSED
@@ -106,7 +108,7 @@ class Step(Running):
             self.resources, self.on_finish_hooks, self.describers = None, [], []
         self._outstanding = 1
         self.deadline = None
-        self._begun = self.finished = False
+        self._begun = self.finished = self.over = False
         return True
 
     # ------------------------------------------------------------ driving
@@ -228,6 +230,7 @@ class Step(Running):
             self.loops.end()
             self.loops = None
         self._root = self._sending = None  # type: ignore[assignment]
+        self.over = True
         done, self.on_done = self.on_done, None  # whoever is told may refer to the step
         if done is not None:
             done(self)

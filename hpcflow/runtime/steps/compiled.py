@@ -194,7 +194,7 @@ class LocalStep:
         entered = silence()
         try:
             step.start(feeds)
-            if not step.finished:
+            if not step.over:
                 run.wait(run.finished, timeout)
         finally:
             restore(entered)
@@ -222,8 +222,8 @@ class LocalRun:
         self.start = self.step.start
 
     def finished(self) -> bool:
-        """True when nothing is outstanding."""
-        return self.step.finished
+        """True when nothing is outstanding, and the step has been put away."""
+        return self.step.over
 
     def wait(self, until: Callable[[], Any], timeout: float | None) -> None:
         """Drive until ``until()`` is true; the step is cancelled and drained if that fails."""
@@ -235,14 +235,14 @@ class LocalRun:
         except DeadlineExceededError as e:
             late = timed_out(e, [self.step.describe_waiting()])
             self.cancel(late)
-            if self.step.finished and self.step.error is None:  # it was done before that
+            if self.step.over and self.step.error is None:  # it was done before that
                 return
             add_left(late, self.step.left)
             raise late from None
         except BaseException as e:
             why = interruption(e)
             self.cancel(why, drain_seconds(e))
-            if self.step.finished:
+            if self.step.over:
                 self.step.withdraw(why)
             raise
         finally:

@@ -67,7 +67,7 @@ def test_numbers_of_outputs():
         functional_ops.For(0, 4, -1, [1.0], plus)
 
 
-def test_calls():
+def test_calls(graph):
     v = hf.get_variable("v", initializer=1.0, use_resource=True)
 
     @function.Defun()

@@ -40,6 +40,6 @@ def test_a_foreign_class_answers_for_itself():
         x + Foreign()
 
 
-def test_a_variable_with_a_foreign_class():
+def test_a_variable_with_a_foreign_class(graph):
     v = hf.get_variable("v", [2], initializer=hf.zeros_initializer())
     assert (v * Foreign())[0] == "product"
