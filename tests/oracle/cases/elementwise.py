@@ -18,7 +18,7 @@ from table import (
     scalar,
 )
 
-# Of the second derivative of BesselI1 nearly equal terms cancel near zero.
+# The reference loses the second derivatives of BesselI1 and BesselI1e near zero.
 UNARY = {
     "Abs": "normal", "Neg": "normal", "Sign": "normal", "Square": "normal", "Reciprocal": "nonzero",
     "Inv": "nonzero", "Sqrt": "positive", "Rsqrt": "positive", "Exp": "normal", "Expm1": "normal",
@@ -39,8 +39,7 @@ BINARY = {
     "GreaterEqual": "normal", "Equal": "normal", "NotEqual": "normal",
 }  # fmt: skip
 # Of the reference's own float32 polynomials, and ours by other formulas.
-LOOSE = {"Lgamma": 64, "Digamma": 64, "Tan": 64, "Expm1": 32, "Log1p": 32, "Erfinv": 128,
-         "Ndtri": 128, "BesselI0": 64, "BesselI1": 64, "BesselI1e": 64}
+LOOSE = {"Erfinv": 64, "Ndtri": 64, "BesselI1": 32, "BesselI1e": 64, "Softplus": 64}
 
 
 @family
@@ -57,7 +56,7 @@ def unary(table: Table) -> None:
         for dtype in table.dtypes(op):
             for shape in SHAPES:
                 table.add(op, {"features": table.normal(dtype, shape, 1 if op == "Elu" else 3)},
-                          gradient=1, tolerance=64)
+                          gradient=1, tolerance=LOOSE.get(op))
             table.add(op, {"features": table.special(dtype)}, label="special values")
     for shape in SHAPES:
         table.add("LogicalNot", {"x": table.normal("bool", shape)})
@@ -97,7 +96,7 @@ def powers(table: Table) -> None:
         for a, b in PAIRS:
             x, y = table.positive(dtype, a), table.normal(dtype, b)
             y = np.abs(y) if dtype.startswith("int") else y
-            table.add("Pow", {"x": x, "y": y}, gradient=1, tolerance=64)
+            table.add("Pow", {"x": x, "y": y}, gradient=1)
         if dtype.startswith("int"):
             table.bad("Pow", {"x": np.array([2, 3], dtype), "y": np.array([1, -1], dtype)},
                       label="negative exponent")
@@ -113,19 +112,19 @@ def powers(table: Table) -> None:
                       label="edges")
     for dtype in table.dtypes("IgammaGradA"):
         table.add("IgammaGradA", {"a": table.positive(dtype, (2, 1, 4), 0.1, 20.0),
-                                  "x": table.positive(dtype, (5, 1), 0.1, 30.0)}, tolerance=4096)
+                                  "x": table.positive(dtype, (5, 1), 0.1, 30.0)}, tolerance=256)
     for dtype in table.dtypes("RandomGammaGrad", FLOATS[1:]):
         table.add("RandomGammaGrad", {"alpha": table.positive(dtype, (4, 1), 0.3, 20.0),
                                       "sample": table.positive(dtype, (5,), 0.3, 15.0)},
-                  tolerance=4096)
+                  tolerance=256)
     for dtype in table.dtypes("Zeta"):
         table.add("Zeta", {"x": table.positive(dtype, (2, 3), 1.2, 5), "q": table.positive(
-            dtype, (3,))}, gradient=1, tolerance=256)
+            dtype, (3,))}, gradient=1)
         table.add("Zeta", {"x": np.array([1, 0.5, 2, 3], dtype), "q": np.array(
-            [1, 1, 0, -1], dtype)}, label="edges", tolerance=256)
+            [1, 1, 0, -1], dtype)}, label="edges")
     for dtype in table.dtypes("Polygamma"):
         table.add("Polygamma", {"a": table.integers(4, (2, 1), dtype),
-                                "x": table.positive(dtype, (3,))}, gradient=1, tolerance=1024)
+                                "x": table.positive(dtype, (3,))}, gradient=1, tolerance=64)
     for dtype in table.dtypes("Betainc"):
         for shape in ((), (5,), (0,), (2, 3)):
             table.add("Betainc", {"a": table.positive(dtype, shape), "b": table.positive(
