@@ -21,6 +21,7 @@ _INNER = (
     "contrib.cudnn_rnn", "contrib.lookup",
     "contrib.data", "contrib.sharded", "contrib.slim", "contrib.learn", "contrib.factorization",
     "contrib.learn.preprocessing", "contrib.learn.datasets.mnist", "contrib.cluster_resolver",
+    "contrib.summary", "contrib.model_pruning", "contrib.quantize",
     "contrib.distributions", "contrib.predictor", "data.experimental", "keras.layers",
     "keras.losses", "keras.metrics", "keras.optimizers", "keras.callbacks", "keras.backend",
     "nn.rnn_cell", "saved_model.loader", "framework.function",

@@ -71,6 +71,19 @@ INSTEAD: dict[str, str] = {
     "contrib.data.CheckpointInputPipelineHook":
         "`hf.data.experimental.make_saveable_from_iterator`",
     "contrib.data.read_batch_features": "`hf.data.experimental.make_batched_features_dataset`",
+    **{f"contrib.estimator.{name}": _RANKS for name in ("TowerOptimizer", "replicate_model_fn")},
+    "contrib.estimator.SavedModelEstimator": "`hf.contrib.predictor.from_saved_model`",
+    **{f"contrib.estimator.{name}": "`hf.estimator.Estimator` with a function of your own"
+       for name in ("DNNClassifierWithLayerAnnotations", "DNNRegressorWithLayerAnnotations",
+                    "call_logit_fn", "dnn_logit_fn_builder", "linear_logit_fn_builder")},
+    **{f"contrib.estimator.boosted_trees_{name}_train_in_memory": "" for name in (
+        "classifier", "regressor")},
+    "contrib.learn.NotFittedError": "`hf.errors.NotFoundError`",
+    "contrib.learn.no_op_train_fn": "`hf.no_op`",
+    **{f"contrib.learn.read_keyed_batch_{name}_shared_queue": _FILES for name in (
+        "examples", "features")},
+    **{f"debugging.{name}_log_device_placement": "`hf.ConfigProto`, `log_device_placement`"
+       for name in ("get", "set")},
     **{f"contrib.eager.{name}": _EAGER for name in (
         "ASYNC", "Checkpointable", "DEVICE_PLACEMENT_EXPLICIT", "DEVICE_PLACEMENT_SILENT",
         "DEVICE_PLACEMENT_WARN", "EagerVariableStore", "ExecutionCallback", "GradientTape",
@@ -84,7 +97,6 @@ INSTEAD: dict[str, str] = {
         "value_and_gradients_function")},
     "contrib.framework.BoundedTensorSpec": "`hf.TensorSpec`",
     "contrib.framework.RecordInput": "`hf.data.TFRecordDataset`",
-    "contrib.framework.VariableDeviceChooser": "`hf.train.replica_device_setter`",
     "contrib.framework.fuse_op": "nothing: steps are compiled in any case",
     "contrib.framework.load_variable_slot_initializer":
         "`hf.contrib.framework.load_and_remap_matrix_initializer`",
@@ -141,6 +153,37 @@ INSTEAD: dict[str, str] = {
     "contrib.distribute": _RANKS,
     **{f"contrib.distributions.{name}": "`hf.contrib.distributions.MixtureSameFamily`" for name in (
         "Mixture", "PoissonLogNormalQuadratureCompound", "VectorDiffeomixture")},
+    **{f"contrib.distributions.{name}":
+       "`hf.contrib.distributions.TransformedDistribution` of an `Independent` one" for name in (
+           "SinhArcsinh", "VectorDeterministic", "VectorExponentialDiag", "VectorLaplaceDiag",
+           "VectorSinhArcsinhDiag")},
+    **{f"contrib.distributions.{name}":
+       "`hf.contrib.distributions.MultivariateNormalFullCovariance`" for name in (
+           "MultivariateNormalDiagPlusLowRank", "MultivariateNormalDiagWithSoftplusScale")},
+    **{f"contrib.distributions.{name}": "" for name in (
+        "Autoregressive", "BatchReshape", "ConditionalDistribution", "QuantizedDistribution",
+        "WishartCholesky", "WishartFull", "auto_correlation",
+        "normal_conjugates_known_scale_posterior", "normal_conjugates_known_scale_predictive",
+        "quadrature_scheme_lognormal_gauss_hermite", "quadrature_scheme_lognormal_quantiles",
+        "quadrature_scheme_softmaxnormal_gauss_hermite",
+        "quadrature_scheme_softmaxnormal_quantiles")},
+    "contrib.distributions.Chi2WithAbsDf": "`hf.contrib.distributions.Chi2` and `hf.abs`",
+    "contrib.distributions.InverseGammaWithSoftplusConcentrationRate":
+        "`hf.contrib.distributions.InverseGamma` and `hf.nn.softplus`",
+    "contrib.distributions.SeedStream": "a number for each operation",
+    **{f"contrib.distributions.{name}": "`hf.train.ExponentialMovingAverage`" for name in (
+        "assign_log_moving_mean_exp", "assign_moving_mean_variance", "moving_mean_variance")},
+    "contrib.distributions.estimator_head_distribution_regression": "`hf.estimator.RegressionHead`",
+    "contrib.distributions.matrix_diag_transform": "`hf.matrix_set_diag`",
+    "contrib.distributions.tridiag": "`hf.linalg.tridiagonal_matmul`",
+    **{f"contrib.learn.{name}": f"`hf.estimator.{name}`" for name in (
+        "DNNEstimator", "DNNLinearCombinedEstimator", "LinearEstimator")},
+    "contrib.learn.Head": "`hf.estimator.MultiClassHead` and its kin",
+    "contrib.learn.NanLossDuringTrainingError": "`hf.train.NanLossDuringTrainingError`",
+    "contrib.learn.head": "`hf.estimator.MultiClassHead` and its kin",
+    "contrib.learn.poisson_regression_head": "`hf.estimator.PoissonRegressionHead`",
+    "contrib.learn.train": "`hf.contrib.training.train`",
+    "contrib.learn.utils": "`hf.estimator.export`",
     "contrib.distributions.ConditionalTransformedDistribution":
         "`hf.contrib.distributions.TransformedDistribution`",
     "contrib.distributions.bijectors.ConditionalBijector":

@@ -17,6 +17,7 @@ import sys
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from hpcflow.api import absent_names
 from hpcflow.api.modules import ELSEWHERE
 
 if TYPE_CHECKING:
@@ -178,7 +179,8 @@ def submodule(package: str, name: str) -> ModuleType:
     Raises ``AttributeError`` if there is none of this name.
     """
     if not _known(package, name):
-        raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        raise AttributeError(f"module '{package}' has no attribute '{name}'"
+                             f"{absent_names.hint(package, name)}")
     return importlib.import_module(f"{package}.{name}")
 
 

@@ -28,7 +28,7 @@ from hpcflow.ops.state.variable_scope import get_variable
 
 __all__ = [
     "CrfForwardRnnCell", "crf_binary_score", "crf_decode", "crf_log_likelihood", "crf_log_norm",
-    "crf_sequence_score", "crf_unary_score", "viterbi_decode",
+    "crf_multitag_sequence_score", "crf_sequence_score", "crf_unary_score", "viterbi_decode",
 ]  # fmt: skip
 
 
@@ -60,6 +60,21 @@ def crf_sequence_score(inputs: TensorLike, tag_indices: TensorLike, sequence_len
     :func:`crf_log_likelihood`."""
     return raw_ops.Add(crf_unary_score(tag_indices, sequence_lengths, inputs),
                        crf_binary_score(tag_indices, sequence_lengths, transition_params))
+
+
+def crf_multitag_sequence_score(inputs: Any, tag_bitmap: TensorLike,
+                                sequence_lengths: TensorLike,
+                                transition_params: TensorLike) -> Tensor:
+    """Return the logs ``[batch]`` of the sums of exp(score) over the sequences of allowed tags.
+
+    `tag_bitmap` is true for the tags that are allowed at a step, ``[batch, steps, tags]``; other
+    arguments are those of :func:`crf_log_likelihood`.
+    """
+    inputs = _tensor(inputs, "inputs")
+    allowed = convert_to_tensor(tag_bitmap, dtypes.bool, name="tag_bitmap")
+    never = raw_ops.Fill(shape(inputs), inputs.dtype.base_dtype.np.type(-np.inf))
+    return crf_log_norm(raw_ops.Select(allowed, inputs, never), sequence_lengths,
+                        transition_params)
 
 
 def crf_unary_score(tag_indices: Any, sequence_lengths: TensorLike, inputs: Any) -> Tensor:

@@ -20,6 +20,7 @@ from hpcflow.contrib.framework.restoring import (
     load_variable,
 )
 from hpcflow.contrib.framework.variables import (
+    VariableDeviceChooser,
     add_model_variable,
     filter_variables,
     get_local_variables,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
+from hpcflow.device_spec import DeviceSpec
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.graph import add_to_collection, device, get_collection
 from hpcflow.graph.keys import GraphKeys
@@ -152,3 +154,26 @@ def get_variable_full_name(var: Any) -> str:
     """Return the name of a variable, or of the whole that a slice belongs to."""
     info = getattr(var, "_save_slice_info", None)
     return info.full_name if info else var.op.name
+
+
+class VariableDeviceChooser:
+    """A device function: the devices of variables, over the tasks of a job in turn.
+
+    Args:
+        num_tasks: the number of tasks; 0 for devices without a job and a task.
+        job_name: the job.
+        device_type, device_index: the device of each task.
+        replica: the replica, or None.
+    """
+
+    def __init__(self, num_tasks: int = 0, job_name: str = "ps", device_type: str = "CPU",
+                 device_index: int = 0, replica: int | None = None) -> None:
+        self._options = {"device_type": device_type, "device_index": device_index,
+                         "replica": replica}
+        self._tasks = itertools.cycle([{"job": job_name, "task": task}
+                                       for task in range(num_tasks)] or [{}])
+
+    def __call__(self, op: Any) -> str:
+        """Return the device of the next variable."""
+        options: dict[str, Any] = {**self._options, **next(self._tasks)}
+        return DeviceSpec(**options).to_string()

@@ -71,3 +71,12 @@ def test_values_and_checkpoints(tmp_path):
         with pytest.raises(ValueError, match="missing"):
             framework.assign_from_checkpoint(path, {"no": w})
         assert framework.assign_from_checkpoint_fn(path, {"no": w}, True) is None
+
+
+def test_devices_of_variables_in_turn():
+    choose = hf.contrib.framework.VariableDeviceChooser(num_tasks=2)
+    with hf.Graph().as_default(), hf.device(choose):
+        devices = [hf.get_variable(f"v{i}", []).device for i in range(2)]
+    assert {d.partition("/device")[0] for d in devices} <= {"/job:ps/task:0", "/job:ps/task:1"}
+    assert [hf.contrib.framework.VariableDeviceChooser()(None) for _ in range(2)] == [
+        "/device:CPU:0"] * 2

@@ -69,6 +69,19 @@ def test_empty_sequences_count_nothing(session):
     assert got[0] == got[2] == 0 and got[1] < 0
 
 
+@pytest.mark.parametrize("steps", [1, 4])
+def test_sums_over_allowed_tags(session, steps):
+    allowed = RNG.random((4, steps, 3)) < 0.6
+    allowed[:, :, 0] |= ~allowed.any(2)
+    lengths = np.minimum(LENGTHS, steps)
+    scores = SCORES[:, :steps]
+    got = session.run(crf.crf_multitag_sequence_score(scores, allowed, lengths, TRANSITIONS))
+    for i, n in enumerate(lengths):
+        expected = [score for tags, score in all_of(n, scores[i]).items()
+                    if all(allowed[i, t, tag] for t, tag in enumerate(tags))]
+        assert got[i] == pytest.approx(np.logaddexp.reduce(expected), rel=1e-5)
+
+
 def test_training_learns_transitions(session):
     tags = np.tile([0, 1, 2, 0], (4, 1))
     value, transitions = crf.crf_log_likelihood(hf.zeros([4, 4, 3]), tags, hf.constant(LENGTHS))
