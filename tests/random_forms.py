@@ -8,7 +8,7 @@ import numpy as np
 
 from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.form import DENSE, ONE, PER_COLUMN, PER_ROW, Builder, Map, Program
-from hpcflow.loops.meanings import FLOATS, INTEGERS, MEANINGS, numpy_dtype
+from hpcflow.loops.meanings import FLOATS, INTEGERS, MEANINGS, NARROW, numpy_dtype
 
 #: What random numbers are drawn from, besides small ones.
 SPECIAL = (0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1e-40, 1.0, -1.0)
@@ -52,7 +52,7 @@ class RandomProgram:
         dtype = str(self.random.choice(self.dtypes))
         if self.random.random() < 0.15:
             value = self._draw(1, dtype)[0]
-            self.arguments.append(value if dtype not in llvm_math.NARROW else np.float32(value))
+            self.arguments.append(value if dtype not in NARROW else np.float32(value))
             return self.b.argument(dtype)
         rows, columns = self.rows, self.columns
         where, size = [(DENSE, rows * columns), (DENSE, rows * columns), (PER_ROW, rows),

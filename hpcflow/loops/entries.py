@@ -12,11 +12,12 @@ Of an array it reads what CPython's protocol of buffers tells.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+
+from hpcflow.loops import llvm_math
 
 if TYPE_CHECKING:
     from llvmlite.ir import Module
@@ -82,7 +83,7 @@ class Code(NamedTuple):
 
 def target_machine() -> Any:
     """LLVM's description of this machine, for code that is loaded into a process."""
-    binding = importlib.import_module("llvmlite.binding")
+    binding = llvm_math.binding()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding.Target.from_default_triple().create_target_machine(
@@ -93,7 +94,7 @@ def target_machine() -> Any:
 def processor() -> str:
     """Return the text that machine code depends on: the kind of machine and system, with the width
     of addresses, and the processor and its features."""
-    binding = importlib.import_module("llvmlite.binding")
+    binding = llvm_math.binding()
     return (f"{binding.get_process_triple()} {binding.get_host_cpu_name()} "
             f"{binding.get_host_cpu_features().flatten()}")
 
@@ -101,7 +102,7 @@ def processor() -> str:
 def write_plan(module: Module, name: str, function: Any, kinds: Sequence[Kind],
                returns: bool) -> None:
     """Write the plan of the loop `function`, which returns a word that is a result, or not."""
-    ir = importlib.import_module("llvmlite.ir")
+    ir = llvm_math.ir()
     word = ir.IntType(64)
 
     def text(message: str) -> Any:

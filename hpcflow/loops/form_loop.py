@@ -8,16 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.host.tuning import loops as tuning
-from hpcflow.loops import (
-    compiling,
-    llvm_code,
-    llvm_math,
-    llvm_plan,
-    parallel_for,
-    strided_copy,
-)
+from hpcflow.loops import compiling, llvm_plan, parallel_for, strided_copy
 from hpcflow.loops.form import ColumnReduce, Load, Program, Store, extents
-from hpcflow.loops.meanings import numpy_dtype, start_of
+from hpcflow.loops.meanings import NARROW, numpy_dtype, start_of, wide_dtype
 
 
 class _Sums(NamedTuple):
@@ -42,12 +35,12 @@ class FormLoop:
         self.is_exact = llvm_plan.is_exact(program)
         self._loop = compiling.Loop("llvm_code", program)
         self._sums = [
-            _Sums(numpy_dtype(llvm_code.wide_dtype(s.dtype)), start_of(s.function, s.dtype),
+            _Sums(numpy_dtype(wide_dtype(s.dtype)), start_of(s.function, s.dtype),
                   program.columns if extent.columns else 1)
             for s, extent in zip(program.instructions, extents(program))
             if isinstance(s, ColumnReduce)]
         self._row_bytes = max(1, _row_bytes(program))
-        self._narrow = [i for i, t in enumerate(program.arrays) if t in llvm_math.NARROW]
+        self._narrow = [i for i, t in enumerate(program.arrays) if t in NARROW]
         self._truths = [len(program.arrays) + i for i, t in enumerate(program.arguments)
                         if t == "bool"]
         self._are_special = bool(self._narrow or self._truths)

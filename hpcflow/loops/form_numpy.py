@@ -28,9 +28,8 @@ from hpcflow.loops.meanings import (
     SELECT,
     numpy_dtype,
     start_of,
+    wide_dtype,
 )
-
-_NARROW = frozenset({"float16", "bfloat16"})
 
 
 def run(program: Program, rows: int, arrays: Sequence[np.ndarray],
@@ -91,7 +90,7 @@ def _reduced(step: RowReduce | ColumnReduce, value: np.ndarray, axis: int,
     shape = list(value.shape)
     shape[axis] = count
     value = np.broadcast_to(value, shape)
-    wide = np.dtype(np.float32) if step.dtype in _NARROW else dtype
+    wide = numpy_dtype(wide_dtype(step.dtype))
     start = start_of(step.function, step.dtype)
     found = REDUCTIONS[step.function].numpy.reduce(
         value.astype(wide, copy=False), axis, keepdims=True, initial=wide.type(start))

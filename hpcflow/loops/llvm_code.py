@@ -37,7 +37,7 @@ from hpcflow.loops.form import (
 from hpcflow.loops.llvm_loops import PAGE, Loops
 from hpcflow.loops.llvm_plan import BEFORE, Plan, Sinks
 from hpcflow.loops.llvm_reductions import Reduction, Totals
-from hpcflow.loops.meanings import CAST, FLOATS
+from hpcflow.loops.meanings import CAST, FLOATS, NARROW, wide_dtype
 
 _PIECE = 4096  # rows that are summed in registers
 _AT_ONCE = 8  # rows that are added up before their sum is
@@ -63,14 +63,9 @@ def _kinds(program: Program) -> list[Kind]:
     return [*arrays, *numbers, *parts, *[Integer("int64")] * _INDICES]
 
 
-def wide_dtype(dtype: str) -> str:
-    """The type that numbers of `dtype` are summed in."""
-    return "float32" if dtype in llvm_math.NARROW else dtype
-
-
 def array_dtype(dtype: str) -> str:
     """What NumPy calls the type that an array of `dtype` is handed over as."""
-    return "uint16" if dtype in llvm_math.NARROW else dtype
+    return "uint16" if dtype in NARROW else dtype
 
 
 class _Writer(Loops):

@@ -11,12 +11,10 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hpcflow.loops.meanings import CAST, FLOATS, MEANINGS, SELECT
+from hpcflow.loops.meanings import CAST, FLOATS, MEANINGS, NARROW, SELECT
 
 if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder
-
-NARROW = frozenset({"float16", "bfloat16"})
 
 _ORDERS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==",
            "not_equal": "!="}

@@ -27,7 +27,7 @@ from hpcflow.loops.form import (
     leading_to,
     operands_of,
 )
-from hpcflow.loops.meanings import CAST, MEANINGS, SELECT, SYNONYMS
+from hpcflow.loops.meanings import CAST, MEANINGS, NARROW, SELECT, SYNONYMS
 
 # What it costs to compute a value, in simple instructions, and from where on it is kept.
 _COSTS = {"divide": 4, "reciprocal": 4, "sqrt": 4}
@@ -242,7 +242,7 @@ class Plan:
             i).array not in self.program.loaded() and arrays.count(self._store(i).array) == 1]
         for value, loop in self.kept.items():
             dtype = self.steps[value].dtype
-            if loop == BEFORE or dtype in llvm_math.NARROW or dtype == "bool":
+            if loop == BEFORE or dtype in NARROW or dtype == "bool":
                 continue
             place = next((i for i in free if self.steps[i].dtype == dtype), None)
             if place is not None:

@@ -19,6 +19,8 @@ from hpcflow import dtypes
 
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
+#: Floating types of 16 bits, whose numbers are computed with, and summed, in float32.
+NARROW = frozenset({"float16", "bfloat16"})
 _REALS = FLOATS | INTEGERS
 _ALL = _REALS | {"bool"}
 _BOOL = frozenset({"bool"})
@@ -138,6 +140,11 @@ REDUCTIONS = {"sum": Reduction("add", np.add), "prod": Reduction("multiply", np.
 def numpy_dtype(name: str) -> np.dtype:
     """The dtype called `name`, ``bfloat16`` among them."""
     return np.dtype(dtypes.bfloat16.np if name == "bfloat16" else name)
+
+
+def wide_dtype(dtype: str) -> str:
+    """The type that numbers of `dtype` are summed in."""
+    return "float32" if dtype in NARROW else dtype
 
 
 def start_of(reduction: str, dtype: str) -> float | int:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
 import importlib.util
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hpcflow.base.once import once
-from hpcflow.loops import cache, entries, llvm_functions
+from hpcflow.loops import cache, entries, llvm_functions, llvm_math
 from hpcflow.loops.programs import Loop
 
 
@@ -64,7 +63,7 @@ def functions_of(code: entries.Code) -> Functions:
 
 def _loaded(code: entries.Code, name: str) -> int:
     """The address of what code has under a name, once it is loaded."""
-    binding, engine = importlib.import_module("llvmlite.binding"), _engine()
+    binding, engine = llvm_math.binding(), _engine()
     found = binding.ObjectFileRef.from_data(code.text)
     _kept.append((found, code.text))
     engine.add_object_file(found)
@@ -89,7 +88,7 @@ def _method() -> _Method:
 @once
 def _engine() -> Any:
     """LLVM's loader, which knows the names that code uses."""
-    binding, machine = importlib.import_module("llvmlite.binding"), entries.target_machine()
+    binding, machine = llvm_math.binding(), entries.target_machine()
     for name, thing in ((entries.NONE, None), (entries.TYPE_ERROR, TypeError)):
         binding.add_symbol(name, id(thing))
     llvm_functions.load_library()

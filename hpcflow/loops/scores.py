@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hpcflow.loops.form import Builder
-
-_NARROW = frozenset({"float16", "bfloat16"})
+from hpcflow.loops.meanings import wide_dtype
 
 
 def wide(b: Builder, value: int) -> int:
     """The value in the type that sums are taken in."""
-    return b.cast(value, "float32") if b.dtype(value) in _NARROW else value
+    return b.cast(value, wide_dtype(b.dtype(value)))
 
 
 class _Parts(NamedTuple):

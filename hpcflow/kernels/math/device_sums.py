@@ -17,8 +17,8 @@ import numpy as np
 from hpcflow.host.tuning import kernels as tuning
 from hpcflow.loops.cuda import Launch, Programs
 from hpcflow.loops.form import DENSE, ONE, PER_COLUMN, PER_ROW, Builder, Program
+from hpcflow.loops.meanings import NARROW, numpy_dtype, wide_dtype
 
-_NARROW = frozenset({"float16", "bfloat16"})
 _NAMES = {"float16", "bfloat16", "float32", "float64", "int32", "int64"}
 
 
@@ -37,11 +37,11 @@ class Reducer:
     def __call__(self, x: Any, axis: Any = None, dtype: Any = None, keep: bool = False) -> Any:
         """``xp.sum(x, axis, dtype, keepdims=keep)``, or that of the squares; without a dtype in
         that of `x`."""
-        if dtype is None and x.dtype.name in _NARROW:
+        if dtype is None and x.dtype.name in NARROW:
             return self(x, axis, np.float32, keep).astype(x.dtype)
         wide = np.dtype(dtype or x.dtype)
         if self._programs is None or x.size < tuning.REDUCTION_DEVICE or (
-                x.dtype.name not in _NAMES) or wide != _wide(x.dtype):
+                x.dtype.name not in _NAMES) or wide != numpy_dtype(wide_dtype(x.dtype.name)):
             return self._by_module(x, axis, wide, keep)
         axes = set(range(x.ndim) if axis is None else (
             a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis)))
@@ -86,10 +86,6 @@ class Reducer:
         return getattr(xp, self._function)(x, axis=axis, keepdims=keep)
 
 
-def _wide(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.float32) if dtype.name in _NARROW else dtype
-
-
 def _steps(dims: tuple[int, ...], axes: set[int]) -> list[tuple[int, int, int]]:
     """[outer, reduced, inner] of one reduction after the other; the last axes first, as what is
     left of these is least."""
@@ -107,7 +103,7 @@ def _program(function: str, by_row: bool, dtype: str, columns: int, squares: boo
     """(x, out)."""
     b = Builder(columns)
     x = b.load(b.array(dtype), DENSE)
-    x = b.cast(x, "float32") if dtype in _NARROW else x
+    x = b.cast(x, wide_dtype(dtype))
     x = b.apply("square", x) if squares else x
     total = b.reduce_row(function, x) if by_row else b.reduce_columns(function, x)
     b.store(b.array(b.dtype(x)), PER_ROW if by_row else PER_COLUMN if columns > 1 else ONE, total)
