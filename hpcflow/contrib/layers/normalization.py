@@ -29,8 +29,10 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import BoolLike, Collections, InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.layers.building import known_size
 from hpcflow.layers.normalization import dtype_of_statistics
 from hpcflow.nn import normalization
+from hpcflow.ops.arrays.shape_ops import reshape
 from hpcflow.ops.math.reductions import reduce_sum
 from hpcflow.ops.state.initializers import Ones, Zeros
 from hpcflow.ops.state.variable_scope import variable_scope
@@ -83,7 +85,13 @@ def batch_norm(inputs: TensorLike, decay: float = 0.999, center: bool = True, sc
     initial, regular = param_initializers or {}, param_regularizers or {}
     kept = get_collection_ref(GraphKeys.UPDATE_OPS)
     before = len(kept)
+    # As in 1.x, vectors are images of one pixel: their moving variance is over n - 1, too.
+    rows = inputs if (len(inputs._dims or ()) == 2 and fused is not False and batch_weights is None
+                      and not renorm and adjustment is None) else None
     with variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as entered:
+        if rows is not None:
+            channels = known_size(rows, -1, "batch_norm", 2)
+            inputs = reshape(rows, [-1, 1, 1, channels] if axis == -1 else [-1, channels, 1, 1])
         if weighted:
             kinds = (["beta"] if center else []) + (["gamma"] if scale else [])
             outputs, made = _weighted(inputs, axis, kinds, initial, regular, variables_collections,
@@ -98,6 +106,9 @@ def batch_norm(inputs: TensorLike, decay: float = 0.999, center: bool = True, sc
                     initial.get("moving_variance", Ones()), regular.get("beta"),
                     regular.get("gamma"), is_training, trainable, name, None, renorm,
                     renorm_clipping, renorm_decay, fused, adjustment=adjustment)
+        if rows is not None:
+            outputs = reshape(outputs, raw_ops.Shape(rows))
+            outputs.set_shape(rows.shape)
         updates = kept[before:]
         del kept[before:]
         outputs = _with_updates(outputs, updates, updates_collections)
