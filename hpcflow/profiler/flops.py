@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
+from hpcflow.graph.graph import Graph
+from hpcflow.graph.op_statistics import OpStats, get_stats_for_node_def
 from hpcflow.graph.operation import Operation
 
 
@@ -20,6 +23,15 @@ def float_operations(op: Operation) -> int:
         return int(count(op))
     except _UnknownError:
         return 0
+
+
+def stats_for_node_def(graph: Graph, node: Any, statistic_type: str) -> OpStats:
+    """Return a statistic of a node of `graph`: "flops", if a program registers no function for
+    it, as counted here; the value is None where none is known."""
+    found = get_stats_for_node_def(graph, node, statistic_type)
+    if found.value is None and statistic_type == "flops":
+        found.value = float_operations(graph.get_operation_by_name(node.name)) or None
+    return found
 
 
 class _UnknownError(Exception):

@@ -56,7 +56,7 @@ def compute_gradient_error(x: TensorLike, x_shape: Sequence[Any], y: Tensor, y_s
     pairs = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta, init_targets,
                              extra_feed_dict)
     pairs = pairs if isinstance(pairs, list) else [pairs]
-    return max(float(np.abs(a - b).max(initial=0)) for a, b in pairs)
+    return np.float64(max(np.abs(a - b).max(initial=0) for a, b in pairs))
 
 
 def evaluated(value: Any, feeds: dict | None = None) -> Any:

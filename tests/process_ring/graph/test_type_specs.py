@@ -118,3 +118,11 @@ def test_a_class_of_a_program_gets_its_specification_by_a_function():
     assert PairSpec([2, None], labels).is_compatible_with(spec)
     assert spec.most_specific_compatible_type(PairSpec([5, 3], labels)) == PairSpec(
         [None, 3], labels)
+
+
+def test_float_operations_of_a_node():
+    product = hf.matmul(hf.zeros([25, 16]), hf.zeros([16, 9]))
+    unknown = hf.matmul(hf.placeholder(hf.float32), hf.zeros([16, 9]))
+    stats = [ops.get_stats_for_node_def(t.graph, t.op.node_def, "flops")
+             for t in (product, unknown)]
+    assert [s.value for s in stats] == [7200, None]
