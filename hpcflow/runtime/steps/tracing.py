@@ -210,10 +210,10 @@ def step_stats(step: Step) -> Any:
                 tensor.shape.dim.add(size=size)
             tensor.allocation_description.requested_bytes = nbytes
             tensor.allocation_description.allocated_bytes = nbytes
-            tensor.allocation_description.allocator_name = "host"
+            tensor.allocation_description.allocator_name = "cpu"
             total += nbytes
         if total:
-            out.memory.add(allocator_name="host", total_bytes=total, peak_bytes=total)
+            out.memory.add(allocator_name="cpu", total_bytes=total, peak_bytes=total)
     _add_streams(stats, trace.gpu_times())
     return stats
 

@@ -174,4 +174,4 @@ def _drawn(event: dict[str, Any], device: str, first: int) -> Span:
     return Span(args["name"], args["op"], args.get("device", device),
                 first + args.get("session", 0), args.get("thread", event["tid"]), event["ts"],
                 event["ts"] + event["dur"], inputs, args.get("edge", ""),
-                ((0, args["bytes"], "host"),) if args.get("bytes") else ())
+                ((0, args["bytes"], "cpu"),) if args.get("bytes") else ())

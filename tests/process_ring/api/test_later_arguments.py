@@ -50,6 +50,7 @@ def test_what_a_step_held_at_most(session):
     stats = [n for d in record.step_stats.dev_stats for n in d.node_stats]
     given = {f"{n.node_name}:{o.slot}": o.tensor_description.allocation_description.allocated_bytes
              for n in stats for o in n.output}
+    assert set(analysis.allocator_maximums) == {"cpu"}
     for most in analysis.allocator_maximums.values():
         assert most.num_bytes == sum(given[name] for name in most.tensors) > 0
 

@@ -23,7 +23,7 @@ ZERO = 1_700_000_000_000_000.0
 
 
 def span(name, device, start, end, op="Add", inputs=(), edge="", nbytes=0, session=0):
-    outputs = ((0, nbytes, "host"),) if nbytes else ()
+    outputs = ((0, nbytes, "cpu"),) if nbytes else ()
     return Span(name, op, device, session, 1, ZERO + start, ZERO + end, inputs, edge, outputs)
 
 
