@@ -84,7 +84,7 @@ from hpcflow.version import API_VERSION, GRAPH_DEF_VERSION
 from hpcflow.version import __version__ as hpcflow_version
 
 __version__ = VERSION = API_VERSION  # what programs compare; hpcflow's own is that of `version`
-GIT_VERSION = COMPILER_VERSION = ""
+__git_version__ = GIT_VERSION = COMPILER_VERSION = ""
 GRAPH_DEF_VERSION_MIN_CONSUMER = GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 newaxis = None
 

@@ -148,7 +148,6 @@ INSTEAD: dict[str, str] = {
     "saved_model.save": _SAVED,
     "summary.create_file_writer": "`hf.summary.FileWriter`",
     "sysconfig": "`hpcflow.extending`, for ops in Python",
-    "tpu": "",
     "vectorized_map": "`hf.map_fn`, or ops over a batch",
     "xla": "nothing: steps are compiled in any case",
 }

@@ -12,6 +12,7 @@ COLUMNS = {
         "_CategoricalColumn": _COLUMN + "EarlierCategoricalColumn",
         "_SequenceDenseColumn": _COLUMN + "EarlierSequenceDenseColumn",
         "FeatureColumn": _COLUMN + "Column",
+        "_EmbeddingColumn": "hpcflow.feature_column.embeddings:EmbeddingColumn",
         **dict.fromkeys(("_LazyBuilder", "FeatureTransformationCache"),
                         "hpcflow.feature_column.features:Features"),
         "StateManager": "hpcflow.feature_column.managers:StateManager",

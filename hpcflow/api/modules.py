@@ -29,6 +29,7 @@ LAZY = {
     "python_io": "hpcflow.platform.python_io",
     "resource_loader": "hpcflow.platform.resource_loader",
     "saved_model": "hpcflow.saved_model",
+    "tpu": "hpcflow.contrib.tpu",
     "train": "hpcflow.train",
     "summary": "hpcflow.summary",
     "nn": "hpcflow.nn",
@@ -46,13 +47,12 @@ LAZY = {
 
 #: Public module paths whose modules are in another room.
 ELSEWHERE = {
+    **{f"hpcflow.{name}": module for name, module in LAZY.items() if module != f"hpcflow.{name}"},
     "hpcflow.compat": "hpcflow.api.compat",
     "hpcflow.compat.v1": "hpcflow.api.compat.v1",
     "hpcflow.compat.v2": "hpcflow.api.compat.v2",
     "hpcflow.python.platform.tf_logging": "hpcflow.platform.logging",
     "hpcflow.io.gfile": "hpcflow.platform.gfile",
-    "hpcflow.sets": "hpcflow.ops.sparse.sets",
-    "hpcflow.spectral": "hpcflow.signal.spectral",
     "hpcflow.user_ops": "hpcflow.ops.compat.user_ops",
 }
 

@@ -25,6 +25,8 @@ _FRAMEWORK = {
         "unknown_shape": _GRAPH + "shape_inference:unknown",
         **members("hpcflow.shapes", "is_broadcast_compatible")}),
     "constant_op": Entry((_API,), {"constant_v1": "hpcflow:constant",
+                                   "_tensor_shape_tensor_conversion_function":
+                                       "hpcflow.graph.convert:_shape_conversion",
                                    "constant": "hpcflow.graph.convert:broadcast_constant"}),
     "device": Entry(("hpcflow.device_spec",), _DEVICE_SPEC),
     "device_spec": Entry(("hpcflow.device_spec",), _DEVICE_SPEC),
@@ -51,7 +53,7 @@ _FRAMEWORK = {
                  {**members("hpcflow.metagraph.collection_protos", "register_proto_function"),
                   **members(_GRAPH + "legacy", "get_gradient_function", "name_from_scope_name",
                           "strip_name_scope", "prepend_name_scope", "get_all_collection_keys",
-                          "inside_function", "add_to_collections",
+                          "inside_function", "add_to_collections", "EagerTensor",
                           "convert_n_to_tensor_or_indexed_slices"),
                   **members("hpcflow.ops.state.tensor_likes", "is_dense_tensor_like",
                           "register_dense_tensor_like_type"),
@@ -199,7 +201,8 @@ _OPS = {
         "_to_numpy": "hpcflow.test_util.gradient_checker_v2:_to_numpy"}) for name in (
         "gradient_checker", "gradient_checker_v2")},
     **{name: Entry((_API, RAW), {
-        "_hessian_vector_product": "hpcflow.autodiff.gradients:hessian_vector_product"})
+        "_hessian_vector_product": "hpcflow.autodiff.gradients:hessian_vector_product",
+        "gradients_v2": "hpcflow.api.compat.v2:gradients"})
        for name in ("gradients", "gradients_impl")},
     "metrics_impl": Entry(("hpcflow.metrics", _API, RAW), {
         "_streaming_confusion_matrix": "hpcflow.metrics.classes:streaming_confusion_matrix",
@@ -237,6 +240,7 @@ _OPS = {
         ("hpcflow.ops.state.variable_scope", "hpcflow.ops.state.variable_store", _API, RAW),
         {"variable": "hpcflow.ops.state.variables:Variable",
          "_PartitionInfo": "hpcflow.ops.state.partitioned:PartitionInfo",
+         "_pure_variable_scope": "hpcflow.ops.state.variable_scope:pure_variable_scope",
          "_get_default_variable_store": "hpcflow.ops.state.variable_scope:default_store",
          "variable_creator_scope": "hpcflow.ops.state.creators:variable_creator_scope"}),
     "variables": Entry(("hpcflow.ops.state.variables", "hpcflow.ops.state.partitioned", _API, RAW),
@@ -298,6 +302,7 @@ _UTIL = {
     "object_identity": Entry((_GRAPH + "identity",), {
         "_ObjectIdentityWrapper": _GRAPH + "identity:Reference",
         "_WeakObjectIdentityWrapper": _GRAPH + "identity:WeakReference"}),
+    "lazy_loader": Entry(("hpcflow.platform.lazy_loader",)),
     "nest": Entry(("hpcflow.framework.nest", "hpcflow.framework.nest_paths")),
     "tf_contextlib": Entry(("contextlib",)),
     "tf_decorator": Entry(("hpcflow.platform.inspecting",)),
@@ -317,6 +322,8 @@ _ESTIMATOR = {
     **{f"inputs.{name}": Entry(("hpcflow.estimator.inputs",)) for name in (
         "inputs", "numpy_io", "pandas_io")},
     "early_stopping": Entry(("hpcflow.estimator.experimental",)),
+    "canned.head": Entry((), {"_Head": "hpcflow.estimator.heads:Head"}),
+    "canned.optimizers": Entry(("hpcflow.estimator.canned",)),
     "canned.metric_keys": Entry(("hpcflow.estimator.keys",)),
     "canned.prediction_keys": Entry(("hpcflow.estimator.keys",)),
     "util": Entry(("hpcflow.platform.inspecting",)),
@@ -369,7 +376,9 @@ _PYTHON = {
     **{f"data.util.{name}": Entry((f"hpcflow.data.{source}",)) for name, source in (
         ("convert", "arguments"), ("options", "options"), ("random_seed", "arguments"),
         ("sparse", "sparse_parts"), ("structure", "specs"))},
-    "pywrap_tensorflow": Entry((_TRAIN,), {"TF_bfloat16_type": _GRAPH + "legacy:bfloat16_type"}),
+    "pywrap_tensorflow": Entry((_TRAIN,), {
+        "TF_bfloat16_type": _GRAPH + "legacy:bfloat16_type",
+        **members("hpcflow.summary.events_writer", "EventsWriter")}),
     "debug": Entry(("hpcflow.tools.debug",)),
     "debug.lib.debug_data": Entry(("hpcflow.tools.debug",)),
     "debug.wrappers.hooks": Entry(("hpcflow.tools.debug",)),
@@ -388,6 +397,7 @@ _PYTHON = {
     "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.training": Entry(("hpcflow.keras",)),
+    "keras.utils.conv_utils": Entry(("hpcflow.layers.helpers",)),
     "keras.utils.tf_utils": Entry(("hpcflow.keras.tf_utils",)),
     **{f"keras.utils.{name}": Entry(("hpcflow.keras.utils",)) for name in (
         "data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils")},

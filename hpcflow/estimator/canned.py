@@ -69,7 +69,7 @@ class _Linear(_Part):
     def optimizer(self, beside_deep: bool) -> Any:
         """See _Part."""
         most = _LINEAR_RATE_BESIDE_DEEP if beside_deep else _LINEAR_RATE
-        return _optimizer(self._optimizer, min(most, 1 / math.sqrt(len(self.columns))))
+        return get_optimizer_instance(self._optimizer, min(most, 1 / math.sqrt(len(self.columns))))
 
 
 class _Deep(_Part):
@@ -106,7 +106,7 @@ class _Deep(_Part):
 
     def optimizer(self, beside_deep: bool) -> Any:
         """See _Part."""
-        return _optimizer(self._optimizer, _DEEP_RATE)
+        return get_optimizer_instance(self._optimizer, _DEEP_RATE)
 
 
 class _OfColumns(Estimator):
@@ -277,15 +277,22 @@ def _train_op(loss: Tensor, parts: list[_Part]) -> Any:
         return assign_add(get_global_step(), 1).op
 
 
-def _optimizer(given: Any, rate: float) -> Any:
-    if isinstance(given, str):
-        if given not in _OPTIMIZERS:
-            raise ValueError(f"Unsupported optimizer name: {given}. Supported names are: "
+def get_optimizer_instance(opt: Any, learning_rate: float | None = None) -> Any:
+    """Return the optimizer that `opt` is, makes, or names.
+
+    A name, such as ``Adam``, needs a `learning_rate`. Raises ``ValueError`` for unknown names, for
+    names without a rate, and for whatever is no optimizer.
+    """
+    if isinstance(opt, str):
+        if opt not in _OPTIMIZERS:
+            raise ValueError(f"Unsupported optimizer name: {opt}. Supported names are: "
                              f"{tuple(sorted(_OPTIMIZERS))}")
-        return _OPTIMIZERS[given](rate)
-    found = given() if callable(given) and not isinstance(given, optimizers.Optimizer) else given
+        if not learning_rate:
+            raise ValueError("learning_rate must be specified when opt is string.")
+        return _OPTIMIZERS[opt](learning_rate)
+    found = opt() if callable(opt) and not isinstance(opt, optimizers.Optimizer) else opt
     if not isinstance(found, optimizers.Optimizer):
-        raise ValueError(f"The given object is not an Optimizer instance. Given: {given}")
+        raise ValueError(f"The given object is not an Optimizer instance. Given: {found}")
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.estimator.base import Estimator
-from hpcflow.estimator.canned import _both, _Deep, _Linear, _OfColumns, _optimizer
+from hpcflow.estimator.canned import _both, _Deep, _Linear, _OfColumns, get_optimizer_instance
 from hpcflow.estimator.heads import Head, RegressionHead, classification
 from hpcflow.estimator.spec import EstimatorSpec
 from hpcflow.graph.graph import get_collection
@@ -84,7 +84,7 @@ class BaselineEstimator(Estimator):
                 logits = _biases(features, head.logits_dimension)
 
             def train(loss: Tensor) -> Any:
-                return _optimizer(optimizer, _BASELINE_RATE).minimize(
+                return get_optimizer_instance(optimizer, _BASELINE_RATE).minimize(
                     loss, get_global_step(),
                     get_collection(GraphKeys.TRAINABLE_VARIABLES, "baseline/"))
 

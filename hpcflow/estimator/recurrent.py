@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes, layers, summary
 from hpcflow.estimator.base import Estimator
-from hpcflow.estimator.canned import _DEEP_RATE, _optimizer
+from hpcflow.estimator.canned import _DEEP_RATE, get_optimizer_instance
 from hpcflow.estimator.heads import classification
 from hpcflow.estimator.spec import EstimatorSpec
 from hpcflow.feature_column import input_layer
@@ -72,7 +72,7 @@ class RNNEstimator(Estimator):
                 key = getattr(head, "input_sequence_mask_key", "sequence_mask")
                 features.setdefault(key, sequence_mask(lengths))
             return head.create_estimator_spec(
-                features, mode, logits, labels, train_op_fn=lambda loss: _optimizer(
+                features, mode, logits, labels, train_op_fn=lambda loss: get_optimizer_instance(
                     optimizer, _DEEP_RATE).minimize(loss, get_global_step()))
 
         super().__init__(model_fn, model_dir, config)
