@@ -14,6 +14,7 @@ COLUMNS = {
         "_SequenceCategoricalColumn": "hpcflow.feature_column.steps:SequenceCategoricalColumn",
         "DenseFeatures": "hpcflow.keras.layers.features:DenseFeatures",
         "FeatureColumn": _COLUMN + "Column",
+        "_EmbeddingColumn": "hpcflow.feature_column.embeddings:EmbeddingColumn",
         **dict.fromkeys(("_LazyBuilder", "FeatureTransformationCache"),
                         "hpcflow.feature_column.features:Features"),
         "StateManager": "hpcflow.feature_column.managers:StateManager",

@@ -54,7 +54,7 @@ _FRAMEWORK = {
                  {**members("hpcflow.metagraph.collection_protos", "register_proto_function"),
                   **members(_GRAPH + "legacy", "get_gradient_function", "name_from_scope_name",
                           "strip_name_scope", "prepend_name_scope", "get_all_collection_keys",
-                          "inside_function", "add_to_collections",
+                          "inside_function", "add_to_collections", "EagerTensor",
                           "convert_n_to_tensor_or_indexed_slices"),
                   **members("hpcflow.ops.state.tensor_likes", "is_dense_tensor_like",
                           "register_dense_tensor_like_type"),
@@ -213,7 +213,8 @@ _OPS = {
         "_to_numpy": "hpcflow.test_util.gradient_checker_v2:_to_numpy"}) for name in (
         "gradient_checker", "gradient_checker_v2")},
     **{name: Entry((_API, RAW), {
-        "_hessian_vector_product": "hpcflow.autodiff.gradients:hessian_vector_product"})
+        "_hessian_vector_product": "hpcflow.autodiff.gradients:hessian_vector_product",
+        "gradients_v2": "hpcflow.api.compat.v2:gradients"})
        for name in ("gradients", "gradients_impl")},
     "metrics_impl": Entry(("hpcflow.metrics", _API, RAW), {
         "_streaming_confusion_matrix": "hpcflow.metrics.classes:streaming_confusion_matrix",
@@ -399,7 +400,9 @@ _PYTHON = {
     **{f"data.util.{name}": Entry((f"hpcflow.data.{source}",)) for name, source in (
         ("convert", "arguments"), ("options", "options"), ("random_seed", "arguments"),
         ("sparse", "sparse_parts"), ("structure", "specs"))},
-    "pywrap_tensorflow": Entry((_TRAIN,), {"TF_bfloat16_type": _GRAPH + "legacy:bfloat16_type"}),
+    "pywrap_tensorflow": Entry((_TRAIN,), {
+        "TF_bfloat16_type": _GRAPH + "legacy:bfloat16_type",
+        **members("hpcflow.summary.events_writer", "EventsWriter")}),
     "debug": Entry(("hpcflow.tools.debug",)),
     "debug.lib.debug_data": Entry(("hpcflow.tools.debug",)),
     "debug.wrappers.hooks": Entry(("hpcflow.tools.debug",)),
@@ -418,6 +421,7 @@ _PYTHON = {
     "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.training": Entry(("hpcflow.keras",)),
+    "keras.utils.conv_utils": Entry(("hpcflow.layers.helpers",)),
     "keras.utils.tf_utils": Entry(("hpcflow.keras.tf_utils",)),
     **{f"keras.utils.{name}": Entry(("hpcflow.keras.utils",)) for name in (
         "data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils")},

@@ -17,6 +17,9 @@ TRAINING = {name: Entry((_TRAIN, _API)) for name in (
     "summary_io", "supervisor", "sync_replicas_optimizer", "training", "training_ops",
     "training_util",
 )}  # fmt: skip
+TRAINING["summary_io"] = Entry(("hpcflow.summary", _TRAIN), {
+    "SummaryWriter": "hpcflow.summary:FileWriter",
+    "SummaryWriterCache": "hpcflow.summary:FileWriterCache"})
 TRAINING["checkpoint_state_pb2"] = Entry((_MORE_PROTOS,))
 _EVALUATION = "hpcflow.contrib.training.evaluation"
 TRAINING["evaluation"] = Entry((_EVALUATION, "hpcflow.train.hooks"), {

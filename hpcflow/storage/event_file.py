@@ -37,20 +37,16 @@ class EventFile:
             os.makedirs(logdir, exist_ok=True)
         name = (f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}."
                 f"{os.getpid()}.{next(_numbers)}{suffix}")
-        self._end = _File(os.path.join(logdir, name))
+        self._end = FileOfRecords(os.path.join(logdir, name))
         self._queue: queue.Queue[bytes | None] = queue.Queue(max(max_queue, 1))
         self._thread = threading.Thread(target=self._work, name="hpcflow events", daemon=True)
         self._thread.start()
-        self.add(_first())
+        self.add(first_event())
         self.flush()
 
     def add(self, event: Message) -> None:
         """Let the thread append an event. Raises TypeError for anything else."""
-        from tensorboard.compat.proto.event_pb2 import Event
-
-        if not isinstance(event, Event):
-            raise TypeError(f"Expected an event_pb2.Event proto, but got {type(event)}")
-        self._queue.put(event.SerializeToString())
+        self._queue.put(encoded(event))
 
     def flush(self) -> None:
         """Wait until the system has all events that were added."""
@@ -74,14 +70,23 @@ class EventFile:
         self._end.close()
 
 
-def _first() -> Message:
+def encoded(event: Message) -> bytes:
+    """Return the bytes of an event. Raises TypeError for anything else."""
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    if not isinstance(event, Event):
+        raise TypeError(f"Expected an event_pb2.Event proto, but got {type(event)}")
+    return event.SerializeToString()
+
+
+def first_event() -> Message:
     """The event that says what kind of file this is."""
     from tensorboard.compat.proto.event_pb2 import Event
 
     return Event(wall_time=time.time(), file_version="brain.Event:2")
 
 
-class _File:
+class FileOfRecords:
     """The end of a file of records, which holds whole ones only."""
 
     def __init__(self, path: str) -> None:
