@@ -8,12 +8,12 @@ from typing import Any
 
 from hpcflow.base.late_names import named_otherwise
 
-_MODULES = ("checkpoint", "cluster_resolver", "compiler", "crf", "cudnn_rnn", "data", "deprecated",
-            "distributions", "eager", "estimator", "factorization", "feature_column", "framework",
-            "graph_editor", "image", "keras", "layers", "learn", "legacy_seq2seq", "linalg",
-            "lookup", "losses", "metrics", "nn", "opt", "optimizer_v2", "predictor", "resampler",
-            "rnn", "seq2seq", "sharded", "signal", "slim", "sparsemax", "staging", "stateless",
-            "tensorboard", "tfprof", "tpu", "training", "util")
+_MODULES = ("autograph", "checkpoint", "cluster_resolver", "compiler", "crf", "cudnn_rnn", "data",
+            "deprecated", "distributions", "eager", "estimator", "factorization", "feature_column",
+            "framework", "graph_editor", "image", "keras", "layers", "learn", "legacy_seq2seq",
+            "linalg", "lookup", "losses", "metrics", "nn", "opt", "optimizer_v2", "predictor",
+            "resampler", "rnn", "seq2seq", "sharded", "signal", "slim", "sparsemax", "staging",
+            "stateless", "tensorboard", "tfprof", "tpu", "training", "util")
 
 _named_otherwise = named_otherwise(__name__)
 

@@ -165,7 +165,7 @@ class VariableStore:
                              f"was {shape}.")
         variable = self._create(name, shape, dtype, initializer, partition, options)
         self.variables[name] = variable
-        if regularizer is not None:
+        if regularizer:  # an empty dict is none, too
             _add_regularization(regularizer, variable, variable.op, name)
         return variable
 
@@ -215,7 +215,7 @@ class VariableStore:
             parts.append(variable)
         whole = PartitionedVariable(name, shape, dtype, parts, partitions)
         self.partitioned[name] = whole
-        if regularizer is not None:
+        if regularizer:
             _add_regularization(regularizer, whole, parts[0].op, name)
         return whole
 
