@@ -1,6 +1,7 @@
 """Imports of public modules by their full paths, and names below ``python`` that programs use."""
 
 import importlib
+import inspect
 import operator
 import sys
 
@@ -93,3 +94,9 @@ def test_functions_that_are_not_to_be_converted():
     assert hf.autograph.experimental.do_not_convert()(len) is len
     with pytest.raises(AttributeError, match=r"to_graph.*while_loop"):
         hf.autograph.to_graph(len)
+
+
+def test_cells_say_which_arguments_they_take():
+    names = inspect.getfullargspec(hf.nn.rnn_cell.LSTMCell.__init__).args
+    assert names[:2] == ["self", "num_units"]
+    assert "forget_bias" in names
