@@ -138,8 +138,8 @@ INSTEAD: dict[str, str] = {
     "GradientTape": _EAGER,
     "Module": "`hf.layers.Layer` or `hf.variable_scope`",
     "RaggedTensor": "`hf.SparseTensor`, or padded rows with `hf.sequence_mask`",
-    "autograph": "`hf.cond`, `hf.while_loop`, `hf.case`",
-    "contrib.autograph": "`hf.cond`, `hf.while_loop`, `hf.case`",
+    **{f"contrib.autograph.{name}": "`hf.cond`, `hf.while_loop`, `hf.case`" for name in (
+        "to_code", "to_graph", "trace")},
     "contrib.all_reduce": "`hf.mpi.allreduce`",
     "contrib.batching": "`hf.data.Dataset.batch`",
     "contrib.bayesflow": "`hf.distributions`",

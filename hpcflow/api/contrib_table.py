@@ -113,6 +113,7 @@ _VIEWS = {
     "estimator.python.estimator.export": Entry(("hpcflow.estimator.supervised",)),
     "estimator.python.estimator.head": Entry(("hpcflow.estimator.more_heads",)),
     "estimator.python.estimator.multi_head": Entry(("hpcflow.estimator.more_heads",)),
+    "estimator.python.estimator.rnn": Entry(("hpcflow.estimator.recurrent",)),
     "estimator.python.estimator.early_stopping": Entry(("hpcflow.estimator.experimental",)),
     "keras": Entry(("hpcflow.keras",)),
     **{f"learn.python.learn.{path}": Entry((f"hpcflow.contrib.learn.{path}",)) for path in (

@@ -8,6 +8,7 @@ from typing import Any
 #: Attributes of the package that are modules, loaded on first use so that importing it stays fast.
 LAZY = {
     "app": "hpcflow.platform.app",
+    "autograph": "hpcflow.contrib.autograph",
     "compat": "hpcflow.compat",
     "data": "hpcflow.data",
     "contrib": "hpcflow.contrib",
@@ -42,13 +43,13 @@ LAZY = {
     "test": "hpcflow.test_util",
     "metrics": "hpcflow.metrics",
     "layers": "hpcflow.layers",
-    "tpu": "hpcflow.contrib.tpu",
     "user_ops": "hpcflow.user_ops",
 }
 
 #: Public module paths whose modules are in another room.
 ELSEWHERE = {
     **{f"hpcflow.{name}": path for name, path in LAZY.items() if path != f"hpcflow.{name}"},
+    "hpcflow.autograph.experimental": "hpcflow.contrib.autograph.experimental",
     "hpcflow.compat": "hpcflow.api.compat",
     "hpcflow.compat.v1": "hpcflow.api.compat.v1",
     "hpcflow.compat.v2": "hpcflow.api.compat.v2",

@@ -365,6 +365,7 @@ _PYTHON = {
     **{f"estimator.{name}": entry for name, entry in _ESTIMATOR.items()},
     **{f"feature_column.{name}": entry for name, entry in COLUMNS.items()},
     **{f"util.{name}": entry for name, entry in _UTIL.items()},
+    "autograph.impl.api": Entry(("hpcflow.contrib.autograph.experimental",)),
     "compat.compat": Entry(("hpcflow.platform.compat",)),
     "eager.context": Entry(("hpcflow.platform.eager_context",)),
     "eager.backprop": Entry(()),

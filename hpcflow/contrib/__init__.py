@@ -8,13 +8,13 @@ from typing import Any
 
 from hpcflow.base.late_names import named_otherwise
 
-_MODULES = ("checkpoint", "cluster_resolver", "compiler", "copy_graph", "crf", "cudnn_rnn", "data",
-            "deprecated", "distributions", "eager", "estimator", "factorization", "feature_column",
-            "framework", "graph_editor", "image", "keras", "layers", "learn", "legacy_seq2seq",
-            "linalg", "lookup", "losses", "metrics", "model_pruning", "nn", "opt", "optimizer_v2",
-            "predictor", "quantize", "resampler", "rnn", "saved_model", "seq2seq", "sharded",
-            "signal", "slim", "sparsemax", "staging", "stateless", "summary", "tensorboard",
-            "tfprof", "tpu", "training", "util")
+_MODULES = ("autograph", "checkpoint", "cluster_resolver", "compiler", "copy_graph", "crf",
+            "cudnn_rnn", "data", "deprecated", "distributions", "eager", "estimator",
+            "factorization", "feature_column", "framework", "graph_editor", "image", "keras",
+            "layers", "learn", "legacy_seq2seq", "linalg", "lookup", "losses", "metrics",
+            "model_pruning", "nn", "opt", "optimizer_v2", "predictor", "quantize", "resampler",
+            "rnn", "saved_model", "seq2seq", "sharded", "signal", "slim", "sparsemax", "staging",
+            "stateless", "summary", "tensorboard", "tfprof", "tpu", "training", "util")
 
 _named_otherwise = named_otherwise(__name__)
 

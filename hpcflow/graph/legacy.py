@@ -162,10 +162,6 @@ def bfloat16_type() -> type:
     return dtypes.bfloat16.as_numpy_dtype
 
 
-class EagerTensor:
-    """The class of values outside of a graph. There are none, so nothing is an instance of it."""
-
-
 def is_ragged(value: object) -> bool:
     """False: no value is a ragged tensor here."""
     return False

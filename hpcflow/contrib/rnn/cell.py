@@ -184,6 +184,7 @@ def takes_later_order(make: Callable[..., None]) -> Callable[..., None]:
             args = (*args[:place], None, *args[place:])
         make(self, *args, **keywords)
 
+    made.__signature__ = inspect.signature(make)  # type: ignore[attr-defined]
     return made
 
 

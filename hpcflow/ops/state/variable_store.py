@@ -166,7 +166,7 @@ class VariableStore:
                              f"{shape}.)")
         variable = self._create(name, shape, dtype, initializer, partition, options)
         self.variables[name] = variable
-        if regularizer is not None:
+        if regularizer:  # an empty dict is none, too
             _add_regularization(regularizer, variable, name)
         return variable
 

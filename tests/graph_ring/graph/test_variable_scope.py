@@ -545,3 +545,9 @@ def test_the_whole_of_a_partitioned_variable_belongs_to_no_branch():
         whole = v.as_tensor()
     joined = whole.op.inputs[0].op
     assert not any(op.control_inputs for op in [whole.op, joined, *(t.op for t in joined.inputs)])
+
+
+def test_an_empty_regularizer_is_none():
+    hf.get_variable("plain", [2], regularizer={})
+    hf.get_variable("parts", [4], regularizer={}, partitioner=hf.fixed_size_partitioner(2))
+    assert hf.get_collection(hf.GraphKeys.REGULARIZATION_LOSSES) == []

@@ -1,6 +1,8 @@
 """Imports of public modules by their full paths, and names below ``python`` that programs use."""
 
 import importlib
+import inspect
+import operator
 import sys
 
 import numpy as np
@@ -31,9 +33,10 @@ def test_no_module_below_v1_of_another_name():
 
 
 @pytest.mark.parametrize("name", [
-    "app", "flags", "gfile", "logging", "nest", "python_io", "resource_loader", "test", "tpu"])
+    "app", "autograph", "autograph.experimental", "flags", "gfile", "logging", "nest", "python_io",
+    "resource_loader", "test", "tpu"])
 def test_public_modules_are_importable(name):
-    assert importlib.import_module(f"hpcflow.{name}") is getattr(hf, name)
+    assert importlib.import_module(f"hpcflow.{name}") is operator.attrgetter(name)(hf)
 
 
 def test_cells_are_a_module():
@@ -84,3 +87,16 @@ def test_heads_of_canned_estimators_add_losses_up():
                                       labels=[[1], [0], [1], [0]])
     with hf.Session() as session:
         assert session.run(spec.loss) == pytest.approx(4 * np.log(2.0))
+
+
+def test_functions_that_are_not_to_be_converted():
+    assert hf.autograph.experimental.do_not_convert(len) is len
+    assert hf.autograph.experimental.do_not_convert()(len) is len
+    with pytest.raises(AttributeError, match=r"to_graph.*while_loop"):
+        hf.autograph.to_graph(len)
+
+
+def test_cells_say_which_arguments_they_take():
+    names = inspect.getfullargspec(hf.nn.rnn_cell.LSTMCell.__init__).args
+    assert names[:2] == ["self", "num_units"]
+    assert "forget_bias" in names
