@@ -7,7 +7,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from hpcflow.summary.event_file import FileOfRecords, encoded, first_event
+from hpcflow.storage.event_file import FileOfRecords, encoded, first_event
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
