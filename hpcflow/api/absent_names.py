@@ -130,9 +130,7 @@ INSTEAD: dict[str, str] = {
            "infeed_enqueue", "infeed_enqueue_tuple", "keras_to_tpu_model", "outfeed_dequeue",
            "outfeed_dequeue_tuple", "outfeed_enqueue", "outfeed_enqueue_tuple", "profiler",
            "repeat", "shard", "while_loop")},
-    **{f"contrib.training.{name}": "`hf.data`, with `hf.nn.dynamic_rnn`" for name in (
-        "FeedingQueueRunner", "NextQueuedSequenceBatch", "SequenceQueueingStateSaver",
-        "batch_sequences_with_states")},
+    "contrib.training.FeedingQueueRunner": "`hf.data`, with `hf.nn.dynamic_rnn`",
     **{f"contrib.util.{name}": "`hf.graph_util`" for name in (
         "loader", "ops_used_by_graph_def", "stripped_op_list_for_graph")},
     "GradientTape": _EAGER,
