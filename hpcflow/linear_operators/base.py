@@ -17,6 +17,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.linear_operators import algebra, broadcasting
 from hpcflow.ops.arrays.matrix_parts import eye, matrix_diag_part, matrix_set_diag
 from hpcflow.ops.common.grouping import group
+from hpcflow.ops.common.linear_map import LinearMap
 from hpcflow.ops.flow.checks import assert_equal, assert_less
 from hpcflow.ops.math.reductions import reduce_prod, reduce_sum
 from hpcflow.shapes import TensorShape
@@ -35,7 +36,7 @@ def returned_as(what: str) -> Callable[[_Kind], _Kind]:
     return register
 
 
-class LinearOperator:
+class LinearOperator(LinearMap):
     """A matrix, or a batch of them, ``[..., rows, columns]``, known by what it does.
 
     A kind of one's own defines ``_shape()``, ``_matmul(x, adjoint)``, and whatever else it can do

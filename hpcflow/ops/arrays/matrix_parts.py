@@ -15,6 +15,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, show, with_rank_at_least
+from hpcflow.ops.common.linear_map import LinearMap
 
 __all__ = ["diag", "diag_part", "eye", "matrix_band_part", "matrix_diag", "matrix_diag_part",
            "matrix_set_diag"]  # fmt: skip
@@ -185,6 +186,8 @@ def matrix_diag_part(input: TensorLike, name: str | None = None, k: TensorLike =
         align: where these are: "RIGHT_LEFT" puts those above the main diagonal to the right and
             those below to the left; "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT".
     """
+    if isinstance(input, LinearMap):
+        return input.diag_part(name or "diag_part")
     if _is_main(k):
         return raw_ops.MatrixDiagPart(input=input, name=name)
     input = convert_to_tensor(input, name="input")

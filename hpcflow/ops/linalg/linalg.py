@@ -15,6 +15,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank_at_least
+from hpcflow.ops.common.linear_map import LinearMap
 from hpcflow.ops.common.unary import conj
 from hpcflow.ops.flow.cond import cond
 from hpcflow.ops.math.complex_numbers import real
@@ -123,6 +124,8 @@ def product(x: TensorLike, y: TensorLike, adj_x: bool = False, adj_y: bool = Fal
 
 def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Return the conjugate transposes of matrices, of unknown ranks too."""
+    if isinstance(matrix, LinearMap):
+        return matrix.adjoint(name or "adjoint")
     with name_scope(name, "adjoint", [matrix]):
         return conj(_swapped(convert_to_tensor(matrix)))
 
@@ -273,11 +276,16 @@ def matrix_inverse(input: TensorLike, adjoint: bool = False, name: str | None = 
     Raises:
         InvalidArgumentError: in the step, where a matrix has no inverse.
     """
+    if isinstance(input, LinearMap):
+        inverse = input.inverse(name or "inverse")
+        return inverse.adjoint() if adjoint else inverse
     return raw_ops.MatrixInverse(input=input, adjoint=bool(adjoint), name=name)
 
 
 def matrix_determinant(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the determinants of square matrices: from ``[..., M, M]`` to ``[...]``."""
+    if isinstance(input, LinearMap):
+        return input.determinant(name or "det")
     return raw_ops.MatrixDeterminant(input=input, name=name)
 
 
@@ -291,6 +299,8 @@ def slogdet(input: TensorLike, name: str | None = None) -> Any:
 
 def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Return the logarithm of the determinants of Hermitian positive definite matrices."""
+    if isinstance(matrix, LinearMap):
+        return matrix.log_abs_determinant(name or "log_abs_det")
     with name_scope(name, "logdet", [matrix]):
         factor = raw_ops.MatrixDiagPart(cholesky(matrix))
         diagonal = raw_ops.Log(real(factor))
@@ -306,6 +316,8 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     Raises:
         InvalidArgumentError: in the step, where a matrix is not positive definite.
     """
+    if isinstance(input, LinearMap):
+        return input.cholesky(name or "cholesky")
     return raw_ops.Cholesky(input=input, name=name)
 
 
@@ -335,6 +347,10 @@ def matrix_solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False,
     Raises:
         InvalidArgumentError: in the step, where a matrix has no inverse.
     """
+    if isinstance(matrix, LinearMap):
+        return matrix.solve(rhs, adjoint, name=name or "solve")
+    if isinstance(rhs, LinearMap):
+        raise ValueError("matrix_solve: the right side is a LinearOperator, the matrix is none")
     return raw_ops.MatrixSolve(matrix=matrix, rhs=rhs, adjoint=bool(adjoint), name=name)
 
 

@@ -21,8 +21,10 @@ from hpcflow.graph.shape_inference import (
     with_rank,
 )
 from hpcflow.ops.arrays.casting import cast
+from hpcflow.ops.common.linear_map import LinearMap
 from hpcflow.ops.common.type_sets import ORDERED
 from hpcflow.ops.common.unary import conj
+from hpcflow.ops.linalg.linalg import adjoint
 
 __all__ = ["cross", "matmul", "sparse_matmul", "tensordot", "trace"]
 
@@ -161,6 +163,9 @@ def matmul(a: TensorLike, b: TensorLike, transpose_a: bool = False, transpose_b:
 
     Raises ``ValueError`` when inner dimensions differ or a factor is both transposed and adjoint.
     """
+    if isinstance(a, LinearMap) or isinstance(b, LinearMap):
+        return _map_product(a, b, transpose_a or transpose_b or a_is_sparse or b_is_sparse,
+                            adjoint_a, adjoint_b, name or "matmul")
     if transpose_a and adjoint_a:
         raise ValueError("Only one of transpose_a and adjoint_a can be True.")
     if transpose_b and adjoint_b:
@@ -181,6 +186,18 @@ def matmul(a: TensorLike, b: TensorLike, transpose_a: bool = False, transpose_b:
                                         a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse,
                                         name=scope)
         return raw_ops.MatMul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, name=scope)
+
+
+def _map_product(a: Any, b: Any, hinted: bool, adjoint_a: bool, adjoint_b: bool, name: str) -> Any:
+    """The product of matrices of which one is a LinearOperator; one of operators, if both are."""
+    if hinted:
+        raise ValueError("matmul: a LinearOperator is neither transposed nor sparse; use adjoint_a "
+                         "and adjoint_b")
+    if isinstance(a, LinearMap):
+        return a.matmul(b, adjoint_a, adjoint_b, name)
+    # A B is the adjoint of adjoint(B) adjoint(A).
+    turned = b.matmul(a, not adjoint_b, not adjoint_a, name)
+    return adjoint(turned)
 
 
 def _factors(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
@@ -223,6 +240,8 @@ def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
 
 def trace(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the sums of the main diagonals of the matrices in the last two dimensions."""
+    if isinstance(x, LinearMap):
+        return x.trace(name or "trace")
     with name_scope(name, "Trace", [x]) as scope:
         x = convert_to_tensor(x, name="x")
         return raw_ops.Sum(raw_ops.MatrixDiagPart(x), np.array([-1], np.int32), name=scope)

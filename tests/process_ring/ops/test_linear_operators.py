@@ -153,3 +153,26 @@ def test_gradients_pass_through_operators():
         grad = hf.gradients(op.log_abs_determinant(), diag)[0]
         dense = hf.gradients(hf.linalg.slogdet(op.to_dense())[1], diag)[0]
         np.testing.assert_allclose(*session.run([grad, dense]), rtol=1e-6)
+
+
+def test_functions_of_matrices_take_operators():
+    with hf.Graph().as_default(), hf.Session() as session:
+        a, x = L.LinearOperatorFullMatrix(A, is_positive_definite=True, is_self_adjoint=True), A + 1
+        c = L.LinearOperatorFullMatrix(C)
+        kinds = [type(made).__name__ for made in (
+            L.adjoint(a), L.cholesky(a), L.inv(a), hf.matmul(a, a), L.solve(a, a))]
+        assert kinds == ["LinearOperatorFullMatrix", "LinearOperatorLowerTriangular",
+                         "LinearOperatorInversion", "LinearOperatorComposition",
+                         "LinearOperatorComposition"]
+        pairs = [(hf.matmul(a, x), A @ x), (hf.matmul(x, a), x @ A),
+                 (hf.matmul(C, c, adjoint_a=True, adjoint_b=True), (C @ C).conj().T),
+                 (L.solve(a, x), np.linalg.solve(A, x)), (L.det(a), np.linalg.det(A)),
+                 (L.logdet(a), np.log(np.linalg.det(A))), (L.trace(c), np.trace(C)),
+                 (L.diag_part(c), np.diag(C)), (L.inv(c, adjoint=True).to_dense(),
+                                                np.linalg.inv(C).conj().T)]
+        for got, (_, expected) in zip(session.run([p[0] for p in pairs]), pairs, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-10)
+        with pytest.raises(ValueError, match="LinearOperator"):
+            L.solve(A, a)
+        with pytest.raises(ValueError, match="adjoint_a"):
+            hf.matmul(a, A, transpose_a=True)
