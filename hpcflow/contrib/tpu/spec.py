@@ -13,8 +13,8 @@ class TPUEstimatorSpec(NamedTuple):
     """The ops of a model, with metrics as functions of tensors.
 
     Args:
-        mode, predictions, loss, train_op, export_outputs, training_hooks, evaluation_hooks,
-            prediction_hooks: as of ``estimator.EstimatorSpec``.
+        mode, predictions, loss, train_op: as of ``estimator.EstimatorSpec``, as are
+            `export_outputs` and the hooks.
         eval_metrics: a function and the tensors (in a list, or in a dict by its arguments) that it
             is called with; it returns metrics by their names.
         scaffold_fn: returns the ``Scaffold``.
