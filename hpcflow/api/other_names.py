@@ -65,7 +65,7 @@ NAMES: dict[str, dict[str, str]] = {
             "dimension_at_index": "shapes:dimension_at_index",
             "ensure_shape": "ops.arrays.shape_ops:ensure_shape",
             "dimension_value": "shapes:dimension_value",
-            "get_static_value": "graph.shape_inference:constant_value",
+            "get_static_value": "graph.legacy:constant_value",
             "is_tensor": "graph.legacy:is_tensor",
             "make_ndarray": "graph.tensor_proto:make_ndarray",
             "make_tensor_proto": "graph.tensor_proto:make_tensor_proto",
@@ -161,8 +161,8 @@ NAMES: dict[str, dict[str, str]] = {
             "LogisticRegressionHead": "logistic_regression_head",
             "MultiClassHead": "multi_class_head", "MultiHead": "multi_head",
             "MultiLabelHead": "multi_label_head",
-            "PoissonRegressionHead": "poisson_regression_head",
-            "RegressionHead": "regression_head"}.items()}, **{
+            "PoissonRegressionHead": "poisson_head_by_dimension",
+            "RegressionHead": "regression_head_by_dimension"}.items()}, **{
         name: f"hpcflow.estimator.parsing:{name}" for name in (
             "classifier_parse_example_spec", "regressor_parse_example_spec")}, **{
         name: f"hpcflow.train:{name}" for name in (

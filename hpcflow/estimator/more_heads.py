@@ -89,6 +89,19 @@ def regression_head(weight_column: Any = None, label_dimension: int = 1,
                           inverse_link_fn, name)
 
 
+def regression_head_by_dimension(label_dimension: int = 1, weight_column: Any = None,
+                                 *args: Any, **keywords: Any) -> Head:
+    """Return :func:`regression_head`, with the first arguments as ``RegressionHead`` takes them."""
+    return regression_head(weight_column, label_dimension, *args, **keywords)
+
+
+def poisson_head_by_dimension(label_dimension: int = 1, weight_column: Any = None, *args: Any,
+                              **keywords: Any) -> Head:
+    """Return :func:`poisson_regression_head`, with the first arguments as ``PoissonRegressionHead``
+    takes them."""
+    return poisson_regression_head(weight_column, label_dimension, *args, **keywords)
+
+
 def poisson_regression_head(weight_column: Any = None, label_dimension: int = 1,
                             loss_reduction: str = _MEAN, compute_full_loss: bool = True,
                             name: str | None = None) -> Head:

@@ -41,13 +41,13 @@ def expanded(leaf: Any) -> list:
     return nest.expand(leaf) if is_several else [leaf]
 
 
-def flatten(nest_: TensorLike, expand_composites: bool = False) -> list:
+def flatten(structure: TensorLike, expand_composites: bool = False) -> list:
     """Return the single values of a structure from left to right.
 
     With `expand_composites` the tensors that sparse tensors and IndexedSlices consist of stand in
     their places; so it is in the other functions.
     """
-    leaves = nest.flatten(nest_)
+    leaves = nest.flatten(structure)
     return [t for leaf in leaves for t in expanded(leaf)] if expand_composites else leaves
 
 

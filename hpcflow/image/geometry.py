@@ -75,11 +75,11 @@ def _some_flipped(images: Tensor, axis: int, seed: int | None) -> Tensor:
     return raw_ops.Select(coins, _reversed(images, axis), images)
 
 
-def transpose_image(image: TensorLike) -> Tensor:
+def transpose_image(image: TensorLike, name: str | None = None) -> Tensor:
     """Return ``[..., width, height, channels]`` of ``[..., height, width, channels]``."""
     tensor = as_image(image, (3, 4))
     order = [0, 2, 1, 3] if len(tensor.shape) == 4 else [1, 0, 2]
-    return raw_ops.Transpose(tensor, np.array(order, np.int32))
+    return raw_ops.Transpose(tensor, np.array(order, np.int32), name=name)
 
 
 def rot90(image: TensorLike, k: TensorLike = 1, name: str | None = None) -> Tensor:

@@ -115,12 +115,14 @@ def get_regularization_loss(scope: str | None = None,
     return convert_to_tensor(0.0, dtypes.float32)
 
 
-def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss") -> Tensor:
-    """Return the sum of all losses of the graph, with the regularization losses if asked for.
+def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss",
+                   scope: str | None = None) -> Tensor:
+    """Return the sum of all losses of the graph, with the regularization losses if asked for; with
+    a `scope` of those whose names begin with it.
 
     Raises ``ValueError`` if there are none.
     """
-    losses = get_losses()
+    losses = get_losses(scope)
     if add_regularization_losses:
-        losses = losses + get_regularization_losses()
+        losses = losses + get_regularization_losses(scope)
     return add_n(losses, name=name)

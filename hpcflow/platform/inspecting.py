@@ -53,10 +53,18 @@ def getfullargspec(function: Callable) -> inspect.FullArgSpec:
     if isinstance(function, functools.partial):
         return _of_partial(function)
     if isinstance(function, type) or inspect.isroutine(function):
-        return inspect.getfullargspec(_called(function))
+        return _described(_called(function))
     if not callable(function):
         raise TypeError(f"Unsupported callable: {function!r}")
-    return inspect.getfullargspec(type(function).__call__)
+    return _described(type(function).__call__)
+
+
+def _described(function: Callable[..., Any]) -> inspect.FullArgSpec:
+    """The arguments of a function; those of this library without types, as 1.x's have none, with
+    which programs compare their own."""
+    spec = inspect.getfullargspec(function)
+    own = (getattr(function, "__module__", None) or "").partition(".")[0] == "hpcflow"
+    return spec._replace(annotations={}) if own else spec
 
 
 def _called(function: Callable[..., Any]) -> Any:

@@ -63,8 +63,10 @@ def gpu_device_name() -> str:
     return f"/device:GPU:{names[0].rsplit(':', 1)[1]}" if names else ""
 
 
-def is_gpu_available(cuda_only: bool = False) -> bool:
-    """Return whether there is a GPU. (`cuda_only`: GPUs are always driven through CUDA here.)"""
+def is_gpu_available(cuda_only: bool = False,
+                     min_cuda_compute_capability: tuple[int, int] | None = None) -> bool:
+    """Return whether there is a GPU, whatever it is asked to be capable of. (`cuda_only`: GPUs are
+    always driven through CUDA here.)"""
     return bool(gpu_device_name())
 
 

@@ -249,8 +249,10 @@ class SingularMonitoredSession(_Monitored):
 
     def __init__(self, hooks: list[SessionRunHook] | None = None, scaffold: Scaffold | None = None,
                  master: str = "", config: Message | None = None, checkpoint_dir: str | None = None,
-                 stop_grace_period_secs: float = 120) -> None:
-        creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
+                 stop_grace_period_secs: float = 120,
+                 checkpoint_filename_with_path: str | None = None) -> None:
+        creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir,
+                                      checkpoint_filename_with_path)
         super().__init__(creator, hooks, False, stop_grace_period_secs)
 
     def raw_session(self) -> Any:

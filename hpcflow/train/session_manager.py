@@ -40,6 +40,7 @@ class SessionManager:
         ready_for_local_init_op: the same, for running `local_init_op`.
         graph: the graph; the default graph if None.
         recovery_wait_secs: the longest pause between two looks at what is waited for.
+        local_init_run_options: the ``RunOptions`` of `local_init_op`.
         local_init_feed_dict: feeds of `local_init_op`.
 
     Raises ``ValueError`` for a `ready_for_local_init_op` without a `local_init_op`.
@@ -47,7 +48,7 @@ class SessionManager:
 
     def __init__(self, local_init_op: OperationLike | None = None, ready_op: Any = None,
                  ready_for_local_init_op: OperationLike | None = None, graph: Graph | None = None,
-                 recovery_wait_secs: float = 30,
+                 recovery_wait_secs: float = 30, local_init_run_options: Message | None = None,
                  local_init_feed_dict: dict | None = None) -> None:
         if ready_for_local_init_op is not None and local_init_op is None:
             raise ValueError("If you pass a ready_for_local_init_op you must also pass a "
@@ -57,6 +58,7 @@ class SessionManager:
         self._ready_for_local_init_op = ready_for_local_init_op
         self._graph = graph or get_default_graph()
         self._recovery_wait_secs = recovery_wait_secs
+        self._local_init_run_options = local_init_run_options
         self._local_init_feed_dict = local_init_feed_dict
 
     def prepare_session(self, master: str, init_op: OperationLike | None = None,
@@ -202,7 +204,8 @@ class SessionManager:
             return None
         missing = self._missing(session, self._ready_for_local_init_op)
         if missing is None:
-            session.run(self._local_init_op, feed_dict=self._local_init_feed_dict)
+            session.run(self._local_init_op, self._local_init_feed_dict,
+                        self._local_init_run_options)
             if restored is not None:
                 restore_positions(restored.saver, session, restored.path)
         return missing

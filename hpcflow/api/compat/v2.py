@@ -8,6 +8,7 @@ of ``keras``. What is for sessions or collections is not here: it is in ``hpcflo
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -16,6 +17,8 @@ from typing import Any
 from hpcflow.api.compat.v2_signatures import GONE, MORE, OTHERS, SIGNATURES
 
 newaxis = None
+#: Defaults of arguments that the old functions take by another name.
+_DEFAULTS = {"keepdims": False}
 _PARTS = frozenset(path.partition(".")[0] for path in (*SIGNATURES, *OTHERS, *GONE) if "." in path)
 
 
@@ -79,7 +82,19 @@ def _reordered(path: str, function: Callable) -> Callable:
             if name not in names:
                 raise TypeError(f"{path}() got an unexpected keyword argument '{name}'")
             given[name] = value
-        return function(**{names[name]: value for name, value in given.items()},
-                        **MORE.get(path, {}))
+        return function(**{**MORE.get(path, {}),
+                           **{names[name]: value for name, value in given.items()}})
 
+    del call.__wrapped__  # whoever asks for the arguments is told those of this interface
+    call.__signature__ = _signature(path, function, names)  # type: ignore[attr-defined]
     return call
+
+
+def _signature(path: str, function: Callable, names: dict[str, str]) -> inspect.Signature:
+    """What is told of a function whose arguments are `names`, by those of the old one."""
+    old, more = inspect.signature(function).parameters, MORE.get(path, {})
+    return inspect.Signature([
+        inspect.Parameter(new, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=(
+            more[known] if known in more else
+            old[known].default if known in old else _DEFAULTS.get(new)))
+        for new, known in names.items()])

@@ -60,7 +60,15 @@ def _shared_name(initializer: Any) -> str:
                      f"_{initializer._delimiter}")
 
 
-StaticHashTable = StaticHashTableV1 = HashTable  # what later releases call it
+class StaticHashTable(HashTable):
+    """As :class:`HashTable`, without a shared name."""
+
+    def __init__(self, initializer: Any, default_value: TensorLike,
+                 name: str | None = None) -> None:
+        super().__init__(initializer, default_value, name=name)
+
+
+StaticHashTableV1 = StaticHashTable
 
 
 class KeyValueTensorInitializer:

@@ -31,6 +31,8 @@ from hpcflow.shapes import ShapeLike, TensorShape
 
 __all__ = [
     "sparse_concat",
+    "sparse_expand_dims",
+    "sparse_eye",
     "sparse_placeholder",
     "sparse_reorder",
     "sparse_reshape",
@@ -40,6 +42,46 @@ __all__ = [
 ]
 
 _PARTS = "{0}indices: int64; {0}values: T; {0}shape: int64"
+
+# ---------------------------------------------------------------- made
+
+
+def sparse_eye(num_rows: TensorLike, num_columns: TensorLike | None = None,
+               dtype: DTypeLike = dtypes.float32, name: str | None = None) -> SparseTensor:
+    """Return the identity matrix ``[num_rows, num_columns]`` (square by default), sparse."""
+    with name_scope(name, "eye", [num_rows, num_columns]):
+        rows = int64(num_rows)
+        columns = rows if num_columns is None else int64(num_columns)
+        size = raw_ops.Minimum(rows, columns)
+        places = raw_ops.Range(np.int64(0), size, np.int64(1))
+        ones = raw_ops.Fill(raw_ops.ExpandDims(size, np.int32(0)),
+                            np.ones((), dtypes.as_dtype(dtype).np))
+        return SparseTensor(raw_ops.Pack([places, places], axis=1), ones,
+                            raw_ops.Pack([rows, columns], axis=0))
+
+
+def sparse_expand_dims(sp_input: SparseTensor, axis: TensorLike | None = None,
+                       name: str | None = None) -> SparseTensor:
+    """Return `sp_input`, of known rank, with a dimension of size 1 before number `axis`.
+
+    Negative numbers count from the end: -1 (default) adds the last dimension. Raises ``ValueError``
+    for other numbers than ``-rank - 1`` to ``rank``.
+    """
+    with name_scope(name, "expand_dims", [sp_input]):
+        sp_input = to_sparse(sp_input, "sparse_expand_dims: sp_input")
+        rank = sp_input.dense_shape.shape[0].value
+        place = -1 if axis is None else constant_value(convert_to_tensor(axis))
+        if rank is None or place is None:
+            raise ValueError("sparse_expand_dims: the rank and the axis must be known")
+        if not -rank - 1 <= int(place) <= rank:
+            raise ValueError(f"axis {place} not in range [-{rank + 1}, {rank}]")
+        at = int(place) % (rank + 1)
+        before, after = (raw_ops.Slice(sp_input.dense_shape, np.array([first]),
+                                       np.array([count]))
+                         for first, count in ((0, at), (at, rank - at)))
+        shape = raw_ops.ConcatV2([before, np.ones(1, np.int64), after], np.int32(0))
+        return sparse_reshape(sp_input, shape)
+
 
 # ---------------------------------------------------------------- placeholders
 

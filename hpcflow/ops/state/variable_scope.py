@@ -454,10 +454,13 @@ def variable_op_scope(values: list, name_or_scope: str | VariableScope | None,
                       default_name: str | None = None, initializer: InitializerLike | None = None,
                       regularizer: Callable | None = None, caching_device: DeviceLike | None = None,
                       partitioner: Callable | None = None, custom_getter: Callable | None = None,
-                      reuse: Reuse = None, dtype: DTypeLike | None = None) -> Any:
+                      reuse: Reuse = None, dtype: DTypeLike | None = None,
+                      use_resource: bool | None = None,
+                      constraint: Callable | None = None) -> Any:
     """The old argument order of :func:`variable_scope`."""
     return variable_scope(name_or_scope, default_name, values, initializer, regularizer,
-                          caching_device, partitioner, custom_getter, reuse, dtype)
+                          caching_device, partitioner, custom_getter, reuse, dtype, use_resource,
+                          constraint)
 
 
 # ---------------------------------------------------------------- partitioned
