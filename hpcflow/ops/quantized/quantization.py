@@ -157,11 +157,9 @@ def _channels_grad(op: Operation, grad: Tensor) -> Any:
 
 
 def _options(name: Any, num_bits: Any, narrow_range: Any) -> dict[str, Any]:
-    """The keywords; by position, later versions have the name behind the other two."""
-    if isinstance(name, int):
-        is_narrow = num_bits is True or narrow_range is True
-        name, num_bits, narrow_range = (
-            narrow_range if isinstance(narrow_range, str) else None, name, is_narrow)
+    """The keywords; by position, early versions have the name before the other two."""
+    if isinstance(num_bits, str):
+        name, num_bits, narrow_range = num_bits, narrow_range or 8, name or False
     return {"name": name, "num_bits": num_bits, "narrow_range": narrow_range}
 
 
