@@ -54,8 +54,8 @@ __all__ = [
 @also_called(filters="filter")
 def conv2d(input: TensorLike, filter: TensorLike, strides: int | Sequence[int],
            padding: str | Sequence[Sequence[int]], use_cudnn_on_gpu: bool | None = None,
-           data_format: str | None = None, name: str | None = None,
-           dilations: int | Sequence[int] | None = None) -> Tensor:
+           data_format: str | None = None, dilations: int | Sequence[int] | None = None,
+           name: str | None = None) -> Tensor:
     """Return the convolution (cross-correlation) of a batch of images with a filter.
 
     ``output[b, i, j, k] = Σ input[b, s₁ i + di, s₂ j + dj, q] filter[di, dj, q, k]``.
@@ -120,8 +120,8 @@ def conv2d_backprop_filter(input: TensorLike, filter_sizes: TensorLike, out_back
 
 @also_called(filters="filter")
 def conv3d(input: TensorLike, filter: TensorLike, strides: int | Sequence[int], padding: str,
-           data_format: str | None = None, name: str | None = None,
-           dilations: int | Sequence[int] | None = None) -> Tensor:
+           data_format: str | None = None, dilations: int | Sequence[int] | None = None,
+           name: str | None = None) -> Tensor:
     """Return the convolution of volumes [batch, depth, height, width, in] (``NDHWC``, or
     ``NCDHW``) with a filter [depth, height, width, in, out]; see :func:`conv2d`."""
     attrs = _attrs_3d(strides, padding, data_format, dilations)
@@ -343,7 +343,7 @@ def _plain(x: Tensor, filter: Tensor, strides: Sequence[int], padding: str, firs
     if len(strides) == 2:
         return conv2d(x, filter, every, padding, data_format="NCHW" if first else "NHWC",
                       name=name)
-    return conv3d(x, filter, every, padding, "NCDHW" if first else "NDHWC", name)
+    return conv3d(x, filter, every, padding, "NCDHW" if first else "NDHWC", name=name)
 
 
 def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: int, padding: str,

@@ -248,26 +248,32 @@ class DeviceWrapper(WrapperCell):
 
 
 class InputProjectionWrapper(WrapperCell):
-    """A cell that sees ``W inputs + b``, `num_proj` numbers, instead of its inputs."""
+    """A cell that sees ``activation(W inputs + b)``, `num_proj` numbers, instead of its inputs."""
 
-    def __init__(self, cell: RNNCell, num_proj: int, input_size: ShapeLike | None = None,
-                 reuse: bool | None = None) -> None:
+    def __init__(self, cell: RNNCell, num_proj: int, activation: Callable | None = None,
+                 input_size: ShapeLike | None = None, reuse: bool | None = None) -> None:
         super().__init__(cell)
         self._num_proj = num_proj
+        self._activation = activation
         self._reuse = reuse
 
     def __call__(self, inputs: Any, state: TensorLike,
                  scope: str | VariableScope | None = None) -> tuple[Any, Any]:
         """Run one step."""
         with self._step_scope(scope, "input_projection_wrapper", self._reuse):
-            return self._cell(affine([inputs], self._num_proj), state)
+            projected = affine([inputs], self._num_proj)
+            if self._activation is not None:
+                projected = self._activation(projected)
+            return self._cell(projected, state)
 
 
 class OutputProjectionWrapper(WrapperCell):
-    """A cell whose output is ``W output + b``, `output_size` numbers, of another cell."""
+    """A cell that gives ``activation(W output + b)`` of another cell, `output_size` numbers."""
 
-    def __init__(self, cell: RNNCell, output_size: int, reuse: bool | None = None) -> None:
+    def __init__(self, cell: RNNCell, output_size: int, activation: Callable | None = None,
+                 reuse: bool | None = None) -> None:
         super().__init__(cell)
+        self._activation = activation
         if output_size < 1:
             raise ValueError(f"Parameter output_size must be > 0: {output_size}")
         self._output_size = output_size
@@ -283,7 +289,8 @@ class OutputProjectionWrapper(WrapperCell):
         """Run one step."""
         with self._step_scope(scope, "output_projection_wrapper", self._reuse):
             output, state = self._cell(inputs, state)
-            return affine([output], self._output_size), state
+            projected = affine([output], self._output_size)
+            return (projected if self._activation is None else self._activation(projected)), state
 
 
 class EmbeddingWrapper(WrapperCell):

@@ -268,6 +268,9 @@ def test_stack_of_cells(session):
 def test_projections_embeddings_residuals_and_devices(session):
     x, state = hf.constant(INPUTS[:, 0]), hf.zeros([BATCH, UNITS])
     inner = rnn.BasicRNNCell(UNITS)
+    found, _ = rnn.OutputProjectionWrapper(rnn.BasicRNNCell(UNITS), 2, hf.nn.relu)(
+        x, state, scope="active")
+    assert found.op.type == "Relu"
     found, _ = rnn.OutputProjectionWrapper(rnn.BasicRNNCell(UNITS), 2)(x, state)
     assert found.shape.as_list() == [BATCH, 2]
     found, _ = rnn.InputProjectionWrapper(rnn.BasicRNNCell(UNITS), 3)(x, state)
