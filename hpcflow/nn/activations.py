@@ -220,7 +220,7 @@ def dropout(x: TensorLike, keep_prob: Any = None, noise_shape: ShapeLike | None 
         one = np.ones((), x.dtype.base_dtype.np)
         scale = raw_ops.RealDiv(one, raw_ops.Sub(one, rate, name="sub"), name="truediv")
         kept = raw_ops.Cast(raw_ops.GreaterEqual(noise, rate), x.dtype.base_dtype)
-        result = raw_ops.Mul(raw_ops.Mul(x, scale, name="mul"), kept, name="mul_1")
+        result = raw_ops.Mul(raw_ops.Mul(x, scale, name="mul_1"), kept, name="mul")
         result.set_shape(x.shape)
         return result
 
