@@ -106,6 +106,7 @@ def test_servers_on_port_0_have_addresses_of_their_own():
         assert not server.target.endswith(":0")
         with hf.Graph().as_default(), hf.Session(server.target) as session:
             assert session.run(hf.constant(1)) == 1
+        server._server.close()
 
 
 @pytest.mark.parametrize("as_text", [False, True], ids=["binary", "text"])
