@@ -26,9 +26,8 @@ def draw_bounding_boxes(images: TensorLike, boxes: TensorLike, name: str | None 
 
 
 def non_max_suppression(boxes: TensorLike, scores: TensorLike, max_output_size: TensorLike,
-                        iou_threshold: TensorLike | None = None,
-                        score_threshold: TensorLike | None = None,
-                        name: str | None = None) -> Tensor:
+                        iou_threshold: TensorLike | None = None, name: str | None = None,
+                        score_threshold: TensorLike | None = None) -> Tensor:
     """Return the indices of the boxes with the highest scores that overlap little.
 
     Args:
@@ -37,8 +36,8 @@ def non_max_suppression(boxes: TensorLike, scores: TensorLike, max_output_size: 
         max_output_size: how many boxes at most; a scalar int32.
         iou_threshold: leave out a box whose intersection with a better one is more than this part
             of their union (0.5 by default); a number or a tensor.
-        score_threshold: leave out boxes of lower scores; none by default.
         name: name of the operation.
+        score_threshold: leave out boxes of lower scores; none by default.
 
     Returns:
         int32 indices, the best first.

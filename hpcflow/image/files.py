@@ -71,16 +71,15 @@ def decode_gif(contents: TensorLike, name: str | None = None) -> Tensor:
     return raw_ops.DecodeGif(contents=contents, name=name)
 
 
-def decode_image(contents: TensorLike, channels: int | None = None,
-                 dtype: DTypeLike = dtypes.uint8, name: str | None = None,
-                 expand_animations: bool = True) -> Tensor:
+def decode_image(contents: TensorLike, channels: int | None = None, name: str | None = None,
+                 dtype: DTypeLike = dtypes.uint8, expand_animations: bool = True) -> Tensor:
     """Return the image of a JPEG, PNG or GIF file: of rank 3, or of rank 4 for GIF.
 
     Args:
         contents: the bytes of the file, a scalar string.
         channels: 0 (default): as in the file; 1: grey (not of GIF); 3: RGB; 4: RGBA, of PNG only.
-        dtype: element type; others than uint8 as by ``convert_image_dtype``.
         name: name of the operation.
+        dtype: element type; others than uint8 as by ``convert_image_dtype``.
         expand_animations: whether all images of a GIF are wanted; without, the first one is, and
             the rank is known to be 3.
 

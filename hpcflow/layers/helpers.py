@@ -90,10 +90,10 @@ def smart_case(pred_fn_pairs: Sequence[tuple] | Mapping, default: Callable | Non
     for pred, function in pairs:
         known = smart_constant_value(pred)
         if known:
-            return case(unknown, function, exclusive, name=name)
+            return case(unknown, function, exclusive, name)
         if known is None:
             unknown.append((pred, function))
-    return case(unknown, default, exclusive, name=name)
+    return case(unknown, default, exclusive, name)
 
 
 def convert_data_format(data_format: str, ndim: int) -> str:

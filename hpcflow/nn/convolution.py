@@ -54,8 +54,8 @@ __all__ = [
 @also_called(filters="filter")
 def conv2d(input: TensorLike, filter: TensorLike, strides: int | Sequence[int],
            padding: str | Sequence[Sequence[int]], use_cudnn_on_gpu: bool | None = None,
-           data_format: str | None = None, dilations: int | Sequence[int] | None = None,
-           name: str | None = None) -> Tensor:
+           data_format: str | None = None, name: str | None = None,
+           dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the convolution (cross-correlation) of a batch of images with a filter.
 
     ``output[b, i, j, k] = Σ input[b, s₁ i + di, s₂ j + dj, q] filter[di, dj, q, k]``.
@@ -95,12 +95,11 @@ def _depthwise_attrs(strides: Sequence[int], padding: str | Sequence[Any], data_
             "dilations": numbers_per_dimension(dilations, 2, data_format, "dilations")}
 
 
-@also_called(filters="filter")
 def conv2d_backprop_input(input_sizes: TensorLike, filter: TensorLike, out_backprop: TensorLike,
                           strides: Sequence[int], padding: str | Sequence[Sequence[int]],
                           use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
-                          dilations: Sequence[int] | None = None,
-                          name: str | None = None) -> Tensor:
+                          name: str | None = None,
+                          dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`conv2d` by its input, whose shape is `input_sizes`."""
     return raw_ops.Conv2DBackpropInput(
         input_sizes=input_sizes, filter=filter, out_backprop=out_backprop, name=name,
@@ -110,8 +109,8 @@ def conv2d_backprop_input(input_sizes: TensorLike, filter: TensorLike, out_backp
 def conv2d_backprop_filter(input: TensorLike, filter_sizes: TensorLike, out_backprop: TensorLike,
                            strides: Sequence[int], padding: str | Sequence[Sequence[int]],
                            use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
-                           dilations: Sequence[int] | None = None,
-                           name: str | None = None) -> Tensor:
+                           name: str | None = None,
+                           dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`conv2d` by its filter, whose shape is `filter_sizes`."""
     return raw_ops.Conv2DBackpropFilter(
         input=input, filter_sizes=filter_sizes, out_backprop=out_backprop, name=name,
@@ -120,8 +119,8 @@ def conv2d_backprop_filter(input: TensorLike, filter_sizes: TensorLike, out_back
 
 @also_called(filters="filter")
 def conv3d(input: TensorLike, filter: TensorLike, strides: int | Sequence[int], padding: str,
-           data_format: str | None = None, dilations: int | Sequence[int] | None = None,
-           name: str | None = None) -> Tensor:
+           data_format: str | None = None, name: str | None = None,
+           dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the convolution of volumes [batch, depth, height, width, in] (``NDHWC``, or
     ``NCDHW``) with a filter [depth, height, width, in, out]; see :func:`conv2d`."""
     attrs = _attrs_3d(strides, padding, data_format, dilations)
@@ -138,9 +137,8 @@ def _attrs_3d(strides: Sizes, padding: str, data_format: str | None,
 
 def conv3d_backprop_filter_v2(input: TensorLike, filter_sizes: TensorLike, out_backprop: TensorLike,
                               strides: Sequence[int], padding: str,
-                              data_format: str | None = None,
-                              dilations: Sequence[int] | None = None,
-                              name: str | None = None) -> Tensor:
+                              data_format: str | None = None, name: str | None = None,
+                              dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`conv3d` by its filter, whose shape is `filter_sizes`."""
     return raw_ops.Conv3DBackpropFilterV2(
         input=input, filter_sizes=filter_sizes, out_backprop=out_backprop, name=name,
@@ -343,7 +341,7 @@ def _plain(x: Tensor, filter: Tensor, strides: Sequence[int], padding: str, firs
     if len(strides) == 2:
         return conv2d(x, filter, every, padding, data_format="NCHW" if first else "NHWC",
                       name=name)
-    return conv3d(x, filter, every, padding, "NCDHW" if first else "NDHWC", name=name)
+    return conv3d(x, filter, every, padding, "NCDHW" if first else "NDHWC", name)
 
 
 def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: int, padding: str,
@@ -393,8 +391,8 @@ def _with_holes(filters: Tensor, rate: int) -> Tensor:
 
 def depthwise_conv2d_native(input: TensorLike, filter: TensorLike, strides: Sequence[int],
                             padding: str | Sequence[Sequence[int]],
-                            data_format: str | None = None, dilations: Sequence[int] | None = None,
-                            name: str | None = None) -> Tensor:
+                            data_format: str | None = None, name: str | None = None,
+                            dilations: Sequence[int] | None = None) -> Tensor:
     """Return the convolution of every channel with filters of its own.
 
     `filter` is [height, width, in, multiple]; channel ``q * multiple + m`` of the result is the
@@ -408,9 +406,8 @@ def depthwise_conv2d_native(input: TensorLike, filter: TensorLike, strides: Sequ
 def depthwise_conv2d_native_backprop_input(input_sizes: TensorLike, filter: TensorLike,
                                            out_backprop: TensorLike, strides: Sequence[int],
                                            padding: str | Sequence[Sequence[int]],
-                                           data_format: str | None = None,
-                                           dilations: Sequence[int] | None = None,
-                                           name: str | None = None) -> Tensor:
+                                           data_format: str | None = None, name: str | None = None,
+                                           dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`depthwise_conv2d_native` by its input."""
     return raw_ops.DepthwiseConv2dNativeBackpropInput(
         input_sizes=input_sizes, filter=filter, out_backprop=out_backprop, name=name,
@@ -420,9 +417,8 @@ def depthwise_conv2d_native_backprop_input(input_sizes: TensorLike, filter: Tens
 def depthwise_conv2d_native_backprop_filter(input: TensorLike, filter_sizes: TensorLike,
                                             out_backprop: TensorLike, strides: Sequence[int],
                                             padding: str | Sequence[Sequence[int]],
-                                            data_format: str | None = None,
-                                            dilations: Sequence[int] | None = None,
-                                            name: str | None = None) -> Tensor:
+                                            data_format: str | None = None, name: str | None = None,
+                                            dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`depthwise_conv2d_native` by its filter."""
     return raw_ops.DepthwiseConv2dNativeBackpropFilter(
         input=input, filter_sizes=filter_sizes, out_backprop=out_backprop, name=name,
@@ -442,7 +438,7 @@ def depthwise_conv2d(input: TensorLike, filter: TensorLike, strides: Sequence[in
         first = chosen == "NCHW"
 
         def plain(x: Tensor, padding: str, name: str | None) -> Tensor:
-            return depthwise_conv2d_native(x, filter, strides, padding, chosen, name=name)
+            return depthwise_conv2d_native(x, filter, strides, padding, chosen, name)
 
         steps = list(strides[2:] if first else strides[1:3])
         return with_holes(input, plain, _sizes(filter, 2), rates, steps, padding, first, scope)

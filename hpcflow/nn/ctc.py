@@ -22,8 +22,9 @@ __all__ = ["collapse_repeated", "ctc_beam_search_decoder", "ctc_greedy_decoder",
 
 def ctc_loss(labels: SparseTensor, inputs: TensorLike | None = None,
              sequence_length: TensorLike | None = None, preprocess_collapse_repeated: bool = False,
-             ctc_merge_repeated: bool = True, ignore_longer_outputs_than_inputs: bool = False,
-             time_major: bool = True, logits: TensorLike | None = None) -> Tensor:
+             ctc_merge_repeated: bool = True, time_major: bool = True,
+             ignore_longer_outputs_than_inputs: bool = False,
+             logits: TensorLike | None = None) -> Tensor:
     """Return for each example -log of the probability of its labels, float32, shape ``[batch]``.
 
     Args:
@@ -34,9 +35,9 @@ def ctc_loss(labels: SparseTensor, inputs: TensorLike | None = None,
         sequence_length: int32, how many time steps each example has.
         preprocess_collapse_repeated: labels that repeat the one before are left out first.
         ctc_merge_repeated: equal classes one after the other stand for one label.
+        time_major: the order of the dimensions of `inputs`.
         ignore_longer_outputs_than_inputs: examples with more labels than time steps have no loss
             and no gradient, instead of being an error.
-        time_major: the order of the dimensions of `inputs`.
         logits: another name of `inputs`.
 
     Raises ``TypeError`` for labels that are not sparse, ``ValueError`` where logits or lengths are

@@ -89,21 +89,15 @@ def _pool_rows(pool_images: Callable, input: TensorLike, ksize: Sizes, strides: 
 
 
 def max_pool_with_argmax(input: TensorLike, ksize: Sequence[int], strides: Sequence[int],
-                         padding: str, data_format: Any = "NHWC", Targmax: Any = None,
-                         name: str | None = None,
+                         padding: str, Targmax: Any = None, name: str | None = None,
                          output_dtype: DTypeLike | None = None,
                          include_batch_in_index: bool = False) -> tuple[Tensor, Tensor]:
     """Return (maxima, positions) of each window of NHWC images.
 
     The position of ``[b, y, x, c]`` is ``(y * width + x) * channels + c``, with
     `include_batch_in_index` ``((b * height + y) * width + x) * channels + c``, of the type
-    `Targmax` or `output_dtype` (int64 by default). Early releases had `Targmax` in the place of
-    `data_format`. Raises ``ValueError`` for another format.
+    `Targmax` or `output_dtype` (int64 by default).
     """
-    if not isinstance(data_format, str):
-        data_format, Targmax = "NHWC", data_format if Targmax is None else Targmax
-    if data_format != "NHWC":
-        raise ValueError(f"max_pool_with_argmax: the data_format must be NHWC but is {data_format}")
     Targmax = output_dtype if Targmax is None else Targmax
     return raw_ops.MaxPoolWithArgmax(
         input=input, ksize=ksize, strides=strides, padding=padding,

@@ -140,16 +140,16 @@ class LoggingTensorHook(SessionRunHook):
         tensors: names or tensors, in a list or a dict from labels.
         every_n_iter: steps between two lines.
         every_n_secs: seconds between two lines.
-        at_end: log the values of the end, too; then no interval is needed.
         formatter: function of the dict of values that makes the line.
+        at_end: log the values of the end, too; then no interval is needed.
 
     Raises ``ValueError`` for both intervals, for none without `at_end`, and for one that is not
     positive.
     """
 
     def __init__(self, tensors: Any, every_n_iter: int | None = None,
-                 every_n_secs: float | None = None, at_end: bool = False,
-                 formatter: Callable[[dict], str] | None = None) -> None:
+                 every_n_secs: float | None = None,
+                 formatter: Callable[[dict], str] | None = None, at_end: bool = False) -> None:
         intervals = (every_n_iter is not None) + (every_n_secs is not None)
         if intervals > 1 or intervals == 0 and not at_end:
             raise ValueError("either at_end and/or exactly one of every_n_iter and every_n_secs "

@@ -22,8 +22,8 @@ __all__ = ["case", "cond", "switch_case"]
 
 
 def cond(pred: TensorLike, fn1: Callable | None = None, fn2: Callable | None = None,
-         strict: bool | str = False, name: str | None = None, *,
-         true_fn: Callable | None = None, false_fn: Callable | None = None) -> Any:
+         name: str | None = None, *, true_fn: Callable | None = None,
+         false_fn: Callable | None = None, strict: bool = False) -> Any:
     """Return what `fn1()` builds if `pred` is true, else what `fn2()` builds.
 
     Both functions are called once, while the graph is built; in a step only the operations made
@@ -34,17 +34,15 @@ def cond(pred: TensorLike, fn1: Callable | None = None, fn2: Callable | None = N
         fn1: called for the true branch; returns tensors, operations (their value is `pred`),
             IndexedSlices, TensorArrays or any nest of these.
         fn2: called for the false branch; returns the same structure with the same types.
-        strict: keep a list of one; otherwise its only entry is returned.
-        name: the name scope ("cond"); early releases had it in the place of `strict`.
+        name: the name scope ("cond").
         true_fn: another name of `fn1`.
         false_fn: another name of `fn2`.
+        strict: keep a list of one; otherwise its only entry is returned.
 
     Raises:
         TypeError: `pred` is a Python bool, a function is not callable, or the containers differ.
         ValueError: a branch returns nothing, or the two differ in number or types.
     """
-    if isinstance(strict, str):
-        name, strict = strict, False
     fn1 = _one_of(fn1, true_fn, "fn1", "true_fn")
     fn2 = _one_of(fn2, false_fn, "fn2", "false_fn")
     if isinstance(pred, bool):
@@ -173,7 +171,7 @@ def switch_case(branch_index: TensorLike, branch_fns: Any, default: Callable | N
 
 
 def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = False,
-         strict: bool = False, name: str = "case") -> Any:
+         name: str = "case", strict: bool = False) -> Any:
     """Return what the function of the first true predicate builds, else what `default()` does.
 
     Args:
@@ -182,8 +180,8 @@ def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = 
         default: the function for when no predicate is true; if it is None, that is an error in the
             step.
         exclusive: also check in every step that at most one predicate is true.
-        strict: keep a list of one; otherwise its only entry is returned.
         name: the name scope.
+        strict: keep a list of one; otherwise its only entry is returned.
 
     Raises:
         TypeError: the pairs are not pairs of a bool tensor and a function.

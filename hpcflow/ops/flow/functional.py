@@ -90,7 +90,7 @@ def foldr(fn: Callable, elems: TensorLike, initializer: InitializerLike | None =
 
 def scan(fn: Callable, elems: Any, initializer: InitializerLike | None = None,
          parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
-         infer_shape: bool = True, reverse: bool = False, name: str | None = None) -> Any:
+         infer_shape: bool = True, name: str | None = None, reverse: bool = False) -> Any:
     """As :func:`foldl`, but return the values after every row, stacked.
 
     Args:

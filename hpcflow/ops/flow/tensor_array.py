@@ -51,8 +51,8 @@ class TensorArray:
                  dynamic_size: bool | None = None, clear_after_read: bool | None = None,
                  tensor_array_name: str | None = None, handle: Tensor | None = None,
                  flow: Tensor | None = None, infer_shape: bool = True,
-                 element_shape: ShapeLike | None = None,
-                 colocate_with_first_write_call: bool = True, name: str | None = None) -> None:
+                 element_shape: ShapeLike | None = None, name: str | None = None,
+                 colocate_with_first_write_call: bool = True) -> None:
         self._dtype = dtypes.as_dtype(dtype).base_dtype
         self._elements = _Elements(infer_shape, element_shape)
         if handle is not None:

@@ -184,7 +184,7 @@ def decode_raw(bytes: TensorLike, out_type: DTypeLike, little_endian: bool | Non
 
 
 def decode_csv(records: TensorLike, record_defaults: Tensor, field_delim: str | None = None,
-               use_quote_delim: bool = True, name: str | None = None, na_value: str = "",
+               name: str | None = None, use_quote_delim: bool = True, na_value: str = "",
                select_cols: Any = None) -> list[Tensor]:
     """Split CSV records (RFC 4180, without headers) into fields, a tensor each.
 

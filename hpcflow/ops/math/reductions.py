@@ -415,14 +415,14 @@ argmax = _make_arg("ArgMax", "argmax", "largest element")
 argmin = _make_arg("ArgMin", "argmin", "smallest element")
 
 
-def arg_max(input: TensorLike, dimension: TensorLike, output_type: DTypeLike = dtypes.int64,
-            name: str | None = None) -> Tensor:
+def arg_max(input: TensorLike, dimension: TensorLike, name: str | None = None,
+            output_type: DTypeLike = dtypes.int64) -> Tensor:
     """Return the index of the largest element along `dimension`; see :func:`argmax`."""
     return raw_ops.ArgMax(input, dimension, output_type=output_type, name=name)
 
 
-def arg_min(input: TensorLike, dimension: TensorLike, output_type: DTypeLike = dtypes.int64,
-            name: str | None = None) -> Tensor:
+def arg_min(input: TensorLike, dimension: TensorLike, name: str | None = None,
+            output_type: DTypeLike = dtypes.int64) -> Tensor:
     """Return the index of the smallest element along `dimension`; see :func:`argmin`."""
     return raw_ops.ArgMin(input, dimension, output_type=output_type, name=name)
 

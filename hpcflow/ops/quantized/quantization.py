@@ -157,9 +157,11 @@ def _channels_grad(op: Operation, grad: Tensor) -> Any:
 
 
 def _options(name: Any, num_bits: Any, narrow_range: Any) -> dict[str, Any]:
-    """The keywords; by position, early versions have the name before the other two."""
-    if isinstance(num_bits, str):
-        name, num_bits, narrow_range = num_bits, narrow_range or 8, name or False
+    """The keywords; by position, later versions have the name behind the other two."""
+    if isinstance(name, int):
+        is_narrow = num_bits is True or narrow_range is True
+        name, num_bits, narrow_range = (
+            narrow_range if isinstance(narrow_range, str) else None, name, is_narrow)
     return {"name": name, "num_bits": num_bits, "narrow_range": narrow_range}
 
 
@@ -168,8 +170,8 @@ def _given(min: float | None, max: float | None) -> dict[str, float]:
 
 
 def fake_quant_with_min_max_args(inputs: TensorLike, min: float | None = None,
-                                 max: float | None = None, num_bits: int = 8,
-                                 narrow_range: bool = False, name: str | None = None) -> Tensor:
+                                 max: float | None = None, name: str | None = None,
+                                 num_bits: int = 8, narrow_range: bool = False) -> Tensor:
     """Round float32 `inputs` to the 2^`num_bits` levels from `min` to `max` (-6 to 6 by default).
 
     The range is nudged so that 0 is a level. With `narrow_range` the lowest level is not used. The
@@ -182,8 +184,8 @@ def fake_quant_with_min_max_args(inputs: TensorLike, min: float | None = None,
 
 def fake_quant_with_min_max_args_gradient(gradients: TensorLike, inputs: TensorLike,
                                           min: float | None = None, max: float | None = None,
-                                          num_bits: int = 8, narrow_range: bool = False,
-                                          name: str | None = None) -> Tensor:
+                                          name: str | None = None, num_bits: int = 8,
+                                          narrow_range: bool = False) -> Tensor:
     """The gradient of ``fake_quant_with_min_max_args`` by its inputs."""
     return raw_ops.FakeQuantWithMinMaxArgsGradient(gradients=gradients, inputs=inputs,
                                                    **_given(min, max),
@@ -191,8 +193,8 @@ def fake_quant_with_min_max_args_gradient(gradients: TensorLike, inputs: TensorL
 
 
 def fake_quant_with_min_max_vars(inputs: TensorLike, min: TensorLike, max: TensorLike,
-                                 num_bits: int = 8, narrow_range: bool = False,
-                                 name: str | None = None) -> Tensor:
+                                 name: str | None = None, num_bits: int = 8,
+                                 narrow_range: bool = False) -> Tensor:
     """Round float32 `inputs` to the levels of a range given by the scalars `min` and `max`.
 
     Their gradients are the sums of the gradients below and above the range. The other arguments
@@ -203,9 +205,8 @@ def fake_quant_with_min_max_vars(inputs: TensorLike, min: TensorLike, max: Tenso
 
 
 def fake_quant_with_min_max_vars_gradient(gradients: TensorLike, inputs: TensorLike,
-                                          min: TensorLike, max: TensorLike, num_bits: int = 8,
-                                          narrow_range: bool = False,
-                                          name: str | None = None) -> Any:
+                                          min: TensorLike, max: TensorLike, name: str | None = None,
+                                          num_bits: int = 8, narrow_range: bool = False) -> Any:
     """The gradients of ``fake_quant_with_min_max_vars`` by inputs, min and max."""
     return raw_ops.FakeQuantWithMinMaxVarsGradient(gradients=gradients, inputs=inputs, min=min,
                                                    max=max,
@@ -213,8 +214,8 @@ def fake_quant_with_min_max_vars_gradient(gradients: TensorLike, inputs: TensorL
 
 
 def fake_quant_with_min_max_vars_per_channel(inputs: TensorLike, min: TensorLike, max: TensorLike,
-                                             num_bits: int = 8, narrow_range: bool = False,
-                                             name: str | None = None) -> Tensor:
+                                             name: str | None = None, num_bits: int = 8,
+                                             narrow_range: bool = False) -> Tensor:
     """The same with a range per index of the last dimension: `min` and `max` are [channels]."""
     return raw_ops.FakeQuantWithMinMaxVarsPerChannel(inputs=inputs, min=min, max=max,
                                                      **_options(name, num_bits, narrow_range))
@@ -222,8 +223,8 @@ def fake_quant_with_min_max_vars_per_channel(inputs: TensorLike, min: TensorLike
 
 def fake_quant_with_min_max_vars_per_channel_gradient(gradients: TensorLike, inputs: TensorLike,
                                                       min: TensorLike, max: TensorLike,
-                                                      num_bits: int = 8, narrow_range: bool = False,
-                                                      name: str | None = None) -> Any:
+                                                      name: str | None = None, num_bits: int = 8,
+                                                      narrow_range: bool = False) -> Any:
     """The gradients of ``fake_quant_with_min_max_vars_per_channel`` by inputs, min and max."""
     return raw_ops.FakeQuantWithMinMaxVarsPerChannelGradient(
         gradients=gradients, inputs=inputs, min=min, max=max,

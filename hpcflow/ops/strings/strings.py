@@ -163,18 +163,14 @@ def _all_axes(inputs: Tensor) -> Any:
     return raw_ops.Range(raw_ops.Rank(inputs) - 1, -1, -1)
 
 
-def string_split(source: TensorLike, sep: str | None = None, skip_empty: bool = True,
-                 delimiter: str = " ", result_type: str = "SparseTensor",
+@also_called(sep="delimiter")
+def string_split(source: TensorLike, delimiter: str = " ", skip_empty: bool = True,
                  name: str | None = None) -> SparseTensor:
     """Split each string of the vector `source`; the parts are a ``SparseTensor``.
 
-    Part `j` of string `i` is at ``[i, j]``. Every byte of `sep`, or else of `delimiter`, separates;
-    an empty one splits into bytes. Empty parts are left out if `skip_empty`. Raises ``ValueError``
-    for another `result_type`.
+    Part `j` of string `i` is at ``[i, j]``. Every byte of `delimiter` separates; an empty one
+    splits into bytes. Empty parts are left out if `skip_empty`.
     """
-    if result_type != "SparseTensor":
-        raise ValueError(f"string_split: the result_type must be SparseTensor but is {result_type}")
-    delimiter = delimiter if sep is None else sep
     return SparseTensor(*raw_ops.StringSplit(source, delimiter, skip_empty=skip_empty, name=name))
 
 
