@@ -17,6 +17,7 @@ from gpu_ring.cases import (
     placing,
 )
 
+from hpcflow import config
 from hpcflow.kernels.math import special
 
 MOST = 6  # cases of one op type
@@ -24,6 +25,12 @@ MOST = 6  # cases of one op type
 ELSEWHERE = frozenset({
     "Identity", "PlaceholderWithDefault", "PreventGradient", "Shape", "ShapeN", "Size",
     "StopGradient"})
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kernel is checked at every call."""
+    monkeypatch.setattr(config.flags, "check_stages", True)
 
 
 @pytest.mark.parametrize("op", device_types())

@@ -167,3 +167,19 @@ def test_values_of_a_group_of_one_stay_on_the_gpu(stand_in_only: None) -> None:
             moved = gpu.moved_in, gpu.moved_out
             assert session.run(fetches, feeds) == 15.0
             assert (gpu.moved_in - moved[0], gpu.moved_out - moved[1]) == (1, 1)
+
+
+def test_what_a_monitored_session_asks_for() -> None:
+    """Whether variables of the GPU have a value is known on the host, and read on the GPU."""
+    with hf.Graph().as_default(), hf.device("/gpu:0"):
+        variables = [hf.Variable(hf.ones([n])) for n in (1, 2, 3)]
+        missing = hf.report_uninitialized_variables()
+        doubled = variables[2] * 2.0
+        known = hf.stack([hf.is_variable_initialized(v) for v in variables])
+        config = hf.ConfigProto(allow_soft_placement=True)
+        with hf.Session(config=config) as session:
+            session.run(variables[1].initializer)
+            assert session.run(known).tolist() == [False, True, False]
+            assert session.run(missing).tolist() == [b"Variable", b"Variable_2"]
+        with hf.train.MonitoredTrainingSession(config=config) as monitored:
+            np.testing.assert_array_equal(monitored.run(doubled), [2, 2, 2])

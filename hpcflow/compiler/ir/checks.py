@@ -76,8 +76,10 @@ def _broken(message: str) -> InternalError:
 
 def watched(function: Callable, node: Node, kernel: Kernel, device: Device) -> Callable:
     """`function`, with a check at every call of what its registration and the graph say."""
-    if device.has_own_memory or kernel.mode not in (SYNC, STEP):
+    if kernel.mode not in (SYNC, STEP):
         return function
+    if device.has_own_memory:
+        return _placed(function, node, kernel)
 
     def run(*arguments: Any, **keywords: Any) -> Any:
         out = keywords.get("out")
@@ -92,6 +94,22 @@ def watched(function: Callable, node: Node, kernel: Kernel, device: Device) -> C
             _check_value(value, i, node)
         if kernel.fresh:
             _check_fresh(outputs, [a for a in arrays if a is not out], node)
+        return result
+
+    return run
+
+
+def _placed(function: Callable, node: Node, kernel: Kernel) -> Callable:
+    """`function`, with a check that it leaves in host memory what it is registered to leave there,
+    and nothing else: what is not said to be there is not copied to the device for a reader."""
+    told = {i for i, d in enumerate(node.dtypes) if i in kernel.host_outputs
+            or d._is_ref_dtype or d.name in ("string", "resource", "variant")}
+
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        result = function(*arguments, **keywords)
+        for i, value in enumerate(_outputs(result, node)):
+            if i not in told and isinstance(value, (np.ndarray, np.generic)):
+                raise _promise(node, f"left output {i} in host memory, and is not registered to")
         return result
 
     return run

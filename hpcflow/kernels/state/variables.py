@@ -37,7 +37,7 @@ def _check_same(state: VariableState, dtype: Any, dims: tuple | None) -> None:
                       f"graph declares it with {dtype.name}{wanted}")
 
 
-@kernel("IsVariableInitialized", "VarIsInitializedOp")
+@kernel("IsVariableInitialized", "VarIsInitializedOp", host_outputs=(0,))
 def _is_initialized(node: KernelNode) -> Callable:
     return lambda state: np.bool_(state.value is not None)
 
