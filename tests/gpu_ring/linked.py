@@ -66,6 +66,8 @@ def _cases(ranks: int, rank: int) -> Any:
         width = 7001 if name == "float32" else 3
         yield (f"broadcast {name}", name, lambda k, w=width: (4, w),
                lambda x: hf.mpi.broadcast(x, ranks - 1), lambda values: values[-1])
+        yield (f"broadcast {name} []", name, lambda k: (),
+               lambda x: hf.mpi.broadcast(x, ranks - 1), lambda values: values[-1])
         yield (f"allgather {name}", name, lambda k, w=width: (k, w),
                hf.mpi.allgather, np.concatenate)
         yield (f"alltoall {name}", name, lambda k, w=width: (2 * ranks, w), hf.mpi.alltoall,

@@ -193,7 +193,7 @@ class _Broadcast:
                  shapes: list[tuple[int, ...]], way: str) -> None:
         self.root, self._members = work.root, work.layout.size
         is_root = work.layout.me == work.root
-        self.outputs = [xp.ascontiguousarray(v) if is_root else xp.empty(s, work.dtype)
+        self.outputs = [xp.ascontiguousarray(v).reshape(s) if is_root else xp.empty(s, work.dtype)
                         for v, s in zip(values, shapes, strict=True)]
         self._flat = [v.reshape(-1) for v in self.outputs]
 
