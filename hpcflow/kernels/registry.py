@@ -18,7 +18,8 @@ and returns the output (a tuple of outputs if there are several, None if there a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from hpcflow.kernels.widening import widened, wider
 ANY_ARRAY_DEVICE = "xp"
 
 # Host positions of an op with any number of arguments.
-EVERY = tuple(range(256))
+EVERY = range(sys.maxsize)
 
 SYNC, STEP, ASYNC, RESOURCE = "sync", "step", "async", "resource"
 
@@ -67,8 +68,8 @@ class Kernel(NamedTuple):
     fresh: bool = False
     accepts_out: bool = False
     elementwise: bool = False
-    host_inputs: tuple[int, ...] = ()
-    host_outputs: tuple[int, ...] = ()
+    host_inputs: Sequence[int] = ()
+    host_outputs: Sequence[int] = ()
     priority: int = 0
     operator: str = ""
     takes_over: int | None = None
@@ -145,7 +146,7 @@ _FOUND: dict[tuple, Kernel | None] = {}
 def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
            types: Mapping[str, Iterable] | None = None, fresh: bool = False,
            accepts_out: bool = False, elementwise: bool = False,
-           host_inputs: tuple[int, ...] = (), host_outputs: tuple[int, ...] = (),
+           host_inputs: Sequence[int] = (), host_outputs: Sequence[int] = (),
            priority: int = 0, operator: str = "",
            takes_over: int | None = None) -> Callable:
     """Decorator: register a factory for `op_types`; see :class:`Kernel` for the options.
