@@ -35,6 +35,15 @@ def numbers(over: Sequence[Span]) -> list[int]:
     return [getattr(s, name) for s in over for name in _FIELDS]
 
 
+def fixed(kernel: ElementKernel, over: Sequence[Span], **more: int) -> ElementKernel:
+    """`kernel` with all of the geometry but sizes, and `more` of its parameters, written in: loops
+    over windows unroll, and divisions are multiplications."""
+    known = {f"{name}{k}": getattr(s, name) for k, s in enumerate(over) for name in _FIELDS[2:]}
+    text = "\n".join(f"constexpr position {name} = {number};"
+                     for name, number in (known | more).items())
+    return kernel._replace(body=f"{text}\n{kernel.body}")
+
+
 def each(axes: int, text: str) -> str:
     """`text` for every axis, with its number for ``#``, as lines."""
     return "\n".join(text.replace("#", str(k)) for k in range(axes))

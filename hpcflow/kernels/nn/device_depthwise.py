@@ -88,12 +88,14 @@ class _Node:
         self.xp, self.programs = node.xp, programs
         self.window: Window = window_of(node)
         self.first = self.window.channels_first
-        self._run = w.runs(programs, make)
+        self._run = w.runs(programs, lambda dtype, over, channels, multiple: w.fixed(
+            make(dtype), over, channels=channels, multiple=multiple))
 
     def launch(self, to: Any, a: Any, b: Any, over: Any, w_dims: Any) -> Any:
         """Fill `to`, and return it."""
-        self._run(to.dtype.name)(to.size, *map(self.programs.dense, (a, b)), to, *w_dims[-2:],
-                                 *w.numbers(over))
+        run = self._run(to.dtype.name, tuple([s._replace(size=0, out=0, after=0) for s in over]),
+                        *w_dims[-2:])
+        run(to.size, *map(self.programs.dense, (a, b)), to, *w_dims[-2:], *w.numbers(over))
         return to
 
 
