@@ -290,9 +290,11 @@ def instantiate(node: Node, kernel: Kernel, device: Device, context: Any, consta
         if kernel.mode == RESOURCE:
             raise error from error.__cause__
         return _raising(error)
-    if device.has_own_memory and kernel.mode != RESOURCE:
+    if kernel.mode == RESOURCE:
+        return function
+    if device.has_own_memory:
         function = named(function, node, kernel, device)
-    if config.flags.check_stages and kernel.mode != RESOURCE:
+    if config.flags.check_stages and not (device.has_own_memory and keeps_its_side(node)):
         return watched(function, node, kernel, device)
     return function
 

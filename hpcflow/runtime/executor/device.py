@@ -207,6 +207,7 @@ class CupyDevice(Device):
         return self._brought(value) if isinstance(value, self.xp.ndarray) else value
 
     def _bring(self, value: Any) -> Any:
+        self.streams.refuse("values of the device go to the host")
         if late_errors.count():
             return late_errors.read(self.xp, value, lambda v: self.transfers.download(v).result(),
                                     self.streams.number)

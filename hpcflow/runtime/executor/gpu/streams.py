@@ -74,11 +74,7 @@ class HostValues:
 
     def _first(self, upload: Callable[[Any], Any], value: Any, make: Callable[[], Any] | None,
                content: bytes) -> Any:
-        """Copied on the compute stream, between what runs on the other."""
-        compute, recording = self._streams.compute, self._streams.recording
-        compute.wait_event(self._streams.event(recording))
         array = upload(value)
-        recording.wait_event(self._streams.event(compute))
         self._known.append((make, content, array))
         return array
 
@@ -150,7 +146,8 @@ class Streams:
         """Return `function`, run with this GPU and its compute stream as the current ones.
 
         CuPy's current device and stream are those of a thread; they are set back afterwards. Where
-        they are right already, that costs two calls.
+        they are right already, that costs two calls. What a region asks for that runs on the
+        stream for recording, comes between its kernels.
         """
         current, compute, device = self._current, self.compute, self.device
 
@@ -158,11 +155,17 @@ class Streams:
             outside = current()
             if outside is compute:
                 return function(*inputs, **options)
+            is_between = outside is self.recording and (
+                self.recorded_by != threading.get_ident())  # else nothing is launched here
+            if is_between:
+                compute.wait_event(self.event(outside))
             compute.use()
             try:
                 return function(*inputs, **options)
             finally:
                 outside.use()
+                if is_between:
+                    outside.wait_event(self.event(compute))
 
         def run_here(*inputs: Any, **options: Any) -> Any:
             with device:
