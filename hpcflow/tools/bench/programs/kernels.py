@@ -205,7 +205,7 @@ def optimizer(tf: ModuleType, name: str, size: int, **options):
     variable = normal(tf, size)
     gradient = normal(tf, size, seed=1, scale=1e-3)
     made = getattr(tf.train, f"{name}Optimizer")(1e-3, **options)
-    return made.apply_gradients([(gradient + 0, variable)])
+    return made.apply_gradients([(tf.identity(gradient), variable)])
 
 
 KINDS = {
