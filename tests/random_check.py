@@ -2,7 +2,8 @@
 
 ``python tests/random_check.py --first 1000 --count 5000`` checks that many graphs more than the
 tests do; a graph is known by its seed, and ``--first SEED --count 1`` checks it alone.
-``--some`` takes two of the forms of each graph, others for the next. Under mpirun, ``--ranks``
+``--some`` takes two of the forms of each graph, others for the next, and ``--largest`` smaller
+graphs, which makes thousands of them a matter of minutes. Under mpirun, ``--ranks``
 spreads the graphs over the tasks of the ranks instead of a cluster in this process: every rank is
 the master of its share of the seeds, all at the same time.
 """
@@ -24,6 +25,8 @@ from hpcflow import config
 from hpcflow.compiler.regions import structurize
 
 TASKS, CPUS = 3, 2
+#: Graphs have from 5 values to fewer than this many more.
+LARGEST = 60
 TIMEOUT = hf.RunOptions(timeout_in_ms=60000)
 
 
@@ -94,8 +97,8 @@ def session(form: Form, cluster: Cluster | None) -> Iterator[Any]:
 class Case:
     """A graph built from a seed, with the steps to run and what they must give."""
 
-    def __init__(self, seed: int, devices: list[str]) -> None:
-        graph = self.graph = RandomGraph(seed, 5 + seed % 60, devices)
+    def __init__(self, seed: int, devices: list[str], largest: int = LARGEST) -> None:
+        graph = self.graph = RandomGraph(seed, 5 + seed % largest, devices)
         self.gradients = self._gradients() if seed % 3 == 0 else []
         count = len(graph.values)
         fetches = [sorted(graph.random.choice(count, min(count, n), replace=False))
@@ -144,7 +147,7 @@ class Case:
 
 
 def check(seed: int, local: tuple[Form, ...] = LOCAL, cluster: Cluster | None = None,
-          spread: tuple[Form, ...] = SPREAD) -> None:
+          spread: tuple[Form, ...] = SPREAD, largest: int = LARGEST) -> None:
     """Raise unless the graph of `seed` gives the same in all forms, bit by bit."""
     # Masters that run at the same time have variables of the same names.
     container = f"random {seed}"
@@ -156,7 +159,7 @@ def check(seed: int, local: tuple[Form, ...] = LOCAL, cluster: Cluster | None = 
         if not forms:
             continue
         with hf.Graph().as_default() as graph, graph.container(container):
-            case = Case(seed, devices)
+            case = Case(seed, devices, largest)
             wanted = wanted or case.expected()
             for form in forms:
                 got, grads = case.run(form, cluster)
@@ -181,19 +184,22 @@ def some(forms: tuple[Form, ...], seed: int, count: int) -> tuple[Form, ...]:
     return tuple(forms[(seed + 2 * k) % len(forms)] for k in range(count))
 
 
-def check_all(seeds: range, cluster: Cluster | None, thorough: bool = False) -> None:
+def check_all(seeds: range, cluster: Cluster | None, thorough: bool = False,
+              largest: int = LARGEST) -> None:
     """Check them one after the other, in all forms or in some of each kind; says the seed of one
     that fails."""
     for seed in seeds:
         try:
             if thorough:
-                check(seed, cluster=cluster)
+                check(seed, cluster=cluster, largest=largest)
             elif seed % 2:
-                check(seed, some(LOCAL, seed // 2, 2))
+                check(seed, some(LOCAL, seed // 2, 2), largest=largest)
             else:
-                check(seed, some(LOCAL, seed // 2, 1), cluster, some(SPREAD, seed // 2, 1))
+                check(seed, some(LOCAL, seed // 2, 1), cluster, some(SPREAD, seed // 2, 1), largest)
         except BaseException:
-            print(f"seed {seed}: python tests/random_check.py --first {seed} --count 1", flush=True)
+            size = f" --largest {largest}" if largest != LARGEST else ""
+            print(f"seed {seed}: python tests/random_check.py --first {seed} --count 1{size}",
+                  flush=True)
             raise
 
 
@@ -211,13 +217,13 @@ def ranks(cpus: int = CPUS) -> Iterator[tuple[Cluster, int, int]]:
     server.join()
 
 
-def check_many(seeds: range, cluster: Cluster, thorough: bool) -> None:
+def check_many(seeds: range, cluster: Cluster, thorough: bool, largest: int) -> None:
     """Check them, and say after every hundred how far this is."""
     begin = time.monotonic()
     for start in range(0, len(seeds), 100):
         part = seeds[start:start + 100]
-        check_all(part, cluster, thorough)
-        print(f"seeds {part[0]} to {part[-1]}, every {part.step}, agree "
+        check_all(part, cluster, thorough, largest)
+        print(f"seeds {part[0]} to {part[-1]} agree "
               f"({time.monotonic() - begin:.0f} s)", flush=True)
 
 
@@ -227,15 +233,18 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--some", action="store_true", help="two forms of each graph, not all")
+    parser.add_argument("--largest", type=int, default=LARGEST, metavar="VALUES",
+                        help=f"a graph has fewer than this many values and 5 (default: {LARGEST})")
     parser.add_argument("--ranks", action="store_true", help="over the ranks of an MPI job")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.count)
     if options.ranks:
         with ranks() as (cluster, rank, count):
-            check_many(seeds[rank::count], cluster, not options.some)
+            share = seeds[rank * len(seeds) // count:(rank + 1) * len(seeds) // count]
+            check_many(share, cluster, not options.some, options.largest)
     else:
         with loopback() as cluster:
-            check_many(seeds, cluster, not options.some)
+            check_many(seeds, cluster, not options.some, options.largest)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,17 @@
 
 ``python tests/oracle/run.py --peer PYTHON [--ops REGEX] [--sample pinned|all] [--seed N]`` writes
 random cases to files, lets both libraries evaluate them, each in its own processes, and compares
-what they wrote. For each op it prints the number of cases and the largest error, in units of the
-dtype's epsilon; the last line is ``N passed, N failed``. Chunks of cases are compared as both have
-evaluated them: the first differences of an op are printed when they are found, together with how
-far the run is.
+what they wrote; with ``--part K/N``, one of N parts of them, over all op types. For each op it
+prints the number of cases and the largest error, in units of the dtype's epsilon; the last line is
+``N passed, N failed``. Chunks of cases are compared as both have evaluated them: the first
+differences of an op are printed when they are found, together with how far the run is.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
 import tempfile
 import time
@@ -39,12 +40,28 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--ops", default="", metavar="REGEX", help="only ops of these types")
     parser.add_argument("--sample", default="pinned", choices=["pinned", "all"],
                         help="each case in one form (default), or in all, with second derivatives")
+    parser.add_argument("--part", default="1/1", metavar="K/N", type=parse_part,
+                        help="the cases of every op type dealt into N parts: only part K")
     parser.add_argument("--damaged", action="store_true",
                         help="only cases with one input or attribute damaged")
     parser.add_argument("--seed", type=int, default=SEED, help=f"of the inputs (default: {SEED})")
     parser.add_argument("--notes", action="store_true", help="also print what is no failure")
     parser.add_argument("--keep", metavar="DIRECTORY", help="keep the files of the cases here")
     return parser.parse_args()
+
+
+def parse_part(text: str) -> tuple[int, int]:
+    """`text`, ``K/N``, as two numbers with 1 <= K <= N."""
+    part, parts = map(int, text.split("/"))
+    if not 1 <= part <= parts:
+        raise ValueError
+    return part, parts
+
+
+def deal(cases: list[Case], part: int, parts: int) -> list[Case]:
+    """The cases of part `part` of `parts`, in order: each case is in one part, by chance."""
+    shuffled = random.Random(SEED).sample(range(len(cases)), len(cases))
+    return [cases[i] for i in sorted(shuffled[part - 1::parts])]
 
 
 def write_cases(cases: list[Case], directory: Path, prefix: str = "") -> list[str]:
@@ -103,10 +120,10 @@ def main() -> int:
 
         cases = Table(ops, arguments.seed, arguments.sample == "all", arguments.ops).fill()
         worse = damaged(cases, arguments.seed, 1 if arguments.sample == "pinned" else 3, ops)
-        cases = worse if arguments.damaged else cases + worse
+        cases = deal(worse if arguments.damaged else cases + worse, *arguments.part)
         summary = report.Report(ops, arguments.notes)
         compare_cases(cases, peer, directory, bool(arguments.keep), summary)
-        if not arguments.ops and not arguments.damaged:
+        if not arguments.ops and not arguments.damaged and arguments.part == (1, 1):
             evaluate.run_programs(peer, directory)
             summary.add_programs(directory)
             summary.list_uncovered(cases)

@@ -251,6 +251,14 @@ def _check_lengths(inputs: Any, lengths: Any) -> None:
                                       f"{int(lengths[wrong])} is more than the {steps} time steps")
 
 
+def _first_largest(inputs: Any) -> Any:
+    """The class of each step and example that no other is larger than: no NaN but class 0's is."""
+    if np.isnan(inputs).any():
+        first, inputs = np.isnan(inputs[:, :, 0]), np.where(np.isnan(inputs), -np.inf, inputs)
+        return np.where(first, 0, inputs.argmax(axis=2))
+    return inputs.argmax(axis=2)
+
+
 @kernel("CTCGreedyDecoder", device="CPU", fresh=True)
 def _greedy(node: KernelNode) -> Callable:
     merge = node.attr("merge_repeated")
@@ -259,9 +267,11 @@ def _greedy(node: KernelNode) -> Callable:
         _check_inputs(inputs)
         _check_lengths(inputs, lengths)
         steps, _, classes = inputs.shape
-        best = inputs.argmax(axis=2).T
+        likely = _first_largest(inputs)
+        best = likely.T
         within = np.arange(steps) < lengths[:, None]
-        scores = np.where(within, -inputs.max(axis=2).T, 0).sum(axis=1, dtype=np.float32)
+        top = np.take_along_axis(inputs, likely[:, :, None], axis=2)[:, :, 0]
+        scores = np.where(within, -top.T, 0).sum(axis=1, dtype=np.float32)
         kept = within & (best != classes - 1)
         if merge:
             kept[:, 1:] &= best[:, 1:] != best[:, :-1]

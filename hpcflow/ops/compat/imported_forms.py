@@ -64,7 +64,7 @@ def _matrix_diag(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
     """Sizes of -1 stand for the length of the diagonal."""
     diagonal, k, *sizes = inputs[:4]
     known = [constant_value(t) for t in sizes]
-    if _is_main(k) and all(s is not None and int(s) == -1 for s in known):
+    if _is_main(k) and all(s is not None and np.array_equal(s, -1) for s in known):
         return raw_ops.MatrixDiag(diagonal)
     return raw_ops.MatrixDiagV3(*inputs, align=_align(attrs))
 

@@ -152,6 +152,18 @@ def _flat(decoded, scores):
     return [t for d in decoded for t in (d.indices, d.values, d.dense_shape)] + [scores]
 
 
+def test_greedy_of_nan():
+    """Only a larger number takes the place of a class: a NaN never does, and class 0's stays."""
+    nan = np.nan
+    x = np.array([[[nan, 1, 2, 0]], [[0, nan, 2, 1]], [[0, 3, 2, nan]]], np.float32)
+    _, values, _, scores = evaluate(lambda *p: _flat(*hf.nn.ctc_greedy_decoder(*p)), x,
+                                    np.int32([3]))
+    assert values.tolist() == [0, 2, 1] and np.isnan(scores).all()
+    _, values, _, scores = evaluate(lambda *p: _flat(*hf.nn.ctc_greedy_decoder(*p)), x[1:],
+                                    np.int32([2]))
+    assert values.tolist() == [2, 1] and scores.tolist() == [[-5.0]]
+
+
 def test_beam_search_with_room_for_all():
     """A beam wide enough finds the likeliest sequences with their whole probabilities."""
     paths = 4
