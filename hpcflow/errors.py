@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -275,7 +276,9 @@ def make(error_code: int, message: str, op: Any = None, node_def: Message | None
 
 def _make_specific_exception(node_def: Message, op: Operation, message: str,
                              error_code: int) -> OpError:
-    """:func:`make` with the arguments in the order of 1.x."""
+    """:func:`make` with the arguments in the order of 1.x; warns of a code that no class has."""
+    if error_code not in _CLASS_OF_CODE:
+        warnings.warn(f"Unknown error code: {error_code}", stacklevel=2)
     return make(error_code, message, op, node_def)
 
 

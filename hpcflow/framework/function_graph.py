@@ -10,6 +10,7 @@ from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.flow.functions import add_arguments
+from hpcflow.ops.state.handle_variables import ResourceVariable
 
 
 class FunctionGraph(Graph):
@@ -111,13 +112,14 @@ class FunctionGraph(Graph):
         return tensor
 
     def get_variable(self, getter: Callable, name: str, *args: Any, **keywords: Any) -> Any:
-        """Return a variable of the outermost graph, by the `getter` that finds or makes it."""
+        """Return a variable of the outermost graph, by the `getter` that finds or makes it; of one
+        that is a resource its value, read in the graph around this one."""
         with self.outer.as_default(), self.outer.name_scope(None):
             around = self.outer._variable_getter
             variable = getter(name, *args, **keywords) if around is None else (
                 around(getter, name, *args, **keywords))
-        self.variables.append(variable)
-        return variable
+            self.variables.append(variable)
+            return variable.value() if isinstance(variable, ResourceVariable) else variable
 
 
 def _is_named_handle(tensor: Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,13 @@ from hpcflow.graph.tensor_spec import TensorSpec
 from hpcflow.graph.type_spec import TypeSpec, all_arrays
 from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
-CompositeTensor = SparseTensor | IndexedSlices  # what is made of several tensors
+
+class CompositeTensor(metaclass=ABCMeta):  # noqa: B024  (nothing is to be defined)
+    """What is made of several tensors: sparse tensors and slices are instances."""
+
+
+CompositeTensor.register(SparseTensor)
+CompositeTensor.register(IndexedSlices)
 
 
 class SparseTensorSpec(TypeSpec):

@@ -20,7 +20,7 @@ from hpcflow.graph.operation import (
     Tensor,
     arg_types,
 )
-from hpcflow.version import GRAPH_DEF_VERSION
+from hpcflow.version import GRAPH_DEF_VERSION, GRAPH_DEF_VERSION_MIN_PRODUCER
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -81,6 +81,9 @@ def _import(graph: Graph, graph_def: Message, input_map: dict | None, return_ele
 
 
 def _check_versions(versions: Message) -> None:
+    if versions.producer < GRAPH_DEF_VERSION_MIN_PRODUCER:
+        raise ValueError(f"GraphDef producer version {versions.producer} below min producer "
+                         f"{GRAPH_DEF_VERSION_MIN_PRODUCER}: no release has such a version")
     if versions.min_consumer > GRAPH_DEF_VERSION:
         raise ValueError(f"GraphDef min consumer version {versions.min_consumer} above current "
                          f"version {GRAPH_DEF_VERSION}: it was made for a newer release")
@@ -439,6 +442,8 @@ class Importer:
         found = []
         for name in names:
             name = name.decode() if isinstance(name, bytes) else name
+            if ":" in name and not name.partition(":")[2].isdecimal():
+                raise ValueError(f"Cannot convert '{name}' to a tensor name.")
             op_name, index = split_input(name)
             op = self.ops.get(op_name)
             if op is None:

@@ -179,10 +179,12 @@ class ScopedGraph:
         inside; an inner request completes an outer one, None drops the outer ones."""
         scopes = self._scopes
         devices = scopes.devices
-        scopes.devices = [*devices, _device_function(device_name_or_function)]
+        inner = scopes.devices = [*devices, _device_function(device_name_or_function)]
         try:
             yield
         finally:
+            if self._scopes.devices is not inner:
+                raise RuntimeError("Exiting a device scope in which another one is still open")
             self._scopes.devices = devices
 
     @contextlib.contextmanager

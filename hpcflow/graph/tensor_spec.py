@@ -65,12 +65,12 @@ class TensorSpec(TypeSpec):
     def most_specific_compatible_type(self, other: TypeSpec) -> TensorSpec:
         """Return the specification that says what this one and `other` agree on.
 
-        The name is this one's. Raises ``ValueError`` if no tensor can be as both say.
+        It has a name if both have the same. Raises ``ValueError`` if no tensor can be as both say.
         """
         if not isinstance(other, TensorSpec) or self.dtype != other.dtype:
             raise ValueError(f"Types are not compatible: {self!r} vs {other!r}")
         shape = self.shape.most_specific_compatible_shape(other.shape)
-        return TensorSpec(shape, self.dtype, self.name)
+        return TensorSpec(shape, self.dtype, self.name if self.name == other.name else None)
 
     def __repr__(self) -> str:
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"

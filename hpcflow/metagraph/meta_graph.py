@@ -17,6 +17,7 @@ from hpcflow.metagraph import trimming
 from hpcflow.metagraph.collection_protos import proto_functions
 from hpcflow.metagraph.placing import replace_devices
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
+from hpcflow.ops.flow.control_flow_context import ENTER_TYPES
 from hpcflow.storage.whole_files import write_atomically
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ def _keep_scope(meta: Message, scope: str) -> None:
     for node in inside:
         node.name = strip_scope(node.name, scope)
         node.input[:] = [_relative_input(text, scope, unbound) for text in node.input]
+        if node.op in ENTER_TYPES:
+            frame = node.attr["frame_name"].s.decode()
+            node.attr["frame_name"].s = strip_scope(frame, scope).encode()
         if COLOCATION_ATTR in node.attr:
             groups = node.attr[COLOCATION_ATTR].list.s
             kept = [_relative_group(g, scope) for g in groups if _in_scope(g, scope)]

@@ -13,18 +13,21 @@ if TYPE_CHECKING:
 
 
 class DeviceAttributes(NamedTuple):
-    """One device: its name in the process, its type, and its memory in bytes."""
+    """One device: its name in the process, its type, its memory in bytes, the hardware in words,
+    and a number that no other device has, nor this one in another process."""
 
     name: str
     device_type: str
     memory_limit: int
     physical_device_desc: str = ""
+    incarnation: int = 0
 
 
 def list_local_devices(session_config: Message | None = None) -> list[DeviceAttributes]:
     """Return the devices that a session of this process may use."""
     with Session(graph=Graph(), config=session_config) as session:
-        return [DeviceAttributes(_local_name(d.name), d.type, _memory(d), d.description)
+        return [DeviceAttributes(_local_name(d.name), d.type, _memory(d), d.description,
+                                 d.incarnation)
                 for d in session.list_devices()]
 
 

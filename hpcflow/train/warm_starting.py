@@ -12,7 +12,6 @@ import numpy as np
 from hpcflow.graph.graph import colocate_with, name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.state import state
 from hpcflow.ops.state.partitioned import PartitionedVariable, PartitionInfo
 from hpcflow.ops.state.variable_lists import global_variables, trainable_variables
 from hpcflow.ops.state.variable_scope import scoped_variables
@@ -185,15 +184,15 @@ def _start_from(variable: Variable, tensor: str, path: str, shape: list[int]) ->
 
 def _set_initializer(variable: Variable, tensor: str, path: str) -> None:
     part = variable._get_save_slice_info()
-    with colocate_with(variable.op), name_scope("init_from_checkpoint"):
+    with colocate_with(variable.op):
         value = raw_ops.RestoreV2(
             np.array(path, object), np.array([tensor], object),
             np.array(["" if part is None else part.spec], object),
-            dtypes=[variable.dtype.base_dtype])[0]
+            dtypes=[variable.dtype.base_dtype], name="checkpoint_initializer")[0]
         value.set_shape(variable.shape)
         _begin_with(variable, value)
 
 
 def _begin_with(variable: Variable, value: Tensor) -> None:
     variable._initial_value = value
-    variable._initializer_op = state.assign(variable, value).op
+    variable._initializer_op = variable.assign(value, read_value=False)

@@ -49,6 +49,7 @@ class DeviceInfo(NamedTuple):
     memory: int = 0  # bytes; 0: nothing but the machine limits it
     description: str = ""  # of the hardware, for people
     stands_for: tuple[str, ...] = ()  # names of devices of lost tasks, whose place it takes
+    incarnation: int = 0  # a number of its own, other whenever its process is started again
 
     @property
     def device_type(self) -> str:

@@ -154,6 +154,9 @@ class Executable:
         for edge in self._packs.values():
             edge.close()
         _pass_on_controls(order, bound)
+        # What no step runs: the constants, with their values.
+        self.constants = [(n, binder.known[n, 0]) for n in order
+                          if n.type == "Const" and bound[n].is_constant]
         groups = groups_of(order, bound, compiled)
         if compiled and config.flags.cuda_graphs:
             groups = [part for group in groups for part in recordable(group, binder)]

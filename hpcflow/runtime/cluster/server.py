@@ -152,11 +152,13 @@ def server_at(target: str) -> TaskServer:
 
 
 def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEngine:
-    """The engine of a session on `target`, with the server's options where none are given; raises
-    as :func:`server_at`."""
+    """The engine of a session on `target`, with the server's options where none are given, and
+    logging placement where either says so; raises as :func:`server_at`."""
     server = server_at(target)
-    return ClusterEngine(server.endpoint, server.peers(), session_id,
-                         options if options.proto is not None else server.options)
+    if options.proto is None:
+        options = server.options
+    options.log_placement |= server.options.log_placement
+    return ClusterEngine(server.endpoint, server.peers(), session_id, options)
 
 
 def servers_here() -> list[TaskServer]:

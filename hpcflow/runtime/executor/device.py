@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -46,6 +47,8 @@ class Device:
         self.index = index
         self.resources = resources
         self.xp: Any = np
+        # A number that no other device has, nor this one in a process that is started again.
+        self.incarnation = int.from_bytes(os.urandom(8), "little") >> 1 | 1
 
     @classmethod
     def make(cls, prefix: str, resources: ResourceManager, wanted: int | None, available: int,

@@ -46,7 +46,8 @@ class Task:
 
     def device_infos(self) -> list[DeviceInfo]:
         """The devices as the placer sees them."""
-        return [DeviceInfo(d.name, d.type, d.priority, d.memory_limit(), d.description)
+        return [DeviceInfo(d.name, d.type, d.priority, d.memory_limit(), d.description,
+                           incarnation=d.incarnation)
                 for d in self.devices]
 
 

@@ -37,11 +37,14 @@ class Trace:
 
     __slots__ = ("events", "begin", "_clocks")
 
-    def __init__(self, gpus: Iterable[Device] = ()) -> None:
+    def __init__(self, gpus: Iterable[Device] = (),
+                 constants: Iterable[tuple[Node, Any]] = ()) -> None:
         self._clocks: dict[str, GpuClock | None] = {d.name: d.clock() for d in gpus}
         self.begin = time.time_ns()
         # (node, ns of the start, ns of the end, thread, outputs as (port, dtype, shape, bytes))
-        self.events: list[tuple[Node, int, int, int, list]] = []
+        self.events: list[tuple[Node, int, int, int, list]] = [
+            (node, self.begin, self.begin, threading.get_ident(), _facts((value,)))
+            for node, value in constants]
 
     def on_device(self, device: Device, node: Node, function: Callable[[], Any]) -> Any:
         """``function()``, which may launch work of `node` on `device`."""
@@ -60,16 +63,20 @@ class Trace:
 
     def ran(self, item: Item, start: int, outputs: tuple) -> None:
         """`item` ran from `start` till now."""
-        facts = [(port, *fact) for port, fact in enumerate(map(_fact, outputs)) if fact]
-        self.events.append((item.nodes[0], start, time.time_ns(), threading.get_ident(), facts))
+        self.events.append((item.nodes[0], start, time.time_ns(), threading.get_ident(),
+                            _facts(outputs)))
 
     def received(self, item: Item, value: Any) -> None:
         """A value arrived over an edge; the wait began with the step."""
         values = value if type(value) is tuple else (value,)
         end, thread = time.time_ns(), threading.get_ident()
         for node, one in zip(item.nodes, values, strict=False):  # a dead pack is one value
-            fact = _fact(one)
-            self.events.append((node, self.begin, end, thread, [(0, *fact)] if fact else []))
+            self.events.append((node, self.begin, end, thread, _facts((one,))))
+
+
+def _facts(outputs: Iterable[Any]) -> list[tuple]:
+    """(port, dtype, shape, bytes) of those of `outputs` that are tensors."""
+    return [(port, *fact) for port, fact in enumerate(map(_fact, outputs)) if fact]
 
 
 def _fact(value: Any) -> tuple | None:
@@ -88,7 +95,7 @@ def instrument(executable: Executable, devices: dict[str, Device]) -> Executable
     nodes = [item.nodes[0] for item in executable.items if item.nodes]
     gpus = [d for name in dict.fromkeys(n.device for n in nodes)
             if (d := devices.get(name)) is not None and d.fetches_later]
-    executable.tracer = partial(Trace, gpus)
+    executable.tracer = partial(Trace, gpus, executable.constants)
     executable.direct = None
     executable.drop_pieces()
     for item in executable.items:

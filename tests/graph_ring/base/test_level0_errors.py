@@ -104,3 +104,9 @@ def test_wire_keeps_class_message_and_operation():
     assert errors.from_wire(errors.make(99, "odd").to_wire()).error_code == 99
     with pytest.raises(ValueError, match="Expecting"):
         errors.from_wire(b"garbage")
+
+
+def test_codes_that_no_class_has_are_told_of():
+    with pytest.warns(UserWarning, match="Unknown error code: 37"):
+        error = errors._make_specific_exception(None, None, "what", 37)
+    assert isinstance(error, errors.UnknownError) and error.error_code == 37

@@ -334,6 +334,13 @@ def test_names_of_threads_are_unique(graph):
     assert [op._id for op in ops] == list(range(800))
 
 
+def test_a_device_scope_ends_after_those_inside(graph):
+    outer = graph.device("/cpu:0")
+    outer.__enter__()
+    with graph.device("/cpu:1"), pytest.raises(RuntimeError, match="another one is still open"):
+        outer.__exit__(None, None, None)
+
+
 def in_graph(graph, build):
     def run():
         with graph.as_default():

@@ -271,6 +271,7 @@ WRONG_TYPE = "was passed float from import/a:0 incompatible with expected "
         (A + B, {"return_elements": ["b:1"]},
          r"Invalid return output 1 of node 'b', which has 1 output\(s\)"),
         (A + B, {"return_elements": ["b:x"]}, "Cannot convert 'b:x' to a tensor name"),
+        (A + B, {"return_elements": ["zz:b:0"]}, "Cannot convert 'zz:b:0' to a tensor name"),
         (B, {}, "Node 'b': Unknown input node 'a'"),
         (A + B.replace("'a'", "'a:3'"), {}, "invalid output 3 of source node a which has 1"),
         (A + B.replace("FLOAT", "INT32"), {},
@@ -341,6 +342,8 @@ def test_versions_of_a_graph_are_those_of_its_parts(graph):
     assert (graph.graph_def_versions.producer, graph.graph_def_versions.min_consumer) == (17, 12)
     with pytest.raises(ValueError, match="min consumer version 99 above current version"):
         import_graph_def(proto("producer: 200 min_consumer: 99"))
+    with pytest.raises(ValueError, match="producer version -1 below min producer 0"):
+        import_graph_def(proto("producer: -1"))
     with pytest.raises(ValueError, match="disallows consumer version"):
         import_graph_def(proto("producer: 30 bad_consumers: 21"))
     assert graph.version == 2

@@ -131,3 +131,23 @@ def test_a_gradient_function_with_too_many_results(session):
 
 def test_printing_nothing_but_a_message(session):
     assert session.run(hf.Print(hf.constant(2.0), [], "reached")) == 2.0
+
+
+def test_bodies_take_the_values_of_variables_by_handle(session):
+    variables = []
+
+    @function.Defun(hf.float32)
+    def model(x):
+        w = hf.get_variable("w", [2, 3], initializer=hf.ones_initializer(), use_resource=True)
+        loss = hf.reduce_sum(hf.matmul(x, w) ** 2)
+        [value] = function.get_extra_args()
+        assert value.shape.as_list() == [2, 3] and value.dtype is hf.float32
+        variables.extend(function.get_extra_vars())
+        return loss, hf.gradients(loss, value)[0]
+
+    results = model(hf.ones([1, 2]))
+    assert [v.name for v in variables] == ["w:0"]
+    session.run(hf.global_variables_initializer())
+    loss, gradient = session.run(results)
+    assert loss == 12
+    np.testing.assert_array_equal(gradient, np.full((2, 3), 4.0))

@@ -126,3 +126,21 @@ def test_float_operations_of_a_node():
     stats = [ops.get_stats_for_node_def(t.graph, t.op.node_def, "flops")
              for t in (product, unknown)]
     assert [s.value for s in stats] == [7200, None]
+
+
+def test_the_name_that_two_specifications_agree_on() -> None:
+    one, same = hf.TensorSpec([4], hf.float32, "a"), hf.TensorSpec([None], hf.float32, "a")
+    other = hf.TensorSpec([4], hf.float32, "b")
+    assert one.most_specific_compatible_type(same) == same
+    assert one.most_specific_compatible_type(other) == hf.TensorSpec([4], hf.float32)
+
+
+def test_composite_tensors_are_instances_of_a_class() -> None:
+    from hpcflow.python.framework.composite_tensor import CompositeTensor
+
+    class Mine(CompositeTensor):
+        pass
+
+    sparse = hf.SparseTensor([[0]], [1.0], [3])
+    assert isinstance(Mine(), CompositeTensor) and isinstance(sparse, CompositeTensor)
+    assert not isinstance(sparse.values, CompositeTensor)

@@ -82,3 +82,20 @@ def test_a_cluster_must_be_of_servers_that_are_there(servers, variable):
         hf.Session(servers[0].target, config=config)
     with pytest.raises(hf.errors.InvalidArgumentError, match="must have a task"):
         hf.Session(servers[0].target, config=config_for(servers[1:]))
+
+
+def test_every_device_has_a_number_of_its_own(servers):
+    with hf.Session(servers[0].target, config=config_for(servers)) as session:
+        numbers = [d.incarnation for d in session.list_devices()]
+        assert numbers == [d.incarnation for d in session.list_devices()]
+    assert len(set(numbers)) == 2 and all(numbers)
+
+
+def test_a_server_that_logs_placement_does_so_for_all_sessions(capfd):
+    server = server_lib.Server.create_local_server(
+        config=hf.ConfigProto(log_device_placement=True))
+    total = hf.add(1, 2, name="logged_by_the_server")
+    with hf.Session(server.target, config=hf.ConfigProto()) as session:
+        assert session.run(total) == 3
+    server._server.close()
+    assert "logged_by_the_server: (Add): /job:local/" in "".join(capfd.readouterr())

@@ -158,3 +158,15 @@ def test_costs_are_measured_every_so_many_runs():
     assert nodes["y"].compute_cost > 0 and nodes["y"].output_info[0].size == 4
     preceding = {i.preceding_node for i in nodes["y"].input_info}
     assert nodes["Exp"].id in preceding
+
+
+def test_constants_are_in_the_record_once(graph):
+    doubled = hf.placeholder(hf.float32, [2], name="x") * hf.constant([1.0, 2.0], name="factors")
+    end = hf.while_loop(lambda i: i < 3, lambda i: i + 1, [0], name="loop")
+    metadata = hf.RunMetadata()
+    with hf.Session() as session:
+        session.run([doubled, end], {"x:0": [1, 1]}, options=TRACE, run_metadata=metadata)
+    names = [n.node_name for d in metadata.step_stats.dev_stats for n in d.node_stats]
+    assert names.count("factors") == 1
+    description = nodes_of(metadata)["factors"].output[0].tensor_description
+    assert [d.size for d in description.shape.dim] == [2]

@@ -124,6 +124,22 @@ def test_import_into_the_open_scope(tmp_path):
         assert copy.name == "two/v:0"
 
 
+def test_loops_are_exported_with_names_relative_to_their_scope():
+    def frames(graph_def):
+        return {n.attr["frame_name"].s for n in graph_def.node if n.op == "Enter"}
+
+    with hf.name_scope("outer"):
+        x = hf.Variable(1.0)
+        hf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), [0, x], name="loop")
+    proto = meta_graph.export_meta_graph(export_scope="outer")
+    assert frames(proto.graph_def) == {b"loop/while_context"}
+    with hf.Graph().as_default() as graph:
+        meta_graph.import_scoped_meta_graph(proto, import_scope="inner")
+        assert frames(graph.as_graph_def()) == {b"inner/loop/while_context"}
+        again = meta_graph.export_meta_graph(export_scope="inner")
+    assert frames(again.graph_def) == {b"loop/while_context"}
+
+
 def test_devices_can_be_cleared():
     model()
     assert not any(n.device for n in hf.train.export_meta_graph(clear_devices=True).graph_def.node)
@@ -273,7 +289,7 @@ def test_contexts_of_loops_and_conditionals(tmp_path):
         hf.train.import_meta_graph(str(tmp_path / "graph.meta"), import_scope="again")
         (found,) = graph.get_collection(hf.GraphKeys.WHILE_CONTEXT)
         branches = graph.get_collection(hf.GraphKeys.COND_CONTEXT)
-        assert type(found) is type(loop) and found.name == "again/part/while/while_context"
+        assert type(found) is type(loop) and found.name == "again/while/while_context"
         assert [b.branch for b in branches] == [1, 0] and branches[0].pred is branches[1].pred
         x, y = graph.get_collection("ends")
         got = session.run([y, hf.gradients(y, x)[0]], {x: [0.3, 0.9]})

@@ -71,3 +71,14 @@ def test_reading_a_checkpoint(checkpoint):
     assert hf.train.list_variables(checkpoint)[0] == ("count", [])
     assert hf.train.load_variable(checkpoint, "count") == 3
     assert hf.train.load_checkpoint(checkpoint).has_tensor("old/w")
+
+
+def test_what_the_added_operations_are_called(checkpoint):
+    handle = hf.get_variable("h", [2], use_resource=True)
+    before = set(hf.get_default_graph().get_operations())
+    with hf.name_scope("begin"):
+        hf.train.init_from_checkpoint(checkpoint, {"old/inner/b": handle})
+    added = [op for op in hf.get_default_graph().get_operations() if op not in before]
+    assert "begin/checkpoint_initializer" in [op.name for op in added]
+    assert not [op for op in added if op.type == "ReadVariableOp"]
+    np.testing.assert_array_equal(initialized(handle), [[5, 6]])
