@@ -82,6 +82,7 @@ NAMES: dict[str, dict[str, str]] = {
         "merge_summary": "hpcflow.summary:merge",
         "quantize": "hpcflow:quantize_v2",
         "lookup": "hpcflow.contrib.lookup",
+        "pywrap_tensorflow": "hpcflow.python.pywrap_tensorflow",
         "tables": "hpcflow.contrib.lookup",
     },
     "hpcflow.bitwise": {
