@@ -24,8 +24,6 @@ INSTEAD: dict[str, str] = {
     "io.decode_proto": "`hf.parse_example`", "io.encode_proto": "`hf.py_func`",
     "image.combined_non_max_suppression": "`hf.image.non_max_suppression` for each class",
     "random.experimental": "`hf.random`, or `hf.contrib.stateless`",
-    "random.stateless_categorical": "`hf.random.stateless_uniform` and `hf.argmax`",
-    "random.stateless_multinomial": "`hf.random.stateless_uniform` and `hf.argmax`",
     "saved_model.load_v2": "`hf.saved_model.load`", "saved_model.experimental": _SAVED,
     "nn.ctc_beam_search_decoder_v2":
         "`hf.nn.ctc_beam_search_decoder` with ``merge_repeated=False``",
@@ -307,7 +305,6 @@ INSTEAD: dict[str, str] = {
     "nondifferentiable_batch_function": "`hf.data.Dataset.batch`",
     "quantization.quantize_and_dequantize": "`hf.quantize_v2` and `hf.dequantize`",
     "resource_loader.get_root_dir_with_all_resources": "`hf.resource_loader.get_data_files_path`",
-    "contrib.stateless.stateless_multinomial": "`hf.random.stateless_uniform` and `hf.argmax`",
     "keras.estimator": "`hf.estimator.Estimator` with a function that builds the layers",
     "keras.preprocessing.image": "`hf.image`, in a `hf.data.Dataset.map`",
     "keras.wrappers": "`hf.keras.Model` itself",
