@@ -24,8 +24,6 @@ INSTEAD: dict[str, str] = {
     "io.decode_proto": "`hf.parse_example`", "io.encode_proto": "`hf.py_func`",
     "image.combined_non_max_suppression": "`hf.image.non_max_suppression` for each class",
     "random.experimental": "`hf.random`, or `hf.contrib.stateless`",
-    "random.stateless_categorical": "`hf.random.stateless_uniform` and `hf.argmax`",
-    "random.stateless_multinomial": "`hf.random.stateless_uniform` and `hf.argmax`",
     "saved_model.load_v2": "`hf.saved_model.load`", "saved_model.experimental": _SAVED,
     "nn.ctc_beam_search_decoder_v2":
         "`hf.nn.ctc_beam_search_decoder` with ``merge_repeated=False``",
@@ -294,20 +292,74 @@ INSTEAD: dict[str, str] = {
     "saved_model.save": _SAVED,
     "summary.create_file_writer": "`hf.summary.FileWriter`",
     "sysconfig": "`hpcflow.extending`, for ops in Python",
+    "contrib.cluster_resolver.GCEClusterResolver":
+        "`hf.contrib.cluster_resolver.MPIClusterResolver`",
+    **{f"contrib.lookup.{name}": "`hf.contrib.lookup.HashTable`" for name in (
+        "InitializableLookupTableBase", "TableInitializerBase")},
+    "contrib.stat_summarizer": "`hf.profiler.profile`",
+    "contrib.tfprof.ProfileContext": "`hf.profiler.profile`",
+    "CXX11_ABI_FLAG": "nothing: nothing is compiled against hpcflow",
+    "MONOLITHIC_BUILD": "nothing: nothing is compiled against hpcflow",
+    "SummaryMetadata": "`hf.Summary.Value`, which has a field of it",
+    "logging.TaskLevelStatusMessage": "`hf.logging.info`",
+    "nondifferentiable_batch_function": "`hf.data.Dataset.batch`",
+    "quantization.quantize_and_dequantize": "`hf.quantize_v2` and `hf.dequantize`",
+    "resource_loader.get_root_dir_with_all_resources": "`hf.resource_loader.get_data_files_path`",
+    "keras.estimator": "`hf.estimator.Estimator` with a function that builds the layers",
+    "keras.preprocessing.image": "`hf.image`, in a `hf.data.Dataset.map`",
+    "keras.wrappers": "`hf.keras.Model` itself",
     "vectorized_map": "`hf.map_fn`, or ops over a batch",
     "xla": "nothing: steps are compiled in any case",
 }
 
 
+# Paths below hpcflow -> what to use instead of whatever is missing there. What has a row above
+# needs none here: it is about all names below it, too.
+BELOW: dict[str, str] = {
+    "autograph": "`hf.cond`, `hf.while_loop`, `hf.case`",
+    "config": "`hf.ConfigProto`",
+    "contrib.autograph": "`hf.cond`, `hf.while_loop`, `hf.case`",
+    "contrib.layers": "`hf.layers`, or `hf.feature_column` for columns",
+    "contrib.rnn": "`hf.contrib.rnn.LSTMBlockCell` and its kin",
+    "contrib.slim": "`hf.contrib.layers`, or `hf.feature_column` for columns",
+    "data": "`hf.data.Dataset` and its methods",
+    "keras": "`hf.layers`, `hf.nn`, `hf.train`, which make layers and models of `hf.keras`, too",
+    "python": "public names instead of those inside of 1.x",
+    "python.data": "`hf.data.Dataset` and its methods",
+    "python.eager": _EAGER,
+    "python.keras": "`hf.keras`, `hf.layers`",
+    "python.pywrap_tensorflow": "`hf.Session`, `hf.train.NewCheckpointReader`, `hf.python_io`",
+    "python.tpu": "`hf.contrib.tpu.TPUEstimator`, which runs on CPUs and GPUs",
+    "contrib.tpu": "`hf.contrib.tpu.TPUEstimator`, which runs on CPUs and GPUs",
+    "tpu": "`hf.contrib.tpu.TPUEstimator`, which runs on CPUs and GPUs",
+}
+
+
 # Modules -> the public paths of their names.
 _PUBLIC = {"hpcflow.platform.flags": "hpcflow.flags", "hpcflow.test_util": "hpcflow.test",
-           "hpcflow.platform.logging": "hpcflow.logging"}
+           "hpcflow.platform.logging": "hpcflow.logging",
+           "hpcflow.platform.devices.physical": "hpcflow.config.experimental",
+           "hpcflow.platform.resource_loader": "hpcflow.resource_loader"}
 
 
 def hint(module: str, name: str) -> str:
     """Return what an error says behind a missing name of a module; "" for unknown ones."""
     path = f"{_PUBLIC.get(module, module)}.{name}".removeprefix("hpcflow.")
-    if path not in INSTEAD:
-        return ""
-    return f": hpcflow does without; use {INSTEAD[path]}" if INSTEAD[path] else \
-        ": hpcflow does without"
+    instead = INSTEAD.get(path)
+    while instead is None:
+        path, dot, _ = path.rpartition(".")
+        if not dot:
+            return ""
+        instead = INSTEAD.get(path, BELOW.get(path))
+    return f": hpcflow does without; use {instead}" if instead else ": hpcflow does without"
+
+
+def import_error(path: str) -> ModuleNotFoundError | None:
+    """Return the error of importing a module that hpcflow does without; None for unknown ones.
+
+    Its name is the one below hpcflow: ``from PACKAGE import NAME`` hides errors of the full name.
+    """
+    package, _, name = path.rpartition(".")
+    instead = hint(package, name)
+    return ModuleNotFoundError(f"No module named '{path}'{instead}",
+                               name=path.removeprefix("hpcflow.")) if instead else None

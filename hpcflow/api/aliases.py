@@ -54,6 +54,7 @@ class AliasModule(ModuleType):
     def __init__(self, name: str, entry: Entry) -> None:
         super().__init__(name, f"The 1.x module path of {', '.join(entry.sources)}.")
         self._entry = entry
+        self.__path__: list[str] = []  # ``from MODULE import NAME`` asks the finder, too
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
@@ -93,9 +94,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=has_parts)
         if _is_later(fullname):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        if not fullname.startswith("hpcflow."):
+            return None
         if not fullname.startswith(_ABOVE) or (
                 fullname not in _modules() and fullname not in _packages()):
-            return None
+            absent = absent_names.import_error(fullname)
+            if absent is None:
+                return None
+            raise absent
         return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in _packages())
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:

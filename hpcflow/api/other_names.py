@@ -82,6 +82,7 @@ NAMES: dict[str, dict[str, str]] = {
         "merge_summary": "hpcflow.summary:merge",
         "quantize": "hpcflow:quantize_v2",
         "lookup": "hpcflow.contrib.lookup",
+        "pywrap_tensorflow": "hpcflow.python.pywrap_tensorflow",
         "tables": "hpcflow.contrib.lookup",
     },
     "hpcflow.bitwise": {
@@ -240,7 +241,8 @@ NAMES: dict[str, dict[str, str]] = {
             "learned_unigram_candidate_sampler", "log_uniform_candidate_sampler",
             "uniform_candidate_sampler")},
         **{name: f"hpcflow.ops.random.stateless_random:{name}" for name in (
-            "stateless_normal", "stateless_truncated_normal", "stateless_uniform")},
+            "stateless_categorical", "stateless_multinomial", "stateless_normal",
+            "stateless_truncated_normal", "stateless_uniform")},
         "categorical": "hpcflow.ops.random.random_ops:categorical",
         "set_random_seed": "hpcflow:set_random_seed",
     },

@@ -6,14 +6,13 @@ from hpcflow.api.columns_table import COLUMNS
 from hpcflow.api.contrib_table import CONTRIB
 from hpcflow.api.entry import RAW, Entry, members
 from hpcflow.api.operators_table import OPERATORS
+from hpcflow.api.protos_table import CORE
 from hpcflow.api.training_table import TRAINING
 
 _API = "hpcflow"
 _NN = "hpcflow.nn"
 _TRAIN = "hpcflow.train"
 _GRAPH = "hpcflow.graph."
-_PROTO = "tensorboard.compat.proto."
-_MORE_PROTOS = "hpcflow.base.formats.protos"
 
 
 _DEVICE_SPEC = {"DeviceSpecV1": "hpcflow:DeviceSpec"}
@@ -61,7 +60,6 @@ _FRAMEWORK = {
                   "RegisterShape": _GRAPH + "legacy:RegisterShape",
                   "_NodeDef": _GRAPH + "legacy:node_def",
                   "_get_graph_from_inputs": _GRAPH + "graph:graph_of",
-                  "EagerTensor": _GRAPH + "legacy:EagerTensor",
                   "convert_to_tensor_v2": _GRAPH + "legacy:convert_to_tensor_v2",
                   "_TensorLike": "hpcflow.ops.state.tensor_likes:TensorLike",
                   "get_name_scope": "hpcflow.contrib.framework:get_name_scope",
@@ -459,30 +457,6 @@ _OLDER_KERAS = {path.removeprefix("keras."): entry for path, entry in _PYTHON.it
                 if path.startswith("keras.")}
 _PYTHON |= {f"keras._impl.keras.{path}": entry for path, entry in _OLDER_KERAS.items()}
 
-_PROTO_MODULES = {
-    "framework": (
-        "allocation_description", "attr_value", "cost_graph", "function", "graph", "node_def",
-        "op_def", "resource_handle", "step_stats", "summary", "tensor", "tensor_description",
-        "tensor_shape", "types", "variable", "versions",
-    ),
-    "protobuf": ("config", "debug", "meta_graph", "rewriter_config", "saver"),
-    "util": ("event",),
-}
-_CORE = {
-    **{f"{folder}.{name}_pb2": Entry((f"{_PROTO}{name}_pb2",))
-       for folder, names in _PROTO_MODULES.items() for name in names},
-    "framework.summary_pb2": Entry((f"{_PROTO}summary_pb2", f"{_PROTO}histogram_pb2")),
-    "protobuf.config_pb2": Entry((f"{_PROTO}config_pb2", f"{_PROTO}rpc_options_pb2")),
-    "protobuf.cluster_pb2": Entry((f"{_PROTO}cluster_pb2",)),
-    "protobuf.tensorflow_server_pb2": Entry((f"{_PROTO}cluster_pb2", _MORE_PROTOS)),
-    "protobuf.saved_model_pb2": Entry((_MORE_PROTOS,)),
-    "protobuf.queue_runner_pb2": Entry((_MORE_PROTOS,)),
-    "protobuf.control_flow_pb2": Entry((_MORE_PROTOS,)),
-    "example.example_pb2": Entry((_MORE_PROTOS,)),
-    "lib.core.error_codes_pb2": Entry(("hpcflow.base.formats.error_codes",)),
-    "example.feature_pb2": Entry((_MORE_PROTOS,)),
-}  # fmt: skip
-
 _DIGITS = "hpcflow.contrib.learn.datasets.mnist"
 _EXAMPLES = {
     "tutorials.mnist": Entry((), {"input_data": _DIGITS, "mnist": f"{_DIGITS}_network"}),
@@ -496,7 +470,7 @@ MODULES = {
     **{f"hpcflow.contrib.keras.python.keras.{path}": entry
        for path, entry in _OLDER_KERAS.items()},
     **{f"hpcflow.python.{path}": entry for path, entry in _PYTHON.items()},
-    **{f"hpcflow.core.{path}": entry for path, entry in _CORE.items()},
+    **{f"hpcflow.core.{path}": entry for path, entry in CORE.items()},
 }
 
 

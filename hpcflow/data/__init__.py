@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.data.dataset import AUTOTUNE, Dataset
 from hpcflow.data.iterator import Iterator
 from hpcflow.data.options import Options
@@ -52,7 +53,10 @@ def get_output_classes(dataset_or_iterator: Any) -> Any:
     return dataset_or_iterator.output_classes
 
 
+_named_otherwise = named_otherwise(__name__)
+
+
 def __getattr__(name: str) -> Any:
     if name != "experimental":
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        return _named_otherwise(name)
     return importlib.import_module(f"{__name__}.experimental")

@@ -89,19 +89,6 @@ def regression_head(weight_column: Any = None, label_dimension: int = 1,
                           inverse_link_fn, name)
 
 
-def regression_head_by_dimension(label_dimension: int = 1, weight_column: Any = None,
-                                 *args: Any, **keywords: Any) -> Head:
-    """Return :func:`regression_head`, with the first arguments as ``RegressionHead`` takes them."""
-    return regression_head(weight_column, label_dimension, *args, **keywords)
-
-
-def poisson_head_by_dimension(label_dimension: int = 1, weight_column: Any = None, *args: Any,
-                              **keywords: Any) -> Head:
-    """Return :func:`poisson_regression_head`, with the first arguments as ``PoissonRegressionHead``
-    takes them."""
-    return poisson_regression_head(weight_column, label_dimension, *args, **keywords)
-
-
 def poisson_regression_head(weight_column: Any = None, label_dimension: int = 1,
                             loss_reduction: str = _MEAN, compute_full_loss: bool = True,
                             name: str | None = None) -> Head:
@@ -115,6 +102,20 @@ def poisson_regression_head(weight_column: Any = None, label_dimension: int = 1,
                            -1, keepdims=True)
 
     return RegressionHead(label_dimension, weight_column, loss_reduction, loss, exp, name)
+
+
+def _by_dimension(head: Callable[..., Head]) -> Callable[..., Head]:
+    """Return `head` with its first two arguments as the classes of heads take them."""
+    def turned(label_dimension: int = 1, weight_column: Any = None, *args: Any,
+               **keywords: Any) -> Head:
+        return head(weight_column, label_dimension, *args, **keywords)
+
+    turned.__doc__ = head.__doc__
+    return turned
+
+
+regression_head_by_dimension = _by_dimension(regression_head)
+poisson_head_by_dimension = _by_dimension(poisson_regression_head)
 
 
 def logistic_regression_head(weight_column: Any = None, loss_reduction: str = _MEAN,

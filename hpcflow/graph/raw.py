@@ -24,7 +24,8 @@ class RawOps:
         try:
             op_def = get_op_def(op_type)
         except ValueError as e:
-            raise AttributeError(str(e)) from None
+            raise AttributeError(f"{e}. hpcflow does without it; use `hpcflow.extending` for op "
+                                 "types of your own") from None
         builder = _builder(op_def)
         setattr(self, op_type, builder)
         return builder

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.dtypes import DTypeLike
 from hpcflow.keras.activations import (  # noqa: F401
     elu,
@@ -475,3 +476,6 @@ def random_binomial(shape: ShapeLike, p: float = 0.0, dtype: DTypeLike | None = 
     """Return ones with probability `p`, and zeros."""
     dtype = dtype or floatx()
     return hf.cast(hf.random_uniform(shape, seed=seed) <= p, dtype)
+
+
+__getattr__ = named_otherwise(__name__)

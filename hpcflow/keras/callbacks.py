@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.keras.session import get_session, get_value, set_value
 
 if TYPE_CHECKING:
@@ -405,3 +406,4 @@ class TensorBoard(Callback):
         self.writer.close()
 
 
+__getattr__ = named_otherwise(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import AxisLike, Sizes
 from hpcflow.graph.operation import Tensor
@@ -108,3 +109,6 @@ def get(identifier: Any) -> Any:
 
 serialize = lookup.serialized
 deserialize = get
+
+
+__getattr__ = named_otherwise(__name__)

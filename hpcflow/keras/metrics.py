@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.dtypes import DTypeLike
 from hpcflow.keras import lookup, losses
 from hpcflow.keras.losses import (  # noqa: F401
@@ -477,3 +478,6 @@ def _by_loss(kind: str, loss: Callable[..., Any], output: Any) -> Any:
     if (dims.ndims and dims[-1].value == 1) or binary:
         return _NAMED[f"binary_{kind}"]
     return _NAMED[f"{'sparse_' if sparse else ''}categorical_{kind}"]
+
+
+__getattr__ = named_otherwise(__name__)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.keras import lookup
@@ -387,3 +388,6 @@ def get(identifier: Any) -> Any:
 
 serialize = lookup.serialized
 deserialize = get
+
+
+__getattr__ = named_otherwise(__name__)

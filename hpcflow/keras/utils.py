@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.keras.enqueuers import GeneratorEnqueuer, OrderedEnqueuer, SequenceEnqueuer
 from hpcflow.keras.lookup import custom_object_scope, get_custom_objects, instance, serialized
 from hpcflow.keras.progress import Progbar
@@ -165,3 +166,6 @@ __all__ = ["CustomObjectScope", "GeneratorEnqueuer", "OrderedEnqueuer", "Progbar
            "SequenceEnqueuer", "custom_object_scope", "deserialize_keras_object",
            "get_custom_objects", "get_file", "multi_gpu_model", "normalize", "plot_model",
            "print_summary", "serialize_keras_object", "to_categorical"]
+
+
+__getattr__ = named_otherwise(__name__)

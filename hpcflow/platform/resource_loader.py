@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
+from hpcflow.base.late_names import named_otherwise
+
 
 def _folder_of_caller() -> Path:
     frame = inspect.currentframe()
@@ -34,3 +36,6 @@ def load_resource(path: str) -> bytes:
 def readahead_file_path(path: str, readahead: str = "128M") -> str:
     """Return `path`: files are read as the system sees fit."""
     return path
+
+
+__getattr__ = named_otherwise(__name__)

@@ -1,5 +1,6 @@
 """``hpcflow.contrib.rnn``: cells, their wrappers, and networks unrolled in the graph."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.rnn.attention_cell import AttentionCellWrapper
 from hpcflow.contrib.rnn.basic_cells import BasicRNNCell, GRUCell, UGRNNCell
 from hpcflow.contrib.rnn.block_cells import GRUBlockCell, GRUBlockCellV2, LSTMBlockCell
@@ -50,3 +51,5 @@ from hpcflow.contrib.rnn.wrappers import (
     OutputProjectionWrapper,
     ResidualWrapper,
 )
+
+__getattr__ = named_otherwise(__name__)

@@ -1,5 +1,6 @@
 """``hpcflow.contrib.slim``: layers, argument scopes, losses and training loops in one place."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib import framework as variables
 from hpcflow.contrib import layers, losses, metrics
 from hpcflow.contrib.framework import (
@@ -119,3 +120,5 @@ from hpcflow.contrib.slim.data import (
     prefetch_queue,
     tfexample_decoder,
 )
+
+__getattr__ = named_otherwise(__name__)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from hpcflow import dtypes
 from hpcflow.data.dataset import Dataset
+from hpcflow.data.experimental.order import RandomDataset
 from hpcflow.data.structure import Structure, merged
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
+from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.shapes import TensorShape
 
 
@@ -49,23 +48,31 @@ def sample_from_datasets(datasets: Sequence[Dataset], weights: TensorLike | None
     Raises ``ValueError`` for another number of weights, ``TypeError`` for weights that are not
     floats.
     """
-    count = len(datasets)
     if isinstance(weights, Dataset):
-        rows = weights
+        rows = weights.map(lambda *row: raw_ops.Log(*row, name="logits"))
+        drawn = Dataset.zip((rows, RandomDataset(seed).batch(2))).map(
+            lambda logits, pair: _drawn(raw_ops.ExpandDims(logits, 0), pair))
     else:
-        values = convert_to_tensor(np.full(count, 1.0 / count) if weights is None else weights,
-                                   name="weights")
-        if not values.dtype.is_floating:
-            raise TypeError("`weights` must be convertible to a tensor of `tf.float32` or "
-                            "`tf.float64` elements.")
-        if not values.get_shape().is_compatible_with(TensorShape([count])):
-            raise ValueError(f"`weights` must be a vector of length {count}.")
-        rows = Dataset.from_tensors(values).repeat()
-    seed1, seed2 = get_seed(seed)
+        logits = _logits(len(datasets), weights)
+        if len(datasets) == 1:
+            return datasets[0]
+        drawn = RandomDataset(seed).batch(2).map(lambda pair: _drawn(logits, pair))
+    return _chosen(drawn, datasets)
 
-    def draw(probabilities: TensorLike) -> Any:
-        logits = raw_ops.ExpandDims(raw_ops.Log(probabilities), 0)
-        number = raw_ops.Multinomial(logits, 1, seed=seed1 or 0, seed2=seed2 or 0)
-        return raw_ops.Squeeze(number, squeeze_dims=[0, 1])
 
-    return _chosen(rows.map(draw), datasets)
+def _logits(count: int, weights: TensorLike | None) -> Any:
+    """Logarithms of the probabilities of `count` data sets, a matrix of one row."""
+    if weights is None:
+        return [[1.0] * count]
+    values = convert_to_tensor(weights, name="weights")
+    if values.dtype not in (dtypes.float32, dtypes.float64):
+        raise TypeError("`weights` must be convertible to a tensor of `tf.float32` or "
+                        "`tf.float64` elements.")
+    if not values.get_shape().is_compatible_with(TensorShape([count])):
+        raise ValueError(f"`weights` must be a vector of length {count}.")
+    return raw_ops.ExpandDims(raw_ops.Log(values, name="logits"), 0)
+
+
+def _drawn(logits: Any, seeds: Tensor) -> Tensor:
+    """The number of a data set, at random."""
+    return raw_ops.Squeeze(raw_ops.StatelessMultinomial(logits, 1, seeds), squeeze_dims=[0, 1])

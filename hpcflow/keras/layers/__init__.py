@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.keras import lookup
 from hpcflow.keras.engine import layer as engine_layer
 from hpcflow.keras.engine.inputs import Input, InputLayer
@@ -124,3 +125,6 @@ def deserialize(config: dict, custom_objects: dict | None = None) -> Any:
 
 
 serialize = lookup.serialized
+
+
+__getattr__ = named_otherwise(__name__)

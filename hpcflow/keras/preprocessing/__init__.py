@@ -1,5 +1,9 @@
 """``keras.preprocessing``: sequences and texts as arrays."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.keras.preprocessing import sequence, text
 
 __all__ = ["sequence", "text"]
+
+
+__getattr__ = named_otherwise(__name__)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hpcflow.base.late_names import named_otherwise
+
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
 
@@ -42,3 +44,6 @@ def pad_sequences(sequences: Sequence, maxlen: int | None = None, dtype: str = "
         else:
             row[:len(kept)] = kept
     return rows
+
+
+__getattr__ = named_otherwise(__name__)

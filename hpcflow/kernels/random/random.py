@@ -156,7 +156,7 @@ def _sent(node: KernelNode, function: Callable) -> Callable:
     return lambda *inputs: send(function(*inputs))
 
 
-def _register_host(*op_types: str) -> Callable:
+def register_host(*op_types: str) -> Callable:
     """Register factories of functions on host values; the result goes to the device."""
 
     def register(factory: Callable[[KernelNode], Callable]) -> Callable:
@@ -170,7 +170,7 @@ def _register_host(*op_types: str) -> Callable:
     return register
 
 
-@_register_host("RandomUniformInt")
+@register_host("RandomUniformInt")
 def _uniform_integers(node: KernelNode) -> Callable:
     sequence, dtype = sequence_of(node), node.np_dtype()
 
@@ -205,20 +205,25 @@ def _uniform_integers_there(node: KernelNode) -> Callable:
     return run
 
 
-@_register_host("Multinomial")
+@register_host("Multinomial")
 def _multinomial(node: KernelNode) -> Callable:
     sequence, dtype = sequence_of(node), node.np_dtype()
 
     def draw(logits: Any, num_samples: Any) -> np.ndarray:
-        count = _samples(logits, num_samples)
-        start = sequence.take(_blocks_of_samples(logits, count))
-        points = numbers.Stream(start).random(len(logits) * count).reshape(len(logits), count)
-        return _classes(points, np.asarray(logits, np.float64)).astype(dtype, copy=False)
+        count = samples_asked(logits, num_samples)
+        return drawn_classes(sequence.take(_blocks_of_samples(logits, count)), logits, count,
+                              dtype)
 
     return draw
 
 
-def _samples(logits: Any, num_samples: Any) -> int:
+def drawn_classes(start: Start, logits: Any, count: int, dtype: np.dtype) -> np.ndarray:
+    """`count` classes for each row of `logits`."""
+    points = numbers.Stream(start).random(len(logits) * count).reshape(len(logits), count)
+    return _classes(points, np.asarray(logits, np.float64)).astype(dtype, copy=False)
+
+
+def samples_asked(logits: Any, num_samples: Any) -> int:
     """How many samples of each row; InvalidArgumentError if there can be none."""
     count = int(num_samples)
     if logits.ndim != 2:
@@ -245,7 +250,7 @@ def _multinomial_there(node: KernelNode) -> Callable:
     fill = programs.elements(device_numbers.class_kernel(dtype.name))
 
     def run(logits: Any, num_samples: Any) -> Any:
-        count = _samples(logits, num_samples)
+        count = samples_asked(logits, num_samples)
         rows, classes = logits.shape
         blocks = _blocks_of_samples(logits, count)
         start = drawn(lambda: sequence.take(blocks).words64())
@@ -319,7 +324,7 @@ def _swapped(offsets: np.ndarray, order: np.ndarray) -> np.ndarray:
     return np.array(found, order.dtype)
 
 
-@_register_host("RandomCrop")
+@register_host("RandomCrop")
 def _crop(node: KernelNode) -> Callable:
     rng = _generator(node)
 

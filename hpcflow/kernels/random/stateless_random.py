@@ -10,6 +10,7 @@ import numpy as np
 from hpcflow.kernels.common.device_windows import programs_of
 from hpcflow.kernels.random import device_numbers, numbers
 from hpcflow.kernels.random.philox import Start
+from hpcflow.kernels.random.random import drawn_classes, register_host, samples_asked
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _PHILOX, _AUTOMATIC = 1, 3  # numbers of algorithms; 2 is another one
@@ -118,6 +119,13 @@ for _name, _draw, _kind in (
         ("RandomUniformFullInt", _filled(numbers.bits), "integers"),
         ("RandomUniformInt", _integers, "integers")):
     _register(_name, _draw, _kind)
+
+
+@register_host("StatelessMultinomial")
+def _multinomial(node: KernelNode) -> Callable:
+    dtype = node.np_dtype()
+    return lambda logits, count, seeds: drawn_classes(
+        _start_of_seeds(seeds), logits, samples_asked(logits, count), dtype)
 
 
 @kernel("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", device="CPU", fresh=True)

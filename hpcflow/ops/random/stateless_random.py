@@ -14,8 +14,14 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value_as_dims, merge_dim, scalar, with_rank
-from hpcflow.ops.common.type_sets import INDEX
+from hpcflow.graph.shape_inference import (
+    constant_value_as_dims,
+    known_number,
+    merge_dim,
+    scalar,
+    with_rank,
+)
+from hpcflow.ops.common.type_sets import INDEX, ORDERED
 
 __all__: list[str] = []
 
@@ -27,6 +33,13 @@ def _seeded_shape(op: Operation) -> list[Dims]:
     with_rank(op.input_dims(0), 1, "shape")
     merge_dim(with_rank(op.input_dims(1), 1, "seed")[0], 2)
     return [constant_value_as_dims(op.inputs[0])]
+
+
+def _classes_shape(op: Operation) -> list[Dims]:
+    rows = with_rank(op.input_dims(0), 2, "logits")[0]
+    merge_dim(with_rank(op.input_dims(2), 1, "seed")[0], 2)
+    count = known_number(op, 1)
+    return [(rows, None if count is None else int(count))]
 
 
 def _keyed_shape(op: Operation) -> list[Dims]:
@@ -63,8 +76,11 @@ register_op("StatelessRandomGetKeyCounter", "seed: Tseed", "key: uint64; counter
 register_op("StatelessRandomGetKeyCounterAlg", "seed: Tseed",
             "key: uint64; counter: uint64; alg: int32", _SEED, shape=_key_shapes)
 register_op("StatelessRandomGetAlg", outputs="alg: int32", stateful=True, shape=scalar)
-not_differentiable("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg",
-                   "StatelessRandomGetAlg")
+register_op("StatelessMultinomial", "logits: T; num_samples: int32; seed: Tseed",
+            "output: output_dtype",
+            f"T: {ORDERED}; {_SEED}; output_dtype: {INDEX} = int64", shape=_classes_shape)
+not_differentiable("StatelessMultinomial", "StatelessRandomGetKeyCounter",
+                   "StatelessRandomGetKeyCounterAlg", "StatelessRandomGetAlg")
 
 
 # ---------------------------------------------------------------- public functions
@@ -115,6 +131,32 @@ def stateless_truncated_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: T
     """
     return _scaled("StatelessTruncatedNormal", "stateless_truncated_normal", shape, seed, mean,
                    stddev, dtype, name)
+
+
+def stateless_multinomial(logits: TensorLike, num_samples: TensorLike, seed: TensorLike,
+                          output_dtype: DTypeLike = dtypes.int64,
+                          name: str | None = None) -> Tensor:
+    """Draw classes by their unnormalized log-probabilities; they follow from `seed` alone.
+
+    Args:
+        logits: shape ``[batch, classes]``.
+        num_samples: number of draws for each row.
+        seed: two integers.
+        output_dtype: of the result, int64 or int32.
+        name: name of the scope.
+
+    Returns: shape ``[batch, num_samples]``.
+    """
+    with name_scope(name, "stateless_multinomial", [logits, seed]):
+        return raw_ops.StatelessMultinomial(convert_to_tensor(logits, name="logits"), num_samples,
+                                            seed, output_dtype=output_dtype)
+
+
+def stateless_categorical(logits: TensorLike, num_samples: TensorLike, seed: TensorLike,
+                          dtype: DTypeLike = dtypes.int64, name: str | None = None) -> Tensor:
+    """Return what :func:`stateless_multinomial` does, of type `dtype`."""
+    return stateless_multinomial(logits, num_samples, seed, dtype,
+                                 "stateless_categorical" if name is None else name)
 
 
 def _scaled(op_type: str, default: str, shape: TensorLike, seed: TensorLike, mean: TensorLike,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.platform.device_lib import list_local_devices
 from hpcflow.runtime.executor import gpus
 from hpcflow.runtime.session.defaults import default_config, to_edit
@@ -133,3 +134,6 @@ def _check_gpu(device: PhysicalDevice) -> None:
     _check(device)
     if device.device_type != "GPU":
         raise ValueError("Cannot set memory growth on non-GPU devices")
+
+
+__getattr__ = named_otherwise(__name__)

@@ -98,6 +98,11 @@ def stateless(table: Table) -> None:
                           {"dtype": Type(dtype)})
                 table.add("StatelessRandomUniformFullInt", old, {"dtype": Type(dtype)})
                 table.add("StatelessRandomUniformFullIntV2", new, {"dtype": Type(dtype)})
+        for dtype in ("float32", "float64", "int32"):
+            table.add("StatelessMultinomial", {"logits": table.normal(dtype, (3, 4)),
+                                               "num_samples": scalar(50, "int32"), "seed": seed})
+    table.bad("StatelessMultinomial", {"logits": table.normal("float32", (3,)), "seed": ints(1, 2),
+                                       "num_samples": scalar(5, "int32")})
     table.bad("StatelessRandomUniform", {"shape": ints(2), "seed": ints(1, 2, 3)})
     table.bad("StatelessRandomUniformInt", {"shape": ints(2), "seed": ints(1, 2), "minval": scalar(
         3), "maxval": scalar(3)})

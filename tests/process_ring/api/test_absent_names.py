@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 
 import pytest
@@ -26,7 +27,7 @@ def test_the_error_of_an_absent_name_says_what_to_use(path):
 
 
 def test_what_to_use_instead_exists():
-    for instead in absent_names.INSTEAD.values():
+    for instead in [*absent_names.INSTEAD.values(), *absent_names.BELOW.values()]:
         for path in re.findall(r"`(?:hf|hpcflow)\.([\w.]+)", instead):
             try:
                 find(path)
@@ -39,3 +40,27 @@ def test_names_that_nothing_is_known_of_have_the_plain_error():
         _ = hpcflow.no_such_name
     with pytest.raises(AttributeError, match=r"^module 'hpcflow.contrib' has no attribute 'nope'$"):
         _ = hpcflow.contrib.nope
+
+
+@pytest.mark.parametrize(("path", "instead"), [
+    ("python.ops.nn_ops.unheard_of", "public names"), ("keras.layers.Unheard", "hf.layers"),
+    ("keras.backend.unheard_of", "hf.layers"), ("pywrap_tensorflow.TF_Unheard", "hf.Session"),
+    ("python.eager.unheard", "hf.Session"), ("raw_ops.Unheard", "hpcflow.extending"),
+])
+def test_what_is_missing_below_a_path_says_what_to_use(path, instead):
+    with pytest.raises(AttributeError, match=f"hpcflow does without.*{instead}"):
+        find(path)
+
+
+@pytest.mark.parametrize(("package", "name"), [
+    ("contrib", "nccl"), ("contrib.layers", "recompute_grad"), ("python.ops.nn_ops", "unheard_of"),
+    ("contrib.boosted_trees.python.ops", "model_ops")])
+def test_imports_of_what_is_missing_say_what_to_use(package, name):
+    with pytest.raises(ModuleNotFoundError, match="hpcflow does without"):
+        exec(f"from hpcflow.{package} import {name}")
+
+
+def test_other_imports_fail_as_they_do_in_python():
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'hpcflow\.unheard_of'$"):
+        importlib.import_module("hpcflow.unheard_of")
+    assert importlib.util.find_spec("hpcflow.unheard_of") is None

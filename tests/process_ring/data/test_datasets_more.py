@@ -118,6 +118,14 @@ def test_choices(session):
         parts, [0.5, 0.5], seed=1))) == [0, 1, 2, 10, 11, 12]
 
 
+@pytest.mark.parametrize(("weights", "expected"), [
+    (None, [1, 0, 2, 0, 1, 1, 1, 2, 0, 2]), ([0.5, 0.3, 0.2], [1, 0, 2, 0, 0, 1, 1, 2, 0, 1])])
+def test_choices_by_a_seed_are_those_of_tensorflow(session, weights, expected):
+    parts = [Dataset.from_tensors(i).repeat() for i in range(3)]
+    sampled = experimental.sample_from_datasets(parts, weights, seed=7)
+    assert numbers(session, sampled.take(10)) == expected
+
+
 def test_small_changes(session):
     ten = Dataset.range(10)
     assert numbers(session, ten.apply(experimental.take_while(lambda x: x < 3))) == [0, 1, 2]

@@ -1,0 +1,32 @@
+"""The sources of the paths below ``hpcflow.core``: protobuf modules."""
+
+from __future__ import annotations
+
+from hpcflow.api.entry import Entry
+
+_PROTO = "tensorboard.compat.proto."
+_MORE_PROTOS = "hpcflow.base.formats.protos"
+
+_PROTO_MODULES = {
+    "framework": (
+        "allocation_description", "attr_value", "cost_graph", "function", "graph", "node_def",
+        "op_def", "resource_handle", "step_stats", "summary", "tensor", "tensor_description",
+        "tensor_shape", "types", "variable", "versions",
+    ),
+    "protobuf": ("config", "debug", "meta_graph", "rewriter_config", "saver"),
+    "util": ("event",),
+}
+CORE = {
+    **{f"{folder}.{name}_pb2": Entry((f"{_PROTO}{name}_pb2",))
+       for folder, names in _PROTO_MODULES.items() for name in names},
+    "framework.summary_pb2": Entry((f"{_PROTO}summary_pb2", f"{_PROTO}histogram_pb2")),
+    "protobuf.config_pb2": Entry((f"{_PROTO}config_pb2", f"{_PROTO}rpc_options_pb2")),
+    "protobuf.cluster_pb2": Entry((f"{_PROTO}cluster_pb2",)),
+    "protobuf.tensorflow_server_pb2": Entry((f"{_PROTO}cluster_pb2", _MORE_PROTOS)),
+    "protobuf.saved_model_pb2": Entry((_MORE_PROTOS,)),
+    "protobuf.queue_runner_pb2": Entry((_MORE_PROTOS,)),
+    "protobuf.control_flow_pb2": Entry((_MORE_PROTOS,)),
+    "example.example_pb2": Entry((_MORE_PROTOS,)),
+    "lib.core.error_codes_pb2": Entry(("hpcflow.base.formats.error_codes",)),
+    "example.feature_pb2": Entry((_MORE_PROTOS,)),
+}  # fmt: skip
