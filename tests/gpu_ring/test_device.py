@@ -183,3 +183,48 @@ def test_what_a_monitored_session_asks_for() -> None:
             assert session.run(missing).tolist() == [b"Variable", b"Variable_2"]
         with hf.train.MonitoredTrainingSession(config=config) as monitored:
             np.testing.assert_array_equal(monitored.run(doubled), [2, 2, 2])
+
+
+def test_fetches_belong_to_the_client() -> None:
+    """They share memory neither with what was fed nor with each other."""
+    fed = np.arange(3, dtype=np.int32)
+    with hf.Graph().as_default(), hf.device("/gpu:0"):
+        x = hf.placeholder(hf.int32, [3])
+        y = hf.cast(x, hf.float32) + 1.0
+        with hf.Session(config=hf.ConfigProto(allow_soft_placement=True)) as session:
+            fetches = [hf.identity(x), hf.reshape(x, [3, 1]), y, hf.identity(y)]
+            found = session.run(fetches, {x: fed})
+    everything = [fed, *found]
+    assert not any(np.shares_memory(a, b) for i, a in enumerate(everything)
+                   for b in everything[:i])
+
+
+def test_strings_in_conditionals() -> None:
+    """Constants that wait for a branch may be strings, which stay in host memory."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        kind, which = hf.placeholder(hf.string, []), hf.placeholder(hf.bool, [])
+        equal = hf.cond(which, lambda: hf.equal(kind, "jpeg"), lambda: hf.constant(False))
+        for value, expected in ((b"jpeg", True), (b"png", False)):
+            assert session.run(equal, {kind: value, which: True}) == expected
+
+
+def test_lists_are_added_up() -> None:
+    """Lists of tensors on the GPU, as the gradients of loops written by others add."""
+    raw = hf.raw_ops
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.placeholder(hf.float32, [2, 3])
+        made = raw.TensorListFromTensor(tensor=x, element_shape=np.int32([3]))
+        total = raw.AddN(inputs=[made, made, raw.ZerosLike(x=made)])
+        stacked = raw.TensorListStack(input_handle=total, element_shape=np.int32([3]),
+                                      element_dtype=hf.float32)
+        value = np.arange(6, dtype=np.float32).reshape(2, 3)
+        np.testing.assert_array_equal(session.run(stacked, {x: value}), 2 * value)
+
+
+def test_a_sum_whose_shape_the_graph_does_not_know() -> None:
+    """Its axes become known when the step is compiled."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        x, axes = hf.placeholder(hf.float32, [5]), hf.placeholder(hf.int32, [1])
+        total = hf.reduce_sum(hf.exp(x), axes, keepdims=True)
+        total.op._update_input(1, hf.constant([0]))
+        assert session.run(hf.matmul(total[:, None], [[2.0]]), {x: np.zeros(5)}) == 10

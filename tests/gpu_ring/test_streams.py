@@ -236,7 +236,7 @@ def test_a_trace_has_rows_of_streams(session: Any) -> None:
     assert set(rows) == {"", "/stream:compute", "/stream:up", "/stream:down"}
     assert "grown" in [n.node_name for n in rows["/stream:compute"]]
     assert rows["/stream:up"][0].node_name == f"to the GPU {tuning.COPY_BESIDE_BYTES} bytes"
-    for stats in (n for name in rows for n in rows[name]):
+    for stats in (n for name in rows for n in rows[name] if "= Const(" not in n.timeline_label):
         assert before <= stats.all_start_nanos < stats.all_start_nanos + stats.op_end_rel_nanos
         if real_gpus():
             assert stats.all_start_nanos + stats.op_end_rel_nanos < after + 1_000_000
@@ -408,6 +408,7 @@ def test_a_session_that_closes_gives_the_memory_of_its_graphs_back(session: Any)
     assert held.most() >= before + (12 << 20)  # a variable, and what the graph computes
     session.close()
     assert not any(r.graph_bytes() for r in regions)
+    del regions  # and with them constants on the GPU
     assert kept() < before + (1 << 20)  # no buffers of feeds either
 
 

@@ -27,9 +27,11 @@ class ProgramCall:
     def __init__(self, device: Any, built: Built) -> None:
         self._programs: Programs = device.programs
         self._inputs = [i.dims for i in built.inputs]
-        self._outputs = [(o.dims, o.dtype) for o in built.outputs]
         self._shape, self._split = built.shape, built.split
         self._is_open = None in built.shape
+        # What the graph does not know of an output follows from the program's shape.
+        self._outputs = [(o.dims if self._is_open or not built.shape
+                          else _closed(o.dims, built.shape[0]), o.dtype) for o in built.outputs]
         self._rows = 0 if self._is_open else math.prod(built.shape[: built.split])  # type: ignore[arg-type]
         self._launch = self._programs.prepare((built.program,))
         names = [i.name for i in built.inputs]
@@ -81,7 +83,7 @@ def _note(xp: Any, check: LabelCheck, labels: Any, flags: Any) -> None:
     late_errors.explain_from(noted, lambda e: explain(e, node, shapes, node.device))
 
 
-def _closed(dims: Dims, first: int) -> Dims:
+def _closed(dims: Dims, first: int | None) -> Dims:
     """The dims with their open dimension known."""
     return (first, *dims[1:]) if dims and dims[0] is None else dims
 

@@ -27,7 +27,8 @@ class Parts(NamedTuple):
         states: the variables that it reads or writes.
         written: those that it writes.
         uploads: positions of the inputs that may be in host memory, and are moved to the device.
-        is_long: it has several kernels, so that it pays to launch them as one.
+        is_long: it has more kernels than inputs, each of which a graph copies to a place of its
+            own, or many; so that it pays to launch them as one.
     """
 
     name: str
@@ -62,7 +63,8 @@ def parts_of(group: list[Bound], known: Mapping[Port, Any], inputs: Sequence[Por
     more = f" and {len(group) - 1} more" if len(group) > 1 else ""
     return Parts(f"'{first}'{more}", obstacle, tuple(states.values()), tuple(written.values()),
                  frozenset(i for i, port in enumerate(inputs) if port in uploads),
-                 sum(b.kernel is not None for b in group) >= tuning.RECORDED_FEWEST)
+                 sum(b.kernel is not None for b in group) >= min(
+                     tuning.RECORDED_FEWEST, 1 + len(inputs)))
 
 
 def split(group: list[Bound], known: Mapping[Port, Any], to_device: Any) -> list[list[Bound]]:

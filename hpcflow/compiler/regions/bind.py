@@ -154,9 +154,9 @@ class Binder:
         self._place(node, 0, device, DEVICE)
         if node in self._fetched and source.fetches_later and not device.has_own_memory:
             self._coming.add(node)
-            return Bound(node, None, source.fetch, fresh=True)
-        move = _transfer(source, device)
-        return Bound(node, None, move, fresh=source.has_own_memory and not device.has_own_memory)
+            return Bound(node, None, _coming_from(source), fresh=True)
+        is_copy = self._side_of(*node.inputs[0]) == DEVICE and not device.has_own_memory
+        return Bound(node, None, _transfer(source, device), fresh=is_copy)
 
     def _compute(self, node: Node, device: Device) -> Bound:
         kernel = find_kernel(node.type, device.type, node.attrs)
@@ -311,6 +311,17 @@ def _transfer(source: Device, destination: Device) -> Callable | None:
     if source is destination or not (source.has_own_memory or destination.has_own_memory):
         return None
     return lambda value: destination.to_device(source.to_host(value))
+
+
+def _coming_from(source: Any) -> Callable:
+    """What begins to bring a value to the client; one that is on the host is copied at once."""
+    begin = source.fetch
+
+    def run(value: Any) -> Any:
+        found = begin(value)
+        return _fetch(value) if found is value else found
+
+    return run
 
 
 def _fetch(value: Any) -> Any:

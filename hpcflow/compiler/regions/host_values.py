@@ -52,13 +52,13 @@ def predicates(nodes: Iterable[Node]) -> frozenset[Port]:
 
 
 def fetched(nodes: Sequence[Node]) -> frozenset[Node]:
-    """The nodes that bring a value from another device of the task to the client alone."""
-    readers: dict[Node, set[str]] = {n: set() for n in nodes if n.type == RECV and n.inputs}
+    """The nodes that bring a value from another device of the task to the client alone, once."""
+    readers: dict[Node, list[str]] = {n: [] for n in nodes if n.type == RECV and n.inputs}
     for node in nodes:
         for source, _ in node.inputs:
             if source in readers:
-                readers[source].add(node.type)
-    return frozenset(n for n, types in readers.items() if types == {FETCH})
+                readers[source].append(node.type)
+    return frozenset(n for n, types in readers.items() if types == [FETCH])
 
 
 def host_kernel(node: Node, sides: Sequence[str | None]) -> Kernel | None:

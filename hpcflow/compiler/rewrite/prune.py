@@ -43,13 +43,13 @@ def prune(fetches: list[Tensor | Operation], feeds: list[Tensor], client_device:
                                 client_device) for i, f in enumerate(fetches)]
     graph = StepGraph([*feed_nodes, *nodes.values(), *keeps.values(), *markers.values(),
                        *fetch_nodes], feed_nodes, fetch_nodes, incremental)
-    if any(op.type in BACK_EDGE_TYPES for op in ops):
+    if any(op.type in BACK_EDGE_TYPES or _is_rewired(op) for op in ops):
         graph.nodes = topological(graph.nodes)
     return graph
 
 
 def _needed(fetches: list, fed: dict) -> list[Operation]:
-    """The operations to copy, in construction order (so producers come first)."""
+    """The operations to copy, in construction order: producers come first, unless it is rewired."""
     seen: set[Operation] = set()
     stack = [f if isinstance(f, Operation) else f.op for f in fetches
              if isinstance(f, Operation) or (f.op, f.value_index) not in fed]
@@ -64,6 +64,12 @@ def _needed(fetches: list, fed: dict) -> list[Operation]:
             if source not in seen and (source, tensor._value_index) not in fed:
                 stack.append(source)
     return sorted(seen, key=lambda op: op._id)
+
+
+def _is_rewired(op: Operation) -> bool:
+    """True if the operation reads or waits for one that was made after it."""
+    return any([t._op._id > op._id for t in op._inputs]) or any(
+        [c._id > op._id for c in op._control_inputs])
 
 
 def _is_fed(op: Operation, fed: dict) -> bool:

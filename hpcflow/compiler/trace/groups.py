@@ -377,7 +377,8 @@ class _Writer:
     def build(self, outputs: Sequence[str], places: Mapping[str, str]) -> Built:
         """See `Group.build`."""
         self.values_of_lines()
-        made = {t: (line.node.dims[i], line.node.dtypes[i].base_dtype.name)
+        made = {t: (recipes.reduced_dims(line.node) if line.node.type in recipes.REDUCTIONS
+                    else line.node.dims[i], line.node.dtypes[i].base_dtype.name)
                 for line in self.group.lines for i, t in enumerate(line.targets)}
         found = [Output(n, *made[n]) for n in outputs]
         for output in found:

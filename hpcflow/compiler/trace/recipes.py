@@ -125,6 +125,15 @@ def reduced_axes(node: Node) -> tuple[int, ...] | None:
     return tuple(axes) if fit else None
 
 
+def reduced_dims(node: Node) -> tuple[int | None, ...]:
+    """The dimensions that such a reduction leaves: the graph may not know them where axes became
+    known later."""
+    source, index = node.inputs[0]
+    axes, keeps = reduced_axes(node) or (), node.attrs.get("keep_dims", False)
+    return tuple([1 if k in axes else d for k, d in enumerate(source.dims[index] or ())
+                  if keeps or k not in axes])
+
+
 def reduces(node: Node) -> bool:
     """True for a reduction of the list above, of a dtype that programs reduce."""
     name = node.dtypes[0].base_dtype.name

@@ -169,7 +169,7 @@ def _resize(node: KernelNode) -> Any:
     return resize
 
 
-@_register("ZerosLike", types={"T": ["variant"]})
+@_register("ZerosLike", types={"T": ["variant"]}, priority=1)
 def _zeros_like(node: KernelNode) -> Any:
     def like(items: Any) -> TensorList:
         return items.with_items([i if i is None else like(i) if isinstance(i, TensorList)
@@ -178,7 +178,7 @@ def _zeros_like(node: KernelNode) -> Any:
     return like
 
 
-@_register("AddN", types={"T": ["variant"]})
+@_register("AddN", types={"T": ["variant"]}, priority=1)
 def _add_n(node: KernelNode) -> Any:
     """Element by element."""
 

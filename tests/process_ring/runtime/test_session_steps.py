@@ -119,6 +119,19 @@ def test_mutation_compiles_again(graph, session):
     assert session.run(c) == 5
 
 
+@pytest.mark.usefixtures("checked")
+def test_a_reader_may_be_made_before_its_source(form, graph, session):
+    """A rewired graph is not in the order in which it was made."""
+    x = hf.placeholder(hf.float32, [2])
+    late = hf.add(x, 1.0)
+    late.op._update_input(0, hf.cond(x[0] > 0, lambda: x * 2.0, lambda: x * 3.0))
+    done = hf.no_op()
+    done._add_control_input(hf.Variable(0.0, name="v").initializer)
+    assert session.run(late, {x: [1, 2]}).tolist() == [3, 5]
+    session.run(done)
+    assert session.run("v:0") == 0
+
+
 def test_variables_outlive_the_growth_of_the_graph(form, graph, session):
     v, init, add = counter()
     session.run(init)
