@@ -9,6 +9,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def _function(text: str) -> Any:
     _KEPT.mkdir(parents=True, exist_ok=True)
     made = _KEPT / f"{hashlib.sha256(source.encode()).hexdigest()[:24]}.so"
     if not made.exists():
-        new = made.with_suffix(f".{os.getpid()}")
+        new = made.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
         subprocess.run([compiler, "-x", "c++", "-std=c++17", "-O0", "-ffp-contract=off", "-fPIC",
                         "-shared", "-o", str(new), "-"], input=source.encode(), check=True,
                        timeout=patience())

@@ -382,8 +382,9 @@ def _serves(kind: str, nodes: list[Node]) -> bool:
 def _serves_users(kind: str, nodes: list[Node]) -> bool:
     """True if the device has kernels for all ops of the graph that have to be with the variables
     among `nodes`, whether they are part of this step or not."""
-    users = {c for n in nodes if n.op is not None for t in n.op.outputs if t.dtype._is_ref_dtype
-             for c in t._consumers if takes_references(c.op_def)}
+    users = {c for n in nodes if n.op is not None for t in n.op.outputs
+             if t.dtype._is_ref_dtype or t.dtype is resource
+             for c in t._consumers if t.dtype is resource or takes_references(c.op_def)}
     return all(c.type in _EXECUTOR_TYPES
                or find_kernel(c.type, kind, c._attrs) is not None for c in users)
 
