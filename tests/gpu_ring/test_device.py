@@ -228,3 +228,16 @@ def test_a_sum_whose_shape_the_graph_does_not_know() -> None:
         total = hf.reduce_sum(hf.exp(x), axes, keepdims=True)
         total.op._update_input(1, hf.constant([0]))
         assert session.run(hf.matmul(total[:, None], [[2.0]]), {x: np.zeros(5)}) == 10
+
+
+def test_what_is_to_be_with_a_variable_has_kernels_where_it_is() -> None:
+    """Also if it is no part of the step that is the first to use the variable."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        counts = [hf.get_variable(n, [], hf.int64, hf.zeros_initializer(), use_resource=r)
+                  for n, r in (("a", False), ("b", True))]
+        with hf.colocate_with(counts[0].op):
+            queue = hf.FIFOQueue(1, hf.float32)
+        upper = counts[1].count_up_to(3)
+        session.run(hf.global_variables_initializer())
+        session.run(queue.enqueue(1.0))
+        assert session.run([queue.dequeue(), counts[0], upper]) == [1, 0, 0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from hpcflow.compiler.distribute.colocate_loop_variables import follow_loop_values
 from hpcflow.compiler.distribute.cost_placement import CostModel, choose_devices
@@ -26,6 +27,10 @@ from hpcflow.dtypes import DType, resource, variant
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX
 from hpcflow.kernels.registry import describe_kernels, find_kernel, kernel_key
+
+if TYPE_CHECKING:
+    from hpcflow.graph.graph import Graph
+    from hpcflow.graph.operation import Operation
 
 # Ops that the executor itself runs, on any device.
 _EXECUTOR_TYPES = CONTROL_FLOW_TYPES | {
@@ -385,8 +390,27 @@ def _serves_users(kind: str, nodes: list[Node]) -> bool:
     users = {c for n in nodes if n.op is not None for t in n.op.outputs
              if t.dtype._is_ref_dtype or t.dtype is resource
              for c in t._consumers if t.dtype is resource or takes_references(c.op_def)}
+    users.update(op for n in nodes if n.op is not None and n.op_def.is_stateful
+                 for op in _colocated(n.op.graph).get(n.op.name, ()))
     return all(c.type in _EXECUTOR_TYPES
                or find_kernel(c.type, kind, c._attrs) is not None for c in users)
+
+
+# Graph -> its number of operations when these were sought: op name -> those that are to be with it.
+_beside: WeakKeyDictionary[Graph, tuple[int, dict[str, list[Operation]]]] = WeakKeyDictionary()
+
+
+def _colocated(graph: Graph) -> dict[str, list[Operation]]:
+    """Op name -> the operations of the graph that ask to be where it is."""
+    count, found = _beside.get(graph, (0, {}))
+    operations = graph._ops
+    if count != len(operations):
+        found = {}
+        for op in operations:
+            for name in op._attrs.get(COLOCATION_ATTR, ()):
+                found.setdefault(name[len(COLOCATION_PREFIX):].decode(), []).append(op)
+        _beside[graph] = len(operations), found
+    return found
 
 
 def _has_kernel(node: Node, kind: str) -> bool:
