@@ -40,6 +40,18 @@ def static_batch(batch_size: Any) -> int | None:
     return None if isinstance(batch_size, Tensor) else int(batch_size)
 
 
+def zero_rows(example: Tensor, batch_size: Any) -> Tensor:
+    """Zeros of shape ``[batch_size, *example.shape]``, of which dimensions may be unknown."""
+    dims = example._dims
+    if dims is not None and None not in dims:
+        return zeros_of(example.shape, batch_size, example.dtype.base_dtype)
+    shape = raw_ops.ConcatV2([raw_ops.Pack([batch_size]), raw_ops.Shape(example)], np.int32(0))
+    zeros = raw_ops.Fill(shape, convert_to_tensor(0, example.dtype.base_dtype))
+    if dims is not None:
+        zeros.set_shape([static_batch(batch_size), *dims])
+    return zeros
+
+
 def zeros_of(size: TensorLike, batch_size: Any, dtype: DTypeLike) -> Tensor:
     """Zeros of shape ``[batch_size, *size]``."""
     dims = size_dims(size)
