@@ -411,9 +411,9 @@ _PYTHON = {
                                       **members("hpcflow.runtime.session.fetching",
                                               "register_session_run_conversion_functions")}),
     "client.timeline": Entry(("hpcflow.tools.timeline",)),
-    **{f"keras.{name}": Entry((f"hpcflow.keras.{name}",)) for name in (
+    **{name: Entry((f"hpcflow.{name}",)) for name in ("keras", *map("keras.{}".format, (
         "activations", "backend", "callbacks", "constraints", "initializers", "layers", "losses",
-        "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")},
+        "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")))},
     **{f"keras.layers.{name}": Entry(("hpcflow.keras.layers",)) for name in (
         "advanced_activations", "convolutional", "core", "embeddings", "merge", "normalization",
         "local", "noise", "pooling", "recurrent", "wrappers")},

@@ -139,8 +139,12 @@ class Layer:
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         """Variables, and attributes that may have some, by name, for checkpoints of objects."""
         attributes = [(k, v) for k, v in vars(self).items() if not k.startswith("_")]
-        made = [(v.op.name.rsplit("/", 1)[-1], v) for v in self.variables]
-        return attributes + made
+        return attributes + [(self._name_inside(v), v) for v in self.variables]
+
+    def _name_inside(self, variable: Variable) -> str:
+        """The name of a variable of the layer in the layer's scope."""
+        scope = "" if self._scope is None else f"{self._scope.name}/"
+        return variable.op.name.removeprefix(scope)
 
     # ------------------------------------------------------------ what a layer makes
 

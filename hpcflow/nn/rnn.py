@@ -24,6 +24,7 @@ from hpcflow.nn.rnn_steps import (
     size_dims,
     static_batch,
     step_until,
+    zero_rows,
     zeros_of,
 )
 from hpcflow.ops.flow.tensor_array import TensorArray
@@ -240,15 +241,12 @@ class _Emission:
                  batch_size: TensorLike) -> None:
         self.structure = cell.output_size if example is None else example
         leaves = nest.flatten(self.structure)
-        sizes, kinds = leaves, [dtype] * len(leaves)
-        if example is not None:
-            tensors = [convert_to_tensor(x) for x in leaves]
-            sizes = [t.shape for t in tensors]
-            kinds = [t.dtype.base_dtype for t in tensors]
-        self.zeros = [zeros_of(s, batch_size, k) for s, k in zip(sizes, kinds, strict=True)]
-        self.arrays = [TensorArray(k, 0, dynamic_size=True, tensor_array_name="rnn_output",
-                                   element_shape=z.shape)
-                       for z, k in zip(self.zeros, kinds, strict=True)]
+        if example is None:
+            self.zeros = [zeros_of(size, batch_size, dtype) for size in leaves]
+        else:
+            self.zeros = [zero_rows(convert_to_tensor(x), batch_size) for x in leaves]
+        self.arrays = [TensorArray(z.dtype, 0, dynamic_size=True, tensor_array_name="rnn_output",
+                                   element_shape=z.shape) for z in self.zeros]
 
     def write(self, arrays: list, time: Tensor, ended: Tensor, emit: TensorLike) -> list:
         """Write the output `emit` of a step, zeros for ended rows, and return the new arrays."""

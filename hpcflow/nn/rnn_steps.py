@@ -40,6 +40,18 @@ def static_batch(batch_size: Any) -> int | None:
     return None if isinstance(batch_size, Tensor) else int(batch_size)
 
 
+def zero_rows(example: Tensor, batch_size: Any) -> Tensor:
+    """Zeros of shape ``[batch_size, *example.shape]``, of which dimensions may be unknown."""
+    dims = example._dims
+    if dims is not None and None not in dims:
+        return zeros_of(example.shape, batch_size, example.dtype.base_dtype)
+    shape = raw_ops.ConcatV2([raw_ops.Pack([batch_size]), raw_ops.Shape(example)], np.int32(0))
+    zeros = raw_ops.Fill(shape, convert_to_tensor(0, example.dtype.base_dtype))
+    if dims is not None:
+        zeros.set_shape([static_batch(batch_size), *dims])
+    return zeros
+
+
 def zeros_of(size: TensorLike, batch_size: Any, dtype: DTypeLike) -> Tensor:
     """Zeros of shape ``[batch_size, *size]``."""
     dims = size_dims(size)
@@ -61,7 +73,21 @@ def initial_state_of(cell: Any, initial_state: Nest | None, batch_size: TensorLi
         return nest.pack_as(initial_state, leaves)
     if dtype is None:
         raise ValueError("If no initial_state is provided, dtype must be.")
+    if _takes_lists(cell):
+        return cell.get_initial_state(batch_size=batch_size, dtype=dtype)
     return cell.zero_state(batch_size, dtype)
+
+
+def _takes_lists(cell: Any) -> bool:
+    """Whether this is a cell of Keras, which takes and gives its states as a list."""
+    return not hasattr(cell, "zero_state") and hasattr(cell, "get_initial_state")
+
+
+def _step(cell: Any, inputs: TensorLike, state: Nest) -> tuple:
+    if not _takes_lists(cell):
+        return cell(inputs, state)
+    output, following = cell(inputs, state if nest.is_nested(state) else [state])
+    return output, nest.pack_as(state, nest.flatten(following))
 
 
 def as_lengths(sequence_length: TensorLike | None) -> Tensor | None:
@@ -97,7 +123,7 @@ def select_rows(condition: Tensor, chosen: Any, other: Any) -> Any:
 def step_until(time: TensorLike, lengths: Tensor | None, cell: Any, inputs: TensorLike, state: Nest,
                zero_output: TensorLike | None) -> tuple:
     """One step of `cell`; rows past their length give zeros and keep their state."""
-    output, following = cell(inputs, state)
+    output, following = _step(cell, inputs, state)
     nest.check_same(state, following, "The state before and after a step")
     if lengths is None:
         return output, following

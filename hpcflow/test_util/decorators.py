@@ -7,6 +7,7 @@ import unittest
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hpcflow import config
 from hpcflow.graph.graph import device as graph_device
 from hpcflow.test_util.environment import gpu_device_name
 
@@ -63,6 +64,20 @@ def run_gpu_only(method: Callable) -> Callable:
 
 
 run_cuda_only = run_gpu_only
+
+
+def use_deterministic_cudnn(method: Callable) -> Callable:
+    """Decorator: while a test runs, cuDNN takes ways that give the same bits again."""
+
+    @functools.wraps(method)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before, config.flags.deterministic = config.flags.deterministic, True
+        try:
+            return method(*args, **kwargs)
+        finally:
+            config.flags.deterministic = before
+
+    return run
 
 
 def device(use_gpu: bool) -> Any:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
 from hpcflow.contrib.lookup.interface import KeyValueTypes, LookupInterface
 from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import add_to_collection, colocate_with, get_default_graph, name_scope
+from hpcflow.graph.graph import (
+    add_to_collection,
+    colocate_with,
+    get_default_graph,
+    init_scope,
+    name_scope,
+)
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+
+
+def _outside_of_loops() -> AbstractContextManager:
+    """A table is made, and filled, once: outside of the loops and branches of here."""
+    inside = get_default_graph()._control_flow_context is not None
+    return init_scope() if inside else nullcontext()
 
 
 class HashTable(LookupInterface):
@@ -28,7 +41,7 @@ class HashTable(LookupInterface):
 
     def __init__(self, initializer: Any, default_value: TensorLike, shared_name: str | None = None,
                  name: str | None = None) -> None:
-        with name_scope(name, "hash_table") as scope:
+        with _outside_of_loops(), name_scope(name, "hash_table") as scope:
             handle = raw_ops.HashTable(
                 key_dtype=initializer.key_dtype, value_dtype=initializer.value_dtype,
                 shared_name=shared_name or _shared_name(initializer), name=scope,
@@ -76,7 +89,7 @@ class KeyValueTensorInitializer:
 
     def __init__(self, keys: TensorLike, values: TensorLike, key_dtype: DTypeLike | None = None,
                  value_dtype: Any = None, name: str | None = None) -> None:
-        with name_scope(name, "key_value_init") as scope:
+        with _outside_of_loops(), name_scope(name, "key_value_init") as scope:
             self._keys = convert_to_tensor(keys, key_dtype, "keys")
             self._values = convert_to_tensor(values, value_dtype, "values")
             self._name = scope

@@ -135,6 +135,22 @@ class RNNCell(Layer):
         if kind is not None and tuple(inner) in _INNER:
             setattr(self, _INNER[tuple(inner)] + kind, variable)
 
+    def _inner_cells(self) -> list[tuple[str, RNNCell]]:
+        """The cells that this one is made of, with their names in checkpoints of objects."""
+        return []
+
+    def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
+        inner = self._inner_cells()
+        theirs = {id(v) for _, cell in inner for v in cell.variables}
+        return inner + [(name, value) for name, value in super()._checkpoint_dependencies()
+                        if id(value) not in theirs]
+
+    def _name_inside(self, variable: Variable) -> str:
+        first = self._scopes.get(variable.graph)
+        if first is None:
+            return super()._name_inside(variable)
+        return variable.op.name.removeprefix(f"{first.name}/")
+
     def __deepcopy__(self, memo: dict) -> RNNCell:
         """A cell whose inner cells are its own, too."""
         copied = cast(RNNCell, super().__deepcopy__(memo))

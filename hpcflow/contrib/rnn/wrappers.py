@@ -55,6 +55,9 @@ class WrapperCell(RNNCell):
         """Return the wrapped cell's zero state."""
         return self._cell.zero_state(batch_size, dtype)
 
+    def _inner_cells(self) -> list[tuple[str, RNNCell]]:
+        return [("cell", self._cell)]
+
 
 class DropoutWrapper(WrapperCell):
     """A cell with dropout on its inputs and outputs, and on its state where that is said.
@@ -366,6 +369,9 @@ class MultiRNNCell(RNNCell):
         if not self._state_is_tuple:
             return super().zero_state(batch_size, dtype)
         return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
+
+    def _inner_cells(self) -> list[tuple[str, RNNCell]]:
+        return [(f"cell-{i}", cell) for i, cell in enumerate(self._cells)]
 
     def __call__(self, inputs: Any, state: TensorLike,
                  scope: str | VariableScope | None = None) -> tuple[Any, Any]:

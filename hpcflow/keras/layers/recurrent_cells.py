@@ -94,16 +94,20 @@ class _Cell(Layer):
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None,
                           dtype: Any = None) -> Any:
         """Return zeros."""
-        if inputs is not None:
-            batch_size, dtype = hf.shape(inputs)[0], inputs.dtype.base_dtype
-        return nest.map_structure(lambda n: hf.zeros(hf.stack([batch_size, n]), dtype),
-                                  self.state_size)
+        return _zeros(self.state_size, inputs, batch_size, dtype)
 
     def get_config(self) -> dict:
         """Return the arguments."""
         config = super().get_config()
         config.update((k, lookup.serialized(v)) for k, v in self._options.items())
         return config
+
+
+def _zeros(sizes: Any, inputs: Any, batch_size: Any, dtype: Any) -> Any:
+    """States of these sizes, for the rows and the dtype of `inputs`, or for those given."""
+    if inputs is not None:
+        batch_size, dtype = hf.shape(inputs)[0], inputs.dtype.base_dtype
+    return nest.map_structure(lambda n: hf.zeros(hf.stack([batch_size, n]), dtype), sizes)
 
 
 def _dropping(rate: float, shape: ShapeLike, training: TensorLike) -> Any:
@@ -221,6 +225,11 @@ class StackedRNNCells(Layer):
     def state_size(self) -> list:
         """The sizes of the states of all cells."""
         return [n for cell in self.cells for n in as_list(cell.state_size)]
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None,
+                          dtype: Any = None) -> list:
+        """Return zeros."""
+        return _zeros(self.state_size, inputs, batch_size, dtype)
 
     @property
     def output_size(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,8 @@ class TensorList:
     def checked(self, item: Any) -> Any:
         """`item`, if it may be an element of this list."""
         if not _fits(np.shape(item), self.dims):
-            raise invalid(f"the list holds elements of shape {_show(self.dims)}, got one of shape "
-                          f"{shown(np.shape(item))}")
+            raise invalid(f"a tensor with an incompatible shape: the list holds elements of shape "
+                          f"{_show(self.dims)}, got one of shape {shown(np.shape(item))}")
         return item
 
     def at(self, index: Any) -> Any:
@@ -96,6 +97,12 @@ def _fits(shape: tuple, wanted: Shape) -> bool:
         w in (-1, s) for s, w in zip(shape, wanted, strict=True))
 
 
+def _may_agree(a: Shape, b: Shape) -> bool:
+    """Whether a tensor can be of both shapes."""
+    return a is None or b is None or len(a) == len(b) and all(
+        x == y or -1 in (x, y) for x, y in zip(a, b, strict=True))
+
+
 def _is_known(shape: Shape) -> bool:
     return shape is not None and -1 not in shape
 
@@ -105,7 +112,7 @@ def _merged(a: Shape, b: Shape) -> Shape:
         return b if a is None else a
     if len(a) != len(b):
         raise invalid(f"Incompatible ranks during merge: {len(a)} vs. {len(b)}")
-    if any(-1 not in (x, y) and x != y for x, y in zip(a, b, strict=True)):
+    if not _may_agree(a, b):
         raise invalid(f"Incompatible shapes during merge: {_show(a)} vs. {_show(b)}")
     return tuple(y if x == -1 else x for x, y in zip(a, b, strict=True))
 
@@ -186,6 +193,9 @@ def _add_n(node: KernelNode) -> Any:
         if any(len(o.items) != len(first.items) for o in others):
             raise invalid("Trying to add two lists of tensors with different lengths: "
                           f"{[len(o.items) for o in (first, *others)]}")
+        if not all(_may_agree(a.dims, b.dims) for a, b in combinations((first, *others), 2)):
+            raise invalid("Trying to add two lists of tensors with incompatible element shapes: "
+                          f"{[_show(o.dims) for o in (first, *others)]}")
         columns = zip(first.items, *(o.items for o in others), strict=True)
         return first.with_items([_sum([i for i in c if i is not None]) for c in columns])
 
@@ -384,20 +394,34 @@ def _split(node: KernelNode) -> Any:
     dtype = node.attr("element_dtype")
 
     def split(tensor: Any, shape: Any, lengths: Any) -> TensorList:
-        if np.ndim(tensor) == 0:
-            raise invalid("Tensor must be at least a vector, but saw shape: []")
-        if lengths.min(initial=0) < 0:
-            raise invalid(f"Invalid value in lengths: {lengths.min()}")
+        _check_split(np.shape(tensor), _shape_of(shape), lengths)
         ends = np.cumsum(lengths)
-        for length, end in zip(lengths, ends, strict=True):
-            if end > len(tensor):
-                raise invalid(f"Attempting to slice [{end - length}, {end}] from tensor with "
-                              f"length {len(tensor)}")
-        if ends.max(initial=0) != len(tensor):
-            raise invalid("Unused values in tensor. Length of tensor: "
-                          f"{len(tensor)} Values used: {ends.max(initial=0)}")
         found = TensorList([], dtype, _shape_of(shape), node.xp)
         return found.with_items([found.checked(tensor[e - n : e])
                                  for n, e in zip(lengths, ends, strict=True)])
 
     return split
+
+
+def _check_split(dims: tuple, wanted: Shape, lengths: Any) -> None:
+    """Raise unless a tensor of shape `dims` has parts of these lengths, which fit `wanted`."""
+    if not dims:
+        raise invalid("Tensor must be at least a vector, but saw shape: []")
+    if np.ndim(lengths) != 1:
+        raise invalid("Expected lengths to be a vector, received shape: "
+                      f"{shown(np.shape(lengths))}")
+    if wanted == ():
+        raise invalid("TensorListSplit requires element_shape to be at least of rank 1, but "
+                      "saw: []")
+    if wanted is not None and not _fits(dims[1:], wanted[1:]):
+        raise invalid(f"tensor shape {_show(dims)} is not compatible with element_shape "
+                      f"{_show(wanted)}")
+    if lengths.min(initial=0) < 0:
+        raise invalid(f"Invalid value in lengths: {lengths.min()}")
+    for length, end in zip(lengths, np.cumsum(lengths), strict=True):
+        if end > dims[0]:
+            raise invalid(f"Attempting to slice [{end - length}, {end}] from tensor with "
+                          f"length {dims[0]}")
+    if lengths.sum() != dims[0]:
+        raise invalid(f"Unused values in tensor. Length of tensor: {dims[0]} "
+                      f"Values used: {lengths.sum()}")

@@ -66,7 +66,16 @@ def _element_shape(op: Operation) -> list[Dims]:
 
 
 def _concatenated(op: Operation) -> list[Dims]:
-    return [None, (None,)]
+    dims = merge_dims(_described(op.inputs[1]), _made_with(op.inputs[0]))
+    return [(None, *dims[1:]) if dims else None, (None,)]
+
+
+def _split(op: Operation) -> list[Dims]:
+    """The parts must fit the shape of elements but for their lengths."""
+    dims, wanted = op.input_dims(0), _described(op.inputs[1])
+    if dims and wanted is not None:
+        merge_dims((None, *dims[1:]), (None, *wanted[1:]) if wanted else ())
+    return [()]
 
 
 # The operations that make a list, with the input that is the shape of its elements, and those
@@ -114,7 +123,7 @@ for _name, _inputs, _outputs, _attrs, _shape in (
         ("TensorListConcatV2", f"{_LIST}; {_SHAPE}; leading_dims: int64",
          "tensor: element_dtype; lengths: int64", _SHAPED, _concatenated),
         ("TensorListSplit", f"tensor: element_dtype; {_SHAPE}; lengths: int64",
-         "output_handle: variant", _SHAPED, _handle)):
+         "output_handle: variant", _SHAPED, _split)):
     register_op(_name, _inputs, _outputs, _attrs, shape=_shape)
 not_differentiable("EmptyTensorList", "TensorListReserve", "TensorListLength",
                    "TensorListElementShape")
@@ -163,8 +172,11 @@ def _get_grad(op: Operation, grad: Tensor) -> tuple:
 
 @RegisterGradient("TensorListSetItem")
 def _set_grad(op: Operation, grad: Tensor) -> tuple:
-    _, index, item = op.inputs
+    items, index, item = op.inputs
     kept = raw_ops.TensorListSetItem(input_handle=grad, index=index, item=_zeros(item))
+    if op.attr("resize_if_index_out_of_bounds"):
+        kept = raw_ops.TensorListResize(input_handle=kept,
+                                        size=raw_ops.TensorListLength(input_handle=items))
     return kept, None, raw_ops.TensorListGetItem(
         input_handle=grad, index=index, element_shape=raw_ops.Shape(item),
         element_dtype=_dtype(op))

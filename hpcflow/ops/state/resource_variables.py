@@ -60,10 +60,12 @@ def _shape_of_shape(op: Operation) -> list[Dims]:
 
 def _gather_shape(op: Operation) -> list[Dims]:
     dims, indices = _handle_data(op)[1], op.input_dims(1)
-    if dims is None or indices is None or op.attr("batch_dims"):
+    batch = op.attr("batch_dims")
+    if dims is None or indices is None or not 0 <= batch <= len(indices):
         return [None]
-    rows = with_rank_at_least(dims, 1, "the variable")
-    return [(*indices, *(rows or ())[1:])]
+    rows = with_rank_at_least(dims, batch + 1, "the variable") or ()
+    return [(*merge_dims(indices[:batch], rows[:batch]), *indices[batch:],  # type: ignore[misc]
+             *rows[batch + 1:])]
 
 
 def _scatter_shape(op: Operation) -> list[Dims]:

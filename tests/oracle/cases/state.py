@@ -49,7 +49,7 @@ ATTRIBUTES = {
     "AdagradV2": [{}, {"update_slots": False}],
     "FtrlV2": [{}, {"multiply_linear_by_lr": True}],
 }
-UPDATE_TOLERANCE = 128
+UPDATE_TOLERANCE = 16
 
 
 @family

@@ -13,7 +13,7 @@ CONVOLUTIONS = (
     ((2, 4, 4, 2), (4, 4, 2), (1, 1), "VALID"), ((0, 5, 5, 2), (3, 3, 2), (1, 1), "SAME"),
     ((1, 3, 3, 2), (2, 2, 1), (3, 3), "SAME"), ((3, 16, 16, 8), (3, 3, 16), (1, 1), "SAME"),
 )  # fmt: skip
-TOLERANCE = 128
+TOLERANCE = 32
 
 
 def _out(size: int, window: int, stride: int, padding: str) -> int:
@@ -222,7 +222,7 @@ def batch_norms(table: Table) -> None:
         return table.positive("float32", (3,))
 
     empty = np.zeros(0, "float32")
-    options = {"tolerance": 1024, "forms": ("unknown", "static", "strided")}
+    options = {"tolerance": 64, "forms": ("unknown", "static", "strided")}
     for training in (True, False):
         for shape in ((4, 5, 2, 3), (2, 3, 3, 3)):
             for op in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"):
@@ -257,7 +257,7 @@ def fused_convolutions(table: Table) -> None:
                 for align in (False, True):
                     table.add("FusedResizeAndPadConv2D", {
                         "input": x, "size": ints(9, 5), "paddings": paddings, "filter": w},
-                        {**attrs, "resize_align_corners": align}, tolerance=8 * TOLERANCE,
+                        {**attrs, "resize_align_corners": align}, tolerance=TOLERANCE,
                         forms=("constant", "static"))
     x, w = x.astype("float32"), w.astype("float32")
     for bad, label in ((paddings[:3], "rows"), (paddings + 9, "too much"), (paddings - 2, "less")):

@@ -287,3 +287,15 @@ def test_operations_of_graphs_by_name(graph):
         with pytest.raises(ValueError, match="Expected the operation"):
             test_util.assert_ops_in_graph(wrong, graph)
     assert test_util.get_node_def_from_graph("two", graph.as_graph_def()) is None
+
+
+def test_deterministic_cudnn():
+    from hpcflow import config
+    from hpcflow.python.framework import test_util
+
+    @test_util.use_deterministic_cudnn
+    def flag():
+        return config.flags.deterministic
+
+    before = config.flags.deterministic
+    assert flag() is True and config.flags.deterministic is before

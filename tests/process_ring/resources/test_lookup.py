@@ -319,3 +319,18 @@ def test_tables_by_their_later_names(session):
     assert [v.tolist() for v in session.run(found)] == [[1, 2], [b"b", b"UNK"], [4, -1]]
     with pytest.raises(TypeError, match="both"):
         hf.lookup.index_table_from_tensor(["a"], mapping=["a"], vocabulary_list=["a"])
+
+
+def test_tables_that_loops_and_branches_make():
+    """They are made, and filled, outside."""
+    def look_up(x):
+        return lookup.HashTable(lookup.KeyValueTensorInitializer(
+            np.int64([1, 2]), np.int64([5, 10])), -1).lookup(x)
+
+    mapped = hf.map_fn(look_up, np.int64([2, 4, 1]))
+    chosen = hf.cond(hf.constant(True), lambda: look_up(np.int64([1])),
+                     lambda: look_up(np.int64([2])))
+    with hf.Session() as session:
+        session.run(hf.tables_initializer())
+        found = session.run([mapped, chosen])
+    assert [f.tolist() for f in found] == [[10, -1, 5], [5]]

@@ -190,3 +190,13 @@ def test_a_value_of_another_type_than_the_handle(op_type):
         handle = hf.raw_ops.VarHandleOp(dtype=hf.float32, shape=[2])
         with pytest.raises(ValueError, match="holds float32, but int32 is to be written"):
             getattr(hf.raw_ops, op_type)(resource=handle, value=hf.constant([1, 2]))
+
+
+def test_rows_by_batch_have_static_shapes():
+    with hf.Graph().as_default():
+        handle = hf.get_variable("v", [2, 3, 4, 5], use_resource=True).handle
+        indices = np.zeros((2, 3, 7), np.int32)
+        for batch, dims in ((1, [2, 3, 7, 4, 5]), (2, [2, 3, 7, 5])):
+            rows = hf.raw_ops.ResourceGather(resource=handle, indices=indices, dtype=hf.float32,
+                                             batch_dims=batch)
+            assert rows.shape.as_list() == dims

@@ -163,3 +163,26 @@ def test_a_manager_goes_on_where_another_one_ended(tmp_path: Path, monkeypatch: 
     exist = [hf.train.checkpoint_exists(path) for path in (other, *paths)]
     assert exist == [True, True, False, True]
     assert hf.train.get_checkpoint_state(str(tmp_path)).last_preserved_timestamp == 10000.0
+
+
+def test_cells_inside_of_cells(tmp_path: Path) -> None:
+    """Every variable is saved once, by its name in its cell."""
+    cells = hf.nn.rnn_cell
+    gru = ["bias", "kernel"]
+    for wrapped, names in (
+            (cells.DropoutWrapper(cells.GRUCell(1)),
+             [f"cell/{part}.S{n}" for part in ("candidate", "gates") for n in gru]),
+            (cells.MultiRNNCell([cells.BasicRNNCell(1), cells.BasicRNNCell(1)]),
+             [f"cell-{i}/{n}" for i in range(2) for n in gru])):
+        wrapped(hf.ones([1, 1]), wrapped.zero_state(1, hf.float32))
+        checkpoint = Checkpoint(net=wrapped)
+        with hf.Session() as session:
+            session.run(hf.global_variables_initializer())
+            before = session.run(hf.trainable_variables())
+            path = checkpoint.save(str(tmp_path / "cells"))
+            assert _named(path) == [f"net/{n}" for n in names] + ["save_counter"]
+            session.run([v.assign(v + 1.0) for v in hf.trainable_variables()])
+            checkpoint.restore(path).assert_consumed().run_restore_ops()
+            for a, b in zip(before, session.run(hf.trainable_variables())):
+                np.testing.assert_array_equal(a, b)
+        hf.keras.backend.clear_session()
