@@ -95,6 +95,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         if not fullname.startswith(_ABOVE) or (
                 fullname not in _modules() and fullname not in _packages()):
+            _refuse_absent(fullname)
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in _packages())
 
@@ -125,6 +126,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """
         if module.__spec__ is not None and module.__spec__.loader_state is not None:
             module.__spec__ = module.__spec__.loader_state
+
+
+def _refuse_absent(path: str) -> None:
+    """Raise ``ModuleNotFoundError`` for a module of 1.x that hpcflow does without, which says
+    what to use in its place."""
+    package, _, name = path.rpartition(".")
+    if said := absent_names.hint(package, name):
+        raise ModuleNotFoundError(f"No module named '{path}'{said}", name=path)
 
 
 _V1 = "hpcflow.compat.v1."

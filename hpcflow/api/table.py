@@ -418,12 +418,13 @@ _PYTHON = {
         "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")},
     **{f"keras.layers.{name}": Entry(("hpcflow.keras.layers",)) for name in (
         "advanced_activations", "convolutional", "core", "embeddings", "merge", "normalization",
-        "local", "noise", "pooling", "recurrent", "wrappers")},
+        "cudnn_recurrent", "local", "noise", "pooling", "recurrent", "wrappers")},
     "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.training": Entry(("hpcflow.keras",)),
     "keras.utils.conv_utils": Entry(("hpcflow.layers.helpers",)),
     "keras.utils.tf_utils": Entry(("hpcflow.keras.tf_utils",)),
+    "keras.utils.losses_utils": Entry(("hpcflow.keras.losses_utils",)),
     **{f"keras.utils.{name}": Entry(("hpcflow.keras.utils",)) for name in (
         "data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils")},
     "lib.io.file_io": Entry(("hpcflow.platform.file_io",)),

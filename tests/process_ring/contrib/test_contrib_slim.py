@@ -144,3 +144,9 @@ def test_a_model_is_listed(graph, capsys):
     hf.zeros([10, 10], hf.int64, name="most")
     assert slim.model_analyzer.analyze_ops(graph, print_info=True) - before >= 100
     assert "most \t-> (int64 10x10) [100]" in capsys.readouterr().out
+
+
+def test_queue_runners_run_within_a_block(session):
+    value = hf.train.input_producer(hf.constant([3, 3]), shuffle=False).dequeue()
+    with slim.queues.QueueRunners(session):
+        assert session.run([value])[0] == 3
