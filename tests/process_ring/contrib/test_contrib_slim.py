@@ -109,6 +109,9 @@ def test_other_losses(session):
 
 def test_utilities():
     assert slim.utils.two_element_tuple(3) == (3, 3)
+    assert slim.utils.get_variable_collections({"beta": ["kept"]}, "beta") == ["kept"]
+    assert slim.utils.get_variable_collections(["all"], "beta") == ["all"]
+    assert slim.utils.static_cond(False, lambda: 1, lambda: 2) == 2
     assert slim.utils.n_positive_integers(2, [1, 2]) == (1, 2)
     assert slim.utils.last_dimension(hf.TensorShape([None, 4]), 2) == 4
     with pytest.raises(ValueError, match="known"):
