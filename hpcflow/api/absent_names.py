@@ -140,7 +140,7 @@ INSTEAD: dict[str, str] = {
     "contrib.batching": "`hf.data.Dataset.batch`",
     "contrib.bayesflow": "`hf.distributions`",
     "contrib.bigtable": _FILES,
-    "contrib.boosted_trees": "",
+    "contrib.boosted_trees": "`sklearn.ensemble`, or a network of `hf.layers`",
     "contrib.cloud": _FILES,
     **{f"contrib.cluster_resolver.{name}": "`hf.contrib.cluster_resolver.MPIClusterResolver`"
        for name in ("GceClusterResolver", "KubernetesClusterResolver", "UnionClusterResolver")},
@@ -271,10 +271,11 @@ INSTEAD: dict[str, str] = {
     "contrib.rpc": "`hf.py_func`",
     **{f"contrib.saved_model.{name}": _SAVED for name in ("load_keras_model", "save_keras_model")},
     "contrib.solvers": "`hf.matrix_solve`, `hf.matrix_solve_ls`",
-    "contrib.tensor_forest": "",
+    "contrib.tensor_forest": "`sklearn.ensemble`, or a network of `hf.layers`",
     "contrib.tensorrt": "",
     "contrib.text": "",
-    "contrib.timeseries": "",
+    "contrib.timeseries":
+        "`hf.keras.layers.LSTM` or `hf.nn.dynamic_rnn` over windows of the series",
     "contrib.verbs": "MPI, which uses the network's own means",
     "distribute": _RANKS,
     "enable_v2_behavior": _EAGER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpcflow.api.entry import Entry
 
 # Files and folders of 1.x below packages of contrib.
-_SLIM = ("evaluation", "learning", "model_analyzer",
+_SLIM = ("evaluation", "learning", "model_analyzer", "queues",
          *(f"data.{name}" for name in (
              "data_decoder", "data_provider", "dataset", "dataset_data_provider",
              "parallel_reader", "prefetch_queue", "tfexample_decoder")),
@@ -89,6 +89,10 @@ _HELPERS = {
         "_reconstruct_sparse_tensor_seq": f"{_SEQUENCES}:sparse_parts_restored"},
     "cudnn_rnn.python.ops.cudnn_rnn_ops": {"_cudnn_rnn": f"{_NETWORKS}.operations:cudnn_rnn"},
     "seq2seq.python.ops.attention_wrapper": _ATTENTION_HELPERS,
+    **{f"rnn.python.ops.{path}": {
+        "_linear": "hpcflow.contrib.rnn.linear:linear",
+        "_Linear": "hpcflow.contrib.rnn.linear:Linear"} for path in (
+            "core_rnn_cell", "core_rnn_cell_impl", "rnn_cell")},
     "seq2seq.python.ops.decoder": {
         "_transpose_batch_time": "hpcflow.contrib.rnn.linear:transpose_batch_time"},
 }
@@ -107,6 +111,7 @@ _VIEWS = {
         "shuffle_ops", "sliding")},
     "distributions.python.ops.distribution_util": Entry(("hpcflow.distributions.util",)),
     "tfprof": Entry(("hpcflow.profiler",)),
+    "tfprof.model_analyzer": Entry(("hpcflow.profiler.model_analyzer", "hpcflow.profiler")),
     "estimator": Entry(("hpcflow.estimator", "hpcflow.estimator.experimental",
                         "hpcflow.estimator.more_heads", "hpcflow.estimator.supervised",
                         "hpcflow.estimator.extending", "hpcflow.estimator.recurrent")),

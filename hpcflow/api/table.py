@@ -5,6 +5,7 @@ from __future__ import annotations
 from hpcflow.api.columns_table import COLUMNS
 from hpcflow.api.contrib_table import CONTRIB
 from hpcflow.api.entry import RAW, Entry, members
+from hpcflow.api.keras_table import KERAS
 from hpcflow.api.operators_table import OPERATORS
 from hpcflow.api.protos_table import CORE
 from hpcflow.api.training_table import TRAINING
@@ -411,19 +412,7 @@ _PYTHON = {
                                       **members("hpcflow.runtime.session.fetching",
                                               "register_session_run_conversion_functions")}),
     "client.timeline": Entry(("hpcflow.tools.timeline",)),
-    **{name: Entry((f"hpcflow.{name}",)) for name in ("keras", *map("keras.{}".format, (
-        "activations", "backend", "callbacks", "constraints", "initializers", "layers", "losses",
-        "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")))},
-    **{f"keras.layers.{name}": Entry(("hpcflow.keras.layers",)) for name in (
-        "advanced_activations", "convolutional", "core", "embeddings", "merge", "normalization",
-        "local", "noise", "pooling", "recurrent", "wrappers")},
-    "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
-    "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
-    "keras.engine.training": Entry(("hpcflow.keras",)),
-    "keras.utils.conv_utils": Entry(("hpcflow.layers.helpers",)),
-    "keras.utils.tf_utils": Entry(("hpcflow.keras.tf_utils",)),
-    **{f"keras.utils.{name}": Entry(("hpcflow.keras.utils",)) for name in (
-        "data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils")},
+    **KERAS,
     "lib.io.file_io": Entry(("hpcflow.platform.file_io",)),
     "lib.io.python_io": Entry(("hpcflow.platform.python_io",)),
     "lib.io.tf_record": Entry(("hpcflow.platform.python_io",)),

@@ -8,6 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hpcflow.graph.opdef import get_gradient
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+
+
+def _BroadcastMul(vec: Tensor, mat: Tensor) -> Tensor:
+    """Return each row of `mat` times the number that `vec`, of one dimension less, has for it."""
+    return raw_ops.Mul(raw_ops.ExpandDims(vec, -1), mat)
 
 
 def __getattr__(name: str) -> Callable:

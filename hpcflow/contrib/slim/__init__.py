@@ -110,7 +110,7 @@ from hpcflow.contrib.layers import (
     xavier_initializer_conv2d,
 )
 from hpcflow.contrib.layers import optimizing as optimizers
-from hpcflow.contrib.slim import evaluation, learning, model_analyzer, nets, utils
+from hpcflow.contrib.slim import evaluation, learning, model_analyzer, nets, queues, utils
 from hpcflow.contrib.slim.data import (
     data_decoder,
     data_provider,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hpcflow.contrib.framework import smart_cond
@@ -19,9 +20,26 @@ from hpcflow.layers.building import numbers
 __all__ = [
     "append_tensor_alias", "channel_dimension", "collect_named_outputs", "constant_value",
     "convert_collection_to_dict", "first_dimension", "gather_tensors_aliases",
-    "get_tensor_aliases", "last_dimension", "n_positive_integers", "smart_cond",
-    "two_element_tuple",
+    "get_tensor_aliases", "get_variable_collections", "last_dimension", "n_positive_integers",
+    "smart_cond", "static_cond", "two_element_tuple",
 ]  # fmt: skip
+
+
+def get_variable_collections(variables_collections: Any, name: str) -> Any:
+    """Return the collections of the variable `name`: those under its name in a dict, None where
+    it has none, or `variables_collections` itself.
+    """
+    if isinstance(variables_collections, dict):
+        return variables_collections.get(name)
+    return variables_collections
+
+
+def static_cond(pred: bool, fn1: Callable, fn2: Callable) -> Any:
+    """Return ``fn1()`` if `pred` holds, else ``fn2()``; ``TypeError`` for what is no function."""
+    for name, function in (("fn1", fn1), ("fn2", fn2)):
+        if not callable(function):
+            raise TypeError(f"{name} must be callable.")
+    return fn1() if pred else fn2()
 
 
 def two_element_tuple(int_or_tuple: Any) -> tuple[int, int]:

@@ -84,6 +84,7 @@ from hpcflow.keras.layers.convolutional import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from hpcflow.keras.layers.cudnn import CuDNNGRU, CuDNNLSTM
 from hpcflow.keras.layers.features import DenseFeatures
 from hpcflow.keras.layers.merging import (
     Add,
@@ -106,6 +107,7 @@ from hpcflow.keras.layers.merging import (
 from hpcflow.keras.layers.normalization import LayerNormalization
 from hpcflow.keras.layers.recurrent import GRU, LSTM, RNN, SimpleRNN
 from hpcflow.keras.layers.recurrent_cells import (
+    AbstractRNNCell,
     GRUCell,
     LSTMCell,
     SimpleRNNCell,

@@ -19,7 +19,32 @@ if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
 
 
-class _Cell(Layer):
+class AbstractRNNCell(Layer):
+    """What cells of one's own may derive from; each has ``call``, ``state_size`` and
+    ``output_size``, and begins with zeros.
+    """
+
+    def call(self, inputs: Any, states: Any) -> Any:
+        """Return the output and the states after a step."""
+        raise NotImplementedError("a cell has a method `call`")
+
+    @property
+    def state_size(self) -> Any:
+        """The size of the state, or a list of sizes."""
+        raise NotImplementedError("a cell has a `state_size`")
+
+    @property
+    def output_size(self) -> Any:
+        """The size of the output."""
+        raise NotImplementedError("a cell has an `output_size`")
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None,
+                          dtype: Any = None) -> Any:
+        """Return zeros for a batch of this size, or of that of `inputs`."""
+        return _zeros(self.state_size, inputs, batch_size, dtype)
+
+
+class _Cell(AbstractRNNCell):
     """A cell of `units` with a kernel for inputs, one for the state, and biases.
 
     Args:
@@ -91,11 +116,6 @@ class _Cell(Layer):
         return tuple(v if d is None else v * d  # type: ignore[return-value]
                      for v, d in zip((inputs, state), self._dropped, strict=True))
 
-    def get_initial_state(self, inputs: Any = None, batch_size: Any = None,
-                          dtype: Any = None) -> Any:
-        """Return zeros."""
-        return _zeros(self.state_size, inputs, batch_size, dtype)
-
     def get_config(self) -> dict:
         """Return the arguments."""
         config = super().get_config()
@@ -107,7 +127,9 @@ def _zeros(sizes: Any, inputs: Any, batch_size: Any, dtype: Any) -> Any:
     """States of these sizes, for the rows and the dtype of `inputs`, or for those given."""
     if inputs is not None:
         batch_size, dtype = hf.shape(inputs)[0], inputs.dtype.base_dtype
-    return nest.map_structure(lambda n: hf.zeros(hf.stack([batch_size, n]), dtype), sizes)
+    return nest.map_structure(
+        lambda size: hf.zeros(hf.stack([batch_size, *hf.TensorShape(size).as_list()]), dtype),
+        sizes)
 
 
 def _dropping(rate: float, shape: ShapeLike, training: TensorLike) -> Any:
@@ -161,7 +183,7 @@ class GRUCell(_Gated):
         x, h = self._kept(inputs, before)
         own, bias_of_state = self.bias, None
         if self.reset_after and own is not None:
-            own, bias_of_state = hf.unstack(own)
+            own, bias_of_state = hf.unstack(hf.reshape(own, [2, 3 * units]))
         of_x = hf.matmul(x, self.kernel) if own is None else hf.matmul(x, self.kernel) + own
         weights: Any = hf.convert_to_tensor(self.recurrent_kernel)
         if self.reset_after:
@@ -194,19 +216,23 @@ class LSTMCell(_Gated):
         if not self.unit_forget_bias:
             return self.bias_initializer
         first, units = self.bias_initializer, self.units
+        before = self._bias_shape()[0] - 3 * units
 
         def biases(shape: ShapeLike, dtype: Any = None, **options: Any) -> Any:
-            parts = [first([n], dtype=dtype) for n in (units, 2 * units)]
+            parts = [first([n], dtype=dtype) for n in (before, 2 * units)]
             return hf.concat([parts[0], initializers.Ones()([units], dtype), parts[1]], 0)
 
         return biases
+
+    def _bias(self) -> Any:
+        return self.bias
 
     def call(self, inputs: Any, states: Any,
              training: TensorLike | None = None) -> tuple[Any, list]:
         """Return the output and the states after a step."""
         x, h = self._kept(inputs, states[0])
         sums = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
-        sums = sums if self.bias is None else sums + self.bias
+        sums = sums if self.bias is None else sums + self._bias()
         i, f, c, o = hf.split(sums, 4, 1)
         gate = self.recurrent_activation
         memory = gate(f) * states[1] + gate(i) * self.activation(c)

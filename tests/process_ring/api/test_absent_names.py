@@ -26,6 +26,13 @@ def test_the_error_of_an_absent_name_says_what_to_use(path):
     assert absent_names.INSTEAD[path] in str(caught.value)
 
 
+@pytest.mark.parametrize("path", [
+    "hpcflow.contrib.tensor_forest.python", "hpcflow.contrib.timeseries", "hpcflow.distribute"])
+def test_importing_an_absent_module_says_what_to_use(path):
+    with pytest.raises(ModuleNotFoundError, match="hpcflow does without; use"):
+        importlib.import_module(path)
+
+
 def test_what_to_use_instead_exists():
     for instead in [*absent_names.INSTEAD.values(), *absent_names.BELOW.values()]:
         for path in re.findall(r"`(?:hf|hpcflow)\.([\w.]+)", instead):

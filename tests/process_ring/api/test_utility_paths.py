@@ -299,3 +299,15 @@ def test_variables_and_resources_by_their_paths(session):
     assert hf.trainable_variables() == [] and resources.shared_resources() == []
     session.run([made.initializer, resources.initialize_resources([])])
     assert session.run(made) == 2
+
+
+def test_helpers_that_programs_take_from_inner_modules():
+    from hpcflow.contrib.rnn.python.ops import core_rnn_cell
+    from hpcflow.python.keras.utils.generic_utils import to_snake_case
+    from hpcflow.python.ops import nn_grad
+
+    assert to_snake_case("MaxPooling2D") == "max_pooling2d"
+    with hf.Graph().as_default(), hf.Session() as session:
+        rows = nn_grad._BroadcastMul(hf.constant([1.0, 2.0]), hf.ones([2, 2]))
+        assert session.run(rows).tolist() == [[1.0, 1.0], [2.0, 2.0]]
+        assert core_rnn_cell._linear([hf.ones([2, 3])], 4, True).shape.as_list() == [2, 4]

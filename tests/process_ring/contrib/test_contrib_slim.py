@@ -109,6 +109,9 @@ def test_other_losses(session):
 
 def test_utilities():
     assert slim.utils.two_element_tuple(3) == (3, 3)
+    assert slim.utils.get_variable_collections({"beta": ["kept"]}, "beta") == ["kept"]
+    assert slim.utils.get_variable_collections(["all"], "beta") == ["all"]
+    assert slim.utils.static_cond(False, lambda: 1, lambda: 2) == 2
     assert slim.utils.n_positive_integers(2, [1, 2]) == (1, 2)
     assert slim.utils.last_dimension(hf.TensorShape([None, 4]), 2) == 4
     with pytest.raises(ValueError, match="known"):
@@ -144,3 +147,9 @@ def test_a_model_is_listed(graph, capsys):
     hf.zeros([10, 10], hf.int64, name="most")
     assert slim.model_analyzer.analyze_ops(graph, print_info=True) - before >= 100
     assert "most \t-> (int64 10x10) [100]" in capsys.readouterr().out
+
+
+def test_queue_runners_run_within_a_block(session):
+    value = hf.train.input_producer(hf.constant([3, 3]), shuffle=False).dequeue()
+    with slim.queues.QueueRunners(session):
+        assert session.run([value])[0] == 3

@@ -117,3 +117,15 @@ def test_layer_normalization_of_dimensions_that_are_not_there():
 
 def test_eval_of_a_variable():
     assert tf.keras.backend.eval(tf.keras.backend.variable([1.0, 2.0])).tolist() == [1, 2]
+
+
+def test_losses_are_reduced_by_name(session):
+    from hpcflow.python.keras.utils import losses_utils
+
+    losses = tf.constant([1.0, 3.0])
+    for name, value in (("NONE", [2.0, 0.0]), ("SUM", 2.0), ("SUM_OVER_BATCH_SIZE", 1.0)):
+        reduction = getattr(losses_utils.ReductionV2, name)
+        reduced = losses_utils.compute_weighted_loss(losses, [2.0, 0.0], reduction)
+        assert np.asarray(session.run(reduced)).tolist() == value
+    with pytest.raises(ValueError, match="Invalid Reduction Key"):
+        losses_utils.compute_weighted_loss(losses, reduction="mean")

@@ -110,3 +110,12 @@ def test_what_is_refused(step: Any) -> None:
         hf.profiler.advise()
     with pytest.raises(ValueError, match="must be stdout"):
         hf.profiler.profile(options={"output": "printer"})
+
+
+def test_older_functions_take_their_options_as_dicts(step: Any, capsys: Any) -> None:
+    analyzer = hf.contrib.tfprof.model_analyzer
+    told = analyzer.print_model_analysis(
+        hf.get_default_graph(), tfprof_options=analyzer.TRAINABLE_VARS_PARAMS_STAT_OPTIONS)
+    same = hf.profiler.profile(options=Builder.trainable_variables_parameter())
+    assert told.total_parameters == same.total_parameters > 0
+    capsys.readouterr()

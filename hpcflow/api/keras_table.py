@@ -1,0 +1,23 @@
+"""The sources of the module paths below ``python.keras`` of 1.x."""
+
+from __future__ import annotations
+
+from hpcflow.api.entry import Entry
+
+KERAS = {
+    **{name: Entry((f"hpcflow.{name}",)) for name in ("keras", *map("keras.{}".format, (
+        "activations", "backend", "callbacks", "constraints", "initializers", "layers", "losses",
+        "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")))},
+    **{f"keras.layers.{name}": Entry(("hpcflow.keras.layers",)) for name in (
+        "advanced_activations", "convolutional", "core", "embeddings", "merge", "normalization",
+        "cudnn_recurrent", "local", "noise", "pooling", "recurrent", "wrappers")},
+    "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
+    "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
+    "keras.engine.training": Entry(("hpcflow.keras",)),
+    "keras.utils.conv_utils": Entry(("hpcflow.layers.helpers",)),
+    "keras.utils.tf_utils": Entry(("hpcflow.keras.tf_utils",)),
+    "keras.utils.losses_utils": Entry(("hpcflow.keras.losses_utils",)),
+    **{f"keras.utils.{name}": Entry(("hpcflow.keras.utils",), {
+        "to_snake_case": "hpcflow.layers.base:_snake_case"}) for name in (
+        "data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils")},
+}
