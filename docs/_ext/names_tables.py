@@ -71,4 +71,6 @@ def _public_path(module: str, name: str, path: str, homes: dict[int, list[str]])
 def _absent() -> list[str]:
     rows = [f"| `{name}` | {instead or '–'} |"
             for name, instead in sorted(absent_names.INSTEAD.items())]
+    rows += [f"| the rest of `{path}` | {instead} |"
+             for path, instead in sorted(absent_names.BELOW.items())]
     return ["| name of 1.x | use instead |", "|---|---|", *rows]

@@ -325,6 +325,7 @@ BELOW: dict[str, str] = {
     "contrib.slim": "`hf.contrib.layers`, or `hf.feature_column` for columns",
     "data": "`hf.data.Dataset` and its methods",
     "keras": "`hf.layers`, `hf.nn`, `hf.train`, which make layers and models of `hf.keras`, too",
+    "logging": "`hf.logging.info` and its kin",
     "python": "public names instead of those inside of 1.x",
     "python.data": "`hf.data.Dataset` and its methods",
     "python.eager": _EAGER,

@@ -14,12 +14,13 @@ from hpcflow.feature_column import input_layer, linear_model
 from hpcflow.graph.graph import control_dependencies, get_collection
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Identifier, Nest, TensorHandle, TensorLike
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.losses import Reduction
 from hpcflow.nn import relu, zero_fraction
 from hpcflow.ops.common.grouping import group
 from hpcflow.ops.math.sums import add_n
 from hpcflow.ops.state.initializers import glorot_uniform_initializer
+from hpcflow.ops.state.partitioners import min_max_variable_partitioner
 from hpcflow.ops.state.state import assign_add
 from hpcflow.ops.state.variable_scope import variable_scope
 from hpcflow.optimizers.global_step import get_global_step
@@ -32,7 +33,9 @@ _OPTIMIZERS = {
     "Ftrl": optimizers.FtrlOptimizer, "RMSProp": optimizers.RMSPropOptimizer,
     "SGD": optimizers.GradientDescentOptimizer,
 }  # fmt: skip
-_DEEP_RATE, _LINEAR_RATE, _LINEAR_RATE_BESIDE_DEEP = 0.05, 0.2, 0.005
+_INPUT_SLICES = 64 << 20  # bytes of the least slice of a column's weights
+_DEEP_RATE, _LINEAR_RATE = 0.05, 0.2
+_DEEP_RATE_TOGETHER, _LINEAR_RATE_TOGETHER = 0.001, 0.005
 
 
 class _Part:
@@ -40,13 +43,20 @@ class _Part:
 
     scope: str
     columns: list
+    partitioner: Callable | None
+    slice_size = _INPUT_SLICES
 
-    def logits(self, features: Nest, units: int, mode: str) -> Tensor:
-        """The output ``[batch, units]``."""
+    def scoped(self, features: Any, servers: int) -> Any:
+        """The variable scope of this part, whose variables `servers` parameter servers share."""
+        return variable_scope(self.scope, values=list(features.values()),
+                              partitioner=self.partitioner or _sliced(servers, self.slice_size))
+
+    def logits(self, features: Nest, units: int, mode: str, servers: int) -> Tensor:
+        """The output ``[batch, units]``, built in the scope."""
         raise NotImplementedError
 
-    def optimizer(self, beside_deep: bool) -> Any:
-        """Return the optimizer of this part of the model."""
+    def optimizer(self, together: bool) -> Any:
+        """Return the optimizer of this part, by its name with another rate in combined models."""
         raise NotImplementedError
 
 
@@ -56,65 +66,77 @@ class _Linear(_Part):
     def __init__(self, columns: Iterable, optimizer: Identifier, partitioner: Any,
                  combiner: str) -> None:
         self.columns = list(columns)
-        self._optimizer, self._partitioner, self._combiner = optimizer, partitioner, combiner
+        self._optimizer, self.partitioner, self._combiner = optimizer, partitioner, combiner
 
-    def logits(self, features: Any, units: int, mode: str) -> Tensor:
+    def logits(self, features: Any, units: int, mode: str, servers: int) -> Tensor:
         """See _Part."""
-        with variable_scope(self.scope, values=list(features.values()),
-                            partitioner=self._partitioner):
-            logits = linear_model(features, self.columns, units, self._combiner)
-            summary.histogram("activation", logits)
-            return logits
+        logits = linear_model(features, self.columns, units, self._combiner)
+        summary.histogram("activation", logits)
+        return logits
 
-    def optimizer(self, beside_deep: bool) -> Any:
+    def optimizer(self, together: bool) -> Any:
         """See _Part."""
-        most = _LINEAR_RATE_BESIDE_DEEP if beside_deep else _LINEAR_RATE
-        return optimizer_instance(self._optimizer, min(most, 1 / math.sqrt(len(self.columns))))
+        rate = _LINEAR_RATE_TOGETHER if together else _LINEAR_RATE
+        if together or not self._optimizer:
+            rate = min(rate, 1 / math.sqrt(len(self.columns)))
+        return optimizer_instance(self._optimizer or "Ftrl", rate)
 
 
 class _Deep(_Part):
     scope = "dnn"
+    partitioner = None
+    slice_size = 256 << 10
 
     def __init__(self, columns: Iterable, hidden: Sequence[int], optimizer: Identifier,
-                 activation: Callable, dropout: float | None, partitioner: Any,
+                 activation: Callable, dropout: float | None, input_partitioner: Any,
                  batch_norm: bool) -> None:
         self.columns, self._hidden = list(columns), list(hidden)
         self._optimizer, self._activation, self._dropout = optimizer, activation, dropout
-        self._partitioner, self._batch_norm = partitioner, batch_norm
+        self._input_partitioner, self._batch_norm = input_partitioner, batch_norm
 
-    def logits(self, features: Any, units: int, mode: str) -> Tensor:
+    def logits(self, features: Any, units: int, mode: str, servers: int) -> Tensor:
         """See _Part."""
         training = mode == ModeKeys.TRAIN
-        with variable_scope(self.scope, values=list(features.values()),
-                            partitioner=self._partitioner):
-            with variable_scope("input_from_feature_columns"):
-                net = input_layer(features, self.columns)
-            for i, width in enumerate(self._hidden):
-                net = self._hidden_layer(net, width, f"hiddenlayer_{i}", training)
-            return _watched(layers.dense(net, units, name="logits",
-                                         kernel_initializer=glorot_uniform_initializer()), "logits")
+        with variable_scope("input_from_feature_columns", partitioner=(
+                self._input_partitioner or _sliced(servers, _INPUT_SLICES))):
+            net = input_layer(features, self.columns)
+        for i, width in enumerate(self._hidden):
+            net = self._hidden_layer(net, width, i, training)
+        return _watched(layers.dense(net, units, name="logits",
+                                     kernel_initializer=glorot_uniform_initializer()), "logits")
 
-    def _hidden_layer(self, net: Tensor, width: int, name: str, training: bool) -> Tensor:
+    def _hidden_layer(self, net: Tensor, width: int, i: int, training: bool) -> Tensor:
+        name = f"hiddenlayer_{i}"
         net = layers.dense(net, width, self._activation, name=name,
                            kernel_initializer=glorot_uniform_initializer())
         if self._dropout is not None and training:
             net = layers.dropout(net, self._dropout, training=True)
         if self._batch_norm:
-            net = layers.batch_normalization(net, momentum=0.999, training=training,
-                                             name=f"batchnorm_{name.removeprefix('hiddenlayer_')}")
+            with variable_scope(name):
+                net = layers.batch_normalization(net, momentum=0.999, training=training,
+                                                 name=f"batchnorm_{i}")
         return _watched(net, name)
 
-    def optimizer(self, beside_deep: bool) -> Any:
+    def optimizer(self, together: bool) -> Any:
         """See _Part."""
-        return optimizer_instance(self._optimizer, _DEEP_RATE)
+        return optimizer_instance(self._optimizer,
+                                  _DEEP_RATE_TOGETHER if together else _DEEP_RATE)
+
+
+def _sliced(servers: int, slice_size: int) -> Callable:
+    return min_max_variable_partitioner(max(servers, 1), min_slice_size=slice_size)
 
 
 class _OfColumns(Estimator):
-    """An estimator of one head and some parts."""
+    """An estimator of one head and one part, or of several that are added up.
 
-    def __init__(self, head: Any, parts: list[_Part], model_dir: Any, config: Message,
+    A model of one part is built in the scope of that part, training too: slots have the names that
+    they have in checkpoints of 1.x.
+    """
+
+    def __init__(self, head: Any, part: _Part | list[_Part], model_dir: Any, config: Message,
                  warm_start_from: Any) -> None:
-        if not parts:
+        if not part:
             raise ValueError("Either linear_feature_columns or dnn_feature_columns must be "
                              "defined.")
 
@@ -123,12 +145,27 @@ class _OfColumns(Estimator):
             if not isinstance(features, dict):
                 raise ValueError(f"features should be a dictionary of `Tensor`s. Given type: "
                                  f"{type(features)}")
-            outputs = [part.logits(features, head.logits_dimension, mode) for part in parts]
-            logits = outputs[0] if len(outputs) == 1 else add_n(outputs)
-            return head.create_estimator_spec(features, mode, logits, labels,
-                                              train_op_fn=lambda loss: _train_op(loss, parts))
+            servers = config.num_ps_replicas if config else 0
+            if isinstance(part, list):
+                return _model_of_parts(part, head, features, labels, mode, servers)
+            with part.scoped(features, servers):
+                logits = part.logits(features, head.logits_dimension, mode, servers)
+                return head.create_estimator_spec(
+                    features, mode, logits, labels, train_op_fn=lambda loss: _updated(
+                        part.optimizer(False).minimize(loss, global_step=get_global_step())))
 
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+def _model_of_parts(parts: list[_Part], head: Any, features: dict, labels: TensorHandle, mode: str,
+                    servers: int) -> EstimatorSpec:
+    outputs = []
+    for part in parts:
+        with part.scoped(features, servers):
+            outputs.append(part.logits(features, head.logits_dimension, mode, servers))
+    logits = outputs[0] if len(outputs) == 1 else add_n(outputs)
+    return head.create_estimator_spec(features, mode, logits, labels,
+                                      train_op_fn=lambda loss: _train_op(loss, parts))
 
 
 class LinearClassifier(_OfColumns):
@@ -153,7 +190,7 @@ class LinearClassifier(_OfColumns):
                  loss_reduction: str = Reduction.SUM, sparse_combiner: str = "sum") -> None:
         super().__init__(
             classification(n_classes, weight_column, label_vocabulary, loss_reduction),
-            [_Linear(feature_columns, optimizer, partitioner, sparse_combiner)], model_dir, config,
+            _Linear(feature_columns, optimizer, partitioner, sparse_combiner), model_dir, config,
             warm_start_from)
 
 
@@ -167,7 +204,7 @@ class LinearRegressor(_OfColumns):
                  loss_reduction: str = Reduction.SUM, sparse_combiner: str = "sum") -> None:
         super().__init__(
             RegressionHead(label_dimension, weight_column, loss_reduction),
-            [_Linear(feature_columns, optimizer, partitioner, sparse_combiner)], model_dir, config,
+            _Linear(feature_columns, optimizer, partitioner, sparse_combiner), model_dir, config,
             warm_start_from)
 
 
@@ -193,8 +230,8 @@ class DNNClassifier(_OfColumns):
                  batch_norm: bool = False) -> None:
         super().__init__(
             classification(n_classes, weight_column, label_vocabulary, loss_reduction),
-            [_Deep(feature_columns, hidden_units, optimizer, activation_fn, dropout,
-                   input_layer_partitioner, batch_norm)], model_dir, config, warm_start_from)
+            _Deep(feature_columns, hidden_units, optimizer, activation_fn, dropout,
+                  input_layer_partitioner, batch_norm), model_dir, config, warm_start_from)
 
 
 class DNNRegressor(_OfColumns):
@@ -208,8 +245,8 @@ class DNNRegressor(_OfColumns):
                  loss_reduction: str = Reduction.SUM, batch_norm: bool = False) -> None:
         super().__init__(
             RegressionHead(label_dimension, weight_column, loss_reduction),
-            [_Deep(feature_columns, hidden_units, optimizer, activation_fn, dropout,
-                   input_layer_partitioner, batch_norm)], model_dir, config, warm_start_from)
+            _Deep(feature_columns, hidden_units, optimizer, activation_fn, dropout,
+                  input_layer_partitioner, batch_norm), model_dir, config, warm_start_from)
 
 
 class DNNLinearCombinedClassifier(_OfColumns):
@@ -271,10 +308,15 @@ def _both(linear_columns: Iterable | None, linear_optimizer: Any, combiner: str,
 
 def _train_op(loss: Tensor, parts: list[_Part]) -> Any:
     """Return the training op: each part's optimizer minimizes the loss, then the step counts up."""
-    updates = [part.optimizer(len(parts) > 1).minimize(loss, var_list=get_collection(
+    updates = [part.optimizer(True).minimize(loss, var_list=get_collection(
         GraphKeys.TRAINABLE_VARIABLES, f"{part.scope}/")) for part in parts]
-    with control_dependencies([group(*updates, *get_collection(GraphKeys.UPDATE_OPS))]):
+    with control_dependencies([_updated(*updates)]):
         return assign_add(get_global_step(), 1).op
+
+
+def _updated(*updates: Operation) -> Operation:
+    """The operation that runs these, and what layers update in training."""
+    return group(*updates, *get_collection(GraphKeys.UPDATE_OPS))
 
 
 def optimizer_instance(opt: Any, learning_rate: float | None = None) -> Any:

@@ -142,8 +142,9 @@ class Head:
                     found["regularization_loss"] = metrics.mean(extra)
                 return EstimatorSpec(mode, predictions, loss, eval_metric_ops={
                     self.key(name): value for name, value in found.items()})
-        step = train(loss)
-        self._summarize(loss, made, extra)
+            step = train(loss)
+        with name_scope(""):
+            self._summarize(loss, made, extra)
         return EstimatorSpec(mode, predictions, loss, step)
 
     def key(self, metric: str) -> str:

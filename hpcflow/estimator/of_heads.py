@@ -32,7 +32,7 @@ class LinearEstimator(_OfColumns):
     def __init__(self, head: Any, feature_columns: Iterable, model_dir: str | None = None,
                  optimizer: Identifier = "Ftrl", config: Message | None = None,
                  partitioner: Any = None, sparse_combiner: str = "sum") -> None:
-        super().__init__(head, [_Linear(feature_columns, optimizer, partitioner, sparse_combiner)],
+        super().__init__(head, _Linear(feature_columns, optimizer, partitioner, sparse_combiner),
                          model_dir, config, None)
 
 
@@ -44,8 +44,8 @@ class DNNEstimator(_OfColumns):
                  activation_fn: Callable = relu, dropout: float | None = None,
                  input_layer_partitioner: Any = None, config: Message | None = None,
                  warm_start_from: Any = None, batch_norm: bool = False) -> None:
-        super().__init__(head, [_Deep(feature_columns, hidden_units, optimizer, activation_fn,
-                                      dropout, input_layer_partitioner, batch_norm)],
+        super().__init__(head, _Deep(feature_columns, hidden_units, optimizer, activation_fn,
+                                     dropout, input_layer_partitioner, batch_norm),
                          model_dir, config, warm_start_from)
 
 

@@ -465,6 +465,20 @@ def random_uniform(shape: Sequence[int | None], minval: float = 0.0, maxval: flo
     return hf.random_uniform(shape, minval, maxval, dtype or floatx(), seed)
 
 
+def random_uniform_variable(shape: ShapeLike, low: float, high: float,
+                            dtype: DTypeLike | None = None, name: str | None = None,
+                            seed: int | None = None) -> Any:
+    """Return a variable that begins with uniform numbers."""
+    return hf.Variable(hf.random_uniform(shape, low, high, dtype or floatx(), seed), name=name)
+
+
+def random_normal_variable(shape: ShapeLike, mean: float, scale: float,
+                           dtype: DTypeLike | None = None, name: str | None = None,
+                           seed: int | None = None) -> Any:
+    """Return a variable that begins with normal numbers."""
+    return hf.Variable(hf.random_normal(shape, mean, scale, dtype or floatx(), seed), name=name)
+
+
 def truncated_normal(shape: ShapeLike, mean: float = 0.0, stddev: float = 1.0,
                      dtype: DTypeLike | None = None, seed: int | None = None) -> Any:
     """Return normal numbers within two standard deviations."""

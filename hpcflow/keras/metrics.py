@@ -12,14 +12,15 @@ from hpcflow.base.late_names import named_otherwise
 from hpcflow.dtypes import DTypeLike
 from hpcflow.keras import lookup, losses
 from hpcflow.keras.losses import (  # noqa: F401
+    KLD,
     MAE,
     MAPE,
     MSE,
     MSLE,
     binary_crossentropy,
     categorical_crossentropy,
-    cosine_proximity,
     hinge,
+    kld,
     kullback_leibler_divergence,
     mae,
     mape,
@@ -84,6 +85,14 @@ def top_k_categorical_accuracy(y_true: TensorLike, y_pred: TensorLike, k: int = 
 def sparse_top_k_categorical_accuracy(y_true: TensorLike, y_pred: TensorLike, k: int = 5) -> Any:
     """Return 1.0 for each example with its integer label among the k largest predictions, or 0."""
     return _floats(hf.nn.in_top_k(y_pred, _numbers(y_true, y_pred), k))
+
+
+def cosine_proximity(y_true: TensorLike, y_pred: TensorLike, axis: int = -1) -> Any:
+    """Return the cosine of the angle between the two; the loss of this name is minus it."""
+    return -losses.cosine_similarity(y_true, y_pred, axis)
+
+
+cosine = cosine_proximity
 
 
 class Metric:
@@ -255,6 +264,7 @@ SquaredHinge = _metric("SquaredHinge", squared_hinge, "squared_hinge")
 CategoricalHinge = _metric("CategoricalHinge", losses.categorical_hinge, "categorical_hinge")
 Poisson = _metric("Poisson", poisson, "poisson")
 KLDivergence = _metric("KLDivergence", kullback_leibler_divergence, "kullback_leibler_divergence")
+CosineSimilarity = _metric("CosineSimilarity", cosine_proximity, "cosine_similarity")
 LogCoshError = _metric("LogCoshError", losses.logcosh, "logcosh")
 BinaryCrossentropy = _metric("BinaryCrossentropy", binary_crossentropy, "binary_crossentropy")
 CategoricalCrossentropy = _metric("CategoricalCrossentropy", categorical_crossentropy,
@@ -435,7 +445,7 @@ def _area_of_precision(tp: Any, fp: Any, fn: Any) -> Any:
 
 _FUNCTIONS = {f.__name__: f for f in (
     accuracy, binary_accuracy, categorical_accuracy, sparse_categorical_accuracy,
-    top_k_categorical_accuracy, sparse_top_k_categorical_accuracy)}
+    top_k_categorical_accuracy, sparse_top_k_categorical_accuracy, cosine_proximity)}
 _NAMED = {**{n: v for n, v in vars(losses).items() if callable(v) and n[0].islower()
              and n not in ("fitted", "reduced", "get", "serialize", "deserialize")},
           "mse": mse, "MSE": MSE, "mae": mae, "MAE": MAE, "mape": mape, "MAPE": MAPE,

@@ -20,8 +20,10 @@ Conv2D = Convolution2D = layer_of("Conv2D", __name__, hf.layers.conv2d)
 Conv3D = Convolution3D = layer_of("Conv3D", __name__, hf.layers.conv3d)
 Conv2DTranspose = Convolution2DTranspose = layer_of("Conv2DTranspose", __name__,
                                                     hf.layers.conv2d_transpose)
-Conv3DTranspose = layer_of("Conv3DTranspose", __name__, hf.layers.conv3d_transpose)
-SeparableConv1D = layer_of("SeparableConv1D", __name__, hf.layers.separable_conv1d)
+Conv3DTranspose = Convolution3DTranspose = layer_of("Conv3DTranspose", __name__,
+                                                    hf.layers.conv3d_transpose)
+SeparableConv1D = SeparableConvolution1D = layer_of("SeparableConv1D", __name__,
+                                                    hf.layers.separable_conv1d)
 SeparableConv2D = SeparableConvolution2D = layer_of("SeparableConv2D", __name__,
                                                     hf.layers.separable_conv2d)
 

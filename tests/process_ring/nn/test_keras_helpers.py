@@ -129,3 +129,20 @@ def test_losses_are_reduced_by_name(session):
         assert np.asarray(session.run(reduced)).tolist() == value
     with pytest.raises(ValueError, match="Invalid Reduction Key"):
         losses_utils.compute_weighted_loss(losses, reduction="mean")
+
+
+def test_the_metric_of_cosines_is_not_the_loss(session):
+    a, b = tf.constant([[1.0, 2.0, 3.0]]), tf.constant([[0.5, 2.0, 1.0]])
+    for name in ("cosine_proximity", "cosine"):
+        found = session.run(getattr(tf.keras.metrics, name)(a, b))
+        np.testing.assert_allclose(found, [0.8748177], rtol=1e-6)
+    assert tf.keras.metrics.get("cosine_proximity") is tf.keras.metrics.cosine_proximity
+    assert session.run(tf.keras.losses.cosine_proximity(a, b))[0] < 0
+
+
+def test_variables_of_random_numbers_are_those_of_tensorflow(session):
+    made = [tf.keras.backend.random_uniform_variable((2, 3), 0, 1, seed=5),
+            tf.keras.backend.random_normal_variable((2, 3), 1, 2, seed=5)]
+    session.run([v.initializer for v in made])
+    first = [v[0, 0] for v in session.run(made)]
+    np.testing.assert_allclose(first, [0.38831127, -1.35616565], rtol=1e-6)

@@ -185,7 +185,8 @@ def test_estimators_of_columns(tmp_path, kind):
     else:
         estimator = est.DNNLinearCombinedClassifier(
             str(tmp_path), COLUMNS, dnn_feature_columns=COLUMNS, dnn_hidden_units=[8],
-            n_classes=3, config=config)
+            linear_optimizer=hf.train.FtrlOptimizer(0.05),
+            dnn_optimizer=hf.train.AdagradOptimizer(0.05), n_classes=3, config=config)
     found = estimator.train(NUMBERS, steps=200).evaluate(ONCE)
     assert set(found) == {"accuracy", "average_loss", "loss", "global_step"}
     assert found["accuracy"] > 0.85

@@ -129,3 +129,28 @@ def test_recurrent_classifier(cells):
 def test_recurrent_classifier_needs_cells(cells, message):
     with pytest.raises(ValueError, match=message):
         hf.contrib.estimator.RNNClassifier([], **cells)
+
+
+@pytest.mark.parametrize(("make", "expected"), [
+    (lambda d: hf.estimator.LinearClassifier([COLUMN], d),
+     {"linear/linear_model/bias_weights/part_0/Ftrl", "linear/linear_model/x/weights/part_0/Ftrl"}),
+    (lambda d: hf.estimator.DNNClassifier(
+        [2], [COLUMN], d, batch_norm=True, optimizer=lambda: hf.train.AdamOptimizer(0.1)),
+     {"dnn/head/beta1_power", "dnn/hiddenlayer_0/batchnorm_0/gamma/t_0/Adam",
+      "dnn/hiddenlayer_0/kernel/t_0/Adam_1", "dnn/hiddenlayer_0/kernel"}),
+    (lambda d: hf.estimator.DNNLinearCombinedClassifier(
+        d, [COLUMN], dnn_feature_columns=[COLUMN], dnn_hidden_units=[2]),
+     {"dnn/logits/kernel/Adagrad", "linear/linear_model/x/weights/Ftrl_1"}),
+])
+def test_checkpoints_have_the_names_of_tensorflow(tmp_path, make, expected):
+    made = make(str(tmp_path))
+    made.train(inputs(), steps=1)
+    assert expected <= {name for name, _ in hf.train.list_variables(str(tmp_path))}
+
+
+def test_combined_models_have_learning_rates_of_their_own(tmp_path):
+    made = hf.estimator.DNNLinearCombinedClassifier(
+        str(tmp_path), [COLUMN], dnn_feature_columns=[COLUMN], dnn_hidden_units=[2])
+    made.train(inputs(np.ones(48, np.int64)), steps=1)
+    # The gradient is that of a bias which begins with 0; Adagrad moves it by almost the rate.
+    assert 0.0009 < made.get_variable_value("dnn/logits/bias")[0] < 0.001
