@@ -68,7 +68,7 @@ class RandomProgram:
 
     def _one(self) -> int | None:
         kinds = [self._load, self._function, self._function, self._function, self._select,
-                 self._cast, self._reduction, self.b.column, self._column]
+                 self._cast, self._reduction, self.b.column]
         return kinds[self.random.integers(len(kinds))]()
 
     def _function(self) -> int | None:
@@ -107,11 +107,6 @@ class RandomProgram:
         name = str(self.random.choice(["sum", "max", "min"]))
         self.is_loose |= name == "sum" and self.b.dtype(x) in FLOATS
         return self.b.reduce_row(name, x)
-
-    def _column(self) -> int | None:
-        x, column = self._pick(), self._pick("int32", "int64")
-        assert x is not None
-        return None if column is None else self.b.pick(x, column)
 
     def _finish(self) -> None:
         """Store some values, and reductions of columns."""

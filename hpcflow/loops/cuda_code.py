@@ -27,7 +27,6 @@ from hpcflow.loops.form import (
     Instruction,
     Load,
     Map,
-    Pick,
     Program,
     RowReduce,
     Store,
@@ -367,24 +366,8 @@ class _Function:
     def _values(self, chosen: Sequence[int]) -> None:
         for i in chosen:
             step = self.steps[i]
-            if isinstance(step, Pick):
-                self._picked(i, step)
-            elif not isinstance(step, (Store, RowReduce, ColumnReduce)):
+            if not isinstance(step, (Store, RowReduce, ColumnReduce)):
                 self._put(f"const {self._type(i)} v{i} = {self._expression(step)};")
-
-    def _picked(self, i: int, step: Pick) -> None:
-        """Compute a value once more in another column."""
-        last = self.program.columns - 1
-        self._put(f"{self._type(i)} v{i};")
-        self._open("")
-        self._put(f"const position at = v{step.column} < 0 ? 0 : v{step.column} > {last} ? {last} "
-                  f": v{step.column};")
-        self._open("")
-        self._put("const position c = at;")
-        self._values(self._varying(iter([step.operand])))
-        self._put(f"v{i} = v{step.operand};")
-        self._close()
-        self._close()
 
     def _stores(self, wanted: object) -> None:
         for step in self.steps:

@@ -22,9 +22,6 @@ from typing import Any, NamedTuple
 
 from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, SYNONYMS, numpy_dtype
 
-#: The types of numbers of columns.
-INDICES = frozenset({"int32", "int64"})
-
 
 class Map(NamedTuple):
     """Where an element lies: at ``offset + row * r + column * c`` of its array's memory, in
@@ -74,15 +71,6 @@ class Elementwise(NamedTuple):
     dtype: str
 
 
-class Pick(NamedTuple):
-    """The number that a value has in the column that a whole number names; one outside of the
-    columns stands for the nearest."""
-
-    operand: int
-    column: int
-    dtype: str
-
-
 class RowReduce(NamedTuple):
     """A reduction of each row."""
 
@@ -108,8 +96,7 @@ class Store(NamedTuple):
     dtype: str
 
 
-Instruction = (Load | Constant | Argument | Column | Elementwise | Pick | RowReduce | ColumnReduce
-               | Store)
+Instruction = Load | Constant | Argument | Column | Elementwise | RowReduce | ColumnReduce | Store
 
 
 class Program(NamedTuple):
@@ -157,8 +144,6 @@ def operands_of(step: Instruction) -> tuple[int, ...]:
     """The values that an instruction reads."""
     if isinstance(step, Elementwise):
         return step.operands
-    if isinstance(step, Pick):
-        return step.operand, step.column
     if isinstance(step, (RowReduce, ColumnReduce, Store)):
         return (step.operand,)
     return ()
@@ -186,8 +171,6 @@ def extents(program: Program) -> list[Extent]:
             rows, columns = step.map.row != 0, step.map.column != 0 and program.columns > 1
         elif isinstance(step, Column):
             columns = program.columns > 1
-        elif isinstance(step, Pick):
-            columns = found[step.column].columns
         elif isinstance(step, RowReduce):
             columns, phase = False, phase + 1
         elif isinstance(step, ColumnReduce):
@@ -222,8 +205,6 @@ def _wrong_types(step: Instruction, given: list[str]) -> str:
     if isinstance(step, (RowReduce, ColumnReduce)):
         return "" if step.function in REDUCTIONS and given == [step.dtype] else (
             f"no reduction {step.function} of {given} is {step.dtype}")
-    if isinstance(step, Pick):
-        return "" if given[0] == step.dtype and given[1] in INDICES else f"picks of {given}"
     if isinstance(step, Store):
         return "" if given == [step.dtype] else f"stores {given[0]} as {step.dtype}"
     if not isinstance(step, Elementwise):
@@ -248,8 +229,6 @@ def _verify_extents(program: Program) -> None:
             raise MalformedError(f"v{i} is of single rows and needs a reduction of all")
         if extent.is_final and extent.phase:
             raise MalformedError(f"v{i} needs a reduction of rows before one of columns")
-        if isinstance(step, Pick) and extent.is_final:
-            raise MalformedError(f"v{i} picks of a reduction of columns")
         if isinstance(step, ColumnReduce) and found[step.operand].is_final:
             raise MalformedError(f"v{i} reduces what is reduced already")
         if isinstance(step, Store) and extent.is_final and step.map.row:
@@ -320,10 +299,6 @@ class Builder:
             return value
         return self._put(Elementwise(CAST, (value,), dtype))
 
-    def pick(self, value: int, column: int) -> int:
-        """The number that a value has in a column."""
-        return self._put(Pick(value, column, self.dtype(value)))
-
     def reduce_row(self, function: str, value: int) -> int:
         """A reduction of each row."""
         return self._put(RowReduce(function, value, self.dtype(value)))
@@ -365,8 +340,6 @@ def _needed(steps: Sequence[Instruction], stores: Sequence[Store]) -> list[Instr
 def _renumbered(step: Instruction, numbers: dict[int, int]) -> Instruction:
     if isinstance(step, Elementwise):
         return step._replace(operands=tuple([numbers[o] for o in step.operands]))
-    if isinstance(step, Pick):
-        return step._replace(operand=numbers[step.operand], column=numbers[step.column])
     if isinstance(step, (RowReduce, ColumnReduce, Store)):
         return step._replace(operand=numbers[step.operand])
     return step

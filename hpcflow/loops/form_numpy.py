@@ -16,7 +16,6 @@ from hpcflow.loops.form import (
     Elementwise,
     Load,
     Map,
-    Pick,
     Program,
     RowReduce,
     Store,
@@ -62,8 +61,6 @@ def _value(program: Program, step: Any, rows: int, arrays: Sequence[np.ndarray],
         return np.arange(program.columns, dtype=step.dtype)[None]
     if isinstance(step, Elementwise):
         return _apply(step, [values[o] for o in step.operands])
-    if isinstance(step, Pick):
-        return _picked(values[step.operand], values[step.column], program.columns)
     assert isinstance(step, (RowReduce, ColumnReduce))
     axis, count = (1, program.columns) if isinstance(step, RowReduce) else (0, rows)
     return _reduced(step, values[step.operand], axis, count)
@@ -75,12 +72,6 @@ def _apply(step: Elementwise, operands: list[np.ndarray]) -> np.ndarray:
     if step.function == CAST:
         return operands[0].astype(numpy_dtype(step.dtype))
     return np.asarray(MEANINGS[step.function].numpy(*operands))
-
-
-def _picked(value: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
-    rows, _ = np.broadcast_shapes((len(value), 1), (len(index), 1))
-    places = np.broadcast_to(np.clip(index, 0, columns - 1), (rows, index.shape[1]))
-    return np.take_along_axis(np.broadcast_to(value, (rows, columns)), places, 1)
 
 
 def _reduced(step: RowReduce | ColumnReduce, value: np.ndarray, axis: int,

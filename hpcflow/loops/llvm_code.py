@@ -29,7 +29,6 @@ from hpcflow.loops.form import (
     Elementwise,
     Load,
     Map,
-    Pick,
     Program,
     RowReduce,
     Store,
@@ -238,20 +237,10 @@ class _Writer(Loops):
 
     def _value_or_total(self, i: int, local: list[dict[int, Any]], column: Any) -> Any:
         step = self.lines[i]
-        if isinstance(step, Pick):
-            return self._chosen(step, local, local[column.constant][step.column])
         if not isinstance(step, RowReduce):
             return self._value(i, local[column.constant], column)
         total = self._reduction(i).of(self.builder, [v[self._operand(i)] for v in local])
         return llvm_math.rounded(self.builder, total, self.lines[i].dtype)
-
-    def _chosen(self, step: Pick, local: list[dict[int, Any]], index: Any) -> Any:
-        """The one of the values of a row in the column `index`."""
-        found = local[0][step.operand]
-        for column, values in enumerate(local[1:], 1):
-            is_there = self.builder.icmp_signed(">=", index, index.type(column))
-            found = self.builder.select(is_there, values[step.operand], found)
-        return found
 
     def _piece(self, begin: Any, last: Any) -> None:
         """Some of the rows that are written out, whose sums are added up."""
@@ -372,25 +361,12 @@ class _Writer(Loops):
             return llvm_math.from_memory(b, number, "bool") if step.dtype == "bool" else number
         if isinstance(step, Column):
             return llvm_math.cast(b, column, "int64", step.dtype)
-        if isinstance(step, Pick):
-            return self._picked(step, values)
         assert isinstance(step, Elementwise)
         given = [values[o] for o in step.operands]
         dtype = self.lines[step.operands[0]].dtype
         if step.function == CAST:
             return llvm_math.cast(b, given[0], dtype, step.dtype)
         return llvm_functions.emit(step.function, b, dtype, given)
-
-    def _picked(self, step: Pick, values: dict[int, Any]) -> Any:
-        """A value, computed once more in another column."""
-        index = llvm_math.cast(self.builder, values[step.column], self.lines[step.column].dtype,
-                               "int64")
-        column = self.largest(self.word(0), self.smallest(
-            index, self.word(self.program.columns - 1)))
-        local = {i: v for i, v in values.items() if not self.plan.is_inside(i)}
-        for i in self.plan.needed([step.operand]):
-            local[i] = self._value(i, local, column)
-        return local[step.operand]
 
     def _place(self, array: int, where: Map, column: Any) -> Any:
         b, word = self.builder, self.word

@@ -201,12 +201,11 @@ class Plan:
         return [operands_of(self.steps[i])[0]
                 for i in (*sinks.reductions, *sinks.sums, *sinks.stores)]
 
-    def needed(self, wanted: list[int], loop: int | None = None) -> list[int]:
-        """The values that a loop over columns computes, or reads, to have those `wanted`; without
-        one all that would be computed if nothing were kept."""
+    def needed(self, wanted: list[int], loop: int) -> list[int]:
+        """The values that a loop over columns computes, or reads, to have those `wanted`."""
         found = {i for i in wanted if self.is_inside(i)}
         for i in reversed(range(len(self.steps))):
-            if i in found and (loop is None or self.kept.get(i, loop) == loop):
+            if i in found and self.kept.get(i, loop) == loop:
                 found.update(o for o in operands_of(self.steps[i]) if self.is_inside(o))
         return sorted(found)
 

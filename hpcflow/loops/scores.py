@@ -58,12 +58,15 @@ def cross_entropy(b: Builder, logits: int, labels: int) -> list[int]:
 def sparse_cross_entropy(b: Builder, logits: int, labels: int) -> list[int]:
     """As the dense form, of labels that are the number of a column for each row."""
     dtype = b.dtype(logits)
-    shifted, total, shares = _parts(b, logits)
+    _, total, shares = _parts(b, logits)
     # Numbers of columns as numbers with a fraction, all of which they hold: LLVM would count in
     # words of 64 bits, and compare twice as many vectors.
     counted = "float32" if b.columns <= 1 << 24 else "int64"
     chosen = b.apply("equal", b.cast(b.column("int32"), counted), b.cast(labels, counted))
-    one = b.constant(1.0, b.dtype(shares))
-    loss = b.apply("subtract", b.apply("log", total), b.pick(shifted, labels))
+    zero, one = [b.constant(n, b.dtype(shares)) for n in (0.0, 1.0)]
+    x = wide(b, logits)  # not what is left of it, in the loop that is longest
+    score = b.reduce_row("sum", b.select(chosen, x, zero))
+    expected = b.apply("subtract", score, b.reduce_row("max", x))
+    loss = b.apply("subtract", b.apply("log", total), expected)
     gradient = b.select(chosen, b.apply("subtract", shares, one), shares)
     return [b.cast(loss, dtype), b.cast(gradient, dtype)]

@@ -16,26 +16,18 @@ from hpcflow.loops.form import Elementwise, Program
 from hpcflow.loops.tracing import UntraceableError
 
 if TYPE_CHECKING:
-    from hpcflow.compiler.trace.groups import Group
+    from hpcflow.compiler.trace.groups import Group, Limits
 
 
 class DeviceLauncher:
     """See `units.Launcher`; for a device with programs."""
 
-    limits = None
+    limits: Limits | None = None
+    reach = sys.maxsize  # to read the device's memory again costs more than a search
 
     def __init__(self, device: Any) -> None:
         self._device = device
-
-    @property
-    def most_lines(self) -> int:
-        """See `units.Launcher`."""
-        return tuning.CUDA_MOST_LINES
-
-    @property
-    def reach(self) -> int:
-        """See `units.Launcher`: to read the device's memory again costs more than a search."""
-        return sys.maxsize
+        self.most_lines = tuning.CUDA_MOST_LINES
 
     def takes(self, line: Line) -> bool:
         """See `units.Launcher`."""

@@ -28,20 +28,9 @@ _REDUCED = frozenset({"float32", "float64", "int32", "int64"})
 class HostLauncher(Launcher):
     """See `units.Launcher`; an update of the host is a kernel."""
 
-    @property
-    def limits(self) -> Limits:
-        """See `units.Launcher`."""
-        return Limits(tuning.LINES_MOST_ARRAYS, tuning.LINES_MOST_INPUTS)
-
-    @property
-    def most_lines(self) -> int:
-        """See `units.Launcher`."""
-        return tuning.LINES_MOST
-
-    @property
-    def reach(self) -> int:
-        """See `units.Launcher`."""
-        return tuning.LINES_REACH
+    def __init__(self) -> None:
+        self.limits = Limits(tuning.LINES_MOST_ARRAYS, tuning.LINES_MOST_INPUTS)
+        self.most_lines, self.reach = tuning.LINES_MOST, tuning.LINES_REACH
 
     def takes(self, line: Line) -> bool:
         """See `units.Launcher`."""

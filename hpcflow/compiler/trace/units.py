@@ -32,19 +32,17 @@ class Call(NamedTuple):
 
 
 class Launcher(Protocol):
-    """What programs run on."""
+    """What programs run on.
 
-    @property
-    def limits(self) -> Limits | None:
-        """Those of groups, if they are such in blocks."""
+    Attributes:
+        limits: those of groups, if they are such in blocks.
+        most_lines: how many lines a program has at most.
+        reach: how many lines the last one of a program comes after the first, at most.
+    """
 
-    @property
-    def most_lines(self) -> int:
-        """How many lines a program has at most."""
-
-    @property
-    def reach(self) -> int:
-        """How many lines the last one of a program comes after the first, at most."""
+    limits: Limits | None
+    most_lines: int
+    reach: int
 
     def takes(self, line: Line) -> bool:
         """True for a line that is worth a place in a program."""

@@ -46,16 +46,10 @@ def with_loop(node: KernelNode, divide: Callable, rounded: str, wants_rest: bool
         if x.size < tuning.ARRAY_LOOP_LARGE or not x.flags.c_contiguous or not (
                 is_one or x.shape == y.shape):
             return divide(x, y, out=out)
-        made = [((x.size,), x.dtype)]
-
-        def compute() -> Any:
-            return divide(x, y).reshape(-1)
-
-        if is_one:
-            found = array_loops.run_rows(of_one, [x.reshape(-1)], made, compute, [y.reshape(1)])
-        else:
-            found = array_loops.run_rows(of_all, [x.reshape(-1), y.reshape(-1)], made, compute)
-        found = found.reshape(x.shape)
+        given, split = [x.reshape(-1), y.reshape(-1)], 2 - is_one
+        found = array_loops.run_rows(
+            of_one if is_one else of_all, given[:split], [((x.size,), x.dtype)],
+            lambda: divide(x, y).reshape(-1), given[split:]).reshape(x.shape)
         if out is None:
             return found
         out[...] = found
