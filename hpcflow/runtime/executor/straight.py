@@ -61,6 +61,7 @@ class StraightRun(Running):
                 if effect is not None:
                     effect.pass_on(ATTR in item.nodes[0].attrs)
             self._hand_over(item, slots, outputs)
+            outputs = None  # values are not kept longer than they are needed
 
     def _hand_over(self, item: Item, slots: list[Any], outputs: Sequence[Any]) -> None:
         """Put `outputs` where they are read."""
@@ -68,5 +69,3 @@ class StraightRun(Running):
             slots[slot] = outputs[port]
         for port, fetch in item.results:
             self.results[fetch] = outputs[port]
-
-
