@@ -41,6 +41,7 @@ from hpcflow.compiler.emit.items import (
     Part,
 )
 from hpcflow.compiler.emit.recordable import parts_of
+from hpcflow.compiler.emit.straight import Order, order_of
 from hpcflow.compiler.emit.superblocks import START, Piece, make_pieces
 from hpcflow.compiler.ir.checks import check_items
 from hpcflow.compiler.ir.explain import node_error
@@ -113,8 +114,10 @@ class Executable:
         # What is ready at the start of a step, and of that what no piece runs: sorted.
         self.sources = sorted([i.index for i in self.root.sources])
         self.other_sources: list[int] = []
+        self.order: Order | None = None  # in which all run, if that is known
         if compiled:
             self._make_pieces()
+            self.order = order_of(self.items, self.root)
         self.tracer: Any = None  # makes what a traced step keeps its record in
         self.is_plain = compiled and self._is_plain()
         # Whether it takes elements from queues and the like, or adds some.
@@ -339,7 +342,7 @@ class Executable:
 
     def drop_pieces(self) -> None:
         """Let the executor call the functions of the items one by one."""
-        self.opening = None
+        self.opening = self.order = None
         for item in self.items:
             item.piece = None
 

@@ -37,6 +37,8 @@ COLLECTIVE_REMEMBERED = 64
 # ---- runtime.executor.event_loop
 #: A driver that has been busy with one thing for longer gets help from threads that wait.
 DRIVER_BUSY_SECONDS = 0.002
+#: The longest sleep of a thread that waits: for so long a handler of a signal may be held back.
+LOOK_SECONDS = 0.05
 #: Between two times that what is to happen every while happens.
 TICK_SECONDS = 0.25
 #: Until a thread beside the driver looks whether there is one: one that leaves does not wake it.

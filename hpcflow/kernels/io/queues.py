@@ -11,6 +11,7 @@ import numpy as np
 from hpcflow import config, dtypes
 from hpcflow.kernels.common.shared import shared
 from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, kernel
+from hpcflow.resources.attempts import Attempt
 from hpcflow.resources.effects import Effect
 from hpcflow.resources.queues import (
     PaddingFIFOQueue,
@@ -72,19 +73,26 @@ def waiting(begin: Callable[..., tuple[Any, Any]]) -> Callable[..., Effect]:
     """
 
     def run(step: Any, done: Callable[[Any], None], *inputs: Any) -> Effect:
-        take_back: list[Callable[[], None]] = []
-
-        def finished(outcome: Any) -> None:
-            for forget in take_back:
-                forget()
-            done(outcome)
-
-        queue, attempt = begin(finished, *inputs)
+        queue, attempt = begin(done, *inputs)
         if not attempt.over:
-            take_back.append(step.when_cancelled(lambda: queue.cancel(attempt)))
+            _cancel_with(step, queue, attempt)
         return queue.effect(attempt)
 
     return run
+
+
+def _cancel_with(step: Any, queue: Any, attempt: Attempt) -> None:
+    """Cancel an attempt that waits if `step` fails or is cancelled before it is over."""
+    done = attempt.done
+    forget = step.when_cancelled(lambda: queue.cancel(attempt))
+
+    def finished(outcome: Any) -> None:
+        forget()
+        done(outcome)
+
+    attempt.done = finished
+    if attempt.over:  # it may have called the other function
+        forget()
 
 
 @kernel("QueueEnqueue", "QueueEnqueueV2", device="CPU", mode=ASYNC)

@@ -318,10 +318,10 @@ class Execution:
         """Stop every part, and wait a while, or for so long at most, for what they had started."""
         running, loop = self.owner.engine.running, self.owner.endpoint.loop
         if not self.begun:
-            drain(loop, lambda: self.begun or self not in running, seconds)
+            drain(loop.run_until, lambda: self.begun or self not in running, seconds)
         if self.begun or self not in running:
             self.fail(error, None)
-            drain(loop, self.finished, seconds)
+            drain(loop.run_until, self.finished, seconds)
 
     def end(self) -> None:
         """Give the lane back, unless it could not be drained: then nothing may use it again."""

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
@@ -83,6 +84,11 @@ class EventLoop:
         if self._driver != get_ident():
             self._backoff.wake()
 
+    @property
+    def polls(self) -> bool:
+        """True if somebody has to poll; otherwise a step is told when it goes on."""
+        return bool(self._endpoints)
+
     def is_behind(self) -> bool:
         """True if something is to run soon."""
         return bool(self._ready)
@@ -95,24 +101,27 @@ class EventLoop:
     # ------------------------------------------------------------ waiting
 
     def run_until(self, done: Callable[[], Any], deadline: float | None = None,
-                  what: str = "a step", stalled: Callable[[float], None] | None = None) -> None:
-        """Drive, or let another thread drive, until ``done()`` is true.
+                  what: str = "a step", stalled: Callable[[float], None] | None = None,
+                  asleep: Callable[[float], Any] | None = None) -> None:
+        """Drive, or let another thread drive, until ``done()`` is true; with
+        ``asleep(seconds)``, which ends early when there is something to do, wait by that alone.
 
         Raises ``DeadlineExceededError`` naming `what` when ``time.monotonic()`` passes `deadline`.
         ``stalled(seconds)`` is called once when the wait lasts for HPCFLOW_STALL_SECONDS.
         """
+        wait = self._wait_until if asleep is None else partial(_sleep_until, asleep)
         until, warns = deadline, False
         if stalled is not None and (patience := config.flags.stall_seconds) > 0:
             begin = time.monotonic()
             warns = deadline is None or begin + patience < deadline
             until = begin + patience if warns else deadline
         try:
-            self._wait_until(done, until, what)
+            wait(done, until, what)
         except DeadlineExceededError:
             if not warns:
                 raise
             stalled(time.monotonic() - begin)  # type: ignore[misc]
-            self._wait_until(done, deadline, what)
+            wait(done, deadline, what)
 
     def _wait_until(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
         entered = silence()  # once for all pieces of steps that run here
@@ -163,7 +172,7 @@ class EventLoop:
                         action()
                         del action
                     continue
-                slept = backoff.wait(0.05)
+                slept = backoff.wait(tuning.LOOK_SECONDS)
                 idle += 1
                 if slept or not idle % tuning.POLL_CLOCK_STRIDE:
                     self._tick()
@@ -277,7 +286,23 @@ class EventLoop:
             t.pending() for t in self._endpoints)
 
 
+def _sleep_until(asleep: Callable[[float], Any], done: Callable[[], Any],
+                 deadline: float | None, what: str) -> None:
+    """Sleep until ``done()`` is true, with a look at the clock and at signals every while."""
+    while not done():
+        if held:
+            run_held()
+        seconds = tuning.LOOK_SECONDS
+        if deadline is not None:
+            seconds = min(seconds, max(deadline - time.monotonic(), 0.0))
+        if not asleep(seconds) and deadline is not None and time.monotonic() > deadline:
+            raise _timed_out(what)
+    if held:
+        run_held()
+
+
 raises_in(EventLoop._wait_until)
+raises_in(_sleep_until)
 
 _loop: EventLoop | None = None
 _loop_lock = threading.Lock()

@@ -37,7 +37,7 @@ from hpcflow.runtime.executor.distributed_loops import SpreadLoops
 from hpcflow.runtime.executor.gpu.transfers import brought
 from hpcflow.runtime.executor.iterations import DEAD, Iteration
 from hpcflow.runtime.executor.offload import Pace, now
-from hpcflow.runtime.executor.running import Running
+from hpcflow.runtime.executor.straight import StraightRun
 
 # The errors of steps that were stopped from outside, or by what others did.
 _STOPPED = (DeadlineExceededError, CancelledError, AbortedError, UnavailableError)
@@ -45,7 +45,7 @@ _STOPPED = (DeadlineExceededError, CancelledError, AbortedError, UnavailableErro
 _UNUSED = -1  # number of a step that is over and will serve again
 
 
-class Step(Running):
+class Step(StraightRun):
     """One execution of an :class:`Executable`.
 
     ``start`` runs what is ready and returns; ``finished`` tells when nothing is outstanding, and
@@ -182,6 +182,8 @@ class Step(Running):
                 if self.error is None:
                     self._unfed.update(executable.feeds)
                     self._outstanding += len(self._unfed)
+            elif executable.order is not None and self.error is None and not self._inbox:
+                self._run_straight(executable.order, feeds)
             else:
                 opening = executable.opening if self.error is None and not self._inbox else None
                 if opening is None:

@@ -178,6 +178,11 @@ class Running(Propagation):
                 self.effects[iteration.serial, item.index] = (item, effect)
         except BaseException as e:  # noqa: BLE001  (the same as done(error))
             completion(e)
+        self._called(item, iteration, completion, values)
+
+    def _called(self, item: Item, iteration: Iteration, completion: Completion,
+                values: list[Any]) -> None:
+        """Go on after the start of an asynchronous kernel: its outcome has come, or will."""
         if not completion.came:
             self.waiting[iteration.serial, item.index] = (item, iteration)
             completion.shapes = [summary(v) for v in values]  # from now on it is posted

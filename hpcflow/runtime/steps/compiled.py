@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +31,7 @@ from hpcflow.host.tuning import runtime as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor.deadline import DirectRun, check_end, deadline_after
-from hpcflow.runtime.executor.event_loop import EventLoop, event_loop
+from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.runtime.executor.executor import Step, check_results
 from hpcflow.runtime.executor.gpus import GpuOptions
 from hpcflow.runtime.steps.runs import Runs
@@ -213,13 +214,40 @@ class LocalRun:
     """One run of a :class:`LocalStep` through the executor; it is in `running` while its thread
     waits."""
 
-    __slots__ = ("step", "start", "_loop", "_running")
+    __slots__ = ("step", "start", "_loop", "_running", "_gate", "_is_driven")
 
     def __init__(self, executable: Executable, running: Runs) -> None:
         self._running = running
-        loop = self._loop = event_loop()
-        self.step = Step(executable, step_id=next(_step_ids), wake=lambda s: loop.soon(s.advance))
+        self._loop = event_loop()
+        self._gate = threading.Lock()  # released when the step is to go on
+        self._gate.acquire()
+        self._is_driven = False  # whoever drives the event loop lets the step go on
+        self.step = Step(executable, step_id=next(_step_ids), wake=self._wake)
         self.start = self.step.start
+
+    def _wake(self, step: Step) -> None:
+        """Let the step go on: the thread that waits for it, if nothing has to be polled."""
+        try:
+            self._gate.release()
+        except RuntimeError:  # released already
+            pass
+        if self._is_driven:
+            self._loop.soon(step.advance)
+
+    def _run_until(self, done: Callable[[], Any], deadline: float | None = None,
+                   what: str = "a step", stalled: Callable[[float], None] | None = None) -> None:
+        """Drive the event loop, or sleep until the step can go on."""
+        self._is_driven = self._loop.polls
+        self._asleep(0.0)  # from now on `_wake` knows who goes on
+        self._loop.run_until(done, deadline, what, stalled,
+                             None if self._is_driven else self._asleep)
+
+    def _asleep(self, seconds: float) -> bool:
+        """Sleep until the step can go on, and let it; False if that has not come in time."""
+        if not self._gate.acquire(timeout=seconds):
+            return False
+        self.step.advance()
+        return True
 
     def finished(self) -> bool:
         """True when nothing is outstanding, and the step has been put away."""
@@ -230,8 +258,8 @@ class LocalRun:
         deadline = deadline_after(timeout)
         self._running.add(self)
         try:
-            self._loop.run_until(until, deadline, "a step",
-                                 lambda seconds: report_stall(self.step, seconds))
+            self._run_until(until, deadline, "a step",
+                            lambda seconds: report_stall(self.step, seconds))
         except DeadlineExceededError as e:
             late = timed_out(e, [self.step.describe_waiting()])
             self.cancel(late)
@@ -251,7 +279,7 @@ class LocalRun:
     def cancel(self, error: BaseException | None, seconds: float | None = None) -> None:
         """Stop the step, and wait a while, or for so long at most, for what it had started."""
         self.step.cancel(error)
-        drain(self._loop, self.finished, seconds)
+        drain(self._run_until, self.finished, seconds)
 
     def end(self) -> None:
         """Do nothing: no resources are kept between runs."""
@@ -276,14 +304,15 @@ def drain_seconds(error: BaseException) -> float:
     return tuning.STEP_EXIT_SECONDS if ends else tuning.STEP_DRAIN_SECONDS
 
 
-def drain(loop: EventLoop, finished: Callable[[], Any], seconds: float | None) -> None:
+def drain(run_until: Callable[..., None], finished: Callable[[], Any],
+          seconds: float | None) -> None:
     """Wait a while, or for so long at most, for what a step has started that is to stop. At first
     nothing interrupts that, as nearly all steps stop at once."""
     end = time.monotonic() + (tuning.STEP_DRAIN_SECONDS if seconds is None else seconds)
     with contextlib.suppress(DeadlineExceededError):
         with contextlib.suppress(DeadlineExceededError), holding():
-            loop.run_until(finished, min(end, time.monotonic() + tuning.STEP_EXIT_SECONDS))
-        loop.run_until(finished, end)
+            run_until(finished, min(end, time.monotonic() + tuning.STEP_EXIT_SECONDS))
+        run_until(finished, end)
 
 
 def compiled_form() -> bool:

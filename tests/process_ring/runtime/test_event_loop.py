@@ -6,6 +6,8 @@ import threading
 
 import pytest
 
+import hpcflow as hf
+from hpcflow import errors
 from hpcflow.host import tuning
 from hpcflow.runtime.executor import event_loop
 from hpcflow.runtime.executor.event_loop import EventLoop
@@ -79,3 +81,17 @@ def test_it_helps_a_busy_driver(loop: EventLoop, monkeypatch: pytest.MonkeyPatch
         assert loop._look(tuning.runtime.BESIDE_SECONDS) == tuning.runtime.COVER_SECONDS
     assert done.is_set()
     assert loop._endpoints[0].messages == 0
+
+
+def test_a_step_that_waits_sleeps_where_nothing_has_to_be_polled(graph, session, monkeypatch):
+    loop = event_loop.event_loop()
+    monkeypatch.setattr(loop, "_endpoints", ())
+    monkeypatch.setattr(loop, "_drive", lambda *args: pytest.fail("it polls"))
+    queue = hf.FIFOQueue(2, hf.int32, [[]])
+    taken, added = queue.dequeue_many(3) + 1, queue.enqueue_many([[1, 2, 3]])
+    thread = threading.Thread(target=session.run, args=(added,))
+    thread.start()
+    assert session.run(taken).tolist() == [2, 3, 4]
+    thread.join()
+    with pytest.raises(errors.DeadlineExceededError):
+        session.run(taken, options=hf.RunOptions(timeout_in_ms=20))

@@ -144,6 +144,20 @@ def test_in_loops_and_branches(form, graph, session):
     assert session.run(result, {n: 4, p: False}) == 3
 
 
+def test_a_step_that_goes_straight_until_its_second_kernel_waits(form, graph, session):
+    source, target = (hf.FIFOQueue(2, hf.int32, [[]]) for _ in range(2))
+    x = source.dequeue() * 2
+    moved, put, taken = target.enqueue(x), source.enqueue(3), target.dequeue()
+    session.run(target.enqueue_many([[0, 1]]))
+    session.run(put)
+    with pytest.raises(hf.errors.DeadlineExceededError, match="1 element of FIFOQueue"):
+        session.run([moved, x], options=hf.RunOptions(timeout_in_ms=20))
+    assert session.run([source.size(), target.size()]) == [0, 2]
+    assert session.run([put, taken]) == [None, 0]
+    assert session.run([moved, x]) == [None, 6]
+    assert [session.run(taken) for _ in range(2)] == [1, 6]
+
+
 def test_many_at_once(form, graph, session):
     x = hf.placeholder(hf.int32, [])
     total = hf.add_n([later(x + i) for i in range(50)])
