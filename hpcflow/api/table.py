@@ -413,6 +413,7 @@ _PYTHON = {
                                       **members("hpcflow.runtime.session.fetching",
                                               "register_session_run_conversion_functions")}),
     "client.timeline": Entry(("hpcflow.tools.timeline",)),
+    "keras": Entry(("hpcflow.keras",)),
     **{f"keras.{name}": Entry((f"hpcflow.keras.{name}",)) for name in (
         "activations", "backend", "callbacks", "constraints", "initializers", "layers", "losses",
         "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")},
