@@ -218,7 +218,7 @@ class DefinedFunction:
         with library.lock:
             library.building.append(self._func)
             try:
-                share_variables(graph)
+                share_variables(graph, graph.read_variable)
                 with graph.as_default():
                     result = self._func(*graph.add_arguments(self._types))
                     outputs, controls = self._results(graph, result)

@@ -112,14 +112,21 @@ class FunctionGraph(Graph):
         return tensor
 
     def get_variable(self, getter: Callable, name: str, *args: Any, **keywords: Any) -> Any:
-        """Return a variable of the outermost graph, by the `getter` that finds or makes it; of one
-        that is a resource its value, read in the graph around this one."""
+        """Return a variable of the outermost graph, by the `getter` that finds or makes it."""
         with self.outer.as_default(), self.outer.name_scope(None):
             around = self.outer._variable_getter
             variable = getter(name, *args, **keywords) if around is None else (
                 around(getter, name, *args, **keywords))
-            self.variables.append(variable)
-            return variable.value() if isinstance(variable, ResourceVariable) else variable
+        self.variables.append(variable)
+        return variable
+
+    def read_variable(self, getter: Callable, name: str, *args: Any, **keywords: Any) -> Any:
+        """Custom getter: a variable by handle is its value, read in the graph around this one."""
+        variable = getter(name, *args, **keywords)
+        if not isinstance(variable, ResourceVariable):
+            return variable
+        with self.outer.as_default():
+            return variable.value()
 
 
 def _is_named_handle(tensor: Tensor) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.shapes import TensorShape
 
 
@@ -20,10 +24,13 @@ def set_shapes(op: Operation) -> None:
     shape_fn = op.op_def.shape_fn
     if shape_fn is None:
         return
+    _inferring.shapes = True
     try:
         shapes = shape_fn(op)
     except ValueError as e:
         raise ValueError(_explain(op, str(e))) from None
+    finally:
+        _inferring.shapes = False
     for tensor, dims in zip(op._outputs, shapes, strict=True):
         tensor._dims = dims._dims if isinstance(dims, TensorShape) else dims
 
@@ -60,14 +67,26 @@ def register_constant_value(op_type: str) -> Callable:
     return register
 
 
+class _Inferring(threading.local):
+    """Whether the shape function of an operation is running in this thread."""
+
+    shapes = False
+
+
+_inferring = _Inferring()
+
+
 def constant_value(tensor: Tensor) -> np.ndarray | None:
-    """Return the value of `tensor` if it follows from the graph alone, else None."""
+    """Return the value of `tensor` if it follows from the graph alone, else None.
+
+    In shape functions that is also so of what kernels compute from constants.
+    """
     op = tensor.op
     if op.type == "Const":
         return op._attrs["value"]
     fn = _VALUE_FNS.get(op.type)
     if fn is None:
-        return None
+        return _computed_value(tensor) if _inferring.shapes else None
     try:
         value = fn(op)
     except OverflowError:  # the type of the output cannot hold it
@@ -114,6 +133,85 @@ def constant_value_as_dims(tensor: Tensor) -> Dims:
             return dims
     length = tensor._dims[0] if tensor._dims else None
     return None if length is None else (None,) * length
+
+
+# ---------------------------------------------------------------- computed values
+
+
+def computed_value(tensor: Tensor) -> np.ndarray | None:
+    """Return the value of `tensor` if it is computed from constants by operations without state,
+    else None."""
+    outside, _inferring.shapes = _inferring.shapes, True
+    try:
+        return constant_value(tensor)
+    finally:
+        _inferring.shapes = outside
+
+
+_Evaluator = Callable[[Operation, list[np.ndarray]], "list[np.ndarray] | None"]
+_evaluators: list[_Evaluator] = []
+
+
+def evaluate_with(function: _Evaluator) -> _Evaluator:
+    """Decorator of the function that computes the outputs of an operation from the values of its
+    inputs, or returns None; until there is one, nothing is computed."""
+    _evaluators[:] = [function]
+    return function
+
+
+#: The outputs of operations that were asked for; None where they are not known.
+_computed: WeakKeyDictionary[Operation, list[np.ndarray] | None] = WeakKeyDictionary()
+# What depends on the step, though it has no state.
+_NEVER = ("Placeholder", "PyFunc", "EagerPyFunc", "Merge", "RefMerge", "Exit", "RefExit",
+          "NextIteration", "RefNextIteration", "LoopCond", "RefEnter", "RefSwitch")
+
+
+def _computed_value(tensor: Tensor) -> np.ndarray | None:
+    waiting = [tensor.op] if _evaluators else []
+    while waiting:
+        op = waiting[-1]
+        if op in _computed:
+            waiting.pop()
+            continue
+        values = _input_values(op) if _is_function_of_inputs(op) else None
+        if isinstance(values, Operation):
+            waiting.append(values)
+            continue
+        _computed[op] = None if values is None else _evaluators[0](op, values)
+    found = _computed.get(tensor.op)
+    return None if found is None else found[tensor.value_index]
+
+
+def _input_values(op: Operation) -> list[np.ndarray] | Operation | None:
+    """The values of the inputs, None if one is not known or large, or the operation to compute
+    before."""
+    values = []
+    for tensor in op.inputs:
+        source = tensor.op
+        if source.type == "Const" or source.type in _VALUE_FNS:
+            value = constant_value(tensor)
+        elif source in _computed:
+            found = _computed[source]
+            value = None if found is None else found[tensor.value_index]
+        else:
+            return source
+        if value is None or value.size > tuning.KNOWN_MOST_ELEMENTS:
+            return None
+        values.append(value)
+    return values
+
+
+def _is_function_of_inputs(op: Operation) -> bool:
+    """True if the inputs say what the outputs are, and these are small tensors."""
+    return (bool(op.inputs) and not op.op_def.is_stateful and not op.type.startswith(_NEVER)
+            and all(_is_small(t) for t in op.outputs))
+
+
+def _is_small(tensor: Tensor) -> bool:
+    dims, dtype = tensor._dims, tensor.dtype
+    return (dims is not None and None not in dims and not dtype._is_ref_dtype
+            and dtype.name not in ("resource", "variant")
+            and math.prod(dims) <= tuning.KNOWN_MOST_ELEMENTS)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- helpers of shape functions

@@ -84,7 +84,18 @@ def _from_python(values: Any, dtype: DType | None) -> np.ndarray:
         default = dtypes.float32 if array.size == 0 else _default_for(array)
         return array.astype(default.np, copy=False) if default is not None else array
     _check_python_kind(values, array, dtype)
+    if dtype.is_quantized and array.shape[-1:] == (1,) and _ends_in_tuples(values):
+        array = array[..., 0]
     return array.astype(dtype.np)
+
+
+def _ends_in_tuples(values: Any) -> bool:
+    """True if the innermost of nested sequences are tuples: of one number they are one element of a
+    quantized type."""
+    inner = values
+    while isinstance(inner, (list, tuple)) and inner:
+        values, inner = inner, inner[0]
+    return isinstance(values, tuple)
 
 
 def _default_for(array: np.ndarray) -> DType | None:

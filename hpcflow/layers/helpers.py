@@ -11,7 +11,7 @@ from hpcflow.framework import nest
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
-from hpcflow.graph.shape_inference import constant_value as _value
+from hpcflow.graph.shape_inference import computed_value
 from hpcflow.layers.building import format_name, is_channels_first, numbers
 from hpcflow.ops.flow.cond import case, cond
 from hpcflow.ops.state.variables import Variable
@@ -31,7 +31,7 @@ def smart_constant_value(pred: TensorLike) -> Any:
     if not isinstance(pred, Tensor):
         raise TypeError("`pred` must be a Tensor, a Variable, or a Python bool, or 1 or 0. "
                         f"Found instead: {pred!r}")
-    return _value(pred)
+    return computed_value(pred)
 
 
 constant_value = smart_constant_value

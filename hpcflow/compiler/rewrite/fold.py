@@ -92,7 +92,7 @@ class _Folder:
         except Exception:  # noqa: BLE001  (reported when the node runs)
             return None
         outputs = list(result) if len(node.dtypes) > 1 else [result]
-        arrays = [_as_array(v, t.name == "string") for v, t in zip(outputs, node.dtypes,
+        arrays = [as_constant(v, t.name == "string") for v, t in zip(outputs, node.dtypes,
                                                                     strict=True)]
         return arrays if sum(a.nbytes for a in arrays) <= limit else None
 
@@ -130,7 +130,7 @@ def _foldable(node: Node) -> bool:
             and not node.type.startswith("Placeholder"))
 
 
-def _as_array(value: np.ndarray | np.generic | bytes, is_string: bool) -> np.ndarray:
+def as_constant(value: np.ndarray | np.generic | bytes, is_string: bool) -> np.ndarray:
     """`value` as an array of which nobody can change anything."""
     array = np.asarray(value, dtype=object if is_string else None)
     if array.flags.writeable or not memory.owns_memory(array):
@@ -148,6 +148,6 @@ def _constant(node: Node, value: np.ndarray, index: int) -> Node:
 
 def _become_constant(node: Node, value: np.ndarray) -> None:
     """Constants keep the node's attributes of placement, so that nothing moves by folding."""
-    const = _constant(node, _as_array(value, node.dtypes[0].name == "string"), 0)
+    const = _constant(node, as_constant(value, node.dtypes[0].name == "string"), 0)
     for field in ("type", "op_def", "attrs", "inputs", "dims"):
         setattr(node, field, getattr(const, field))

@@ -8,6 +8,10 @@ NOTEBOOK_MOST = 8
 #: More inputs or outputs than this are a mistake, for which no memory is taken.
 OPERATION_MOST_TENSORS = 1 << 20
 
+# ---- graph.shape_inference
+#: Elements of a value that is computed as a graph is built: shapes and indices are no longer.
+KNOWN_MOST_ELEMENTS = 1024
+
 # ---- mpi.optimizer
 #: Gradients of at least this size go alone, so that they need not be copied together.
 GRADIENT_ALONE_BYTES = 1 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -234,11 +235,13 @@ def _scopes() -> _GraphScopes:
     return graph._variable_scope_store
 
 
-def share_variables(graph: Graph) -> None:
-    """Let `graph` have the variables of the default graph, and its current scope."""
+def share_variables(graph: Graph, custom_getter: Callable) -> None:
+    """Let `graph` have the variables of the default graph, and its current scope, in which
+    `custom_getter` is called before the custom getter that the scope has."""
     outer = _scopes()
     graph._variable_scope_store = _GraphScopes(outer.store)
-    graph._variable_scope_store.current = outer.current
+    scope = graph._variable_scope_store.current = copy.copy(outer.current)
+    scope.set_custom_getter(_nested_getter(custom_getter, scope.custom_getter))
 
 
 def default_store() -> VariableStore:

@@ -24,7 +24,10 @@ from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter
 from hpcflow.runtime.session.local_engine import LocalEngine
 from hpcflow.runtime.session.partial import PartialRuns
 from hpcflow.runtime.session.partings import Partings
-from hpcflow.runtime.steps import function_calls  # noqa: F401 - which tasks call
+from hpcflow.runtime.steps import (  # noqa: F401 - which tasks, and shape functions, call
+    evaluation,
+    function_calls,
+)
 from hpcflow.runtime.steps.compiled import (
     StepOptions,
     run_with_options,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.graph.tensor_proto import make_ndarray, make_tensor_proto
+from hpcflow.graph.tensor_proto import make_ndarray, make_tensor_proto, numpy_value
 
 
 @pytest.mark.parametrize("value, dtype, field, count", [
@@ -63,3 +63,10 @@ def test_names_of_an_import_as_bytes():
 def test_errors_name_the_value_that_is_wrong(values, dtype, text):
     with pytest.raises((TypeError, ValueError), match=text):
         make_tensor_proto(values, dtype)
+
+
+def test_tuples_of_one_are_elements_of_quantized_types():
+    for values, shape in [([(21,), (22,)], (2,)), ([[(1,)], [(2,)]], (2, 1)), ((21,), ()),
+                          ([[21], [22]], (2, 1))]:
+        assert numpy_value(values, hf.qint32).shape == shape
+    assert numpy_value([(21,), (22,)], hf.int32).shape == (2, 1)

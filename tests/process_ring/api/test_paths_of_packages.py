@@ -21,6 +21,7 @@ def test_public_modules_are_imported_by_their_paths(path):
     ("python.feature_column.feature_column", "_EmbeddingColumn"),
     ("python.framework.constant_op", "_tensor_shape_tensor_conversion_function"),
     ("python.framework.ops", "EagerTensor"),
+    ("python.keras", "Input Model Sequential layers"),
     ("python.keras.utils.conv_utils", "conv_output_length deconv_output_length"),
     ("python.training.summary_io", "SummaryWriter SummaryWriterCache summary_iterator"),
     ("tpu", "CrossShardOptimizer cross_replica_sum"),
