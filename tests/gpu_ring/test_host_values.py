@@ -43,3 +43,14 @@ def test_a_loop_of_primitives_over_two_devices(where: str) -> None:
             back = raw_ops.NextIteration(switch[1] + one)
         merge.op._update_input(1, back)
         assert session.run(raw_ops.Exit(switch[0])) == 10
+
+
+def test_strings_that_wait_for_an_op() -> None:
+    """Are constants of the host, also where all else is on the GPU: the tag of a summary is one."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.Variable(0.0)
+        with hf.control_dependencies([x.assign_add(1.0)]):
+            tag, summary = hf.constant("tag"), hf.summary.scalar("twice", x * 2.0)
+        session.run(x.initializer)
+        assert session.run(tag) == b"tag"
+        assert b"twice" in session.run(summary)
