@@ -285,7 +285,9 @@ class FakeModule:
 
     def argsort(self, value: Any, axis: int = -1, kind: str | None = None) -> FakeArray:
         """Stable, as that of CuPy is."""
-        return self._device.wrap(np.argsort(self._device.unwrap(value), axis, "stable"), None)
+        given = self._device.unwrap(value)
+        return self._device.wrap(self._device.run(
+            lambda: np.argsort(given, axis, "stable"), [given]), None)
 
     def broadcast(self, *values: Any) -> Any:
         """Of the arrays' shapes."""

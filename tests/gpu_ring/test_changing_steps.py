@@ -28,12 +28,13 @@ def trained(gpus: int) -> list[Any]:
         loss = hf.reduce_mean(hf.square(hidden + noise)) + hf.reduce_mean(hf.gather(w, rows))
         train = hf.train.AdamOptimizer(rate).minimize(loss)
         large = hf.reduce_sum(hf.tile(x, [3, 5]))
+        best = hf.nn.top_k(x * 2.0, 3)[1]
         with hf.Session(config=hf.ConfigProto(device_count={"GPU": gpus})) as session:
             session.run(hf.global_variables_initializer())
             for i, batch in enumerate(BATCHES):
                 feeds = {x: drawn.standard_normal((batch, 6)), rate: 0.01 * (1 + i % 3),
                          rows: drawn.integers(0, 6, batch + 1)}
-                found.append(session.run([train, loss, classes, large], feeds)[1:])
+                found.append(session.run([train, loss, classes, large, best], feeds)[1:])
                 if i == ASSIGNED:
                     w.load(np.ones((6, 8), np.float32), session)
             found.append(session.run([w, b]))

@@ -12,10 +12,12 @@ from hpcflow.compiler.distribute.colocate_loop_variables import follow_loop_valu
 from hpcflow.compiler.distribute.cost_placement import CostModel, choose_devices
 from hpcflow.compiler.ir.explain import node_error
 from hpcflow.compiler.ir.step_graph import (
+    BACK_EDGE_TYPES,
     CONTROL_FLOW_TYPES,
     FEED,
     FETCH,
     KEEP,
+    MERGE_TYPES,
     Node,
     StepGraph,
     device_type,
@@ -93,6 +95,15 @@ def _agree(a: str, b: str) -> bool:
 def _task_part(device: str) -> str:
     spec = _parse(device)
     return DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string()
+
+
+def _bring_back_to(merge: Node) -> None:
+    """Put what brings a loop's value back to `merge` on its device, if that is of the same task:
+    between the two nothing can be sent, which belongs to no iteration."""
+    for source, _ in merge.inputs:
+        if source.type in BACK_EDGE_TYPES and (
+                _task_part(source.device) == _task_part(merge.device)):
+            source.device = merge.device
 
 
 class _Group:
@@ -203,6 +214,8 @@ class Placer:
         for node in graph.nodes:
             if node.type == KEEP:
                 node.device = node.inputs[0][0].device
+            elif node.type in MERGE_TYPES:
+                _bring_back_to(node)
         for fetch in graph.fetches:
             # A fetched operation is done when its own task is: nothing has to be sent for it.
             if fetch.type == "_FetchOp" and len({c.device for c in fetch.controls}) == 1:

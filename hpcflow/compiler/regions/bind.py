@@ -160,13 +160,13 @@ class Binder:
 
     def _compute(self, node: Node, device: Device) -> Bound:
         kernel = find_kernel(node.type, device.type, node.attrs)
-        if kernel is None:
-            raise node_error(UnimplementedError, f"No kernel for {node.type} on {device.type}: "
-                             f"{describe_kernels(node.type)}", node, node.device)
         constants = [constant_value(p) for p in node.inputs]
         on_host = host_kernel(node, [self._likely_side(*p) for p in node.inputs]) if (
             device.has_own_memory) else None
         kernel = on_host or kernel
+        if kernel is None:
+            raise node_error(UnimplementedError, f"No kernel for {node.type} on {device.type}: "
+                             f"{describe_kernels(node.type)}", node, node.device)
         if device.has_own_memory and config.flags.cuda_graphs:  # variables stay where they are
             kernel = kernel._replace(takes_over=None)
         function = instantiate(node, kernel, device.on_host if on_host else device, self.context,
