@@ -199,15 +199,6 @@ def test_fetches_belong_to_the_client() -> None:
                    for b in everything[:i])
 
 
-def test_strings_in_conditionals() -> None:
-    """Constants that wait for a branch may be strings, which stay in host memory."""
-    with hf.Graph().as_default(), hf.Session() as session:
-        kind, which = hf.placeholder(hf.string, []), hf.placeholder(hf.bool, [])
-        equal = hf.cond(which, lambda: hf.equal(kind, "jpeg"), lambda: hf.constant(False))
-        for value, expected in ((b"jpeg", True), (b"png", False)):
-            assert session.run(equal, {kind: value, which: True}) == expected
-
-
 def test_lists_are_added_up() -> None:
     """Lists of tensors on the GPU, as the gradients of loops written by others add."""
     raw = hf.raw_ops

@@ -15,7 +15,6 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.shapes import TensorShape
 
 
-@kernel("Const", device="GPU", types={"dtype": ("string",)})  # strings stay in host memory
 @kernel("Const")
 def const(node: KernelNode) -> Callable:
     """The value itself, moved to the device once."""
