@@ -8,8 +8,9 @@ specified; it stays within the memory of its arrays.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class Check:
 
 
 _pending: list[Check] = []
+_apart: set[int] = set()  # threads whose flags the others leave alone
 _lock = threading.Lock()
 _local = threading.local()
 
@@ -93,6 +95,18 @@ def note_again(checks: list[Check]) -> None:
         check.thread = threading.get_ident()
     with _lock:
         _pending.extend(checks)
+
+
+@contextlib.contextmanager
+def kept_apart() -> Iterator[None]:
+    """Meanwhile other threads do not read the flags of this one: they are written to on another
+    stream than that on which these read, or not at all so far."""
+    me = threading.get_ident()
+    _apart.add(me)
+    try:
+        yield
+    finally:
+        _apart.discard(me)
 
 
 def discard() -> None:
@@ -155,9 +169,14 @@ def read(xp: Any, value: Any, to_host: Callable[[Any], Any], number: int = 0) ->
 
 
 def _taken(xp: Any, number: int) -> list[Check]:
+    me = threading.get_ident()
     with _lock:
-        found = [c for c in _pending if _home(c) == (xp, number)]
-        _pending[:] = [c for c in _pending if _home(c) != (xp, number)]
+        found: list[Check] = []
+        left: list[Check] = []
+        for check in _pending:
+            is_for_me = check.thread == me or check.thread not in _apart
+            (found if is_for_me and _home(check) == (xp, number) else left).append(check)
+        _pending[:] = left
     return found
 
 

@@ -147,6 +147,27 @@ def test_flags_belong_to_threads() -> None:
         late_errors._taken(Module, 0)
 
 
+def test_flags_of_a_thread_that_records_are_its_own() -> None:
+    """They are on another stream until it has done; then others read them, too."""
+    from hpcflow.kernels import late_errors
+
+    class Module:
+        asnumpy = staticmethod(np.asarray)
+
+    def taken() -> int:
+        found: list[int] = []
+        other = threading.Thread(target=lambda: found.append(len(late_errors._taken(Module, 0))))
+        other.start()
+        other.join()
+        return found[0]
+
+    with late_errors.kept_apart():
+        late_errors.note(Module, np.True_, lambda: ValueError("own"))
+        assert taken() == 0 and len(late_errors._taken(Module, 0)) == 1
+        late_errors.note(Module, np.True_, lambda: ValueError("own"))
+    assert taken() == 1
+
+
 def test_list_of_devices() -> None:
     """Name, memory and capability of each GPU, also from another session's list."""
     [gpu, *_] = [d for d in device_lib.list_local_devices() if d.device_type == "GPU"]

@@ -79,7 +79,8 @@ class RecordedRegion:
                 return self._run(step, inputs)
             try:
                 self._drop(key)
-                return self._record(key, step, inputs)
+                with late_errors.kept_apart():
+                    return self._record(key, step, inputs)
             finally:
                 self._streams.host_values = None
                 self._streams.recorder.release()
