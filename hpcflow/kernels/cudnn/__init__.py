@@ -3,4 +3,4 @@
 Nothing is loaded before the first kernel is made.
 """
 
-from hpcflow.kernels.cudnn import convolution, fused, pooling, recurrent, response, softmax
+from hpcflow.kernels.cudnn import convolution, fused, recurrent

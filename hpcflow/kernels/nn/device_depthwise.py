@@ -88,14 +88,13 @@ class _Node:
         self.xp, self.programs = node.xp, programs
         self.window: Window = window_of(node)
         self.first = self.window.channels_first
-        self._run = w.runs(programs, lambda dtype, over, channels, multiple: w.fixed(
-            make(dtype), over, channels=channels, multiple=multiple))
+        self._run = w.runs_of_windows(programs, lambda axes, dtype: make(dtype))
 
     def launch(self, to: Any, a: Any, b: Any, over: Any, w_dims: Any) -> Any:
         """Fill `to`, and return it."""
-        run = self._run(to.dtype.name, tuple([s._replace(size=0, out=0, after=0) for s in over]),
-                        *w_dims[-2:])
-        run(to.size, *map(self.programs.dense, (a, b)), to, *w_dims[-2:], *w.numbers(over))
+        channels, multiple = w_dims[-2:]
+        run = self._run(over, to.dtype.name, channels=channels, multiple=multiple)
+        run(to.size, *map(self.programs.dense, (a, b)), to, channels, multiple, *w.numbers(over))
         return to
 
 

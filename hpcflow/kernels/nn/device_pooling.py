@@ -1,176 +1,259 @@
-"""Pooling and its gradients on a device, one launch each, in kernels that are written out.
+"""Pooling and its gradients on a device, in kernels that are written out.
 
-The gradient of a maximum is collected by each element of the input from the windows that see it,
-in their order, so it has the same bits in every run.
+A thread computes some channels of one place, up to 16 bytes, which it reads and writes at once. The
+gradient of a maximum takes two launches: each output finds which element of its window it is, then
+each element of the input collects from the windows that see it, in their order, so it has the same
+bits in every run.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from hpcflow.base.geometry.windows import Span
+from hpcflow.base.geometry.windows import Span, moves
 from hpcflow.kernels.common import device_windows as w
 from hpcflow.kernels.nn import pooling as plain
 from hpcflow.kernels.nn.convolution import described
 from hpcflow.kernels.registry import KernelNode, kernel
 from hpcflow.loops import cuda_code
+from hpcflow.loops.cuda import Programs
 from hpcflow.loops.elements import ElementKernel, typed
 
 _REAL = {"T": plain._REAL}
 _FLOATS = plain._FLOATS
-_INDEX = {"int32": "int", "int64": "long long"}
+_EACH = "for (int j = 0; j < lanes; j++)"
+_PACK_BYTES = 16  # the most that a thread reads at once
+_NO_TAP = 255  # -1 as uint8
 
 
-def _window(axes: int) -> str:
-    """The part of the input that output element ``i`` sees: from ``a#`` to before ``b#``."""
-    return f"""
-position rest = i;
-{w.taken_apart(axes, "out", "o")}
-{w.each(axes, "const position a# = max(o# * stride# - before#, (position)0);")}
-{w.each(axes, "const position b# = min(o# * stride# - before# + window#, size#);")}"""
+def _types(lanes: int, **dtypes: str) -> str:
+    """For each dtype what `typed` has by its name, ``x`` for instance, and ``xpack``, so many
+    channels next to each other."""
+    packs = (f"{typed(dtype, name)}struct alignas({lanes} * sizeof({name}stored)) {name}pack "
+             f"{{ {name}stored lane[{lanes}]; }};\n" for name, dtype in dtypes.items())
+    return f"constexpr int lanes = {lanes};\n{''.join(packs)}"
 
 
-def _windows(axes: int) -> str:
-    """The outputs that see input element ``i``: from ``first#`` to ``last#``."""
+def _output(axes: int) -> str:
+    """Where output ``i`` is: ``rest`` is the image, ``o#`` the place along an axis."""
+    return f"position rest = i;\n{w.taken_apart(axes, 'out', 'o')}"
+
+
+def _window(axes: int, body: str) -> str:
+    """`body` for every element that output ``o#`` sees, in their order: it is element ``k#`` of the
+    window, and ``at`` in the array."""
+    inside = " && ".join(f"q{k} >= 0 && q{k} < size{k}" for k in range(axes))
+    inner = f"""
+{w.each(axes, "const position q# = o# * stride# - before# + k#;")}
+if ({inside}) {{
+  const position at = {w.place(axes, "rest", "size", "q")};
+  {body}
+}}"""
+    return w.nested(axes, "for (position k# = 0; k# < window#; k#++)", inner)
+
+
+def _outputs(axes: int, body: str) -> str:
+    """`body` for every output that sees input ``i``, from the last on: it is at ``o#``, and ``at``
+    in the array."""
+    inner = f"""
+{w.each(axes, "const position o# = last# - n#;")}
+if ({" && ".join(f"o{k} >= first{k}" for k in range(axes))}) {{
+  const position at = {w.place(axes, "rest", "out", "o")};
+  {body}
+}}"""
+    most = "for (position n# = 0; n# < (window# + stride# - 1) / stride#; n#++)"
     return f"""
 position rest = i;
 {w.taken_apart(axes, "size", "p")}
 {w.each(axes, "const position reach# = p# + before# - window# + stride#;")}
 {w.each(axes, "const position first# = reach# > 0 ? reach# / stride# : 0;")}
-{w.each(axes, "const position last# = min((p# + before#) / stride#, out# - 1);")}"""
+{w.each(axes, "const position last# = min((p# + before#) / stride#, out# - 1);")}
+{w.nested(axes, most, inner)}"""
 
 
-def _first_equal(axes: int) -> str:
-    """The function that finds the first element of a window that equals a number, or -1."""
-    bounds = ", ".join(f"position a{k}, position b{k}, position size{k}" for k in range(axes))
-    inner = f"""
-const position at = {w.place(axes, "image", "size", "q")};
-if (get(x[at]) == wanted) return at;"""
+def _tap(axes: int) -> str:
+    """The number of element ``k#`` of the window."""
+    return w.place(axes, "0", "window", "k")
+
+
+def _first_equal(axes: int, what: str) -> str:
+    """Statements that make ``found[j]`` `what` of the first element of the window that equals
+    ``best[j]``; -1 if none does."""
+    equal = f"if (found[j] < 0 && xget(v.lane[j]) == best[j]) found[j] = {what};"
     return f"""
-static __device__ __forceinline__ position first_equal(
-    const stored* x, value wanted, position image, {bounds}) {{
-{w.nested(axes, "for (position q# = a#; q# < b#; q#++)", inner)}
-return -1;
-}}
-"""
+position found[lanes];
+{_EACH} found[j] = -1;
+{_window(axes, f"const xpack v = x[at]; {_EACH} {equal}")}"""
 
 
-def _call(axes: int, wanted: str) -> str:
-    bounds = ", ".join(f"a{k}, b{k}, size{k}" for k in range(axes))
-    return f"first_equal(x, {wanted}, rest, {bounds})"
+def _given(name: str, array: str) -> str:
+    """Statements that make ``best`` of an array of the outputs."""
+    return f"""
+xvalue best[lanes];
+const xpack {name} = {array}[i];
+{_EACH} best[j] = xget({name}.lane[j]);"""
 
 
 def _largest(axes: int, dtype: str) -> str:
-    """Statements that make ``best`` of the window's elements; a NaN stays one."""
+    """Statements that make ``best`` of the window's elements, and store it; a NaN stays one."""
     wide = "float32" if cuda_code.narrow_of(dtype) else dtype
     least = cuda_code.literal(w.lowest(np.dtype(dtype)), wide)
-    inner = f"""
-const value v = get(x[{w.place(axes, "rest", "size", "q")}]);
-if (v > best || v != v) best = v;"""
+    body = f"""const xpack v = x[at];
+  {_EACH} {{ const xvalue e = xget(v.lane[j]); if (e > best[j] || e != e) best[j] = e; }}"""
     return f"""
-value best = {least};
-{w.nested(axes, "for (position q# = a#; q# < b#; q#++)", inner)}"""
+xvalue best[lanes];
+{_EACH} best[j] = {least};
+{_window(axes, body)}
+xpack made;
+{_EACH} made.lane[j] = xput(best[j]);
+y[i] = made;"""
 
 
-def _max(axes: int, dtype: str) -> ElementKernel:
+def _max(axes: int, dtype: str, lanes: int) -> ElementKernel:
     """(x, y, geometry)."""
-    return ElementKernel(("const stored* x", "stored* y", *w.parameters(axes)),
-                         f"{_window(axes)}\n{_largest(axes, dtype)}\ny[i] = put(best);",
-                         typed(dtype))
+    return ElementKernel(("const xpack* x", "xpack* y", *w.parameters(axes)),
+                         _output(axes) + _largest(axes, dtype), _types(lanes, x=dtype))
 
 
-def _argmax(axes: int, dtype: str, index: str, in_batch: bool) -> ElementKernel:
+def _argmax(axes: int, dtype: str, index: str, in_batch: bool, lanes: int) -> ElementKernel:
     """(x, y, places, geometry)."""
-    image = " * ".join(f"size{k}" for k in range(axes))
-    body = f"""{_window(axes)}
+    image = " * ".join(["lanes", *(f"size{k}" for k in range(axes))])
+    body = f"""{_output(axes)}
 {_largest(axes, dtype)}
-y[i] = put(best);
-const position found = {_call(axes, "best")};
+{_first_equal(axes, "at * lanes + j")}
 const position start = rest * {image};
-places[i] = (found < 0 ? 0 : found - start){" + start" if in_batch else ""};"""
-    return ElementKernel(("const stored* x", "stored* y", f"{_INDEX[index]}* places",
-                          *w.parameters(axes)), body, typed(dtype) + _first_equal(axes))
+npack to;
+{_EACH} to.lane[j] = (found[j] < 0 ? 0 : found[j] - start){" + start" if in_batch else ""};
+places[i] = to;"""
+    return ElementKernel(("const xpack* x", "xpack* y", "npack* places", *w.parameters(axes)),
+                         body, _types(lanes, x=dtype, n=index))
 
 
-def _max_grad(axes: int, dtype: str, grad: str) -> ElementKernel:
-    """(x, y, dy, dx, geometry)."""
+def _taps(axes: int, dtype: str, tap: str, lanes: int) -> ElementKernel:
+    """(x, y, taps, geometry): which element of its window each output is the first to equal."""
+    body = f"""{_output(axes)}
+{_given("mine", "y")}
+{_first_equal(axes, _tap(axes))}
+tpack to;
+{_EACH} to.lane[j] = (tstored)found[j];
+taps[i] = to;"""
+    return ElementKernel(("const xpack* x", "const xpack* y", "tpack* taps", *w.parameters(axes)),
+                         body, _types(lanes, x=dtype, t=tap))
+
+
+def _max_grad(axes: int, tap: str, grad: str, lanes: int) -> ElementKernel:
+    """(taps, dy, dx, geometry)."""
+    add = "if (from.lane[j] == mine) total[j] = (gvalue)(total[j] + gget(d.lane[j]));"
     inner = f"""
-const position at = {w.place(axes, "rest", "out", "o")};
-if (get(y[at]) == mine) {{
-  {w.each(axes, "const position a# = max(o# * stride# - before#, (position)0);")}
-  {w.each(axes, "const position b# = min(o# * stride# - before# + window#, size#);")}
-  if ({_call(axes, "mine")} == i) total = (gvalue)(total + gget(dy[at]));
-}}"""
-    body = f"""{_windows(axes)}
-const value mine = get(x[i]);
-gvalue total = 0;
-{w.nested(axes, "for (position o# = last#; o# >= first#; o#--)", inner)}
-dx[i] = gput(total);"""
-    return ElementKernel(("const stored* x", "const stored* y", "const gstored* dy", "gstored* dx",
-                          *w.parameters(axes)), body,
-                         typed(dtype) + typed(grad, "g") + _first_equal(axes))
+{w.each(axes, "const position k# = p# + before# - o# * stride#;")}
+const tstored mine = (tstored)({_tap(axes)});
+const tpack from = taps[at];
+const gpack d = dy[at];
+{_EACH} {add}"""
+    body = f"""
+gvalue total[lanes];
+{_EACH} total[j] = 0;
+{_outputs(axes, inner)}
+gpack made;
+{_EACH} made.lane[j] = gput(total[j]);
+dx[i] = made;"""
+    return ElementKernel(("const tpack* taps", "const gpack* dy", "gpack* dx",
+                          *w.parameters(axes)), body, _types(lanes, t=tap, g=grad))
 
 
-def _max_grad_grad(axes: int, dtype: str, grad: str) -> ElementKernel:
+def _max_grad_grad(axes: int, dtype: str, grad: str, lanes: int) -> ElementKernel:
     """(x, y, ddx, ddy, geometry)."""
-    body = f"""{_window(axes)}
-const position found = {_call(axes, "get(y[i])")};
-ddy[i] = found < 0 ? gput(0) : ddx[found];"""
-    return ElementKernel(("const stored* x", "const stored* y", "const gstored* ddx",
-                          "gstored* ddy", *w.parameters(axes)), body,
-                         typed(dtype) + typed(grad, "g") + _first_equal(axes))
+    body = f"""{_output(axes)}
+{_given("mine", "y")}
+{_first_equal(axes, "at")}
+gpack made;
+{_EACH} made.lane[j] = found[j] < 0 ? gput(0) : ddx[found[j]].lane[j];
+ddy[i] = made;"""
+    return ElementKernel(("const xpack* x", "const xpack* y", "const gpack* ddx", "gpack* ddy",
+                          *w.parameters(axes)), body, _types(lanes, x=dtype, g=grad))
 
 
 def _count(axes: int) -> str:
-    return "max((position)1, " + " * ".join(
-        f"max(b{k} - a{k}, (position)0)" for k in range(axes)) + ")"
+    """How many elements output ``o#`` sees; one if it sees none."""
+    seen = (f"max(min(o{k} * stride{k} - before{k} + window{k}, size{k}) - "
+            f"max(o{k} * stride{k} - before{k}, (position)0), (position)0)" for k in range(axes))
+    return f"max((position)1, {' * '.join(seen)})"
 
 
-def _mean(axes: int, dtype: str) -> ElementKernel:
+def _mean(axes: int, dtype: str, lanes: int) -> ElementKernel:
     """(x, y, geometry)."""
-    body = f"""{_window(axes)}
-value total = 0;
-{w.nested(axes, "for (position q# = a#; q# < b#; q#++)",
-          f"total += get(x[{w.place(axes, 'rest', 'size', 'q')}]);")}
-y[i] = put(total / (value){_count(axes)});"""
-    return ElementKernel(("const stored* x", "stored* y", *w.parameters(axes)), body, typed(dtype))
+    body = f"""{_output(axes)}
+xvalue total[lanes];
+{_EACH} total[j] = 0;
+{_window(axes, f"const xpack v = x[at]; {_EACH} total[j] += xget(v.lane[j]);")}
+const xvalue count = (xvalue){_count(axes)};
+xpack made;
+{_EACH} made.lane[j] = xput(total[j] / count);
+y[i] = made;"""
+    return ElementKernel(("const xpack* x", "xpack* y", *w.parameters(axes)), body,
+                         _types(lanes, x=dtype))
 
 
-def _mean_grad(axes: int, dtype: str) -> ElementKernel:
+def _mean_grad(axes: int, dtype: str, lanes: int) -> ElementKernel:
     """(dy, dx, geometry)."""
-    inner = f"""
-{w.each(axes, "const position a# = max(o# * stride# - before#, (position)0);")}
-{w.each(axes, "const position b# = min(o# * stride# - before# + window#, size#);")}
-total += get(dy[{w.place(axes, "rest", "out", "o")}]) / (value){_count(axes)};"""
-    body = f"""{_windows(axes)}
-value total = 0;
-{w.nested(axes, "for (position o# = last#; o# >= first#; o#--)", inner)}
-dx[i] = put(total);"""
-    return ElementKernel(("const stored* dy", "stored* dx", *w.parameters(axes)), body,
-                         typed(dtype))
+    inner = f"""const xvalue count = (xvalue){_count(axes)};
+const xpack d = dy[at];
+{_EACH} total[j] += xget(d.lane[j]) / count;"""
+    body = f"""
+xvalue total[lanes];
+{_EACH} total[j] = 0;
+{_outputs(axes, inner)}
+xpack made;
+{_EACH} made.lane[j] = xput(total[j]);
+dx[i] = made;"""
+    return ElementKernel(("const xpack* dy", "xpack* dx", *w.parameters(axes)), body,
+                         _types(lanes, x=dtype))
 
 
 # ---------------------------------------------------------------- kernels
+
+
+class _Launcher:
+    """Runs kernels of one op that are given arrays in C order, the last of which they fill."""
+
+    def __init__(self, programs: Programs, make: Callable[..., ElementKernel]) -> None:
+        self._run, self._dense = w.runs_of_windows(programs, make), programs.dense
+
+    def __call__(self, over: Sequence[Span], key: Sequence[Any], *arrays: Any,
+                 results: int = 1) -> None:
+        arrays = (*map(self._dense, arrays[:-results]), *arrays[-results:])
+        lanes, last = _lanes(over[-1], arrays), over[-1]
+        packed = (*over[:-1], last._replace(size=last.size // lanes, out=last.out // lanes))
+        self._run(packed, *key, lanes)(arrays[-1].size // lanes, *arrays, *w.numbers(packed))
+
+
+def _lanes(channels: Span, arrays: Sequence[Any]) -> int:
+    """How many channels a thread takes at once."""
+    lanes = 1 if moves(channels) else _PACK_BYTES // max(a.itemsize for a in arrays)
+    while channels.size % lanes or any(a.data.ptr % (lanes * a.itemsize) for a in arrays):
+        lanes //= 2
+    return lanes
 
 
 def _dims(x: Any, over: Sequence[Span]) -> tuple[int, ...]:
     return (x.shape[0], *(s.out for s in over))
 
 
-def _forward(make: Callable[[int, str], ElementKernel], plain_of: Callable, what: str) -> Callable:
+def _forward(make: Callable[..., ElementKernel], plain_of: Callable, what: str) -> Callable:
     def factory(node: KernelNode) -> Callable:
         programs, xp = w.programs_of(node.device), node.xp
         if programs is None:
             return plain_of(node)
-        geometry, run = plain._geometry(node), w.runs(programs, make)
+        geometry, launch = plain._geometry(node), _Launcher(programs, make)
 
         def compute(x: Any) -> Any:
             over = geometry(x, what)
             y = xp.empty(_dims(x, over), x.dtype)
-            run(len(over), x.dtype.name)(y.size, programs.dense(x), y, *w.numbers(over))
+            launch(over, (x.dtype.name,), x, y)
             return y
 
         return compute
@@ -189,29 +272,39 @@ def _with_checks(geometry: Callable, x: Any, y: Any, grad: Any, like_x: bool) ->
     return over
 
 
-def _of_maximum(make: Callable[[int, str, str], ElementKernel], plain_of: Callable,
-                is_second: bool) -> Callable:
-    """The first gradient (x, y, dy) or the second (x, y, ddx)."""
-    def factory(node: KernelNode) -> Callable:
-        programs, xp = w.programs_of(node.device), node.xp
-        if programs is None:
-            return plain_of(node)
-        geometry, run = plain._geometry(node), w.runs(programs, make)
+def max_pool_grad(node: KernelNode) -> Callable:
+    """Each output's gradient at the first of its window's largest elements."""
+    programs, xp = w.programs_of(node.device), node.xp
+    if programs is None:
+        return plain.max_pool_grad(node)
+    geometry, find = plain._geometry(node), _Launcher(programs, _taps)
+    collect = _Launcher(programs, _max_grad)
 
-        def compute(x: Any, y: Any, grad: Any) -> Any:
-            over = _with_checks(geometry, x, y, grad, is_second)
-            made = xp.empty(y.shape if is_second else x.shape, grad.dtype)
-            run(len(over), x.dtype.name, grad.dtype.name)(
-                made.size, *map(programs.dense, (x, y, grad)), made, *w.numbers(over))
-            return made
+    def compute(x: Any, y: Any, dy: Any) -> Any:
+        over = _with_checks(geometry, x, y, dy, False)
+        tap = "uint8" if math.prod(s.window for s in over) <= _NO_TAP else "int32"
+        taps, dx = xp.empty(y.shape, tap), xp.empty(x.shape, dy.dtype)
+        find(over, (x.dtype.name, tap), x, y, taps)
+        collect(over, (tap, dy.dtype.name), taps, dy, dx)
+        return dx
 
-        return compute
-
-    return factory
+    return compute
 
 
-max_pool_grad = _of_maximum(_max_grad, plain.max_pool_grad, False)
-max_pool_grad_grad = _of_maximum(_max_grad_grad, plain.max_pool_grad_grad, True)
+def max_pool_grad_grad(node: KernelNode) -> Callable:
+    """The second gradient of max pooling: `ddx` at the position of each window's maximum."""
+    programs, xp = w.programs_of(node.device), node.xp
+    if programs is None:
+        return plain.max_pool_grad_grad(node)
+    geometry, launch = plain._geometry(node), _Launcher(programs, _max_grad_grad)
+
+    def compute(x: Any, y: Any, ddx: Any) -> Any:
+        over = _with_checks(geometry, x, y, ddx, True)
+        ddy = xp.empty(y.shape, ddx.dtype)
+        launch(over, (x.dtype.name, ddx.dtype.name), x, y, ddx, ddy)
+        return ddy
+
+    return compute
 
 
 def max_pool_with_argmax(node: KernelNode) -> Callable:
@@ -219,14 +312,13 @@ def max_pool_with_argmax(node: KernelNode) -> Callable:
     programs, xp = w.programs_of(node.device), node.xp
     if programs is None:
         return plain.max_pool_with_argmax(node)
-    geometry, run = plain._geometry(node), w.runs(programs, _argmax)
+    geometry, launch = plain._geometry(node), _Launcher(programs, _argmax)
     index, in_batch = node.np_dtype(1), bool(node.attr("include_batch_in_index", False))
 
     def compute(x: Any) -> tuple:
         over = geometry(x)
         y, places = xp.empty(_dims(x, over), x.dtype), xp.empty(_dims(x, over), index)
-        run(len(over), x.dtype.name, index.name, in_batch)(
-            y.size, programs.dense(x), y, places, *w.numbers(over))
+        launch(over, (x.dtype.name, index.name, in_batch), x, y, places, results=2)
         return y, places
 
     return compute
@@ -237,7 +329,7 @@ def avg_pool_grad(node: KernelNode) -> Callable:
     programs, xp = w.programs_of(node.device), node.xp
     if programs is None:
         return plain.avg_pool_grad(node)
-    geometry, run, rank = plain._geometry(node), w.runs(programs, _mean_grad), len(
+    geometry, launch, rank = plain._geometry(node), _Launcher(programs, _mean_grad), len(
         node.attr("ksize"))
 
     def compute(shape: Any, dy: Any) -> Any:
@@ -245,13 +337,12 @@ def avg_pool_grad(node: KernelNode) -> Callable:
         over = geometry.of(dims)  # type: ignore[attr-defined]
         plain._check_shape("grad", dy, (dims[0], *(s.out for s in over)))
         dx = xp.empty(dims, dy.dtype)
-        run(len(over), dy.dtype.name)(dx.size, programs.dense(dy), dx, *w.numbers(over))
+        launch(over, (dy.dtype.name,), dy, dx)
         return dx
 
     return compute
 
 
-# cuDNN's, where it is, are registered later for the types that it takes, and go first.
 kernel("MaxPool", "MaxPool3D", device="GPU", types=_REAL, fresh=True)(max_pool)
 kernel("MaxPoolGrad", device="GPU", types=_REAL, fresh=True)(max_pool_grad)
 kernel("MaxPool3DGrad", device="GPU", types={**_REAL, "TInput": plain._REAL},
