@@ -160,7 +160,6 @@ NOT_TUNED = {
     "train.embedding_files": "_MOST_ROWS",  # that the page takes
     "kernels.cudnn.library": "_MOST_WAYS",  # more than there are
     "kernels.cudnn.transposing": "_MOST",  # CUDA's
-    "kernels.cudnn.response": "_LEAST_BIAS _LEAST_POWER",  # what the library takes
     "kernels.image.png": "_LIMIT",
     "kernels.math.bessel_functions": "_LIMIT",
     "kernels.math.gamma_derivatives": "LARGE",

@@ -18,6 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops.form import (
     Argument,
     Column,
@@ -38,7 +39,6 @@ from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, start_of
 THREADS = 256  # of a block
 OPTIONS = ("-std=c++17", "--fmad=false")
 ELEMENTS, ROWS, COLUMNS = "elements", "rows", "columns"
-_KEPT_BYTES = 160  # of a row in the registers of each thread
 
 # dtype -> the type in memory, and the type of a value.
 _TYPES = {
@@ -272,7 +272,7 @@ class _Function:
         loads = [i for i, s in enumerate(self.steps)
                  if isinstance(s, Load) and sum(i in p for p in passes) > 1]
         each = -(-columns // lanes)
-        if not loads or each * sum(max(4, self._size(i)) for i in loads) > _KEPT_BYTES:
+        if not loads or each * sum(max(4, self._size(i)) for i in loads) > tuning.CUDA_KEPT_BYTES:
             return
         for i in loads:
             self._put(f"{self._type(i)} kept{i}[{each}];")

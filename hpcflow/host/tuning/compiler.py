@@ -175,6 +175,10 @@ CUDA_MOST_PLANS = 64
 #: Counters of tiles that are made at once.
 CUDA_COUNTERS = 4096
 
+# ---- loops.cuda_code
+#: Of a row that each thread keeps in registers, where several passes read it.
+CUDA_KEPT_BYTES = 160
+
 # ---- compiler.device
 #: Lines of one program; a longer one has too many values at a time.
 CUDA_MOST_LINES = 96

@@ -61,6 +61,10 @@ CUDNN_AS_FAST = 1.02
 #: The most of a matrix of windows that is made at once, where cuDNN does not convolve.
 COLUMNS_BYTES = 1 << 28
 
+# ---- kernels.nn.device_pooling
+#: Of neighbouring channels, the most that a thread reads at once.
+PACK_BYTES = 16
+
 # ---- kernels.common.device_rows
 #: Rows of a table that is written to, for each that is written and besides, up to which a number
 #: for every row is held to find the last update.

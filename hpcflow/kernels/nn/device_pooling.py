@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.base.geometry.windows import Span, moves
+from hpcflow.host.tuning import gpu as tuning
 from hpcflow.kernels.common import device_windows as w
 from hpcflow.kernels.nn import pooling as plain
 from hpcflow.kernels.nn.convolution import described
@@ -26,7 +27,6 @@ from hpcflow.loops.elements import ElementKernel, typed
 _REAL = {"T": plain._REAL}
 _FLOATS = plain._FLOATS
 _EACH = "for (int j = 0; j < lanes; j++)"
-_PACK_BYTES = 16  # the most that a thread reads at once
 _NO_TAP = 255  # -1 as uint8
 
 
@@ -233,7 +233,7 @@ class _Launcher:
 
 def _lanes(channels: Span, arrays: Sequence[Any]) -> int:
     """How many channels a thread takes at once."""
-    lanes = 1 if moves(channels) else _PACK_BYTES // max(a.itemsize for a in arrays)
+    lanes = 1 if moves(channels) else tuning.PACK_BYTES // max(a.itemsize for a in arrays)
     while channels.size % lanes or any(a.data.ptr % (lanes * a.itemsize) for a in arrays):
         lanes //= 2
     return lanes
