@@ -51,11 +51,9 @@ class Compiled:
     def spent(self, seconds: float) -> None:
         """Note the time of a run without compiled code; ask for the code once it is worth it."""
         self.seconds += seconds
-        if self.seconds > tuning.COMPILE_WORTH_SECONDS and not self.is_wanted:
-            self.is_sought = self.is_wanted = True
-            _service().ask(self)
-        elif not self.is_sought:
-            self.is_sought = True
+        is_wanted = self.is_wanted or self.seconds > tuning.COMPILE_WORTH_SECONDS
+        if not self.is_sought or is_wanted != self.is_wanted:
+            self.is_sought, self.is_wanted = True, is_wanted
             _service().ask(self)
 
 

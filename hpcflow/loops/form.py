@@ -1,8 +1,9 @@
 """The form of compiled loops: a typed program over rows x columns.
 
 A program is a list of instructions, each of which is a value that later ones name by its number.
-It is run by a back end: :mod:`~hpcflow.loops.form_numpy` (the reference), or
-:mod:`~hpcflow.loops.cuda_code`. A softmax of rows of ten numbers::
+It is run by a back end: :mod:`~hpcflow.loops.form_numpy` (the reference),
+:mod:`~hpcflow.loops.llvm_code` or :mod:`~hpcflow.loops.cuda_code`. A softmax of rows of ten
+numbers::
 
     b = Builder(columns=10)
     x = b.load(b.array("float32"), DENSE)

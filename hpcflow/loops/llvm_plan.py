@@ -1,10 +1,10 @@
 """Which loops a program of the form becomes, and what is kept between them.
 
 A program of few columns is one loop over its rows, in which the columns are written out: vectors
-are made of rows. Any other is a loop over rows, in which there is
-a loop over columns for each phase: that of a phase computes what reductions of the next phase, sums
-of columns and stores need of it. A value that varies in the row and that a later phase needs is
-computed anew there, unless this costs more than to keep it in memory of a row.
+are made of rows. Any other is a loop over rows, in which there is a loop over columns for each
+phase: that of a phase computes what reductions of the next phase, sums of columns and stores need
+of it. A value that varies in the row and that a later phase needs is computed anew there, unless
+this costs more than to keep it in memory of a row.
 """
 
 from __future__ import annotations

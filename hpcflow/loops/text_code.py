@@ -138,8 +138,7 @@ class Text(Loops):
             self._put(target, self._of(s.value))
 
     def _do_augassign(self, s: ast.AugAssign) -> None:
-        read = ast.parse(ast.unparse(s.target), mode="eval").body
-        self._put(s.target, self._binary(s.op, self._number(read), self._number(s.value)))
+        self._put(s.target, self._binary(s.op, self._number(s.target), self._number(s.value)))
 
     def _put(self, target: ast.expr, value: _Number | _Elements) -> None:
         if isinstance(target, ast.Name) and isinstance(value, _Elements):

@@ -1,11 +1,9 @@
-"""batch_iterations: products of a loop that need not be computed step by step are computed for many
-iterations at once.
+"""batch_iterations: sums over the iterations of a loop are computed for many iterations at once.
 
 What an iteration needs of the one before has to be computed step by step. A sum over the
-iterations, as of the gradients of weights (``accumulate_gemm``), need not be.
-
-The lines of the loop are replaced by calls of these objects, which live as long as the loop runs.
-The order in which numbers are added changes; everything else stays as it is.
+iterations, as that of the gradients of a weight, need not be: its lines are replaced by calls of
+``accumulate_gemm.Sums``, which lives as long as the loop runs. The order in which numbers are added
+changes; everything else stays as it is.
 """
 
 from __future__ import annotations
