@@ -29,7 +29,7 @@ TRAINING["device_setter"] = Entry((_TRAIN,), {
     "_RoundRobinStrategy": "hpcflow.train.device_setter:_RoundRobin",
     "STANDARD_PS_OPS": "hpcflow.train.device_setter:STATE_TYPES"})
 TRAINING["monitored_session"] = Entry((_TRAIN, _API), {
-    "_HookedSession": "hpcflow.train.monitored_session:_Hooked",
+    "_HookedSession": "hpcflow.train.session_layers:_Hooked",
     "_MonitoredSession": "hpcflow.train.monitored_session:_Monitored"})
 TRAINING["optimizer"] = Entry((_TRAIN, _API), {
     "_var_key": "hpcflow.optimizers.slots:slot_key"})

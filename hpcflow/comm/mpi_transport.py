@@ -2,12 +2,8 @@
 
 Built for latency: a poll of an idle transport is two lock operations and one MPI_Test per
 request, or one MPI_Testsome when there are many; static edges are persistent requests; nothing
-is allocated unless something has completed.
-
-No call waits for the lock around MPI. It is a token in a deque: taking it is `pop`, atomic and
-three times as fast as a lock object. A thread that finds it taken leaves its operation in
-`deferred`; whoever holds the lock runs it before or right after letting go. So posting works
-from any thread, from callbacks and from signal handlers, and a polling thread starves nobody.
+is allocated unless something has completed. No call waits for the lock around MPI: see
+`mpi_lock`.
 """
 
 from __future__ import annotations
@@ -18,10 +14,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hpcflow import errors
-from hpcflow.comm import abort, buffers, finalize, survivors
+from hpcflow.comm import abort, buffers, finalize
 from hpcflow.comm.cores import own_core
-from hpcflow.comm.matching import Exchange, Half, LocalSlot, Ready, Task
+from hpcflow.comm.matching import Exchange, Half, LocalSlot, Ready
 from hpcflow.comm.mpi_control import SHORT_BYTES, ControlPlane
+from hpcflow.comm.mpi_lock import LockedTransport
 from hpcflow.comm.mpi_requests import (
     LongReceive,
     LongSend,
@@ -39,9 +36,7 @@ from hpcflow.comm.transport import (
     ReceiveDone,
     SendDone,
     Slot,
-    Transport,
     busy_error,
-    closed_error,
 )
 from hpcflow.comm.waiting import Backoff
 from hpcflow.comm.world import PrivateComms, private_comms
@@ -52,11 +47,9 @@ if TYPE_CHECKING:
 
 #: The least that MPI may offer as its highest tag.
 _GUARANTEED_TAG = 32767
-#: The lock of all transports where MPI wants one caller at a time.
-_PROCESS_LOCK = deque((None,))
 
 
-class MpiTransport(Transport):
+class MpiTransport(LockedTransport):
     """An endpoint of a group of MPI ranks.
 
     `comms` are private communicators (made from the world by default, which all its ranks must do
@@ -70,31 +63,18 @@ class MpiTransport(Transport):
         from mpi4py import MPI
 
         comms = private_comms() if comms is None else comms
-        self.comms = comms
-        self.rank = comms.control.rank
-        self.size = comms.control.size
+        super().__init__(comms)
         self.chunk_bytes = buffers.chunk_bytes()
         # The highest tag is ours: the second parts of long control messages.
         highest_tag = int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or _GUARANTEED_TAG)
         self.tag_limit = min(highest_tag, tag_limit or highest_tag)
-        self.description = f"MPI, rank {self.rank} of {self.size}"
-        self.mpi_error = MPI.Exception
         self._byte = MPI.BYTE
         self._status = MPI.Status()
         self._testsome = MPI.Request.Testsome
         self._statuses: list[Any] = []
 
-        self._lock = deque((None,)) if comms.any_thread else _PROCESS_LOCK
-        #: Take the lock, or raise IndexError; let it go.
-        self.lock: Callable[[], None] = self._lock.pop
-        self.unlock: Callable[[None], None] = self._lock.append
-        #: What threads that found the lock taken want done.
-        self.deferred: deque[Task] = deque()
         # Set and tested under the lock: callbacks of a poll run without it.
         self._polling = False
-        self._closed = False
-        #: Whether a rank is lost, and nothing moves any more; see `survivors`.
-        self.broken = False
 
         #: Completions for the next poll to run.
         self.ready: Ready = deque()
@@ -240,57 +220,6 @@ class MpiTransport(Transport):
         found = [describe(*one.where) for one in suspects if not one.outgoing]
         return mpi_failure(error, ", ".join([f"rank {self.rank}", *found[:8]]))
 
-    # --- the lock ---------------------------------------------------------------------------
-
-    def run_locked(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Run `action` under the lock: now, or by the thread that holds it, soon."""
-        try:
-            self.lock()
-        except IndexError:
-            self.defer(action, *arguments)
-            return
-        try:
-            if self.deferred:
-                self.run_deferred()
-            action(*arguments)
-        except self.mpi_error as error:
-            if not self.breaks(error):
-                raise mpi_failure(error, f"rank {self.rank}") from None
-        finally:
-            self.unlock(None)
-            if self.deferred:
-                self.flush()
-
-    def defer(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Leave `action` to the thread that holds the lock."""
-        if self._closed:
-            raise closed_error(self.description)
-        if self.broken:
-            return
-        self.deferred.append((action, arguments))
-        self.flush()
-
-    def run_deferred(self) -> None:
-        """Do what other threads want. For use under the lock."""
-        while self.deferred:
-            action, arguments = self.deferred.popleft()
-            action(*arguments)
-
-    def flush(self) -> None:
-        """Do what other threads want, unless one holds the lock: it comes here afterwards."""
-        while self.deferred:
-            try:
-                self.lock()
-            except IndexError:
-                return
-            try:
-                self.run_deferred()
-            except self.mpi_error as error:
-                if not self.breaks(error):
-                    raise
-            finally:
-                self.unlock(None)
-
     # --- control plane ----------------------------------------------------------------------
 
     def set_handler(self, handler: Handler) -> None:
@@ -434,27 +363,6 @@ class MpiTransport(Transport):
             self.unlock(None)
             finalize.forget(self)
 
-    def breaks(self, error: Exception) -> bool:
-        """True if `error` says that a rank is lost, and the others are to go on: then nothing moves
-        here any more, and they learn it too. For use under the lock."""
-        if not survivors.tells_of_loss(error):
-            return False
-        self.break_off()
-        return True
-
-    def break_off(self) -> None:
-        """Let nothing move any more, here or on another rank. For use under the lock."""
-        if not self.broken:
-            self.broken = True
-            self.lock = deque[None]().pop  # nobody gets it any more
-            survivors.revoke(self.comms)
-
-    def give_up(self) -> None:
-        """As `break_off`, without the lock; nothing moves any more when it returns."""
-        self.run_locked(self.break_off)
-        while not self.broken:  # whoever holds the lock does it
-            time.sleep(1e-4)
-
     def _abandon(self) -> None:
         """Close a transport that is broken: its requests never complete, and keep their buffers.
         What somebody still sends, who does not know yet, goes nowhere."""
@@ -517,10 +425,3 @@ class MpiTransport(Transport):
     def abort(self, code: int, message: str) -> NoReturn:
         """Print `message` behind the rank and end all ranks of the job with a non-zero status."""
         abort.abort_job(self.rank, code, message)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise closed_error(self.description)
-
-    def _refuse(self) -> None:
-        raise closed_error(self.description)

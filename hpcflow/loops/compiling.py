@@ -9,8 +9,6 @@ differ from NumPy in the last bits run where :func:`approximates` says so.
 from __future__ import annotations
 
 import functools
-import os
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -53,11 +51,9 @@ class Compiled:
     def spent(self, seconds: float) -> None:
         """Note the time of a run without compiled code; ask for the code once it is worth it."""
         self.seconds += seconds
-        if self.seconds > tuning.COMPILE_WORTH_SECONDS and not self.is_wanted:
-            self.is_sought = self.is_wanted = True
-            _service().ask(self)
-        elif not self.is_sought:
-            self.is_sought = True
+        is_wanted = self.is_wanted or self.seconds > tuning.COMPILE_WORTH_SECONDS
+        if not self.is_sought or is_wanted != self.is_wanted:
+            self.is_sought, self.is_wanted = True, is_wanted
             _service().ask(self)
 
 
@@ -104,30 +100,10 @@ def _installed() -> bool:
 
 def wait() -> None:
     """Until everything that was asked for is compiled (for tests and measurements)."""
-    for service in list(_services):
-        service.wait()
-
-
-_services: list[Any] = []  # one, once something was asked for
-_lock = threading.Lock()
+    _service().wait()
 
 
 def _service() -> Any:
-    with _lock:
-        if not _services:
-            from hpcflow.loops.service import Service
+    from hpcflow.loops import service
 
-            _services.append(Service())
-        return _services[0]
-
-
-def _after_fork() -> None:
-    """Forget in a forked child the services, whose threads are not there, and the lock, which may
-    be held."""
-    global _lock
-    _lock = threading.Lock()
-    _services.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    return service.of_process

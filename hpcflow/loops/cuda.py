@@ -147,17 +147,16 @@ class Programs:
 
         return launch
 
-    def kernel(self, programs: tuple[Program, ...], is_large: bool) -> Any:
-        """The kernel of some programs, compiled when it is first run; CuPy keeps it in files."""
-        return self._compiled(cuda_code.kernel_text(programs, "long long" if is_large else "int"))
-
-    def _compiled(self, text: str) -> Any:
+    def _compiled(self, write: Callable[[str], str], is_large: bool) -> int:
+        """The address of the kernel that ``write(type of positions)`` writes; CuPy keeps its code
+        in files."""
+        text = write("long long" if is_large else "int")
         with self._lock:
             found = self._kernels.get(text)
             if found is None:
                 found = self._kernels[text] = self._cupy.RawKernel(
                     text, "kernel", options=cuda_code.OPTIONS)
-        return found
+        return int(found.kernel.ptr)
 
     def elements(self, kernel: ElementKernel) -> Run:
         """What runs a kernel that is written out."""
@@ -168,8 +167,7 @@ class Programs:
                 return
             is_large = max(count, *(getattr(g, "size", 0) for g in given)) >= tuning.CUDA_LARGE
             if is_large not in functions:
-                text = kernel.text("long long" if is_large else "int")
-                functions[is_large] = self._compiled(text).kernel.ptr
+                functions[is_large] = self._compiled(kernel.text, is_large)
             parameters = _Parameters([self._word(g) for g in (*given, count)])
             blocks = min(-(-count // cuda_code.THREADS), tuning.CUDA_MOST_BLOCKS)
             self._launched(functions[is_large], blocks, self._cupy.cuda.get_current_stream().ptr,
@@ -198,7 +196,7 @@ class Programs:
         is_large = any(count * p.columns >= tuning.CUDA_LARGE for p, count in zip(programs, rows))
         is_large = is_large or any(getattr(a, "size", 0) >= tuning.CUDA_LARGE
                                    for some in arrays for a in some)
-        function = self.kernel(programs, is_large).kernel.ptr
+        function = self._compiled(functools.partial(cuda_code.kernel_text, programs), is_large)
         return _Plan(function, shares, programs, rows)
 
     def _run(self, plan: _Plan, arrays: Sequence[Sequence[Any]]) -> None:

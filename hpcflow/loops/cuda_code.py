@@ -34,7 +34,15 @@ from hpcflow.loops.form import (
     extents,
     leading_to,
 )
-from hpcflow.loops.meanings import CAST, MEANINGS, REDUCTIONS, SELECT, start_of
+from hpcflow.loops.meanings import (
+    CAST,
+    MEANINGS,
+    REDUCTIONS,
+    SELECT,
+    numpy_dtype,
+    start_of,
+    wide_dtype,
+)
 
 THREADS = 256  # of a block
 OPTIONS = ("-std=c++17", "--fmad=false")
@@ -129,11 +137,11 @@ def kernel_text(programs: Sequence[Program], index: str = "int") -> str:
     for program in programs:
         if program not in known:
             known[program] = f"part{len(known)}"
-            functions.append(_Function(program, known[program], index).text())
+            functions.append(_Function(program, known[program]).text())
     parameters: list[str] = []
     calls: list[str] = []
     for i, program in enumerate(programs):
-        names, call = _call(program, i, known[program], index)
+        names, call = _call(program, i, known[program])
         parameters += names
         calls += call
     body = "\n".join(f"  {line}" for line in ["int block = blockIdx.x;", *calls])
@@ -146,7 +154,7 @@ def kernel_text(programs: Sequence[Program], index: str = "int") -> str:
 def statements(program: Program) -> list[str]:
     """The lines that compute one element of a program without reductions, of one column: they see
     its arrays as ``a0``, ``a1``, ..., its arguments as ``s0``, ..., and the row as ``r``."""
-    made = _Function(program, "", "")
+    made = _Function(program, "")
     made._values(range(len(made.steps)))
     made._stores(lambda _: True)
     return made.lines
@@ -168,7 +176,7 @@ def _parameters(program: Program) -> list[tuple[str, str]]:
     return found
 
 
-def _call(program: Program, number: int, name: str, index: str) -> tuple[list[str], list[str]]:
+def _call(program: Program, number: int, name: str) -> tuple[list[str], list[str]]:
     """The parameters of the kernel that are those of a program, and the lines that run it."""
     pairs = [(kind, f"p{number}_{word}") for kind, word in _parameters(program)]
     names = [word for _, word in pairs]
@@ -181,7 +189,7 @@ def _call(program: Program, number: int, name: str, index: str) -> tuple[list[st
 class _Function:
     """Writes the device function of a program."""
 
-    def __init__(self, program: Program, name: str, index: str) -> None:
+    def __init__(self, program: Program, name: str) -> None:
         self.program = program
         self.name = name
         self.steps = program.instructions
@@ -279,7 +287,7 @@ class _Function:
         self.kept = loads
         self._each_column(lanes, columns)
         for i in loads:
-            self._put(f"kept{i}[n] = {self._load(self.steps[i])};")  # type: ignore[arg-type]
+            self._put(f"kept{i}[n] = {self._expression(self.steps[i])};")
         self._close_columns()
 
     def _each_column(self, lanes: int, columns: int) -> None:
@@ -358,8 +366,9 @@ class _Function:
         self._put(f"const bool mine = y == 0 && c < {columns};")
         self._open("if (splits > 1)")
         for k, i in enumerate(reduced):
+            size = numpy_dtype(wide_dtype(self.steps[i].dtype)).itemsize
             self._put(f"{self._type(i)}* part{i} = ({self._type(i)}*)parts + "
-                      f"(position)splits * {columns} * {k} * {8 // self._size(i)};")
+                      f"(position)splits * {columns} * {k} * {8 // size};")
             self._put(f"if (mine) part{i}[(position)split * {columns} + c] = v{i};")
         self._put("__shared__ bool is_last;")
         self._put("__threadfence();")
@@ -434,20 +443,15 @@ class _Function:
 
     def _expression(self, step: Instruction) -> str:
         if isinstance(step, Load):
-            return self._load(step)
+            return _read(step.dtype, f"a{step.array}[{self._place(step.map)}]")
+        if isinstance(step, Argument):
+            return _read(step.dtype, f"s{step.number}")
         if isinstance(step, Constant):
             return literal(step.value, step.dtype)
-        if isinstance(step, Argument):
-            text = f"s{step.number}"
-            return f"from_{_NARROW[step.dtype]}({text})" if step.dtype in _NARROW else text
         if isinstance(step, Column):
             return f"({_TYPES[step.dtype][1]}){'c' if self.program.columns > 1 else '0'}"
         assert isinstance(step, Elementwise)
         return self._applied(step)
-
-    def _load(self, step: Load) -> str:
-        text = f"a{step.array}[{self._place(step.map)}]"
-        return f"from_{_NARROW[step.dtype]}({text})" if step.dtype in _NARROW else text
 
     def _applied(self, step: Elementwise) -> str:
         names = [f"v{o}" for o in step.operands]
@@ -465,10 +469,6 @@ class _Function:
     def _type(self, i: int) -> str:
         return _TYPES[self.steps[i].dtype][1]
 
-    def _size(self, i: int) -> int:
-        return {"double": 8, "long long": 8, "unsigned long long": 8, "float": 4, "int": 4,
-                "unsigned int": 4, "short": 2, "unsigned short": 2}.get(self._type(i), 1)
-
     def _start(self, i: int) -> str:
         step = self.steps[i]
         assert isinstance(step, (RowReduce, ColumnReduce))
@@ -478,6 +478,11 @@ class _Function:
         step = self.steps[i]
         assert isinstance(step, (RowReduce, ColumnReduce))
         return MEANINGS[REDUCTIONS[step.function].function].cuda.format(x, y, f="f")
+
+
+def _read(dtype: str, text: str) -> str:
+    """The value of what has a dtype in memory."""
+    return f"from_{_NARROW[dtype]}({text})" if dtype in _NARROW else text
 
 
 def _rounded(dtype: str, text: str) -> str:

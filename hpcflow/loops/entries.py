@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from hpcflow.loops import llvm_math
+from hpcflow.loops.meanings import FLOATS
 
 if TYPE_CHECKING:
     from llvmlite.ir import Module
@@ -51,21 +52,14 @@ class Array(NamedTuple):
         return 1 + max(self.rank, 0)
 
 
-class Real(NamedTuple):
-    """A floating-point number."""
+class Number(NamedTuple):
+    """A floating-point number, or a whole one."""
 
     dtype: str
     words: int = 1
 
 
-class Integer(NamedTuple):
-    """A whole number, with its sign."""
-
-    dtype: str
-    words: int = 1
-
-
-Kind: TypeAlias = "Array | Real | Integer"
+Kind: TypeAlias = "Array | Number"
 ARRAY, REAL, INTEGER = range(3)
 
 
@@ -124,7 +118,7 @@ def write_plan(module: Module, name: str, function: Any, kinds: Sequence[Kind],
                       text(f"argument {i} of a compiled loop is not an array in C order of "
                            f"{kind.dtype}{rank}")]
         else:
-            words += [REAL if isinstance(kind, Real) else INTEGER] + [0] * 6
+            words += [REAL if kind.dtype in FLOATS else INTEGER] + [0] * 6
     constants = [w if not isinstance(w, int) else word(w) for w in words]
     plan = ir.GlobalVariable(module, ir.ArrayType(word, len(constants)), PLAN + name)
     plan.initializer, plan.global_constant = plan.type.pointee(constants), True

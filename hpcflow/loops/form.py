@@ -1,8 +1,9 @@
 """The form of compiled loops: a typed program over rows x columns.
 
 A program is a list of instructions, each of which is a value that later ones name by its number.
-It is run by a back end: :mod:`~hpcflow.loops.form_numpy` (the reference), or
-:mod:`~hpcflow.loops.cuda_code`. A softmax of rows of ten numbers::
+It is run by a back end: :mod:`~hpcflow.loops.form_numpy` (the reference),
+:mod:`~hpcflow.loops.llvm_code` or :mod:`~hpcflow.loops.cuda_code`. A softmax of rows of ten
+numbers::
 
     b = Builder(columns=10)
     x = b.load(b.array("float32"), DENSE)
@@ -150,11 +151,12 @@ def operands_of(step: Instruction) -> tuple[int, ...]:
 
 
 def leading_to(steps: Sequence[Instruction], wanted: Iterable[int],
-               counts: Callable[[int], object] = lambda _: True) -> list[int]:
-    """The values `wanted`, and all that lead to them: of those that count, in their order."""
+               counts: Callable[[int], object] = lambda _: True,
+               is_made: Callable[[int], bool] = lambda _: True) -> list[int]:
+    """The values `wanted`, and all that lead to those that are made: of what counts, in order."""
     found = {i for i in wanted if counts(i)}
     for i in reversed(range(len(steps))):
-        if i in found:
+        if i in found and is_made(i):
             found.update(o for o in operands_of(steps[i]) if counts(o))
     return sorted(found)
 

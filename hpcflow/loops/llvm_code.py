@@ -19,7 +19,7 @@ from typing import Any
 
 from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.direct_code import code_from
-from hpcflow.loops.entries import PLACE, Array, Code, Integer, Kind, Real
+from hpcflow.loops.entries import PLACE, Array, Code, Kind, Number
 from hpcflow.loops.form import (
     DENSE,
     Argument,
@@ -36,7 +36,7 @@ from hpcflow.loops.form import (
 from hpcflow.loops.llvm_loops import PAGE, Loops
 from hpcflow.loops.llvm_plan import BEFORE, Plan, Sinks
 from hpcflow.loops.llvm_reductions import Reduction, Totals
-from hpcflow.loops.meanings import CAST, FLOATS, NARROW, wide_dtype
+from hpcflow.loops.meanings import CAST, NARROW, wide_dtype
 
 _PIECE = 4096  # rows that are summed in registers
 _AT_ONCE = 8  # rows that are added up before their sum is
@@ -55,11 +55,10 @@ def _kinds(program: Program) -> list[Kind]:
     """What the loop of a program is called with."""
     stored = program.stored()
     arrays = [Array(array_dtype(t), PLACE, i in stored) for i, t in enumerate(program.arrays)]
-    numbers = [Real(wide_dtype(t)) if t in FLOATS else Integer("int8" if t == "bool" else t)
-               for t in program.arguments]
+    numbers = [Number("int8" if t == "bool" else wide_dtype(t)) for t in program.arguments]
     parts = [Array(wide_dtype(s.dtype), PLACE, True) for s in program.instructions
              if isinstance(s, ColumnReduce)]
-    return [*arrays, *numbers, *parts, *[Integer("int64")] * _INDICES]
+    return [*arrays, *numbers, *parts, *[Number("int64")] * _INDICES]
 
 
 def array_dtype(dtype: str) -> str:
@@ -123,9 +122,9 @@ class _Writer(Loops):
         start = b.udiv(self.first, self.block)
         end = b.udiv(b.add(self.last, b.sub(self.block, self.word(1))), self.block)
         with self.steps(start, end) as self.part:
-            begin = self.largest(self.first, b.mul(self.part, self.block))
+            begin = self.extreme("maximum", self.first, b.mul(self.part, self.block))
             following = b.mul(b.add(self.part, self.word(1)), self.block)
-            self._rows(begin, self.smallest(self.last, following))
+            self._rows(begin, self.extreme("minimum", self.last, following))
 
     def _rows(self, first: Any, last: Any) -> None:
         if self.plan.is_grouped:
@@ -246,7 +245,7 @@ class _Writer(Loops):
         """Some of the rows that are written out, whose sums are added up."""
         places = [(i, c) for i in self.plan.sums for c in range(self.plan.width(i))]
         totals = Totals(self, [self._reduction(i) for i, _ in places])
-        end = self.smallest(last, self.builder.add(begin, self.word(_PIECE)))
+        end = self.extreme("minimum", last, self.builder.add(begin, self.word(_PIECE)))
         with self.parallel(), self.steps(begin, end) as self.row:
             totals.begin()
             values = self._unrolled()
@@ -326,17 +325,15 @@ class _Writer(Loops):
             if i in values:
                 continue
             home = self.plan.kept.get(i)
+            dtype = wide_dtype(self.lines[i].dtype)
             if home is not None and home != loop:
-                values[i] = self._from_scratch(self.load(self._kept_place(i, column)), i)
+                found = self.load(self._kept_place(i, column))
+                values[i] = llvm_math.from_memory(self.builder, found, dtype)
                 continue
             values[i] = self._value(i, values, column)
             if home is not None:
-                self._keep(i, values[i], column)
-
-    def _keep(self, i: int, value: Any, column: Any) -> None:
-        if self.lines[i].dtype == "bool":
-            value = llvm_math.to_memory(self.builder, value, "bool")
-        self.store(value, self._kept_place(i, column))
+                kept = llvm_math.to_memory(self.builder, values[i], dtype)
+                self.store(kept, self._kept_place(i, column))
 
     def _kept_place(self, i: int, column: Any) -> Any:
         if i in self.scratch:
@@ -344,10 +341,6 @@ class _Writer(Loops):
         lender = self.lines[self.plan.lent[i]]
         assert isinstance(lender, Store)
         return self._place(lender.array, lender.map, column)
-
-    def _from_scratch(self, value: Any, i: int) -> Any:
-        is_bool = self.lines[i].dtype == "bool"
-        return llvm_math.from_memory(self.builder, value, "bool") if is_bool else value
 
     def _value(self, i: int, values: dict[int, Any], column: Any) -> Any:
         step, b = self.lines[i], self.builder

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from hpcflow.loops import llvm_math
-from hpcflow.loops.entries import Array, Kind, Real
+from hpcflow.loops.entries import Array, Kind
+from hpcflow.loops.meanings import FLOATS
 
 #: Bytes of a page of memory, at least, and of what is fetched at once.
 PAGE, _LINE = 1 << 12, 1 << 6
@@ -41,7 +42,7 @@ class Loops:
         if isinstance(kind, Array):
             start = b.inttoptr(word, llvm_math.memory_type(kind.dtype).as_pointer())
             return start, [next(words) for _ in range(kind.words - 1)]
-        if isinstance(kind, Real):
+        if kind.dtype in FLOATS:
             return llvm_math.cast(b, b.bitcast(word, self.ir.DoubleType()), "float64", kind.dtype)
         return llvm_math.cast(b, word, "int64", kind.dtype)
 
@@ -98,13 +99,9 @@ class Loops:
         if self._group is not None:
             made.set_metadata("llvm.access.group", self._group)
 
-    def smallest(self, x: Any, y: Any) -> Any:
-        """The smaller one of two words."""
-        return self.builder.select(self.builder.icmp_signed("<", x, y), x, y)
-
-    def largest(self, x: Any, y: Any) -> Any:
-        """The larger one of two words."""
-        return self.builder.select(self.builder.icmp_signed(">", x, y), x, y)
+    def extreme(self, function: str, x: Any, y: Any) -> Any:
+        """The ``minimum`` or ``maximum`` of two words."""
+        return llvm_math.emit(function, self.builder, "int64", [x, y])
 
     # ------------------------------------------------------------ memory
 

@@ -1,10 +1,10 @@
 """Which loops a program of the form becomes, and what is kept between them.
 
 A program of few columns is one loop over its rows, in which the columns are written out: vectors
-are made of rows. Any other is a loop over rows, in which there is
-a loop over columns for each phase: that of a phase computes what reductions of the next phase, sums
-of columns and stores need of it. A value that varies in the row and that a later phase needs is
-computed anew there, unless this costs more than to keep it in memory of a row.
+are made of rows. Any other is a loop over rows, in which there is a loop over columns for each
+phase: that of a phase computes what reductions of the next phase, sums of columns and stores need
+of it. A value that varies in the row and that a later phase needs is computed anew there, unless
+this costs more than to keep it in memory of a row.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _has_code(program: Program, step: object) -> bool:
     given = program.instructions[step.operands[0]].dtype
     if step.function == CAST:
         return llvm_math.can_cast(given, step.dtype)
-    return step.function == SELECT or llvm_functions.supports(step.function, given)
+    return llvm_functions.supports(step.function, given)
 
 
 def _are_separate(program: Program) -> bool:
@@ -90,8 +90,7 @@ def is_exact(program: Program) -> bool:
 
 def _is_exact(step: object) -> bool:
     if isinstance(step, Elementwise):
-        meaning = MEANINGS.get(SYNONYMS.get(step.function, step.function))
-        return meaning is None or meaning.ulps == 0
+        return step.function in (CAST, SELECT) or MEANINGS[step.function].ulps == 0
     if isinstance(step, (RowReduce, ColumnReduce)):
         return step.dtype not in llvm_math.FLOATS
     return True
@@ -203,11 +202,8 @@ class Plan:
 
     def needed(self, wanted: list[int], loop: int) -> list[int]:
         """The values that a loop over columns computes, or reads, to have those `wanted`."""
-        found = {i for i in wanted if self.is_inside(i)}
-        for i in reversed(range(len(self.steps))):
-            if i in found and self.kept.get(i, loop) == loop:
-                found.update(o for o in operands_of(self.steps[i]) if self.is_inside(o))
-        return sorted(found)
+        return leading_to(self.steps, wanted, self.is_inside,
+                          lambda i: self.kept.get(i, loop) == loop)
 
     def is_inside(self, i: int) -> bool:
         """True if a value is computed in loops over columns."""

@@ -21,7 +21,7 @@ class Functions(NamedTuple):
     """What a loop is compiled to.
 
     Attributes:
-        call: ``call(*arguments)`` of the loop; after the numbers of a team (see `entries.ENTRY`) it
+        call: ``call(*arguments)`` of the loop; after the numbers of a team (see `entry_code`) it
             runs in several threads.
         address: of the loop itself, a function of a table.
     """

@@ -1,8 +1,8 @@
 """Compiled loops over rows, spread over the cores without the interpreter.
 
 To hand a part to a thread of the interpreter's takes as long as a pass over a megabyte: it has to
-wake up, and to get the interpreter's lock. Where there is OpenMP (``openmp``), a loop's other
-function (:mod:`hpcflow.loops.entries`) lets a team of threads take blocks of rows from a counter.
+wake up, and to get the interpreter's lock. Where there is OpenMP (``openmp``), the function of all
+loops (:mod:`hpcflow.loops.entries`) lets a team of threads take blocks of rows from a counter.
 Without it the parts are handed to ``threads``; the results are the same.
 """
 

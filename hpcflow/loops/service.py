@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import queue
 import threading
 from typing import TYPE_CHECKING
@@ -52,29 +53,21 @@ class Service:
     def _serve(self) -> None:
         cache.remove_old()
         while True:
-            self._take_in()
-            if self._wanted:
-                best = max(self._wanted, key=lambda found: found.seconds)
-                self._wanted.remove(best)
-                self._compile(best)
-            if not self._wanted:
-                self._report()
+            try:
+                self._take(self._asked.get(block=not (self._wanted or self._waiting)))
+            except queue.Empty:  # there is something to do first
+                self._work()
 
-    def _report(self) -> None:
-        """Nothing is left to do, unless something was asked for just now."""
-        self._take_in(may_wait=False)
-        if not self._wanted:
+    def _work(self) -> None:
+        """Compile what took the longest; if nothing is left, say so to those who wait for it."""
+        if self._wanted:
+            best = max(self._wanted, key=lambda found: found.seconds)
+            self._wanted.remove(best)
+            self._compile(best)
+        else:
             for event in self._waiting:
                 event.set()
             self._waiting.clear()
-
-    def _take_in(self, may_wait: bool = True) -> None:
-        """Take what is asked for; wait for something if there is nothing to do."""
-        if may_wait and not self._wanted:
-            self._take(self._asked.get())
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._take(self._asked.get_nowait())
 
     def _take(self, item: Compiled | threading.Event) -> None:
         if isinstance(item, threading.Event):
@@ -101,3 +94,16 @@ class Service:
                 functions = objects.functions_of(code)
             found.table = functions.address  # first, for who finds the function may look for it
             found.function = functions.call
+
+
+of_process = Service()
+
+
+def _after_fork() -> None:
+    """A forked child has another one: the thread is not there, and a lock may be held."""
+    global of_process
+    of_process = Service()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from hpcflow.loops import llvm_functions, llvm_math
 from hpcflow.loops.direct_code import code_from
-from hpcflow.loops.entries import Array, Code, Integer, Kind, Real
+from hpcflow.loops.entries import Array, Code, Kind, Number
 from hpcflow.loops.form import Argument, Constant, Elementwise, Load, Program, Store
 from hpcflow.loops.llvm_loops import Loops
-from hpcflow.loops.meanings import FLOATS, MEANINGS
+from hpcflow.loops.meanings import MEANINGS
 
 _COMPARES = {ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
              ast.Eq: "equal", ast.NotEq: "not_equal"}
@@ -52,7 +52,7 @@ def code_of(name: str, source: str, arrays: tuple, numbers: int | tuple[str, ...
         raise ValueError("the text is not one function")
     dtypes = ("int64",) * numbers if isinstance(numbers, int) else numbers
     kinds: list[Kind] = [Array(*kind) for kind in arrays]
-    kinds += [Real(t) if t in FLOATS else Integer(t) for t in dtypes]
+    kinds += map(Number, dtypes)
     names = [a.arg for a in text.args.args]
     if len(names) != len(kinds):
         raise ValueError(f"the loop takes {len(names)} arguments, not {len(kinds)}")
@@ -92,7 +92,7 @@ class Text(Loops):
         self.names: dict[str, _Elements | tuple[str, Any]] = {}
         self.loops: list[tuple[Any, Any]] = []  # where ``continue`` and ``break`` lead
         names = [a.arg for a in text.args.args]
-        for name, kind, given in zip(names, kinds or [Integer("int64")] * len(names),
+        for name, kind, given in zip(names, kinds or [Number("int64")] * len(names),
                                      self.given or function.args):
             if isinstance(kind, Array):
                 self.names[name] = _Elements(kind.dtype, given[0], tuple(given[1]))
@@ -138,8 +138,7 @@ class Text(Loops):
             self._put(target, self._of(s.value))
 
     def _do_augassign(self, s: ast.AugAssign) -> None:
-        read = ast.parse(ast.unparse(s.target), mode="eval").body
-        self._put(s.target, self._binary(s.op, self._number(read), self._number(s.value)))
+        self._put(s.target, self._binary(s.op, self._number(s.target), self._number(s.value)))
 
     def _put(self, target: ast.expr, value: _Number | _Elements) -> None:
         if isinstance(target, ast.Name) and isinstance(value, _Elements):

@@ -1,52 +1,33 @@
 """MonitoredSession: a session with hooks, threads and recovery, for training loops.
 
-``run`` goes through layers: one that makes a new session after a failure that can be recovered
-from, one that reports what the threads of the session raised, one that calls the hooks.
+What ``run`` goes through is in :mod:`~hpcflow.train.session_layers`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import errors
-from hpcflow.comm import abort
 from hpcflow.config import flags
-from hpcflow.framework.session_run_hook import (
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-)
+from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.graph import Graph, get_default_graph
-from hpcflow.graph.likes import Feeds, Fetches
-from hpcflow.host.tuning import programs as tuning
-from hpcflow.train.chief import ChiefParts, check_chief, succeed
-from hpcflow.train.coordinator import Coordinator
-from hpcflow.train.hook_requests import empty, merged_feeds, merged_options
+from hpcflow.graph.likes import Feeds
+from hpcflow.train.chief import ChiefParts
 from hpcflow.train.local_replicas import copies_another, replica_hooks
-from hpcflow.train.preemption import PreemptionHook, exit_preempted
-from hpcflow.train.queue_runner import start_queue_runners
+from hpcflow.train.preemption import PreemptionHook, exit_preempted, preemption_hooks
 from hpcflow.train.scaffold import Scaffold
 from hpcflow.train.session_creators import (
     ChiefSessionCreator,
     SessionCreator,
     WorkerSessionCreator,
 )
+from hpcflow.train.session_layers import CoordinatedCreator, OneSession, RecoveringSession
 from hpcflow.train.step_context import StepContext, check_step_fn
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from hpcflow.graph.operation import Tensor
-    from hpcflow.ops.state.variables import Variable
-    from hpcflow.runtime.cluster.server import Regrouped
-
-# What a new session may recover from: a task was lost, or was started anew.
-_RECOVERABLE = (errors.AbortedError, errors.UnavailableError)
 _DEFAULT = object()
 
 
@@ -94,7 +75,7 @@ def MonitoredTrainingSession(
         save_steps, summary_secs, _given(save_summaries_steps, None if summary_secs else 100),
         log_step_count_steps)
     every: list[SessionRunHook] = []
-    if flags.preemption and not _preemption_hooks(hooks):
+    if flags.preemption and not preemption_hooks(hooks):
         path = parts.preemption_path() if is_chief else None
         every = [PreemptionHook(path, scaffold=scaffold)]  # first: it waits before others save
     if follows is not None:
@@ -124,13 +105,13 @@ class _Monitored:
         self._hooks = list(hooks or [])
         for hook in self._hooks:
             hook.begin()
-        self._creator = _CoordinatedCreator(session_creator, self._hooks, stop_grace_period_secs)
+        self._creator = CoordinatedCreator(session_creator, self._hooks, stop_grace_period_secs)
         self._session: Any = None
         try:
-            self._session = (_Recovering if recovers else _Once)(self._creator)
+            self._session = (RecoveringSession if recovers else OneSession)(self._creator)
         except BaseException:
             self._release_graph()
-            for hook in _preemption_hooks(self._hooks):
+            for hook in preemption_hooks(self._hooks):
                 hook.close()
             raise
 
@@ -170,7 +151,7 @@ class _Monitored:
     def should_stop(self) -> bool:
         """True once a hook or a thread asked to stop, or the session is closed."""
         return self._session is None or self._session.should_stop() or any(
-            hook.preempted for hook in _preemption_hooks(self._hooks))
+            hook.preempted for hook in preemption_hooks(self._hooks))
 
     def _is_closed(self) -> bool:
         return self._session is None
@@ -202,17 +183,13 @@ class _Monitored:
                 session.close()
             finally:
                 self._release_graph()
-                preempted = [hook.close() for hook in _preemption_hooks(self._hooks)]
+                preempted = [hook.close() for hook in preemption_hooks(self._hooks)]
         if any(preempted) and not failed:
             exit_preempted()
 
     def _release_graph(self) -> None:
         if not self._graph_was_final:
             self._graph._unsafe_unfinalize()
-
-
-def _preemption_hooks(hooks: list[SessionRunHook]) -> list[PreemptionHook]:
-    return [h for h in hooks if isinstance(h, PreemptionHook)]
 
 
 class MonitoredSession(_Monitored):
@@ -258,244 +235,3 @@ class SingularMonitoredSession(_Monitored):
     def raw_session(self) -> Any:
         """The session, without hooks; None once it is closed."""
         return None if self._session is None else self._creator.session
-
-
-# ---------------------------------------------------------------- layers
-
-
-class _CoordinatedCreator:
-    """Makes a session with its coordinator, threads and hooks."""
-
-    def __init__(self, creator: SessionCreator, hooks: list[SessionRunHook],
-                 grace: float) -> None:
-        self._creator = creator
-        self._hooks = hooks
-        self._grace = grace
-        self._graph = get_default_graph()
-        self.session: Any = None
-
-    @property
-    def role(self) -> str:
-        """The part of this rank: "chief", "worker" of one that can become the chief, or ""."""
-        if getattr(self._creator, "successor", None) is not None:  # a program's own has none
-            return "worker"
-        return "" if isinstance(self._creator, WorkerSessionCreator) else "chief"
-
-    def regrouped(self, found: Regrouped) -> None:
-        """Ranks are lost, and the others go on: perhaps this one is the chief now.
-
-        Raises ``FailedPreconditionError`` if none can be.
-        """
-        check_chief(found)
-        parts = getattr(self._creator, "successor", None)
-        if found.is_chief and parts is not None:
-            with self._graph.as_default():
-                self._graph._unsafe_unfinalize()
-                self._creator = succeed(parts, self._hooks)
-                self._graph.finalize()
-
-    def create(self) -> _Coordinated:
-        """Return a new session."""
-        self.session = self._creator.create_session()
-        # Nothing stops cleanly here: whatever a thread raises reaches the loop.
-        coordinator = Coordinator(clean_stop_exception_types=(_Nothing,))
-        start_queue_runners(self.session, coordinator)
-        for hook in self._hooks:
-            hook.after_create_session(self.session, coordinator)
-        return _Coordinated(_Hooked(self.session, self._hooks), coordinator, self._grace)
-
-
-class _Nothing(Exception):
-    """Raised by nobody."""
-
-
-class _Hooked:
-    """Calls the hooks around every step."""
-
-    def __init__(self, sess: Any, hooks: list[SessionRunHook]) -> None:
-        self.session = sess
-        # Those that have something to say around a step; most only do before the first.
-        self._hooks = [h for h in hooks if _overrides(h, "before_run", "after_run")]
-        self._preemption = _preemption_hooks(hooks)
-        self.stopping = False
-
-    def should_stop(self) -> bool:
-        return self.stopping
-
-    def run(
-            self, fetches: Any, feed_dict: Feeds | None = None, options: Message | None = None,
-            run_metadata: Message | None = None) -> Any:
-        outcome = self._run(fetches, feed_dict, options, run_metadata)
-        for hook in self._preemption:
-            self.stopping = hook.step_ended() or self.stopping
-        return outcome
-
-    def _run(self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None, options: Message | None,
-             run_metadata: Mapping[str, Any] | Message | None) -> Any:
-        if not self._hooks:
-            return self.session.run(fetches, feed_dict, options, run_metadata)
-        context = SessionRunContext(SessionRunArgs(fetches, feed_dict), self.session)
-        requests = [hook.before_run(context) for hook in self._hooks]
-        # A list of what is wanted: the session finds the step of such a list quickest.
-        wanted = [fetches]
-        for request in requests:
-            if request is not None and request.fetches is not None:
-                wanted.append(request.fetches)
-        feeds = merged_feeds(feed_dict, requests)
-        options = merged_options(options, requests)
-        if options is not None and run_metadata is None:
-            run_metadata = empty("RunMetadata")
-        results = iter(self.session.run(wanted, feeds, options, run_metadata))
-        outcome = next(results)
-        options = options or empty("RunOptions")
-        run_metadata = run_metadata or empty("RunMetadata")
-        for hook, request in zip(self._hooks, requests, strict=True):
-            fetched = request is not None and request.fetches is not None
-            hook.after_run(context, SessionRunValues(
-                next(results) if fetched else None, options, run_metadata))
-        self.stopping = self.stopping or context.stop_requested
-        return outcome
-
-
-def _overrides(hook: SessionRunHook, *methods: str) -> bool:
-    """True if `hook` overrides at least one of these methods of the base class."""
-    return any(getattr(getattr(hook, method), "__func__", None) is not getattr(
-        SessionRunHook, method) for method in methods)
-
-
-class _Coordinated:
-    """Raises what the threads raised; joins them at the end."""
-
-    def __init__(self, hooked: _Hooked, coordinator: Coordinator, grace: float) -> None:
-        self._hooked = hooked
-        self._coordinator = coordinator
-        self._grace = grace
-
-    def should_stop(self) -> bool:
-        self._coordinator.raise_requested_exception()
-        return self._hooked.stopping or self._coordinator.should_stop()
-
-    def run(self, *arguments: Any) -> Any:
-        if self.should_stop():
-            raise RuntimeError("Run called even after should_stop requested.")
-        try:
-            return self._hooked.run(*arguments)
-        except _RECOVERABLE:
-            raise
-        except Exception:
-            # What a thread raised is the cause of what the step raised (a closed queue, say).
-            self._coordinator.raise_requested_exception()
-            raise
-
-    def run_step_fn(self, step_fn: Callable[[StepContext], Any]) -> Any:
-        return step_fn(StepContext(self._hooked.session, self._run_with_hooks))
-
-    def _run_with_hooks(self, fetches: Tensor | Sequence[Variable], feed_dict: Feeds | None = None,
-                        options: Message | None = None, run_metadata: Message | None = None) -> Any:
-        return self.run(fetches, feed_dict, options, run_metadata)
-
-    def close(self) -> None:
-        self._coordinator.request_stop()
-        try:
-            self._coordinator.join(stop_grace_period_secs=self._grace, ignore_live_threads=True)
-        finally:
-            self._hooked.session.close()
-
-
-class _Once:
-    """A session without recovery: the first failure ends it."""
-
-    def __init__(self, creator: _CoordinatedCreator) -> None:
-        self._current: _Coordinated | None = creator.create()
-
-    def should_stop(self) -> bool:
-        return self._current is None or self._stops(self._current)
-
-    def _stops(self, current: _Coordinated) -> bool:
-        try:
-            return current.should_stop()
-        except Exception:  # noqa: BLE001  (closing raises it again)
-            return True
-
-    def run(self, *arguments: Any) -> Any:
-        if self._current is None:
-            raise RuntimeError("Attempted to use a closed Session.")
-        return self._current.run(*arguments)
-
-    def run_step_fn(self, step_fn: Callable[[StepContext], Any]) -> Any:
-        if self._current is None:
-            raise RuntimeError("Attempted to use a closed Session.")
-        return self._current.run_step_fn(step_fn)
-
-    def close(self) -> None:
-        current, self._current = self._current, None
-        if current is not None:
-            current.close()
-
-
-class _Recovering(_Once):
-    """Makes a new session after a failure that it may recover from."""
-
-    def __init__(self, creator: _CoordinatedCreator) -> None:
-        self._creator = creator
-        self._current = None
-        self._was_there = False  # a first session has been made
-        self._attempt(self._create)
-
-    def _create(self) -> None:
-        if self._current is None:
-            self._current = self._creator.create()
-            self._was_there = True
-
-    def _attempt(self, action: Callable[..., Any]) -> Any:
-        """Return ``action()``, run again with a new session after each recoverable failure."""
-        attempt = 0
-        while True:
-            try:
-                self._create()
-                return action()
-            except _RECOVERABLE as e:
-                with contextlib.suppress(*_RECOVERABLE):
-                    self.close()
-                if self._regroup(e):
-                    continue
-                # A task that has never been there was waited for when the session was made.
-                never = isinstance(e, errors.UnavailableError) and (
-                    not self._was_there or abort.lost)  # a rank that is lost stays so
-                if never or attempt == tuning.SESSION_ATTEMPTS - 1:
-                    raise
-                logging.getLogger("hpcflow").warning(
-                    "A new session will be created, because a task was lost: %s", e)
-                time.sleep(tuning.SESSION_PAUSE_SECONDS * 2**attempt)
-                attempt += 1
-
-    def _regroup(self, error: errors.OpError) -> bool:
-        """Go on without a rank that is lost, if the others are to; True if they do."""
-        from hpcflow.runtime.cluster.server import regroup
-
-        found = regroup(self._creator.role)
-        if found is None:
-            return False
-        logging.getLogger("hpcflow").warning(
-            "%s. A new session will be created on the %d ranks that are left; this one is number "
-            "%d of them", error.message, found.size, found.rank)
-        self._creator.regrouped(found)
-        return True
-
-    def run(self, *arguments: Any) -> Any:
-        return self._attempt(lambda: self._current.run(*arguments))  # type: ignore[union-attr]
-
-    def run_step_fn(self, step_fn: Callable[[StepContext], Any]) -> Any:
-        return self._attempt(lambda: self._current.run_step_fn(step_fn))  # type: ignore[union-attr]
-
-    def _stops(self, current: _Coordinated) -> bool:
-        try:
-            # What a thread raised may have ended the session: then a new one goes on.
-            return self._attempt(lambda: self._current.should_stop())  # type: ignore[union-attr]
-        except _RECOVERABLE:
-            return False
-        except Exception:  # noqa: BLE001  (closing raises it again)
-            return True
-
-    def should_stop(self) -> bool:
-        return self._current is not None and self._stops(self._current)

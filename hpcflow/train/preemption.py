@@ -100,6 +100,11 @@ class PreemptionHook(SessionRunHook):
         return steps.over
 
 
+def preemption_hooks(hooks: list[SessionRunHook]) -> list[PreemptionHook]:
+    """Those of the hooks that are about preemption."""
+    return [h for h in hooks if isinstance(h, PreemptionHook)]
+
+
 def make_steps(session: SessionLike, graph: Graph) -> Any:
     """The steps of a training loop with `session`, for the agreement on the last one."""
     from hpcflow.runtime.cluster.preemption import Steps

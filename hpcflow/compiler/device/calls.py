@@ -14,7 +14,7 @@ from typing import Any
 from hpcflow.compiler.device.updates import BuiltUpdate
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.trace.groups import Built, LabelCheck
-from hpcflow.compiler.trace.views import Dims
+from hpcflow.compiler.trace.views import Dims, closed
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.nn.classification import label_error
 from hpcflow.loops.cuda import Programs
@@ -29,9 +29,7 @@ class ProgramCall:
         self._inputs = [i.dims for i in built.inputs]
         self._shape, self._split = built.shape, built.split
         self._is_open = None in built.shape
-        # What the graph does not know of an output follows from the program's shape.
-        self._outputs = [(o.dims if self._is_open or not built.shape
-                          else _closed(o.dims, built.shape[0]), o.dtype) for o in built.outputs]
+        self._outputs = [(o.dims, o.dtype) for o in built.outputs]
         self._rows = 0 if self._is_open else math.prod(built.shape[: built.split])  # type: ignore[arg-type]
         self._launch = self._programs.prepare((built.program,))
         names = [i.name for i in built.inputs]
@@ -52,7 +50,7 @@ class ProgramCall:
             if first is None:
                 return None
             rows = math.prod([first, *self._shape[1 : self._split]])  # type: ignore[list-item]
-            outputs = [(_closed(dims, first), dtype) for dims, dtype in outputs]
+            outputs = [(closed(dims, (first,)), dtype) for dims, dtype in outputs]
             if not rows:
                 return None
         made = [programs.empty(dims, dtype) for dims, dtype in outputs]  # type: ignore[arg-type]
@@ -69,7 +67,7 @@ class ProgramCall:
             if dims and dims[0] is None:
                 if first is None:
                     first = int(value.shape[0])
-                dims = _closed(dims, first)
+                dims = closed(dims, (first,))
             if value.shape != dims:
                 return None
         return first
@@ -81,11 +79,6 @@ def _note(xp: Any, check: LabelCheck, labels: Any, flags: Any) -> None:
     late_errors.note(xp, flags.any(), lambda: label_error(labels, check.classes))
     shapes = [summary(labels)]
     late_errors.explain_from(noted, lambda e: explain(e, node, shapes, node.device))
-
-
-def _closed(dims: Dims, first: int | None) -> Dims:
-    """The dims with their open dimension known."""
-    return (first, *dims[1:]) if dims and dims[0] is None else dims
 
 
 class UpdateCall:

@@ -1,4 +1,4 @@
-"""Lines of a region that become calls of compiled loops: element-wise runs, rows, whole loops.
+"""Lines of a region that become calls of compiled loops: groups of lines, and whole loops.
 
-May use `loops` and `host`. Begin reading with `fusion`, then `native_loops`.
+May use `loops` and `host`. Begin reading with `launcher`, then `native_loops`.
 """

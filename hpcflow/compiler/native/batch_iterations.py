@@ -1,18 +1,17 @@
-"""batch_iterations: products of a loop that need not be computed step by step are computed for many
-iterations at once.
+"""batch_iterations: sums over the iterations of a loop are computed for many iterations at once.
 
 What an iteration needs of the one before has to be computed step by step. A sum over the
-iterations, as of the gradients of weights (``accumulate_gemm``), need not be.
-
-The lines of the loop are replaced by calls of these objects, which live as long as the loop runs.
-The order in which numbers are added changes; everything else stays as it is.
+iterations, as that of the gradients of a weight, need not be: its lines are replaced by calls of
+``accumulate_gemm.Sums``, which lives as long as the loop runs. The order in which numbers are added
+changes; everything else stays as it is.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -43,19 +42,23 @@ def compute_over_time(program: Translation) -> None:
     """Change the loops of `program`, the inner ones first."""
     if config.flags.check_stages:
         return
-    starts = [i for i, line in enumerate(program.lines) if isinstance(line, BeginLoop)]
-    for start in reversed(starts):  # what comes earlier keeps its place
-        _Loop(program, start, end_of(program.lines, start)).change()
+    for start, end in inner_loops_first(program.lines):
+        _Loop(program, start, end).change()
 
 
-def end_of(lines: list[Line], start: int) -> int:
-    """Where the loop ends that begins at `start`."""
-    depth = 0
-    for i in range(start, len(lines)):
-        depth += isinstance(lines[i], BeginLoop) - isinstance(lines[i], EndLoop)
-        if not depth:
-            return i
-    raise AssertionError("a loop without an end")
+def inner_loops_first(lines: list[Line]) -> Iterator[tuple[int, int]]:
+    """Where each loop begins and ends, those that begin last first; meanwhile lines may change
+    that come after the beginning of the one at hand."""
+    for start in reversed([i for i, line in enumerate(lines) if isinstance(line, BeginLoop)]):
+        depths = itertools.accumulate([isinstance(line, BeginLoop) - isinstance(line, EndLoop)
+                                       for line in lines[start:]])
+        yield start, start + list(depths).index(0)
+
+
+def assigned(lines: list[Line]) -> dict[str, str]:
+    """The variables of a loop with these lines that change, with the names of their next values."""
+    step = next((line for line in lines if isinstance(line, Next)), None)
+    return {} if step is None else dict(zip(step.targets, step.arguments))
 
 
 class _Sum(NamedTuple):
@@ -96,16 +99,12 @@ class _Loop:
         return found
 
     def change(self) -> None:
-        """Replace what can be."""
-        sums = self._sums()
+        """Replace the sums over iterations of the loop that can be accumulated."""
+        following = assigned(self.own)
+        sums = [s for name in self.program.lines[self.start].targets
+                if (s := self._sum(name, following.get(name))) is not None]
         if sums:
             self._replace_sums(sums)
-
-    def _sums(self) -> list[_Sum]:
-        """The sums over iterations of the loop that can be accumulated."""
-        following = dict(zip(*_assigned(self.own)))
-        return [s for name in self.program.lines[self.start].targets
-                if (s := self._sum(name, following.get(name))) is not None]
 
     def _sum(self, variable: str, following: str | None) -> _Sum | None:
         """Return the sum over iterations that a loop variable is; None if it is anything else."""
@@ -183,12 +182,6 @@ class _Loop:
             if isinstance(line, Next):
                 pairs = [p for p in zip(line.targets, line.arguments) if p[0] not in variables]
                 line.targets, line.arguments = [t for t, _ in pairs], [v for _, v in pairs]
-
-
-def _assigned(own: list[Line]) -> tuple[list[str], list[str]]:
-    """The variables of a loop that change, and their next values."""
-    step = next((line for line in own if isinstance(line, Next)), None)
-    return ([], []) if step is None else (step.targets, step.arguments)
 
 
 def is_call(line: Line, types: Collection[str]) -> TypeGuard[KernelCall]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.compiler.trace.groups import COLUMN, FULL, ROW, Group
+from hpcflow.compiler.trace.views import closed
 from hpcflow.host import costs, memory
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import compiling, strided_copy
@@ -17,11 +18,10 @@ from hpcflow.loops.form import Elementwise
 from hpcflow.loops.form_loop import FormLoop
 from hpcflow.loops.meanings import CAST
 
-# How many additions take as long as a function that NumPy does not have, and as one that it may
-# have no form of for the vectors of the processor.
-_PASSES = dict.fromkeys(("erf", "erfc", "gammaln"), 24)
-_SLOW_PASSES = dict.fromkeys(("arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-                              "arctanh", "cosh", "sinh", "tan"), 12)
+# How many additions take as long as a function that NumPy does not have, or not for vectors.
+_PASSES = {**dict.fromkeys(("erf", "erfc", "gammaln"), 24),
+           **dict.fromkeys(("arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+                            "arctanh", "cosh", "sinh", "tan"), 12)}
 
 
 class GroupCall:
@@ -118,7 +118,7 @@ class GroupCall:
         """The outputs; None where one should be written into an input that cannot be."""
         if not all([arrays[k].flags.carray for _, k in self._reused]):
             return None
-        made: list[Any] = [memory.empty(_closed(dims, shape), dtype) for dims, dtype in self._new]
+        made: list[Any] = [memory.empty(closed(dims, shape), dtype) for dims, dtype in self._new]
         self.loop.run(compiled, math.prod(shape[: self._split]),
                       [*map(strided_copy.in_order, arrays), *made],
                       [shape[0] if k is None else numbers[k][()] for k in self._takes])
@@ -128,25 +128,13 @@ class GroupCall:
             self._has_scalars) else tuple(made)
 
 
-def _closed(dims: Sequence[int | None], shape: Sequence[int]) -> Sequence[int]:
-    """The dims with those known that are open, which are the leading ones of `shape`."""
-    if None not in dims:
-        return dims  # type: ignore[return-value]
-    return tuple([n if d is None else d for d, n in zip(dims, shape)])
-
-
-def _passes(function: str, dtype: str) -> int:
-    if function in _SLOW_PASSES and not _has_vectors(function, dtype):
-        return _SLOW_PASSES[function]
-    return _PASSES.get(function, 1)
-
-
 @functools.cache
-def _has_vectors(name: str, dtype: str) -> bool:
-    """True if NumPy runs another form of a ufunc than that for any processor, or cannot tell."""
+def _passes(function: str, dtype: str) -> int:
+    """How many additions take as long as a function: one where NumPy runs another form of its ufunc
+    than that for any processor."""
     introspect = getattr(np.lib, "introspect", None)
-    if introspect is None:
-        return True
-    found = introspect.opt_func_info(func_name=f"^{name}$", signature=dtype)
-    return any(not form["current"].startswith("baseline")
-               for forms in found.values() for form in forms.values())
+    found = introspect.opt_func_info(func_name=f"^{function}$", signature=dtype) if (
+        introspect is not None and function in _PASSES) else {}
+    has_vectors = any(not form["current"].startswith("baseline")
+                      for forms in found.values() for form in forms.values())
+    return 1 if has_vectors else _PASSES.get(function, 1)

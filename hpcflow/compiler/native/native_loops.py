@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.compiler.native.batch_iterations import end_of
+from hpcflow.compiler.native.batch_iterations import inner_loops_first
 from hpcflow.compiler.native.native_layout import Layout, fixed_array
 from hpcflow.compiler.native.native_steps import LoopSteps, Step
-from hpcflow.compiler.regions.lines import Attempt, BeginLoop, EndAttempt
+from hpcflow.compiler.regions.lines import Attempt, EndAttempt
 from hpcflow.compiler.regions.lower import Translation
 from hpcflow.host import costs, threads
 from hpcflow.host.tuning import compiler as tuning
@@ -34,9 +34,7 @@ from hpcflow.loops.tracing import UntraceableError
 
 def call_loops(program: Translation) -> None:
     """Put calls before the loops that they may stand for, the inner ones first."""
-    starts = [i for i, line in enumerate(program.lines) if isinstance(line, BeginLoop)]
-    for start in reversed(starts):
-        end = end_of(program.lines, start)
+    for start, end in inner_loops_first(program.lines):
         try:
             loop = LoopSteps(program, start, end)
         except UntraceableError:

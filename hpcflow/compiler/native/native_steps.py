@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from hpcflow.compiler.native.accumulate_gemm import AddToSums
-from hpcflow.compiler.native.batch_iterations import is_call
+from hpcflow.compiler.native.batch_iterations import assigned, is_call
 from hpcflow.compiler.regions.lines import Assign, Call, Line, Next, Operator, Structure, Until
 from hpcflow.compiler.regions.lower import Translation
 from hpcflow.compiler.trace.views import views_of
@@ -61,8 +61,7 @@ class LoopSteps:
         lines = program.lines[start : end + 1]
         require(len(lines) <= tuning.STEPS_MOST_LINES)
         self.variables = dict(zip(lines[0].targets, lines[0].arguments))
-        step = next((line for line in lines if isinstance(line, Next)), None)
-        self.assigned = {} if step is None else dict(zip(step.targets, step.arguments))
+        self.assigned = assigned(lines)
         self.scalars = {v for v in self.variables if v in program.scalars}
         self.scalar_lines: list[Line] = []
         self.steps: list[Step] = []

@@ -21,6 +21,13 @@ from hpcflow.loops.form import Map
 Dims = tuple[int | None, ...]
 
 
+def closed(dims: Dims, shape: Sequence[int]) -> tuple[int, ...]:
+    """The dims with those known that are open, which are the leading ones of `shape`."""
+    if None not in dims:
+        return dims  # type: ignore[return-value]
+    return tuple([shape[i] if d is None else d for i, d in enumerate(dims)])
+
+
 class View(NamedTuple):
     """A value that is part of another.
 

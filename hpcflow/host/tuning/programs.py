@@ -95,7 +95,7 @@ RUN_IDLE_RESTARTS = 3
 #: That asking whether a node is there may take.
 RUN_PROBE_SECONDS = 30.0
 
-# ---- train.monitored_session
+# ---- train.session_layers
 #: To make a session again after a task was lost, in a row: half a minute in all.
 SESSION_ATTEMPTS = 8
 #: Before the second attempt; each pause is twice the one before.

@@ -32,31 +32,18 @@ def multiply(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool,
              compute: Callable[[], Any]) -> Any:
     """The products of the matrices of two batches of one shape and dtype; those of `a` or `b` are
     transposed before where it says so. ``compute()`` finds the same without the loop."""
-    loop = _loop_of(a, b, flip_a, flip_b)
-    if loop is None:
-        return compute()
-    m, k, n = _sizes(a, b, flip_a, flip_b)
-    return loop.apply(a.size // (m * k), (a, b),
-                      lambda: memory.empty((*a.shape[:-2], m, n), a.dtype), compute)
-
-
-def _sizes(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool) -> tuple[int, int, int]:
-    m, k = a.shape[:-3:-1] if flip_a else a.shape[-2:]
-    return m, k, b.shape[-2] if flip_b else b.shape[-1]
-
-
-def _loop_of(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool) -> FormLoop | None:
-    """The loop; None if there is none for such factors."""
     if not (compiling.approximates() and a.ndim > 2 and a.shape[:-2] == b.shape[:-2]
             and a.dtype == b.dtype and a.dtype.isnative and a.dtype.name in _TYPES):
-        return None
-    m, k, n = _sizes(a, b, flip_a, flip_b)
-    if (b.shape[-1] if flip_b else b.shape[-2]) != k or not fits(m, k, n) or (
-            a.size < tuning.SMALL_PRODUCT_FEWEST * m * k):
-        return None
+        return compute()
+    m, k = a.shape[:-3:-1] if flip_a else a.shape[-2:]
+    inner, n = b.shape[:-3:-1] if flip_b else b.shape[-2:]
+    if inner != k or not fits(m, k, n) or a.size < tuning.SMALL_PRODUCT_FEWEST * m * k:
+        return compute()
     # Vectors lie the same way in both orders.
-    return _loop(compiling.name_of(a.dtype), m, k, n, flip_a and m > 1 and k > 1,
+    loop = _loop(compiling.name_of(a.dtype), m, k, n, flip_a and m > 1 and k > 1,
                  flip_b and n > 1 and k > 1)
+    return loop.apply(a.size // (m * k), (a, b),
+                      lambda: memory.empty((*a.shape[:-2], m, n), a.dtype), compute)
 
 
 @functools.lru_cache(maxsize=1024)

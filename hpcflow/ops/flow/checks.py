@@ -131,14 +131,19 @@ def _assert_all(op_type: str, symbol: str, default_name: str, x: Any, y: Any, da
     """Assert that the comparison `op_type` holds for every pair of elements of `x` and `y`."""
     with name_scope(name, default_name, _graph_values(x, y)):
         x, y = _pair(x, y)
-        if data is not None:
-            data = list(data) if message is None else [message, *data]
-        else:
-            data = [message or "", f"Condition x {symbol} y did not hold element-wise: x = ",
-                    x.name, x, "y = ", y.name, y]
+        data = _to_show(data, message, lambda: [
+            f"Condition x {symbol} y did not hold element-wise: x = ", x.name, x, "y = ", y.name,
+            y])
         holds = getattr(raw_ops, op_type)(x, y)
         _refuse_known(op_type, x, y, data)
         return Assert(_all(holds), data, summarize)
+
+
+def _to_show(data: Sequence[Any] | None, message: str | None, usual: Callable[[], list]) -> list:
+    """What a check that fails shows after the message: `data`, or else what ``usual()`` makes."""
+    if data is None:
+        return [message or "", *usual()]
+    return list(data) if message is None else [message, *data]
 
 
 _COMPARISONS = {"Equal": np.equal, "NotEqual": np.not_equal, "Less": np.less,
@@ -253,11 +258,9 @@ def assert_near(x: Tensor, y: Tensor, rtol: Tensor | None = None, atol: Tensor |
         rtol, atol = (convert_to_tensor(default if t is None else t, kind) for t in (rtol, atol))
         size, distance = (raw_ops.ComplexAbs(t, Tout=kind) if x.dtype.is_complex else
                           raw_ops.Abs(t) for t in (y, raw_ops.Sub(x, y)))
-        if data is not None:
-            data = list(data) if message is None else [message, *data]
-        else:
-            data = [message or "", "x and y not equal to tolerance rtol = ", rtol, "atol = ", atol,
-                    x.name, x, "y = ", y.name, y]
+        data = _to_show(data, message, lambda: [
+            "x and y not equal to tolerance rtol = ", rtol, "atol = ", atol, x.name, x, "y = ",
+            y.name, y])
         allowed = raw_ops.Add(atol, raw_ops.Mul(rtol, size))
         return Assert(_all(raw_ops.LessEqual(distance, allowed)), data, summarize)
 
@@ -266,11 +269,8 @@ def _assert_sign(op_type: str, symbol: str, default_name: str, x: Any, data: Any
                  summarize: int | None, message: str | None, name: str | None) -> Operation:
     with name_scope(name, default_name, _graph_values(x)):
         x = convert_to_tensor(x, name="x")
-        if data is not None:
-            data = list(data) if message is None else [message, *data]
-        else:
-            data = [message or "", f"Condition x {symbol} 0 did not hold element-wise: x = ",
-                    x.name, x]
+        data = _to_show(data, message, lambda: [
+            f"Condition x {symbol} 0 did not hold element-wise: x = ", x.name, x])
         zero = convert_to_tensor(np.zeros((), x.dtype.base_dtype.np))
         _refuse_known(op_type, x, zero, data)
         return Assert(_all(getattr(raw_ops, op_type)(x, zero)), data, summarize)
@@ -317,11 +317,8 @@ def _assert_rank(fits: Callable[[int, int], bool], op_type: str, phrase: str, de
                 raise ValueError(f"{message or ''}.  Tensor {x.name} must have rank {phrase}"
                                  f"{int(wanted)}.  Received rank {known}, shape {x.shape}")
             return raw_ops.NoOp(name="static_checks_determined_all_ok")
-        if data is not None:
-            data = list(data) if message is None else [message, *data]
-        else:
-            data = [message or "", f"Tensor {x.name} must have rank {phrase}", rank,
-                    "Received shape: ", raw_ops.Shape(x)]
+        data = _to_show(data, message, lambda: [
+            f"Tensor {x.name} must have rank {phrase}", rank, "Received shape: ", raw_ops.Shape(x)])
         with control_dependencies(_scalar_checks([rank])):
             fits_then = getattr(raw_ops, op_type)(raw_ops.Rank(x), rank)
         return Assert(fits_then, data, summarize)
@@ -379,11 +376,8 @@ def assert_rank_in(x: Tensor, ranks: Iterable[Any], data: Sequence[Any] | None =
                 raise ValueError(f"{message or ''}.  Tensor {x.name} must have rank in {numbers}.  "
                                  f"Received rank {x.shape.ndims}, shape {x.shape}")
             return raw_ops.NoOp(name="static_checks_determined_all_ok")
-        if data is not None:
-            data = list(data) if message is None else [message, *data]
-        else:
-            data = [message or "", f"Tensor {x.name} must have rank in", *wanted,
-                    "Received shape: ", raw_ops.Shape(x)]
+        data = _to_show(data, message, lambda: [
+            f"Tensor {x.name} must have rank in", *wanted, "Received shape: ", raw_ops.Shape(x)])
         with control_dependencies(_scalar_checks(wanted)):
             fits = raw_ops.Any(raw_ops.Equal(raw_ops.Rank(x), raw_ops.Pack(wanted)), [0])
         return Assert(fits, data, summarize)

@@ -28,6 +28,7 @@ from hpcflow.runtime.cluster.endpoint import Endpoint
 from hpcflow.runtime.cluster.master import ClusterEngine
 from hpcflow.runtime.cluster.peers import Peers, moved_tasks
 from hpcflow.runtime.cluster.preemption import noticing
+from hpcflow.runtime.cluster.process_network import ProcessNetwork
 from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.runtime.steps.compiled import StepOptions
 from hpcflow.runtime.steps.task import Task
@@ -204,54 +205,6 @@ def _network_for(addresses: dict[tuple[str, int], str]) -> Any:
     if world.launched_under_mpi() and world.world().size > 1:
         return mpi_network()
     return process_network()
-
-
-# ---------------------------------------------------------------- in one process
-
-
-class ProcessNetwork:
-    """Tasks of one process, over the loopback transport."""
-
-    oversubscribed = True
-    suffix = ""
-
-    def __init__(self) -> None:
-        from hpcflow.comm.loopback import LoopbackNetwork
-
-        self._network = LoopbackNetwork(1)  # rank 0 is never served: ranks of tasks start at 1
-        self._ranks: dict[str, int] = {}
-        self._clusters: dict[str, tuple[str, ...]] = {}
-        self._done: set[str] = set()  # addresses whose tasks joined or were closed
-
-    def attach(self, address: str, addresses: dict) -> Any:
-        """A transport for a new task."""
-        endpoint = self._network.add()
-        self._ranks[address] = endpoint.rank
-        self._clusters[address] = tuple(addresses.values())
-        self._done.discard(address)
-        return endpoint
-
-    def announce(self, endpoint: Endpoint, address: str) -> None:
-        """Do nothing: addresses are known as soon as they are attached."""
-
-    def resolve(self, endpoint: Endpoint, address: str) -> int | None:
-        """The rank that serves `address`, or None."""
-        return self._ranks.get(address)
-
-    def lost_of(self, addresses: Iterable[str]) -> set[str]:
-        """Return nothing: no task of a process is lost without the others."""
-        return set()
-
-    def detach(self, address: str) -> None:
-        """`address` is no longer served."""
-        self._ranks.pop(address, None)
-        self._done.add(address)
-
-    def join(self, endpoint: Endpoint, address: str) -> None:
-        """Serve until every task of the cluster has joined or was closed."""
-        self._done.add(address)
-        others = self._clusters[address]
-        endpoint.loop.run_until(lambda: endpoint.closed or self._done.issuperset(others))
 
 
 # ---------------------------------------------------------------- over MPI

@@ -194,13 +194,13 @@ def test_old_files_are_removed(folder, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_copy_of_the_process_has_a_service_of_its_own(folder, monkeypatch):
-    monkeypatch.setattr(compiling, "_services", [])
-    compiling._service()
-    with compiling._lock:  # as if another thread looked for a service
+def test_a_copy_of_the_process_has_a_service_of_its_own(folder):
+    before = service.of_process
+    with before._lock:  # as if another thread asked for a loop
         pid = os.fork()
         if pid == 0:
-            os._exit(0 if not compiling._services and compiling._lock.acquire(timeout=5) else 1)
+            own = service.of_process
+            os._exit(0 if own is not before and own._lock.acquire(timeout=5) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 

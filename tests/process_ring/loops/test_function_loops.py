@@ -8,7 +8,6 @@ from thresholds import forget_loops, lower
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler.native import group_call
 from hpcflow.loops import compiling
 
 pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
@@ -27,9 +26,7 @@ BINARY = ("ReluGrad", "Relu6Grad", "LeakyReluGrad", "EluGrad", "SeluGrad", "Soft
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Loops are compiled at once, of single lines too, and used from the second run on, whatever
-    NumPy has."""
-    monkeypatch.setattr(group_call, "_has_vectors", lambda *_: False)
+    """Loops are compiled at once, of single lines too, and used from the second run on."""
     lower(monkeypatch, "COMPILE_WORTH_SECONDS", "LINES_LARGE")
     forget_loops(monkeypatch)
 

@@ -333,7 +333,7 @@ def test_hooks_that_ask_for_nothing_get_empty_messages():
 
 def test_hooks_without_anything_around_a_step_cost_nothing(monkeypatch):
     """The messages that `after_run` gets are not made where no hook has one."""
-    from hpcflow.train import monitored_session
+    from hpcflow.train import session_layers
 
     made, calls = [], []
 
@@ -342,7 +342,7 @@ def test_hooks_without_anything_around_a_step_cost_nothing(monkeypatch):
             calls.append("end")
 
     hook = Ends()
-    monkeypatch.setattr(monitored_session, "empty", lambda name: made.append(name))
+    monkeypatch.setattr(session_layers, "empty", lambda name: made.append(name))
     with hf.Graph().as_default():
         one = hf.constant(1.0)
         with hf.train.MonitoredSession(hooks=[hook]) as session:
