@@ -271,4 +271,4 @@ class ParallelInterleaveDataset(Derived):
             return Ahead(open_one(*element), self.ahead, run)
 
         sources = starmap(ahead, self.source.iterate(run))
-        return Interleaved(sources, self.cycle, self.block)
+        return Interleaved(sources, self.cycle, self.block, counted=True)
