@@ -13,6 +13,9 @@ from hpcflow.errors import InvalidArgumentError, OpError, OutOfRangeError
 from hpcflow.resources.datasets.base import AUTOTUNE, Dataset, Dims, Element, Function, Run
 from hpcflow.resources.datasets.order import Derived, ListDataset
 
+#: Makes of a function one that ends the sequence, or raises, where the function is out of range.
+Limit = Callable[[Callable[..., tuple]], Callable[..., tuple]]
+
 
 def ending(function: Callable[..., tuple]) -> Callable[..., tuple]:
     """`function`, which ends the sequence when it is out of range."""
@@ -94,6 +97,10 @@ class FlatMapDataset(Derived):
     def _pass(self, run: Run) -> Iterator[Element]:
         return chain.from_iterable(starmap(opening(run, self.function), self.source.iterate(run)))
 
+    def cardinality(self) -> int:
+        """See the base."""
+        return self._infinite_or_unknown()
+
 
 def opening(run: Run, function: Function) -> Callable[..., Iterator[Element]]:
     """A function of an element that goes over the data set that `function` makes of it."""
@@ -124,6 +131,10 @@ class InterleaveDataset(Derived):
     def _pass(self, run: Run) -> Iterator[Element]:
         sources = starmap(opening(run, self.function), self.source.iterate(run))
         return Interleaved(sources, self.cycle, self.block)
+
+    def cardinality(self) -> int:
+        """See the base."""
+        return self._infinite_or_unknown()
 
 
 def cycle_of(length: int) -> int:
@@ -213,12 +224,12 @@ class ScanDataset(Derived):
     """A data set of what a function of the state and the element returns besides the next state."""
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
-                 function: Function, initial: tuple) -> None:
+                 function: Function, initial: tuple, limit: Limit) -> None:
         super().__init__(source, types, shapes)
-        self.function, self.initial = function, initial
+        self.function, self.initial, self._limit = function, initial, limit
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        call, count = ending(run.function(self.function)), len(self.initial)
+        call, count = self._limit(run.function(self.function)), len(self.initial)
         state = self.initial
 
         def advance(*element: Any) -> Element:
