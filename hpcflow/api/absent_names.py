@@ -44,8 +44,6 @@ INSTEAD: dict[str, str] = {
         "AdviceProto", "GraphNodeProto", "MultiGraphNodeProto", "OpLogProto", "write_op_log")},
     **{f"data.experimental.{name}": "`hf.profiler`, or `hpcflow.tools.timeline`" for name in (
         "StatsAggregator", "bytes_produced_stats", "latency_stats")},
-    **{f"data.experimental.{name}": "a number that you know, or `hf.data.Dataset.reduce`"
-       for name in ("INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "cardinality")},
     "data.experimental.CheckpointInputPipelineHook":
         "`hf.data.experimental.make_saveable_from_iterator`",
     **{f"flags.{name}": "`absl.flags`, whose flags are their own" for name in (

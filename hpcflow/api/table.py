@@ -383,6 +383,8 @@ _PYTHON = {
         **dict.fromkeys(("DatasetV1", "DatasetV2"), "hpcflow.data:Dataset"),
         "DatasetSpec": "hpcflow.data.structure:DatasetSpec",
         "OptionalSpec": "hpcflow.data.experimental.optional:OptionalSpec",
+        **{kind: f"hpcflow.data.experimental:{kind}_CARDINALITY" for kind in (
+            "INFINITE", "UNKNOWN")},
         **{f"get_legacy_output_{what}": f"hpcflow.data:get_output_{what}" for what in (
             "classes", "shapes", "types")}}) for name in (
         "dataset_ops", "iterator_ops", "multi_device_iterator_ops", "optional_ops", "readers")},

@@ -40,6 +40,10 @@ def batch(dataset: Dataset, batch_size: TensorLike, drop_remainder: BoolLike) ->
 
 def unbatch(dataset: Dataset) -> Dataset:
     """See ``Dataset.unbatch``."""
+    sizes = {leaf.shape[0].value for leaf in dataset._structure.leaves if leaf.shape.ndims}
+    if len(sizes - {None}) > 1:
+        raise ValueError("Cannot unbatch an input with components of different batch sizes, but "
+                         f"they have the shapes {dataset.output_shapes}")
     structure = dataset._structure.map_shapes(
         lambda s: s.with_rank_at_least(1)[1:] if s.ndims is not None else s)
     if not any(isinstance(leaf, SparseLeaf) for leaf in structure.leaves):

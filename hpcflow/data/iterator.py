@@ -117,7 +117,7 @@ def _resource(structure: Structure, shared_name: str | None) -> Tensor:
 def initializable_iterator(dataset: Dataset, shared_name: str | None) -> Iterator:
     """See ``Dataset.make_initializable_iterator``."""
     variant = dataset._variant_tensor
-    with colocate_with(variant.op):
+    with variant.graph.colocate_with(variant.op, keep_devices=True):
         resource = _resource(dataset._structure, shared_name)
     with colocate_with(resource.op):
         initializer = raw_ops.MakeIterator(dataset=variant, iterator=resource)

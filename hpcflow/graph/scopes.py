@@ -197,8 +197,13 @@ class ScopedGraph:
             self._scopes.original = outer
 
     @reentrant
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Place operations made inside on the device of `op` (an Operation or Tensor)."""
+    def colocate_with(self, op: Any, ignore_existing: bool = False,
+                      keep_devices: bool = False) -> Iterator[None]:
+        """Place operations made inside on the device of `op` (an Operation or Tensor).
+
+        The device scopes of here are left out, unless `keep_devices` lets them say what `op` does
+        not.
+        """
         if op is None and not ignore_existing:
             raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not "
                              "True")
@@ -206,7 +211,8 @@ class ScopedGraph:
         devices, saved = scopes.devices, scopes.colocation
         target = None if op is None else operation_of(op)
         base = [] if ignore_existing else saved
-        scopes.devices, scopes.colocation = [], base if target is None else [*base, target]
+        scopes.devices = devices if keep_devices else []
+        scopes.colocation = base if target is None else [*base, target]
         try:
             yield
         finally:

@@ -108,10 +108,10 @@ class TestCase(Assertions):
                      use_gpu: bool = False, force_gpu: bool = False) -> Iterator[Session]:
         """Context manager: a session, and its graph as the default graph.
 
-        Without `graph` and `config` all blocks of a test share one session, so that variables keep
-        their values between them. Operations go to the CPU unless `use_gpu` or `force_gpu`; the
-        latter fails where there is no GPU. Unless `force_gpu` or a `config` says otherwise devices
-        that there are not are replaced by others.
+        Without `graph` and `config` all blocks of a test share one session, and the graph of the
+        first of them, so that variables keep their values between them. Operations go to the CPU
+        unless `use_gpu` or `force_gpu`; the latter fails where there is no GPU. Unless `force_gpu`
+        or a `config` says otherwise devices that there are not are replaced by others.
         """
         if force_gpu and not gpu_device_name():
             self.fail("force_gpu: there is no GPU")
@@ -145,12 +145,9 @@ class TestCase(Assertions):
             yield session
 
     def _shared_session(self, force_gpu: bool) -> Session:
-        cached = self._cached_session
-        if cached is None or cached.graph is not get_default_graph():
-            if cached is not None:
-                cached.close()
-            cached = self._cached_session = Session(config=_placing(force_gpu))
-        return cached
+        if self._cached_session is None:
+            self._cached_session = Session(config=_placing(force_gpu))
+        return self._cached_session
 
     def evaluate(self, tensors: TensorLike) -> Any:
         """Return the values of `tensors` (any nest) in the default session, else the test's."""

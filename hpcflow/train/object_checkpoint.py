@@ -25,6 +25,7 @@ from hpcflow.train.saver import Saver
 from hpcflow.train.shared_session import get_session
 
 _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
+_TABLE = ".ATTRIBUTES/table"
 _SLOT = ".OPTIMIZER_SLOT"
 _COUNTER = "save_counter"
 
@@ -32,9 +33,9 @@ _COUNTER = "save_counter"
 class Checkpoint:
     """The variables of objects, saved and restored by the paths of attributes that lead to them.
 
-    Objects are variables, layers, models, optimizers (with their slots), lists, dicts, other
-    checkpoints, and objects with such attributes. Names in files do not depend on those of
-    variables, so that programs may name these differently::
+    Objects are variables, tables that steps change, layers, models, optimizers (with their slots),
+    lists, dicts, other checkpoints, and objects with such attributes. Names in files do not depend
+    on those of variables, so that programs may name these differently::
 
         checkpoint = Checkpoint(model=model, optimizer=optimizer)
         path = checkpoint.save("/tmp/training/ckpt")
@@ -118,7 +119,8 @@ class LoadStatus:
         self._names: set[str] = set()
         if path is not None:
             found = CheckpointReader(path).get_variable_to_shape_map()
-            self._names = {n for n in found if n.endswith(_VALUE)}
+            self._names = {_without_part(n) for n in found
+                           if n.endswith(_VALUE) or f"{_TABLE}-" in n}
             if any(n.startswith(_COUNTER) for n in self._names):
                 _ = checkpoint.save_counter
 
@@ -162,7 +164,8 @@ class LoadStatus:
     def initialize_or_restore(self, session: SessionLike | None = None) -> None:
         """Initialize the variables that are not in the file, and restore the others."""
         session, matched = _session(session), self._matched()
-        others = [v for n, v in named_variables(self._checkpoint).items() if n not in matched]
+        others = [v for n, v in named_variables(self._checkpoint).items()
+                  if n not in matched and isinstance(v, Variable)]
         if others:
             session.run([v.initializer for v in others])
         self.run_restore_ops(session)
@@ -292,7 +295,7 @@ def _locked(directory: str) -> storage.DirectoryLock:
 
 
 def named_variables(root: Any) -> dict[str, Any]:
-    """The variables that are reached from an object, by their names in checkpoints.
+    """The variables and tables that are reached from an object, by their names in checkpoints.
 
     Each has the name of the shortest path that leads to it; slots are named after their variable
     and optimizer.
@@ -311,6 +314,8 @@ def named_variables(root: Any) -> dict[str, Any]:
             paths[id(value)] = own
             if isinstance(value, Variable):
                 variables[f"{own}/{_VALUE}"] = value
+            elif hasattr(value, "_checkpoint_saveable"):
+                variables[f"{own}/{_TABLE}"] = value._checkpoint_saveable(f"{own}/{_TABLE}")
             else:
                 waiting.append(value)
     for optimizer in optimizers:
@@ -321,6 +326,12 @@ def named_variables(root: Any) -> dict[str, Any]:
     return variables
 
 
+def _without_part(name: str) -> str:
+    """A name in a file; the name of the table that its keys and its values have."""
+    table, mark, _ = name.partition(f"{_TABLE}-")
+    return table + _TABLE if mark else name
+
+
 def _escaped(name: str) -> str:
     return name.replace(".", "..").replace("/", ".S")
 
@@ -328,7 +339,8 @@ def _escaped(name: str) -> str:
 def _is_followed(value: TensorLike) -> bool:
     """True if something may lead to variables."""
     return (isinstance(value, (Variable, Layer, Optimizer, Checkpoint, list, tuple, dict))
-            or hasattr(value, "_checkpoint_slots") or hasattr(value, "_checkpoint_dependencies"))
+            or any(hasattr(value, a) for a in ("_checkpoint_slots", "_checkpoint_dependencies",
+                                               "_checkpoint_saveable")))
 
 
 def _is_object(value: TensorLike) -> bool:

@@ -22,9 +22,16 @@ class _MutableTable(LookupInterface):
     def __init__(self, key_dtype: DType, value_dtype: DTypeLike, default_value: TensorLike,
                  table_ref: Tensor, value_shape: Any, checkpoint: bool) -> None:
         super().__init__(key_dtype, value_dtype, default_value, table_ref, value_shape)
-        self._saveable = _TableSaveable(self)
+        self._saveable = _TableSaveable(self, self.table_ref.op.name)
+        self._saveables: dict[str, _TableSaveable] = {}
         if checkpoint:
             add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self._saveable)
+
+    def _checkpoint_saveable(self, name: str) -> SaveableObject:
+        """The content of the table, under the names of checkpoints of objects."""
+        if name not in self._saveables:
+            self._saveables[name] = _TableSaveable(self, name)
+        return self._saveables[name]
 
     def _checked(self, value: TensorLike, dtype: DType, what: str) -> Tensor:
         return convert_to_tensor(value, dtype)
@@ -55,8 +62,8 @@ class _MutableTable(LookupInterface):
 class _TableSaveable(SaveableObject):
     """The keys and values of a table, as two tensors of a checkpoint."""
 
-    def __init__(self, table: _MutableTable) -> None:
-        self._table, name = table, table.table_ref.op.name
+    def __init__(self, table: _MutableTable, name: str) -> None:
+        self._table = table
         keys, values = table.export()
         specs = [SaveSpec(keys, "", f"{name}-keys"), SaveSpec(values, "", f"{name}-values")]
         super().__init__(table.table_ref.op, specs, name)

@@ -28,8 +28,11 @@ from hpcflow.data.experimental.grouping import (
 from hpcflow.data.experimental.optional import Optional, get_next_as_optional, get_structure
 from hpcflow.data.experimental.optional import OptionalSpec as OptionalStructure
 from hpcflow.data.experimental.order import (
+    INFINITE_CARDINALITY,
+    UNKNOWN_CARDINALITY,
     Counter,
     RandomDataset,
+    cardinality,
     copy_to_device,
     enumerate_dataset,
     get_single_element,
@@ -61,6 +64,7 @@ __all__ = [
     "CsvDataset",
     "DatasetStructure",
     "DistributeOptions",
+    "INFINITE_CARDINALITY",
     "MapVectorizationOptions",
     "MatchingFilesDataset",
     "OptimizationOptions",
@@ -75,8 +79,10 @@ __all__ = [
     "TFRecordWriter",
     "TensorStructure",
     "ThreadingOptions",
+    "UNKNOWN_CARDINALITY",
     "batch_and_drop_remainder",
     "bucket_by_sequence_length",
+    "cardinality",
     "choose_from_datasets",
     "copy_to_device",
     "dense_to_sparse_batch",

@@ -10,7 +10,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.data.dataset import Dataset
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.errors import InvalidArgumentError, UnknownError
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
@@ -21,7 +21,7 @@ _TYPES = (dtypes.string, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, 
 
 
 def SqlDataset(driver_name: TensorLike, data_source_name: TensorLike, query: TensorLike,
-               output_types: Sequence[DType]) -> Dataset:
+               output_types: Sequence[DType] | DTypeLike) -> Dataset:
     """Return the data set of the rows of a query: tuples of scalars, one for each column.
 
     Args:
@@ -29,12 +29,14 @@ def SqlDataset(driver_name: TensorLike, data_source_name: TensorLike, query: Ten
         data_source_name: the file of the data base.
         query: in SQL. It runs anew for every iterator, which raises what is wrong with it.
         output_types: of the columns: strings, integers, bool or float64. What is NULL is 0, False
-            or the empty string.
+            or the empty string. One type alone is that of the elements, which are scalars then.
 
     Raises ``TypeError`` for other types. The steps raise ``InvalidArgumentError`` for another
     driver or another number of columns, and ``UnknownError`` for what the data base refuses.
     """
-    types = tuple(dtypes.as_dtype(t) for t in output_types)
+    several = isinstance(output_types, (tuple, list))
+    given: Any = output_types if several else (output_types,)
+    types = tuple(dtypes.as_dtype(t) for t in given)
     if not all(t in _TYPES for t in types):
         raise TypeError(f"output_types must be among {', '.join(t.name for t in _TYPES)}, got "
                         f"{', '.join(t.name for t in types)}")
@@ -44,7 +46,8 @@ def SqlDataset(driver_name: TensorLike, data_source_name: TensorLike, query: Ten
     def rows(driver: bytes, source: bytes, text: bytes) -> Iterator[tuple]:
         return _rows(driver, source, text, types)
 
-    return Dataset.from_generator(rows, types, (TensorShape([]),) * len(types), tuple(arguments))
+    dataset = Dataset.from_generator(rows, types, (TensorShape([]),) * len(types), tuple(arguments))
+    return dataset if several else dataset.map(lambda value: value)
 
 
 def _rows(driver: bytes, source: bytes, query: bytes, types: tuple[DType, ...]) -> Iterator[tuple]:
@@ -55,7 +58,7 @@ def _rows(driver: bytes, source: bytes, query: bytes, types: tuple[DType, ...]) 
                                                "supported by SqlDataset; it is sqlite.")
     if not os.path.exists(source):
         raise UnknownError(None, None, f"there is no data base {source.decode()}")
-    connection = sqlite3.connect(source.decode())
+    connection = sqlite3.connect(source.decode(), check_same_thread=False)  # steps have threads
     try:
         connection.text_factory = bytes
         cursor = connection.execute(query.decode())

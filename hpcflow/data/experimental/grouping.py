@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ from hpcflow.data.dataset import Dataset
 from hpcflow.data.functions import ElementFunction, is_variant_function
 from hpcflow.data.structure import DatasetLeaf, Leaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import control_dependencies
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.flow.checks import assert_less
 from hpcflow.shapes import ShapeLike, TensorShape
 
 if TYPE_CHECKING:
@@ -38,12 +41,17 @@ def group_by_window(key_func: Callable, reduce_func: Callable, window_size: Any 
     if (window_size is not None) == (window_size_func is not None):
         raise ValueError("Must pass either window_size or window_size_func, but not both.")
 
+    @functools.wraps(key_func)
+    def keys(*parts: Any) -> Any:
+        key = key_func(*parts)
+        return convert_to_tensor(key, dtypes.int64) if isinstance(key, int) else key
+
     def sizes(key: TensorLike) -> Any:
         size = window_size if window_size_func is None else window_size_func(key)
         return convert_to_tensor(size, dtypes.int64)
 
     def change(dataset: Dataset) -> Dataset:
-        key = ElementFunction(key_func, [dataset._structure], "group_by_window_key")
+        key = ElementFunction(keys, [dataset._structure], "group_by_window_key")
         _check_number(key, "`key_func` must return a single tf.int64 scalar tensor")
         size = ElementFunction(sizes, [_NUMBER], "group_by_window_size")
         _check_number(size, "`window_size_func` must return a single tf.int64 scalar tensor")
@@ -97,6 +105,14 @@ def group_by_reducer(key_func: Callable, reducer: Reducer) -> Transformation:
     return group_by_window(key_func, change, window_size=np.iinfo(np.int64).max)
 
 
+def _with_boundary(bucket: TensorLike, count: int) -> Tensor:
+    """The number of a bucket, which must be one of those that end at a boundary."""
+    message = ("When pad_to_bucket_boundary=True, elements must have length < "
+               "max(bucket_boundaries).")
+    with control_dependencies([assert_less(bucket, np.int64(count), message=message)]):
+        return raw_ops.Identity(bucket)
+
+
 def bucket_by_sequence_length(element_length_func: Callable, bucket_boundaries: Sequence[int],
                               bucket_batch_sizes: Sequence[int],
                               padded_shapes: ShapeLike | None = None, padding_values: Any = None,
@@ -109,7 +125,8 @@ def bucket_by_sequence_length(element_length_func: Callable, bucket_boundaries: 
         bucket_boundaries: where one bucket ends and the next begins.
         bucket_batch_sizes: a batch size per bucket: one more than boundaries.
         padded_shapes, padding_values, drop_remainder: as those of ``padded_batch``.
-        pad_to_bucket_boundary: unknown dimensions get the largest length of the bucket.
+        pad_to_bucket_boundary: unknown dimensions get the largest length of the bucket; an element
+            behind all boundaries is an ``InvalidArgumentError`` of the step.
         no_padding: elements of a bucket are of one shape.
 
     Raises ``ValueError`` for a wrong number of batch sizes.
@@ -133,6 +150,7 @@ def bucket_by_sequence_length(element_length_func: Callable, bucket_boundaries: 
             return window.batch(size, drop_remainder=drop_remainder)
         shapes = window.output_shapes if padded_shapes is None else padded_shapes
         if pad_to_bucket_boundary:
+            bucket = _with_boundary(bucket, len(bucket_boundaries))
             last = raw_ops.Cast(raw_ops.Gather(limits, bucket), DstT=dtypes.int64) - 1
             shapes = _filled(window._structure, shapes, last)
         return window.padded_batch(size, shapes, padding_values, drop_remainder)

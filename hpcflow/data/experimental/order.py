@@ -15,6 +15,7 @@ from hpcflow.data.structure import Leaf, Structure, as_tensors
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import DeviceLike, Nest, TensorLike
+from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.shapes import TensorShape
 
@@ -107,7 +108,8 @@ def scan(initial_state: Nest, scan_func: Callable) -> Transformation:
         function, state = state_function(make, Structure.of_values(values), _first)
         tree: Any = function.structure.tree
         return dataset._derived("ScanDataset", Structure(tree[1]),
-                                initial_state=state.to_tensors(values), **function.inputs())
+                                initial_state=state.to_tensors(values),
+                                preserve_cardinality=True, **function.inputs())
 
     return change
 
@@ -148,6 +150,19 @@ def unique() -> Transformation:
         return dataset._derived("UniqueDataset")
 
     return change
+
+
+INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
+
+
+def cardinality(dataset: Dataset) -> Tensor:
+    """The number of elements of a data set, int64, as far as it is known without a pass over it.
+
+    ``INFINITE_CARDINALITY`` for a data set without end, ``UNKNOWN_CARDINALITY`` where it depends on
+    what functions or files say: behind ``filter``, ``flat_map`` and ``map``, whose function may end
+    a data set.
+    """
+    return raw_ops.DatasetCardinality(input_dataset=dataset._variant_tensor)
 
 
 def get_single_element(dataset: Dataset) -> Any:

@@ -40,6 +40,10 @@ class FileCacheDataset(Derived):
             return _Kept(self)
         return _Written(self, self.source.iterate(run))
 
+    def cardinality(self) -> int:
+        """See the base."""
+        return self.source.cardinality()
+
 
 class _Kept:
     """A pass over the elements in the file."""

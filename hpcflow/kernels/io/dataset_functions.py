@@ -151,12 +151,17 @@ def _parallel_interleave(node: KernelNode) -> Callable:
     return _over(node, "f", make, None)
 
 
+def _limit(node: KernelNode) -> functions.Limit:
+    """What becomes of a function that is out of range."""
+    return functions.refusing if node.attr("preserve_cardinality") else functions.ending
+
+
 @kernel("MapAndBatchDataset", "MapAndBatchDatasetV2", "ExperimentalMapAndBatchDataset",
         device="CPU")
 def _map_and_batch(node: KernelNode) -> Callable:
     types, shapes = components(node)
     inner = [None if s is None else s[1:] for s in shapes]
-    limit = functions.refusing if node.attr("preserve_cardinality") else functions.ending
+    limit = _limit(node)
 
     def make(source: Dataset, function: Function, size: Any, calls: Any, drop: Any) -> Dataset:
         mapped = parallel.ParallelMapDataset(source, types, inner, function, int(calls), limit)
@@ -170,13 +175,13 @@ def _scan(node: KernelNode) -> Callable:
     about = components(node)
     state_types = node.attr("Tstate")
     count = len(state_types)
-    caller = Caller(node, "f", 1 + count)
+    caller, limit = Caller(node, "f", 1 + count), _limit(node)
 
     def build(*inputs: Any) -> Dataset:
         source = inputs[0]
         function = caller.make([*state_types, *source.types], [*[None] * count, *source.shapes],
                                inputs, [*state_types, *about[0]])
-        return functions.ScanDataset(source, *about, function, inputs[1 : 1 + count])
+        return functions.ScanDataset(source, *about, function, inputs[1 : 1 + count], limit)
 
     return build
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from hpcflow.kernels.common.shared import shared
 from hpcflow.kernels.common.text import as_bytes, as_text
 from hpcflow.kernels.flow.optionals import Optional
@@ -172,6 +174,11 @@ def _to_records(node: KernelNode) -> Callable:
         return ()
 
     return _in_background(work)
+
+
+@kernel("DatasetCardinality", device="CPU", fresh=True)
+def _cardinality(node: KernelNode) -> Callable:
+    return lambda dataset: np.int64(dataset.cardinality())
 
 
 @kernel("DatasetToSingleElement", "ExperimentalDatasetToSingleElement", device="CPU", mode=ASYNC)

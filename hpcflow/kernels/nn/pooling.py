@@ -96,11 +96,14 @@ def max_pool(node: KernelNode) -> Callable:
 
 def _matches(xp: Any, x: Any, y: Any, over: Sequence[Span]) -> Any:
     """Per element of the window: input and output slices, and which outputs it is the first to
-    equal."""
+    equal. NaN, the output wherever an input is NaN, equals NaN."""
     free = xp.ones(y.shape, bool)
+    unknown = xp.isnan(x) if x.dtype.kind == "f" else None
     for _, inside, outside in taps(over):
         here, there = (_EVERY, *inside), (_EVERY, *outside)
         hit = xp.equal(x[here], y[there])
+        if unknown is not None:
+            hit |= unknown[here]
         hit &= free[there]
         free[there] ^= hit
         yield here, there, hit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -292,23 +293,34 @@ def _static_number(value: int, name: str) -> int:
 def with_batch(indices: Tensor, batch_dims: int) -> Tensor:
     """Coordinates with those of the batch before them: its places are counted.
 
-    Raises ``ValueError`` for indices of unknown rank or not more dimensions than the batch.
+    Raises ``ValueError`` for indices that have not more dimensions than the batch.
     """
-    if indices._dims is None:
-        raise ValueError("gather_nd does not allow indices with unknown shape.")
-    rank = len(indices._dims)
-    if not 0 < batch_dims < rank:
+    rank: Any = raw_ops.Rank(indices) if indices._dims is None else len(indices._dims)
+    if isinstance(rank, int) and not 0 < batch_dims < rank:
         raise ValueError(f"batch_dims = {batch_dims} must be less than rank(indices) = {rank}")
     shape = raw_ops.Shape(indices, out_type=indices.dtype)
-    blank = raw_ops.ZerosLike(raw_ops.Slice(indices, [0] * rank, [-1] * (rank - 1) + [1]))
+    last = _padded([], rank, 1, -1, [1])
+    blank = raw_ops.ZerosLike(raw_ops.Slice(indices, _padded([], rank, 0, 0), last))
     zero, one = (convert_to_tensor(n, indices.dtype) for n in (0, 1))
     columns = []
     for place in range(batch_dims):
         count = raw_ops.Reshape(raw_ops.Slice(shape, [place], [1]), np.zeros(0, np.int32))
-        sizes = [-1 if i == place else 1 for i in range(rank)]
+        sizes = _padded([-1 if i == place else 1 for i in range(batch_dims + 1)], rank,
+                        batch_dims + 1, 1)
         column = raw_ops.Reshape(raw_ops.Range(zero, count, one), sizes)
         columns.append(raw_ops.Add(column, blank))
     return raw_ops.ConcatV2([*columns, indices], rank - 1)
+
+
+def _padded(first: list[int], rank: int | Tensor, others: int, value: int,
+            last: Sequence[int] = ()) -> Any:
+    """The sizes `first`, ``rank - others`` times `value`, then `last`; int32."""
+    if isinstance(rank, int):
+        return np.array([*first, *[value] * (rank - others), *last], np.int32)
+    middle = raw_ops.Fill(raw_ops.Reshape(raw_ops.Sub(rank, np.int32(others)), [1]),
+                          np.int32(value))
+    ends = [np.array(end, np.int32) for end in (first, last)]
+    return raw_ops.ConcatV2([ends[0], middle, ends[1]], 0)
 
 
 def scatter_nd(indices: TensorLike, updates: TensorLike, shape: TensorLike,

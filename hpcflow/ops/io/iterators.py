@@ -49,12 +49,14 @@ register_op("ReduceDataset",
 for _op_type in ("DatasetToSingleElement", "ExperimentalDatasetToSingleElement"):
     register_op(_op_type, "dataset: variant", "components: output_types", COMPONENTS,
                 stateful=True, shape=_element_shapes)
+register_op("DatasetCardinality", "input_dataset: variant", "cardinality: int64", shape=scalar)
 for _op_type in ("DatasetToTFRecord", "ExperimentalDatasetToTFRecord"):
     register_op(_op_type, "input_dataset: variant; filename: string; compression_type: string",
                 stateful=True)
     not_differentiable(_op_type)
 not_differentiable(
     "Iterator", "IteratorV2", "OneShotIterator", "MakeIterator", "IteratorGetNext",
+    "DatasetCardinality",
     "IteratorGetNextSync", "IteratorGetNextAsOptional", "IteratorToStringHandle",
     "IteratorFromStringHandle", "IteratorFromStringHandleV2", "SerializeIterator",
     "DeserializeIterator", "_IteratorState", "_SetIteratorState", "ReduceDataset",

@@ -138,4 +138,4 @@ class Template:
         """Return the items of a collection below the template's scope."""
         if self._variable_scope is None:
             return []
-        return get_collection(key, re.escape(self._variable_scope.name) + "/")
+        return get_collection(key, re.escape(self.variable_scope_name or ""))

@@ -15,6 +15,7 @@ from hpcflow.errors import CancelledError, InvalidArgumentError
 Element = tuple
 Dims = tuple | None
 AUTOTUNE = -1  # a number that is left to the library
+INFINITE, UNKNOWN = -1, -2  # numbers of elements
 
 
 class Function(Protocol):
@@ -56,6 +57,10 @@ class Dataset:
     def _pass(self, run: Run) -> Iterator[Element]:
         """Return the iterator of ``iterate``; subclasses implement it."""
         raise NotImplementedError
+
+    def cardinality(self) -> int:
+        """The number of elements, as far as it is known without a pass; INFINITE or UNKNOWN."""
+        return UNKNOWN
 
 
 class Waiter(Protocol):

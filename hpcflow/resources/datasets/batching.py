@@ -51,7 +51,19 @@ def check_size(size: int) -> None:
         raise InvalidArgumentError(None, None, "Batch size must be greater than zero.")
 
 
-class BatchDataset(Derived):
+class _Batching(Derived):
+    """Batches of elements of the source."""
+
+    size: int
+    drop_remainder: bool
+
+    def cardinality(self) -> int:
+        """See the base."""
+        return self._counted(
+            lambda n: n // self.size if self.drop_remainder else -(-n // self.size))
+
+
+class BatchDataset(_Batching):
     """So many elements below each other; the last batch may have fewer, or be left out.
 
     With `whole` an element that cannot be computed takes its whole batch with it.
@@ -110,7 +122,7 @@ class _WholeGroups(_Groups):
         return group
 
 
-class PaddedBatchDataset(Derived):
+class PaddedBatchDataset(_Batching):
     """Batches of elements that are padded to a common shape.
 
     Args:

@@ -13,6 +13,9 @@ from hpcflow.errors import InvalidArgumentError, OpError, OutOfRangeError
 from hpcflow.resources.datasets.base import AUTOTUNE, Dataset, Dims, Element, Function, Run
 from hpcflow.resources.datasets.order import Derived, ListDataset
 
+#: Makes of a function one that ends the sequence, or raises, where the function is out of range.
+Limit = Callable[[Callable[..., tuple]], Callable[..., tuple]]
+
 
 def ending(function: Callable[..., tuple]) -> Callable[..., tuple]:
     """`function`, which ends the sequence when it is out of range."""
@@ -94,6 +97,10 @@ class FlatMapDataset(Derived):
     def _pass(self, run: Run) -> Iterator[Element]:
         return chain.from_iterable(starmap(opening(run, self.function), self.source.iterate(run)))
 
+    def cardinality(self) -> int:
+        """See the base."""
+        return self._infinite_or_unknown()
+
 
 def opening(run: Run, function: Function) -> Callable[..., Iterator[Element]]:
     """A function of an element that goes over the data set that `function` makes of it."""
@@ -125,6 +132,10 @@ class InterleaveDataset(Derived):
         sources = starmap(opening(run, self.function), self.source.iterate(run))
         return Interleaved(sources, self.cycle, self.block)
 
+    def cardinality(self) -> int:
+        """See the base."""
+        return self._infinite_or_unknown()
+
 
 def cycle_of(length: int) -> int:
     """The number of data sets at a time: any that is given, else one for all machines, as the
@@ -133,10 +144,15 @@ def cycle_of(length: int) -> int:
 
 
 class Interleaved:
-    """Elements of the iterators that `sources` gives, `cycle` of them at a time."""
+    """Elements of the iterators that `sources` gives, `cycle` of them at a time.
 
-    def __init__(self, sources: Iterator[Iterator[Element]], cycle: int, block: int) -> None:
-        self._sources, self._block = sources, block
+    With `counted`, an error takes the place of an element in its block, and a source that cannot be
+    had is one of a single error; otherwise the block goes on behind an error.
+    """
+
+    def __init__(self, sources: Iterator[Iterator[Element]], cycle: int, block: int,
+                 counted: bool = False) -> None:
+        self._sources, self._block, self._counted = sources, block, counted
         self._open: list[Iterator[Element] | None] = [None] * cycle
         self._at = self._taken = 0
         self._ended = False
@@ -149,37 +165,71 @@ class Interleaved:
         while empty < len(places):
             current = places[self._at]
             if current is None and not self._ended:
-                current = places[self._at] = next(self._sources, None)
+                current = places[self._at] = self._next_source()
                 self._ended = current is None
             if current is None:
                 empty += 1
                 self._advance()
                 continue
             empty = 0
-            self._taken += 1
-            for element in current:
-                if self._taken == self._block:
-                    self._advance()
-                return element
-            places[self._at] = None
-            self._advance()
+            try:
+                element = next(current)
+            except StopIteration:
+                places[self._at] = None
+                self._advance()
+                continue
+            except OpError:
+                if self._counted:
+                    self._take()
+                raise
+            self._take()
+            return element
         raise StopIteration
+
+    def _next_source(self) -> Iterator[Element] | None:
+        try:
+            return next(self._sources, None)
+        except OpError as e:
+            if self._counted:
+                return _Failing(e)
+            raise
+
+    def _take(self) -> None:
+        self._taken += 1
+        if self._taken == self._block:
+            self._advance()
 
     def _advance(self) -> None:
         self._at = (self._at + 1) % len(self._open)
         self._taken = 0
 
 
+class _Failing:
+    """An iterator that raises an error, and ends."""
+
+    def __init__(self, error: OpError) -> None:
+        self._error: OpError | None = error
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        error, self._error = self._error, None
+        if error is None:
+            raise StopIteration
+        raise error
+
+
 class ScanDataset(Derived):
     """A data set of what a function of the state and the element returns besides the next state."""
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
-                 function: Function, initial: tuple) -> None:
+                 function: Function, initial: tuple, limit: Limit) -> None:
         super().__init__(source, types, shapes)
-        self.function, self.initial = function, initial
+        self.function, self.initial, self._limit = function, initial, limit
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        call, count = ending(run.function(self.function)), len(self.initial)
+        call, count = self._limit(run.function(self.function)), len(self.initial)
         state = self.initial
 
         def advance(*element: Any) -> Element:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any
 
+import numpy as np
+
 from hpcflow.dtypes import DType
-from hpcflow.errors import InvalidArgumentError
-from hpcflow.resources.datasets.base import Dataset, Dims, Element, Run
+from hpcflow.errors import InvalidArgumentError, OpError
+from hpcflow.resources.datasets.base import INFINITE, UNKNOWN, Dataset, Dims, Element, Run
 
 
 class Derived(Dataset):
@@ -18,6 +20,15 @@ class Derived(Dataset):
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims]) -> None:
         super().__init__(types, shapes)
         self.source = source
+
+    def _counted(self, count: Callable[[int], int]) -> int:
+        """``count(number of elements of the source)``, where that is a known number."""
+        number = self.source.cardinality()
+        return number if number < 0 else count(number)
+
+    def _infinite_or_unknown(self) -> int:
+        """The number of elements that functions make of those of the source."""
+        return self._counted(lambda n: UNKNOWN)
 
 
 class RepeatDataset(Derived):
@@ -30,6 +41,13 @@ class RepeatDataset(Derived):
 
     def _pass(self, run: Run) -> Iterator[Element]:
         return _Repeated(self, run)
+
+    def cardinality(self) -> int:
+        """See the base."""
+        number = self.source.cardinality()
+        if not number or not self.count:
+            return 0
+        return self._counted(lambda n: INFINITE if self.count < 0 else n * self.count)
 
 
 class _Repeated:
@@ -68,6 +86,13 @@ class TakeDataset(Derived):
         elements = self.source.iterate(run)
         return elements if self.count < 0 else islice(elements, self.count)
 
+    def cardinality(self) -> int:
+        """See the base."""
+        number = self.source.cardinality()
+        if number == INFINITE and self.count >= 0:
+            return self.count
+        return self._counted(lambda n: n if self.count < 0 else min(n, self.count))
+
 
 class SkipDataset(Derived):
     """All but the first elements; none for a negative count."""
@@ -82,6 +107,12 @@ class SkipDataset(Derived):
             return iter(())
         elements = self.source.iterate(run)
         return islice(elements, self.count, None) if self.count else elements
+
+    def cardinality(self) -> int:
+        """See the base."""
+        if self.count < 0:
+            return 0
+        return self._counted(lambda n: max(0, n - self.count))
 
 
 class ShardDataset(Derived):
@@ -101,6 +132,10 @@ class ShardDataset(Derived):
     def _pass(self, run: Run) -> Iterator[Element]:
         return islice(self.source.iterate(run), self.index, None, self.count)
 
+    def cardinality(self) -> int:
+        """See the base."""
+        return self._counted(lambda n: len(range(self.index, n, self.count)))
+
 
 class ConcatenateDataset(Dataset):
     """The elements of one, then those of the other."""
@@ -112,6 +147,14 @@ class ConcatenateDataset(Dataset):
 
     def _pass(self, run: Run) -> Iterator[Element]:
         return chain.from_iterable(p.iterate(run.at(i)) for i, p in enumerate(self.parts))
+
+    def cardinality(self) -> int:
+        """See the base."""
+        numbers = [part.cardinality() for part in self.parts]
+        for kind in (INFINITE, UNKNOWN):
+            if kind in numbers:
+                return kind
+        return sum(numbers)
 
 
 class ZipDataset(Dataset):
@@ -125,6 +168,13 @@ class ZipDataset(Dataset):
     def _pass(self, run: Run) -> Iterator[Element]:
         sources = [part.iterate(run.at(i)) for i, part in enumerate(self.parts)]
         return map(_joined, zip(*sources))
+
+    def cardinality(self) -> int:
+        """See the base."""
+        numbers = [part.cardinality() for part in self.parts]
+        if UNKNOWN in numbers:
+            return UNKNOWN
+        return min((n for n in numbers if n != INFINITE), default=INFINITE)
 
 
 def _joined(elements: tuple[Element, ...]) -> Element:
@@ -174,10 +224,10 @@ class UniqueDataset(Derived):
 
         def is_new(element: Element) -> bool:
             (value,) = element
-            if getattr(value, "shape", ()):
-                raise InvalidArgumentError(None, None, "Unique takes scalars")
-            known = value in seen
-            seen.add(value)
+            dims = np.shape(value)
+            key = (dims, *np.ravel(value).tolist()) if dims else value
+            known = key in seen
+            seen.add(key)
             return not known
 
         return filter(is_new, self.source.iterate(run))
@@ -194,6 +244,10 @@ class CacheDataset(Derived):
         if self.elements is not None:
             return iter(self.elements)
         return _Filling(self, self.source.iterate(run))
+
+    def cardinality(self) -> int:
+        """See the base."""
+        return self.source.cardinality()
 
 
 class _Filling:
@@ -231,11 +285,16 @@ class WindowDataset(Derived):
     def _pass(self, run: Run) -> Iterator[Element]:
         return _Windows(self, self.source.iterate(run))
 
+    def cardinality(self) -> int:
+        """See the base."""
+        whole = self.drop_remainder
+        return self._counted(lambda n: n // self.shift if whole else -(-n // self.shift))
+
 
 class _Windows:
     def __init__(self, dataset: WindowDataset, source: Iterator[Element]) -> None:
         self._dataset, self._source = dataset, source
-        self._buffer: deque[Element] = deque()
+        self._buffer: deque[Element | OpError] = deque()  # errors in the place of elements
         self._skip = 0  # elements between windows
 
     def __iter__(self) -> Iterator[Element]:
@@ -245,18 +304,34 @@ class _Windows:
         dataset, buffer = self._dataset, self._buffer
         span = (dataset.size - 1) * dataset.stride + 1
         while self._skip:
-            next(self._source)
+            self._next()
             self._skip -= 1
-        buffer.extend(islice(self._source, span - len(buffer)))
+        while len(buffer) < span:
+            try:
+                buffer.append(self._next())
+            except StopIteration:
+                break
         if not buffer or len(buffer) < span and dataset.drop_remainder:
             raise StopIteration
         window = list(buffer)[:: dataset.stride]
         self._skip = max(0, dataset.shift - len(buffer))
         for _ in range(min(dataset.shift, len(buffer))):
             buffer.popleft()
+        elements = []
+        for element in window:
+            if isinstance(element, OpError):
+                raise element
+            elements.append(element)
         source = dataset.source
         return tuple([ListDataset([t], [s], [(v,) for v in column]) for t, s, column in zip(
-            source.types, source.shapes, zip(*window, strict=True), strict=True)])
+            source.types, source.shapes, zip(*elements, strict=True), strict=True)])
+
+    def _next(self) -> Element | OpError:
+        """The next element, or the error that is in its place."""
+        try:
+            return next(self._source)
+        except OpError as error:
+            return error
 
 
 class ListDataset(Dataset):
@@ -268,3 +343,7 @@ class ListDataset(Dataset):
 
     def _pass(self, run: Run) -> Iterator[Element]:
         return iter(self.elements)
+
+    def cardinality(self) -> int:
+        """See the base."""
+        return len(self.elements)

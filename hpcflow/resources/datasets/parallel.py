@@ -16,8 +16,23 @@ from typing import Any
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.host.tuning import files as tuning
-from hpcflow.resources.datasets.base import AUTOTUNE, Dataset, Dims, Element, Function, Run
-from hpcflow.resources.datasets.functions import Interleaved, cycle_of, ending, opening
+from hpcflow.resources.datasets.base import (
+    AUTOTUNE,
+    UNKNOWN,
+    Dataset,
+    Dims,
+    Element,
+    Function,
+    Run,
+)
+from hpcflow.resources.datasets.functions import (
+    Interleaved,
+    Limit,
+    cycle_of,
+    ending,
+    opening,
+    refusing,
+)
 from hpcflow.resources.datasets.order import Derived
 
 
@@ -35,6 +50,10 @@ class PrefetchDataset(Derived):
     def _pass(self, run: Run) -> Iterator[Element]:
         elements = self.source.iterate(run)
         return Ahead(elements, self.size, run) if self.size else elements
+
+    def cardinality(self) -> int:
+        """See the base."""
+        return self.source.cardinality()
 
 
 class Ahead:
@@ -102,10 +121,6 @@ class Ahead:
                 return
 
 
-#: Makes of a function one that ends the sequence, or raises, where the function is out of range.
-Limit = Callable[[Callable[..., tuple]], Callable[..., tuple]]
-
-
 class ParallelMapDataset(Derived):
     """A data set of the results of a function of each element, in their order; several calls at a
     time."""
@@ -123,6 +138,10 @@ class ParallelMapDataset(Derived):
         if self.count == 1 and not function.waits:
             return starmap(self._limit(function), elements)
         return Abreast(function, elements, self.count, run, self._limit)
+
+    def cardinality(self) -> int:
+        """See the base."""
+        return self.source.cardinality() if self._limit is refusing else UNKNOWN
 
 
 class _Call:
@@ -271,4 +290,8 @@ class ParallelInterleaveDataset(Derived):
             return Ahead(open_one(*element), self.ahead, run)
 
         sources = starmap(ahead, self.source.iterate(run))
-        return Interleaved(sources, self.cycle, self.block)
+        return Interleaved(sources, self.cycle, self.block, counted=True)
+
+    def cardinality(self) -> int:
+        """See the base."""
+        return self._infinite_or_unknown()

@@ -66,6 +66,10 @@ class ShuffleDataset(Derived):
     def _pass(self, run: Run) -> Iterator[Element]:
         return _Shuffled(self, run)
 
+    def cardinality(self) -> int:
+        """See the base."""
+        return RepeatDataset(self.source, self.types, self.shapes, self.count).cardinality()
+
     def repeated(self, count: int) -> Dataset:
         """`count` of these passes. With seeds the passes share a sequence of random numbers, as
         they do in 1.x, which makes one data set of the two."""

@@ -12,7 +12,7 @@ from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from hpcflow.host.tuning import files as tuning
-from hpcflow.resources.datasets.base import Dataset, Dims, Element, Function, Run
+from hpcflow.resources.datasets.base import INFINITE, Dataset, Dims, Element, Function, Run
 from hpcflow.resources.datasets.shuffling import Seeds
 
 
@@ -25,6 +25,10 @@ class TensorDataset(Dataset):
 
     def _pass(self, run: Run) -> Iterator[Element]:
         return iter([self.components])
+
+    def cardinality(self) -> int:
+        """See the base."""
+        return 1
 
 
 class SliceDataset(Dataset):
@@ -44,6 +48,10 @@ class SliceDataset(Dataset):
 
     def _pass(self, run: Run) -> Iterator[Element]:
         return zip(*[iter(c) for c in self.components], strict=True)
+
+    def cardinality(self) -> int:
+        """See the base."""
+        return len(self.components[0])
 
 
 class SparseSliceDataset(Dataset):
@@ -71,6 +79,10 @@ class SparseSliceDataset(Dataset):
         for begin, end in pairwise(ends):
             yield self.indices[begin:end, 1:], self.values[begin:end], rest
 
+    def cardinality(self) -> int:
+        """See the base."""
+        return int(self.shape[0])
+
 
 class RangeDataset(Dataset):
     """The int64 numbers from `start` to below `stop`."""
@@ -89,6 +101,10 @@ class RangeDataset(Dataset):
             part = numbers[first : first + tuning.SOURCE_BLOCK]
             yield from zip(np.arange(part.start, part.stop, part.step, dtype=dtype))
 
+    def cardinality(self) -> int:
+        """See the base."""
+        return len(self.numbers)
+
 
 class RandomDataset(Dataset):
     """Random int64 numbers below 2**32 without end; seeds of zero give others in every pass."""
@@ -100,6 +116,10 @@ class RandomDataset(Dataset):
     def _pass(self, run: Run) -> Iterator[Element]:
         for number in self.seeds.next(run):
             yield (np.int64(number),)
+
+    def cardinality(self) -> int:
+        """See the base."""
+        return INFINITE
 
 
 class GeneratorDataset(Dataset):

@@ -36,7 +36,9 @@ def dataset_order(tf: Any, session: Any) -> list:
         ten.take(3).repeat(2).concatenate(data.range(2, 12, 4)), ten.skip(7), ten.shard(4, 1),
         data.zip((ten, {"p": pairs})).map(lambda x, p: (x + p["p"][0], p["p"][1])),
         data.from_tensors((1.5, [1, 2])).repeat(2), pairs.cache().repeat(2), ten.prefetch(2),
-        ten.window(3, shift=2, stride=2).flat_map(lambda w: w.batch(3)))]
+        ten.window(3, shift=2, stride=2).flat_map(lambda w: w.batch(3)))] + [
+        session.run(tf.data.experimental.cardinality(d)) for d in (
+            ten.batch(3), ten.repeat(), ten.filter(lambda x: x > 3), data.zip((ten, ten.take(4))))]
 
 
 @scenario

@@ -170,3 +170,51 @@ def test_a_generator_is_closed_with_its_pass(session):
     dataset = dataset.map(lambda x: python(lambda v: ended.append(v) or v, x)).prefetch(10)
     assert numbers(session, dataset.take(1)) == [0]
     settle()
+
+
+def _with_errors(session, dataset):
+    """The numbers of a data set, "error" for each that fails."""
+    following, found = dataset.make_one_shot_iterator().get_next(), []
+    while True:
+        try:
+            found.append(int(session.run(following)))
+        except hf.errors.OutOfRangeError:
+            return found
+        except hf.errors.InvalidArgumentError:
+            found.append("error")
+
+
+def _no_five(x):
+    def check(v):
+        if v == 5:
+            raise ValueError("five")
+        return v
+    return python(check, x)
+
+
+def test_errors_count_in_blocks_that_are_interleaved_in_parallel(session):
+    source = Dataset.from_tensor_slices(np.int64([3, 5, 2]))
+    several = lambda x: Dataset.from_tensors(x).repeat(x)
+    bad = "error"
+    for dataset, serial, parallel in (
+            (source.map(_no_five), [3, bad, 2, 3, 2, 3], [3, bad, 3, 3, 2, 2]),
+            (source, [3, *[bad] * 5, 3, 2, 3, 2], [3, bad, 3, bad, 3, bad, bad, 2, bad, 2])):
+        def opened(x, inner=dataset is source):
+            return several(x).map(_no_five) if inner else several(x)
+        assert _with_errors(session, dataset.interleave(opened, 2)) == serial
+        for way in (dataset.interleave(opened, 2, num_parallel_calls=2),
+                    dataset.apply(hf.data.experimental.parallel_interleave(opened, 2))):
+            assert _with_errors(session, way) == parallel
+    behind = source.take(2).interleave(lambda x: Dataset.range(5, 8).map(_no_five), 2)
+    assert _with_errors(session, behind) == [bad, 6, bad, 6, 7, 7]
+
+
+def test_iterators_are_on_the_device_of_their_scope(graph):
+    dataset = Dataset.range(10).map(lambda x: x * 2)
+    with hf.device("/cpu:1"):
+        iterator = hf.data.make_initializable_iterator(dataset)
+        following = iterator.get_next()
+    assert iterator.initializer.device == "/device:CPU:1"
+    with hf.Session(config=hf.ConfigProto(device_count={"CPU": 2})) as session:
+        session.run(iterator.initializer)
+        assert rest(session, following) == list(range(0, 20, 2))

@@ -230,3 +230,65 @@ def test_data_set_used_twice_gives_the_same_sequence_twice(session, make):
     ones = [session.run(one) for _ in range(18)]
     assert ones[:9] == ones[9:] == [a for a, _ in found]
     assert len(set(ones)) > 1
+
+
+def test_cardinality(session, tmp_path):
+    experimental, five = hf.data.experimental, Dataset.range(5)
+    endless, some = five.repeat(), five.filter(lambda x: x > 1)
+    infinite, unknown = experimental.INFINITE_CARDINALITY, experimental.UNKNOWN_CARDINALITY
+    cases = [
+        (five, 5), (Dataset.range(10, 5, -2), 3), (Dataset.from_tensors(1), 1), (some, unknown),
+        (Dataset.from_tensor_slices([1, 2]), 2), (five.map(lambda x: x), unknown),
+        (five.batch(2), 3), (five.batch(2, drop_remainder=True), 2), (endless.batch(2), infinite),
+        (five.padded_batch(2, []), 3), (five.cache(), 5), (five.cache(str(tmp_path / "c")), 5),
+        (five.concatenate(five), 10), (some.concatenate(five), unknown),
+        (endless.concatenate(some), infinite), (five.flat_map(lambda x: five), unknown),
+        (endless.interleave(lambda x: five, 2), infinite), (five.prefetch(1), 5),
+        (five.shuffle(2), 5), (five.shuffle(2).repeat(3), 15), (five.repeat(0), 0),
+        (five.repeat(2), 10), (Dataset.range(0).repeat(), 0), (endless, infinite),
+        (some.repeat(2), unknown), (five.shard(2, 0), 3), (five.shard(8, 7), 0),
+        (endless.shard(2, 0), infinite), (five.skip(2), 3), (five.skip(-1), 0), (five.skip(8), 0),
+        (five.take(2), 2), (five.take(-1), 5), (endless.take(3), 3), (some.take(3), unknown),
+        (five.window(2), 3), (five.window(2, drop_remainder=True), 2),
+        (Dataset.zip((five, endless)), 5), (Dataset.zip((endless, endless)), infinite),
+        (Dataset.zip((five, some)), unknown), (experimental.RandomDataset(), infinite),
+        (five.apply(experimental.map_and_batch(lambda x: x, 2)), 3),
+    ]
+    found = session.run([experimental.cardinality(d) for d, _ in cases])
+    assert found == [n for _, n in cases]
+
+
+def test_errors_of_elements_that_a_window_passes_over(session):
+    odd = lambda x: hf.check_numerics(x, "odd")
+    windows = Dataset.from_tensor_slices(np.float32([1, np.nan, 2, np.nan, 3])).map(odd).window(
+        2, 2, 2, drop_remainder=True).flat_map(lambda d: d.batch(2))
+    assert numbers(session, windows) == [[1, 2], [2, 3]]
+
+
+def test_unique_elements_that_are_arrays(session):
+    pairs = Dataset.from_tensor_slices([[1, 1], [2, 2], [1, 1]])
+    assert numbers(session, pairs.apply(hf.data.experimental.unique())) == [[1, 1], [2, 2]]
+
+
+def test_what_is_wrong_with_elements(session):
+    with pytest.raises(ValueError, match="different batch sizes"):
+        Dataset.from_tensors((np.arange(7), np.arange(8))).unbatch()
+    ended = Dataset.range(2).apply(hf.data.experimental.scan(
+        np.int64(0), lambda s, x: (s, hf.py_func(lambda v: next(iter(())), [x], hf.int64))))
+    assert elements(session, ended) == [hf.errors.InvalidArgumentError] * 2
+    long = Dataset.from_tensors([1] * 9).apply(hf.data.experimental.bucket_by_sequence_length(
+        hf.size, [4, 8], [1, 1, 1], pad_to_bucket_boundary=True))
+    assert elements(session, long) == [hf.errors.InvalidArgumentError]
+
+
+def test_functions_see_the_collections_around_them(graph):
+    graph.add_to_collection("found", 1)
+    seen = []
+
+    def look(x):
+        hf.add_to_collection("found", 2)
+        seen.extend(hf.get_collection("found"))
+        return x
+
+    Dataset.range(3).map(look)
+    assert seen == [1, 2] and graph.get_collection("found") == [1]

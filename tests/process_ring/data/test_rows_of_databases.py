@@ -1,6 +1,7 @@
 """Data sets of the rows of a data base, and of groups that a reducer makes elements of."""
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -47,6 +48,16 @@ def test_rows_have_the_types_that_are_asked_for(path):
     assert rows.output_types == types
     assert elements(rows.repeat(2)) == 2 * [(1, b"x\0y", 1.5, b"1", True),
                                             (44, b"", 0.0, b"300", False)]
+
+
+def test_rows_of_one_column_that_several_threads_read(path):
+    rows = experimental.SqlDataset("sqlite", path, "SELECT number FROM rows", hf.int32)
+    following = rows.make_one_shot_iterator().get_next()
+    with hf.Session() as session, ThreadPoolExecutor(1) as other:
+        assert session.run(following) == 1
+        assert other.submit(session.run, following).result() == 300
+        with pytest.raises(hf.errors.OutOfRangeError):
+            session.run(following)
 
 
 @pytest.mark.parametrize(("driver", "query", "error", "message"), [

@@ -232,3 +232,13 @@ def test_gradients_that_are_no_numbers_stay_in_their_place(graph):
     expected[:, 1::2, 1::2] = dy
     with hf.Session() as session:
         np.testing.assert_array_equal(session.run(dx), expected)
+
+
+def test_a_window_of_nans_gives_its_gradient_to_the_first(graph):
+    x = np.full((1, 2, 2, 1), np.nan)
+    x[0, 0, 0, 0] = 1.0
+    options = {"ksize": [1, 1, 2, 1], "strides": [1, 1, 2, 1], "padding": "VALID"}
+    y = raw_ops.MaxPool(input=x, **options)
+    dx = raw_ops.MaxPoolGrad(orig_input=x, orig_output=y, grad=[[[[3.0]], [[5.0]]]], **options)
+    with hf.Session() as session:
+        assert session.run(dx).ravel().tolist() == [0.0, 3.0, 5.0, 0.0]

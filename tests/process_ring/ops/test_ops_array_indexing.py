@@ -81,6 +81,18 @@ def test_gather_needs_rows():
 # ---------------------------------------------------------------- GatherNd, ScatterNd
 
 
+def test_gather_nd_in_batches_of_unknown_rank(session):
+    fed = hf.placeholder(hf.int32)
+    indices = np.random.default_rng(0).integers(0, 2, (4, 2, 2))
+    for batch in (1, 2):
+        found = hf.gather_nd(X, fed, batch_dims=batch)
+        assert found.shape.ndims is None
+        equal(session.run(found, {fed: indices[..., :1]}),
+              session.run(hf.gather_nd(X, indices[..., :1], batch_dims=batch)))
+        with pytest.raises(hf.errors.InvalidArgumentError):
+            session.run(found, {fed: indices[0, 0, :batch]})
+
+
 @pytest.mark.parametrize("indices", [[[0, 0], [3, 2]], [[1], [2]], [[[0, 1, 1]], [[3, 2, 0]]],
                                      [1, 2], [[]], [[], []]], ids=str)
 @pytest.mark.parametrize("index", [np.int32, np.int64])

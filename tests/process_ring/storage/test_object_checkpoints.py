@@ -186,3 +186,19 @@ def test_cells_inside_of_cells(tmp_path: Path) -> None:
             for a, b in zip(before, session.run(hf.trainable_variables())):
                 np.testing.assert_array_equal(a, b)
         hf.keras.backend.clear_session()
+
+
+def test_tables(tmp_path: Path) -> None:
+    table = hf.contrib.lookup.MutableHashTable(hf.string, hf.int64, -1)
+    dense = hf.contrib.lookup.MutableDenseHashTable(hf.int64, hf.int64, -1, empty_key=0,
+                                                    deleted_key=-1)
+    checkpoint = Checkpoint(words=table, net={"dense": dense}, v=hf.Variable(1.0))
+    with hf.Session() as session:
+        checkpoint.restore(None).initialize_or_restore(session)
+        session.run([table.insert(["a", "b"], [1, 2]), dense.insert([7], [8])])
+        path = checkpoint.save(str(tmp_path / "tables"))
+        assert "words/.ATTRIBUTES/table-keys" in _named(path)
+        session.run([table.insert(["c"], [3]), dense.insert([9], [10])])
+        checkpoint.restore(path).assert_consumed().run_restore_ops()
+        assert session.run(table.lookup(hf.constant(["a", "b", "c"]))).tolist() == [1, 2, -1]
+        assert session.run(dense.lookup(hf.constant([7, 9], hf.int64))).tolist() == [8, -1]
