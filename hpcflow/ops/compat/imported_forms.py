@@ -61,10 +61,11 @@ def _align(attrs: dict[str, Any]) -> str:
 
 
 def _matrix_diag(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
-    """Sizes of -1 stand for the length of the diagonal."""
-    diagonal, k, *sizes = inputs[:4]
-    known = [constant_value(t) for t in sizes]
-    if _is_main(k) and all(s is not None and np.array_equal(s, -1) for s in known):
+    """Sizes of -1 stand for the length of the diagonal; the older op has zeros beside it."""
+    diagonal, k, *rest = inputs
+    known = [constant_value(t) for t in rest]
+    if _is_main(k) and all(x is not None and np.array_equal(x, usual)
+                           for x, usual in zip(known, (-1, -1, 0), strict=True)):
         return raw_ops.MatrixDiag(diagonal)
     return raw_ops.MatrixDiagV3(*inputs, align=_align(attrs))
 
