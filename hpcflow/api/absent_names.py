@@ -56,6 +56,9 @@ INSTEAD: dict[str, str] = {
         "ListSerializer", "MultiEnumClassFlag", "MultiFlag", "UnparsedFlagAccessError",
         "UnrecognizedFlagError", "ValidationError", "WhitespaceSeparatedListParser",
         "doc_to_help", "flag_dict_to_args", "get_help_width", "override_value", "text_wrap")},
+    "flags.tf_decorator": "`functools.wraps`",
+    **{f"flags.{name}": "`__future__`, which has it in any case" for name in (
+        "absolute_import", "division", "print_function")},
     **{f"contrib.checkpoint.{name}": "`hf.train.Checkpoint`" for name in (
         "Checkpointable", "CheckpointableBase", "CheckpointableObjectGraph", "NoDependency",
         "NumpyState", "PythonStateWrapper", "UniqueNameTracker", "capture_dependencies",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.kernels.common.text import as_bytes, string_array
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings.string_hashes import fingerprint64
@@ -98,8 +99,9 @@ def _words(rows: list[list]) -> list[list[int]]:
 
 @kernel("SparseCross", device="CPU", fresh=True)
 def _cross(node: KernelNode) -> Callable:
-    hashes, key, buckets = node.attr("hashed_output"), node.attr("hash_key"), node.attr(
-        "num_buckets")
+    # The type that is asked for decides, whatever `hashed_output` says.
+    hashes = node.attr("out_type") is not dtypes.string
+    key, buckets = node.attr("hash_key"), node.attr("num_buckets")
 
     def run(*inputs: Any) -> tuple:
         columns = _features(node, inputs)

@@ -61,10 +61,11 @@ def _align(attrs: dict[str, Any]) -> str:
 
 
 def _matrix_diag(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
-    """Sizes of -1 stand for the length of the diagonal."""
-    diagonal, k, *sizes = inputs[:4]
-    known = [constant_value(t) for t in sizes]
-    if _is_main(k) and all(s is not None and np.array_equal(s, -1) for s in known):
+    """Sizes of -1 stand for the length of the diagonal; the older op has zeros beside it."""
+    diagonal, k, *rest = inputs
+    known = [constant_value(t) for t in rest]
+    if _is_main(k) and all(x is not None and np.array_equal(x, usual)
+                           for x, usual in zip(known, (-1, -1, 0), strict=True)):
         return raw_ops.MatrixDiag(diagonal)
     return raw_ops.MatrixDiagV3(*inputs, align=_align(attrs))
 
@@ -161,13 +162,18 @@ def _segments(op_type: str) -> Callable[[dict[str, Any], list[Tensor]], Tensor]:
     return build
 
 
+def _zero(dtype: dtypes.DType) -> Any:
+    """The zero of `dtype`, of strings the empty one."""
+    return b"" if dtype is dtypes.string else np.zeros((), dtype.np)
+
+
 _INDEX = "{int32, int64}"
 _stands_for("EuclideanNorm", "input: T; reduction_indices: Tidx", "output: T",
             f"keep_dims: bool = false; T: type; Tidx: {_INDEX} = int32", _euclidean_norm)
 _stands_for("GuaranteeConst", "input: T", "output: T", "T: type",
             lambda attrs, inputs: raw_ops.Identity(inputs[0]))
 _stands_for("Empty", "shape: int32", "output: dtype", "dtype: type; init: bool = false",
-            lambda attrs, inputs: raw_ops.Fill(inputs[0], np.zeros((), attrs["dtype"].np)))
+            lambda attrs, inputs: raw_ops.Fill(inputs[0], _zero(attrs["dtype"])))
 _stands_for("Angle", "input: T", "output: Tout",
             "T: {complex64, complex128} = complex64; Tout: {float, double} = float",
             lambda attrs, inputs: raw_ops.Atan2(raw_ops.Imag(inputs[0], Tout=attrs["Tout"]),

@@ -40,6 +40,9 @@ def _complex_shape(op: Operation) -> list[Dims]:
 
 def _lengths(op: Operation) -> tuple[Dims, Dims]:
     """The input's shape, and the lengths of the transforms as far as they are known."""
+    real, whole = op.get_attr("Treal"), op.get_attr("Tcomplex")
+    if real.size * 2 != whole.size:
+        raise ValueError(f"{real.name} goes with complex{16 * real.size}, got {whole.name}")
     rank = transformed_axes(op)
     dims = with_rank_at_least(op.input_dims(0), rank, "input")
     with_rank(op.input_dims(1), 1, "fft_length")

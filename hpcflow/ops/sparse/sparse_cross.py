@@ -32,10 +32,19 @@ def _shape(op: Operation) -> list[Dims]:
     return [(None, 2), (None,), (2,)]
 
 
+def _typed_shape(op: Operation) -> list[Dims]:
+    if op.get_attr("internal_type") is dtypes.string:
+        kinds = (*op.get_attr("sparse_types"), *op.get_attr("dense_types"))
+        if any(kind is not dtypes.string for kind in kinds):
+            raise ValueError("internal_type string takes strings only, got "
+                             + ", ".join(kind.name for kind in kinds))
+    return _shape(op)
+
+
 register_op("SparseCross", _INPUTS,
             "output_indices: int64; output_values: out_type; output_shape: int64",
             f"{_TYPES}; hashed_output: bool; num_buckets: int >= 0; hash_key: int; "
-            "out_type: {int64, string}; internal_type: {int64, string}", shape=_shape)
+            "out_type: {int64, string}; internal_type: {int64, string}", shape=_typed_shape)
 register_op("SparseCrossV2", f"{_INPUTS}; sep: string",
             "output_indices: int64; output_values: string; output_shape: int64", _TYPES,
             shape=_shape)

@@ -252,7 +252,8 @@ def composed_types(table: Table) -> None:
                 "data": x, "indices": ints(0, 2, 1, 2), "segment_ids": ints(0, 0, 2, 3),
                 "num_segments": scalar(6)}, gradient=1, tolerance=16)
         table.add("GuaranteeConst", {"input": x})
-    table.add("Empty", {"shape": ints(2, 3)}, {"dtype": Type("float32"), "init": True})
+    for dtype in ("float32", "string"):
+        table.add("Empty", {"shape": ints(2, 3)}, {"dtype": Type(dtype), "init": True})
     table.add("Angle", {"input": table.normal("complex64", (2, 3))}, {"Tout": Type("float32")},
               tolerance=16)
     for indices in (ints(5, 0, 11), scalar(7)):

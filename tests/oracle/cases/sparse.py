@@ -260,5 +260,8 @@ def crosses(table: Table) -> None:
             table.add("SparseCross", inputs, {
                 "hashed_output": True, "num_buckets": buckets, "hash_key": key,
                 "out_type": Type("int64"), "internal_type": Type(kind)})
+        table.add("SparseCross", inputs, {
+            "hashed_output": True, "num_buckets": 0, "hash_key": 1,
+            "out_type": Type("string"), "internal_type": Type(kind)})
     table.bad("SparseCrossV2", {**inputs, "dense_inputs": [dense[:1]],
                                 "sep": np.array(b"", object)})

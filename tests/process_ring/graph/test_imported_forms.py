@@ -171,6 +171,8 @@ def test_a_diagonal_beside_the_main_one():
             found, = imported(f"MatrixDiag{version}", x, k, -1, -1, 0.0 * x[0], T=hf.float64,
                               **attrs)
             np.testing.assert_array_equal(run(found), np.diag(x, k))
+        found, = imported(f"MatrixDiag{version}", x, 0, -1, -1, x[1] + 6, T=hf.float64, **attrs)
+        np.testing.assert_array_equal(run(found), np.where(np.eye(3), np.diag(x), 7))
 
 
 def test_diagonals_of_booleans_beside_the_main_one():

@@ -110,3 +110,5 @@ def test_errors(session):
         session.run(short)
     with pytest.raises(ValueError, match="fft_length"):
         spectral.rfft(np.ones(3, "float32"), [3, 3])
+    with pytest.raises(ValueError, match="float64 goes with complex128, got complex64"):
+        raw_ops.RFFT(input=np.ones(3), fft_length=[3], Tcomplex=hf.complex64)
