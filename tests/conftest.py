@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ from typing import TextIO
 
 import pytest
 from limits import TimeLimits
+from processes import SESSION_FOLDER
 from rank import launched_world_size
 from records import Recorder
 
@@ -31,6 +33,7 @@ for name in ("CONNECT", "HEALTH", "COLLECTIVE"):
     os.environ.setdefault(f"HPCFLOW_{name}_TIMEOUT", "100000")
 
 ABORT_GRACE_SECONDS = 0.5
+_PLACES = itertools.count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,6 +54,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if launched_world_size() > 1:
         config.pluginmanager.register(AbortOnFailure(stderr))
     _make_examples_repeatable()
+
+
+@pytest.fixture(autouse=True)
+def _launchers_apart(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let the launchers that a test starts, itself or by a command, make their folders in a place
+    of its own, which they make if they need it."""
+    os.environ[SESSION_FOLDER] = str(tmp_path_factory.getbasetemp() / f"session{next(_PLACES)}")
 
 
 def pytest_collection_finish() -> None:

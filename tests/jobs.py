@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from processes import run_limited
+from processes import SESSION_FOLDER, run_limited
 
 import hpcflow
 from hpcflow.comm.launch import without_launcher
@@ -33,11 +33,6 @@ class Ended:
         prefix = f"[rank {rank}] "
         lines = self.output.splitlines()
         return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
-
-
-#: What Open MPI's launcher says, now and then, where several start at the same time on a busy
-#: machine, before it starts a rank; and the attempts until that is a failure.
-NOT_STARTED, LAUNCHES = "listener thread failed to start", 3
 
 
 def launcher() -> list[str]:
@@ -64,24 +59,17 @@ def run_ranks(program: Sequence[str | Path], ranks: int, log: Path, limit: float
               ) -> tuple[int | None, str]:
     """(status or None if it hung, output) of some ranks of a Python program."""
     command = [*launcher(), str(ranks), sys.executable, *map(str, program)]
-    for _ in range(LAUNCHES):
-        status = run_limited(command, log, limit, environment(**variables))
-        # Open MPI's launcher puts a NUL behind its own messages.
-        output = log.read_text(errors="replace").replace("\0", "")
-        if NOT_STARTED not in output:
-            break
-    return status, output
+    variables = {SESSION_FOLDER: str(log.parent / "session"), **variables}
+    status = run_limited(command, log, limit, environment(**variables))
+    # Open MPI's launcher puts a NUL behind its own messages.
+    return status, log.read_text(errors="replace").replace("\0", "")
 
 
 def run_example(program: Sequence[str | Path], ranks: int = 1) -> list[str]:
     """The lines that a Python program prints, alone or on some ranks; it must end well."""
-    command = [*(launcher() if ranks > 1 else ())]
-    for _ in range(LAUNCHES):
-        done = subprocess.run([*command, *([str(ranks)] if command else ()), sys.executable,
-                               *map(str, program)], capture_output=True, text=True,
-                              env=environment(), check=False)
-        if NOT_STARTED not in done.stderr:
-            break
+    start = [*launcher(), str(ranks)] if ranks > 1 else []
+    done = subprocess.run([*start, sys.executable, *map(str, program)], capture_output=True,
+                          text=True, env=environment(), check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 

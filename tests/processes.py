@@ -16,6 +16,11 @@ LOOK_SECONDS = 0.5
 STACKS_GRACE_SECONDS = 2.0
 TERM_GRACE_SECONDS = 5.0
 
+#: The setting that says where Open MPI's launcher makes the folder of its session. It names that
+#: after its process id, and where one that was killed has left a folder of that name, it says that
+#: "the PMIx server's listener thread failed to start". So each job of a test has its own place.
+SESSION_FOLDER = "PRTE_MCA_prte_tmpdir_base"
+
 
 def run_limited(
     command: Sequence[str], log: Path, limit: float, env: Mapping[str, str] | None = None

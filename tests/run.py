@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from processes import run_limited
+from processes import SESSION_FOLDER, run_limited
 from records import Record, read_records
 from speed import slowness
 
@@ -203,6 +203,7 @@ def environment(run: Run) -> dict[str, str]:
     if run.ranks:
         # Open MPI refuses to start as root without these two.
         env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        env[SESSION_FOLDER] = str(run.directory / "session")
         env.setdefault("OMP_NUM_THREADS", "1")
     return env
 

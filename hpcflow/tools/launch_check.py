@@ -51,6 +51,10 @@ _SAYINGS = (
     (r"run as root|ALLOW_RUN_AS_ROOT",
      ("Open MPI refuses to run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and "
      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")),
+    (r"listener thread failed to start",
+     ("a launcher that was killed has left its folder, ompi.PID in TMPDIR or /tmp, and this one "
+     "had the same process id: start it again, as `hpcflow run` does, and remove such folders of "
+     "launchers that no longer run")),
     (r"(?i)bind.*(more (processes|cpus)|overload)|overload-allowed",
      "more ranks than cores to bind them to: pass --bind-to none"),
     ((r"(?i)(mpi/pmix|pmix).*(can ?not|could not|can't|fail|not found|dlopen|no such)|"

@@ -231,8 +231,9 @@ class Job:
                 return self._watch(process, caught)
 
     def _launched_nothing(self) -> bool:
-        """True if Open MPI's launcher failed before any rank, as it does now and then where several
-        start at the same time on a busy machine."""
+        """True if Open MPI's launcher failed before any rank, because it found a folder of the name
+        that it gives its own, after its process id: of one that was killed, or that runs in
+        another container. The next launcher has another id."""
         said = (self.folder / "launcher.log").read_bytes()
         return self.status != 0 and not self.told and _NO_LISTENER in said and not any(
             self.folder.glob(STATUS.format("*")))

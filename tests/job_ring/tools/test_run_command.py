@@ -158,6 +158,20 @@ def test_an_interrupt_ends_all_ranks(interruptible, job, tmp_path):
     assert status == 130 and err.count("\n") == 1 and "ended by SIGINT" in err
 
 
+def test_a_launcher_that_started_nothing_is_started_again(tmp_path):
+    launcher = tmp_path / "launcher"
+    launcher.write_text("""#!/bin/sh
+test -e began && exit 0
+touch began
+echo "The PMIx server's listener thread failed to start."
+exit 213
+""")
+    launcher.chmod(0o755)
+    job = run.Job(["env", "-C", str(tmp_path), str(launcher)], dict(os.environ), 0, tmp_path,
+                  "none")
+    assert job.run() == 0
+
+
 def place(ranks, servers=0):
     return Place(ranks, servers, 0, frozenset(), {}, Path("logs"))
 

@@ -28,6 +28,7 @@ def test_a_job_that_runs_has_no_troubles():
 @pytest.mark.parametrize(("text", "expected"), [
     ("There are not enough slots available in the system", "fewer slots than ranks"),
     ("mpirun has detected an attempt to run as root.", "refuses to run as root"),
+    ("The PMIx server's listener thread failed to start. We cannot\ncontinue.", "the same process"),
     ("srun: error: Couldn't find the specified plugin name for mpi/pmix", "no plugin"),
     ("slurmstepd: error: mpi/pmix_v4: can not load PMIx library", "no plugin"),
     ("OMPI was not built with SLURM's PMI support", "built without this PMI"),
