@@ -9,11 +9,14 @@ _MORE_PROTOS = "hpcflow.base.formats.protos"
 
 _PROTO_MODULES = {
     "framework": (
-        "allocation_description", "attr_value", "cost_graph", "function", "graph", "node_def",
-        "op_def", "resource_handle", "step_stats", "summary", "tensor", "tensor_description",
-        "tensor_shape", "types", "variable", "versions",
+        "allocation_description", "api_def", "attr_value", "cost_graph", "function", "graph",
+        "node_def", "op_def", "resource_handle", "step_stats", "summary", "tensor",
+        "tensor_description", "tensor_shape", "types", "variable", "versions",
     ),
-    "protobuf": ("config", "debug", "meta_graph", "rewriter_config", "saver"),
+    "profiler": ("tfprof_log",),
+    "protobuf": ("config", "debug", "graph_debug_info", "meta_graph", "rewriter_config",
+                 "saved_object_graph", "saver", "struct", "trackable_object_graph",
+                 "verifier_config"),
     "util": ("event",),
 }
 CORE = {

@@ -284,8 +284,9 @@ _OLDER_LAYERS = {
     "BatchNorm": "BatchNormalization", "batch_norm": "batch_normalization",
 }
 
-_SAVED_MODEL = ("builder", "constants", "loader", "main_op", "signature_constants",
-                "signature_def_utils", "simple_save", "tag_constants", "utils")
+_SAVED_MODEL = ("builder", "constants", "loader", "main_op", "nested_structure_coder",
+                "signature_constants", "signature_def_utils", "simple_save", "tag_constants",
+                "utils")
 
 _PLATFORM = {
     "app": Entry(("hpcflow.platform.app",), {"flags": "hpcflow.platform.flags"}),

@@ -205,7 +205,7 @@ def _fused(inputs: Tensor, axis: int, moving: tuple, beta: Variable | None, gamm
                                 mean is None)
 
     return if_training(training, lambda: list(normalized(None, None)),
-                       lambda: [normalized(*values)[0], *map(raw_ops.Identity, values)])
+                       lambda: [normalized(*values)[0], *values])
 
 
 def _composed(inputs: Tensor, layout: Layout, moving: tuple, beta: Variable | None,
@@ -221,8 +221,7 @@ def _composed(inputs: Tensor, layout: Layout, moving: tuple, beta: Variable | No
         kept = of_population(variance, inputs, mean) if population else variance
         return [mean, variance, kept]
 
-    mean, variance, kept = if_training(training, of_batch, lambda: [
-        raw_ops.Identity(v) for v in (*values, values[1])])
+    mean, variance, kept = if_training(training, of_batch, lambda: [*values, values[1]])
     fitted = [layout.fitted(v, inputs.dtype) for v in (mean, variance, beta, gamma)]
     outputs = normalization.batch_normalization(inputs, fitted[0], fitted[1], fitted[2], fitted[3],
                                                 epsilon)

@@ -95,7 +95,7 @@ class _Branch:
                 raise ValueError(f"cond: '{self.what}' must have a return value.")
             self.result = result if strict else _only(result)
             self.leaves = [self._leaf(leaf) for leaf in nest.flatten(self.result)]
-            self.tensors = [raw_ops.Identity(t) for leaf in self.leaves for t in nest.expand(leaf)]
+            self.tensors = [self._inside(t) for leaf in self.leaves for t in nest.expand(leaf)]
 
     def widen_indices(self, position: int) -> None:
         """Let the IndexedSlices at this leaf have int64 indices."""
@@ -104,6 +104,11 @@ class _Branch:
         with current(self.context):
             self.tensors[index] = raw_ops.Cast(self.tensors[index], DstT="int64")
         self.leaves[position] = IndexedSlices(leaf.values, self.tensors[index], leaf.dense_shape)
+
+    def _inside(self, tensor: Tensor) -> Tensor:
+        """The form of `tensor` that belongs to this branch."""
+        inside = self.context.AddValue(tensor)
+        return raw_ops.Identity(inside) if inside.dtype._is_ref_dtype else inside
 
     def _leaf(self, leaf: Any) -> Any:
         if leaf is None:

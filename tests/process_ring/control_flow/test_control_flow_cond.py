@@ -19,6 +19,17 @@ def both(session, fetches, pred, feeds=None):
     return [session.run(fetches, {pred: value, **(feeds or {})}) for value in (True, False)]
 
 
+# ---------------------------------------------------------------- operations
+
+
+def test_operations_are_those_of_the_reference(graph, pred):
+    """Seeds follow from their number (1.15.5): results of branches are merged as they are."""
+    x = hf.placeholder(hf.float32, [3], name="x")
+    hf.cond(pred, lambda: x * 2, lambda: x)
+    assert [op.type for op in graph.get_operations()][2:] == [
+        "Switch", "Identity", "Identity", "Identity", "Const", "Switch", "Mul", "Switch", "Merge"]
+
+
 # ---------------------------------------------------------------- values
 
 
