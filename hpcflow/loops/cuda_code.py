@@ -280,7 +280,8 @@ class _Function:
         loads = [i for i, s in enumerate(self.steps)
                  if isinstance(s, Load) and sum(i in p for p in passes) > 1]
         each = -(-columns // lanes)
-        if not loads or each * sum(max(4, self._size(i)) for i in loads) > tuning.CUDA_KEPT_BYTES:
+        of_each = sum(max(4, numpy_dtype(self.steps[i].dtype).itemsize) for i in loads)
+        if not loads or each * of_each > tuning.CUDA_KEPT_BYTES:
             return
         for i in loads:
             self._put(f"{self._type(i)} kept{i}[{each}];")
