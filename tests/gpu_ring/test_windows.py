@@ -35,16 +35,15 @@ class Feeds(dict):
 
 
 def pooling(seed: int, space: int, dtype: str) -> Fetches:
-    """Poolings of one random geometry with all gradients; windows over the channels too."""
+    """Poolings of one random geometry with all gradients; of images, every other window moves over
+    the channels too, the others take several channels at once."""
     random, feeds = np.random.default_rng(seed), Feeds()
-    moved = space + (space == 2)
-    window = [int(n) for n in random.integers(1, 4, moved)]
-    strides = [int(n) for n in random.integers(1, 4, moved)]
-    if space == 3:
-        window, strides = [*window, 1], [*strides, 1]
+    moved = space + (space == 2 and seed % 2)
+    window, strides = ([int(n) for n in random.integers(1, 4, moved)] + [1] * (space + 1 - moved)
+                       for _ in range(2))
     given = {"ksize": [1, *window], "strides": [1, *strides],
              "padding": random.choice(["SAME", "VALID"])}
-    dims = (2, *(int(n) for n in random.integers(4, 8, space)), 5)
+    dims = (2, *(int(n) for n in random.integers(4, 8, space)), int(random.choice([5, 8, 12])))
     x = feeds.of(numbers(random, dims, dtype))
     suffix = "3D" if space == 3 else ""
     y = getattr(raw, f"MaxPool{suffix}")(input=x, **given)
@@ -144,6 +143,21 @@ def test_responses(dtype: str) -> None:
 def test_convolutions(dtype: str) -> None:
     for seed in range(6):
         agree(lambda seed=seed: convolutions(seed, dtype), seed, dtype)
+
+
+def test_arrays_that_begin_anywhere_and_large_windows() -> None:
+    """Channels that are read at once must begin at a multiple of their bytes; more than 255
+    elements of a window do not fit in a byte."""
+    drawn = np.random.default_rng(0).integers(0, 99, 2 * 18 * 18 * 4 + 1).astype(np.float32)
+
+    def build() -> tuple:
+        given = hf.placeholder(hf.float32, drawn.shape)
+        x = hf.reshape(given[1:], [2, 18, 18, 4])
+        y = hf.nn.max_pool(x, [1, 17, 17, 1], [1, 1, 1, 1], "VALID")
+        mean = hf.nn.avg_pool(x, [1, 17, 17, 1], [1, 1, 1, 1], "VALID")
+        return [y, mean, *hf.gradients([y, mean], x)], {given: drawn}
+
+    agree(build, 0, "float32")
 
 
 def test_a_nan_stays_one() -> None:
