@@ -82,18 +82,20 @@ def watched(function: Callable, node: Node, kernel: Kernel, device: Device) -> C
         return _placed(function, node, kernel)
 
     def run(*arguments: Any, **keywords: Any) -> Any:
-        out = keywords.get("out")
-        arrays = [a for a in arguments if type(a) is np.ndarray]
+        given = [keywords.get("out")]  # what the kernel may write into
+        if keywords.get("own") and kernel.takes_over is not None:
+            given.append(arguments[kernel.takes_over])
+        arrays = [a for a in arguments if type(a) is np.ndarray and all(a is not g for g in given)]
         before = [a.copy() for a in arrays]
         result = function(*arguments, **keywords)
         for array, copy in zip(arrays, before, strict=True):
-            if array is not out and not _same(array, copy):
+            if not _same(array, copy):
                 raise _promise(node, "wrote into an input")
         outputs = _outputs(result, node)
         for i, value in enumerate(outputs):
             _check_value(value, i, node)
         if kernel.fresh:
-            _check_fresh(outputs, [a for a in arrays if a is not out], node)
+            _check_fresh(outputs, arrays, node)
         return result
 
     return run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TypeGuard
 
+from hpcflow import config
 from hpcflow.compiler.distribute.output_aliasing import anywhere
 from hpcflow.compiler.native.group_call import GroupCall
 from hpcflow.compiler.regions.lines import Call as CallLine
@@ -46,8 +47,9 @@ class HostLauncher(Launcher):
         return llvm_plan.supports(program)
 
     def prepare_alone(self, line: Line, program: Translation) -> None:
-        """See `units.Launcher`: NumPy computes large arrays on all cores."""
-        if _may_spread(line):
+        """See `units.Launcher`: NumPy computes large arrays on all cores, unless each result is
+        looked at as a whole."""
+        if _may_spread(line) and not config.flags.check_stages:
             line.function = program.add_global("f", in_blocks(
                 program.globals[line.function], line.node.dtypes[0].np))
 

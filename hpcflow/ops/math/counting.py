@@ -1,4 +1,4 @@
-"""Counts: the confusion matrix of a classifier, histograms of equal bins."""
+"""Counts: of each value, the confusion matrix of a classifier, histograms of equal bins."""
 
 from __future__ import annotations
 
@@ -15,13 +15,43 @@ from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import (
-    known_number,
-)
+from hpcflow.graph.shape_inference import known_number
 from hpcflow.ops.common.type_sets import INDEX
 from hpcflow.ops.flow.checks import assert_less, assert_non_negative
 
-__all__ = ["confusion_matrix", "histogram_fixed_width", "histogram_fixed_width_bins"]
+__all__ = ["bincount", "confusion_matrix", "histogram_fixed_width", "histogram_fixed_width_bins"]
+
+
+def bincount(arr: TensorLike, minlength: Any = None, maxlength: Any = None,
+             weights: Tensor | None = None, dtype: DTypeLike = dtypes.int32) -> Tensor:
+    """Count how often each value occurs in the int32 tensor `arr` (or sum up its `weights`).
+
+    The result has one entry per value from 0 to the maximum, at least `minlength` entries and at
+    most `maxlength`: larger values are then left out. Its type is that of `weights`, or `dtype`.
+    """
+    if minlength._dims if isinstance(minlength, Tensor) else np.ndim(minlength):
+        weights, minlength, maxlength = minlength, maxlength, weights  # the order of later 1.x
+    with name_scope(None, "bincount", [arr, minlength, maxlength, weights]):
+        arr = convert_to_tensor(arr, dtypes.int32, name="arr")
+        flat = raw_ops.Reshape(arr, np.array([-1], np.int32))
+        positive = raw_ops.All(raw_ops.GreaterEqual(flat, np.int32(0)), np.array([0], np.int32))
+        with control_dependencies([raw_ops.Assert(positive, [
+                "bincount: arr must not have negative values", flat])]):
+            flat = raw_ops.Identity(flat)
+        # The maximum of nothing is the lowest number.
+        length = raw_ops.Add(raw_ops.Maximum(raw_ops.Max(flat, np.int32(0)), np.int32(-1)),
+                             np.int32(1))
+        if minlength is not None:
+            length = raw_ops.Maximum(length, minlength)
+        if maxlength is not None:
+            length = raw_ops.Minimum(length, maxlength)
+            inside = raw_ops.Less(flat, length)
+            flat = raw_ops.Select(inside, flat, raw_ops.Sub(raw_ops.ZerosLike(flat), np.int32(1)))
+        if weights is None:
+            ones = raw_ops.Fill(raw_ops.Shape(flat), np.ones((), dtypes.as_dtype(dtype).np))
+            return raw_ops.UnsortedSegmentSum(ones, flat, length)
+        weights = raw_ops.Reshape(weights, np.array([-1], np.int32))
+        return raw_ops.UnsortedSegmentSum(weights, flat, length)
 
 
 def confusion_matrix(labels: Sequence[Any], predictions: Sequence[Any],

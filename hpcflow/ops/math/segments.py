@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.dtypes import DType, DTypeLike
+from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor, register_tensor_conversion_function
-from hpcflow.graph.graph import control_dependencies, name_scope
+from hpcflow.graph.graph import name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
@@ -30,7 +30,6 @@ from hpcflow.graph.shape_inference import (
 from hpcflow.ops.common.type_sets import ANY_FLOAT, INDEX, ORDERED, SUMMED
 
 __all__ = [
-    "bincount",
     "segment_max",
     "segment_mean",
     "segment_min",
@@ -466,35 +465,3 @@ def sparse_segment_sqrt_n(data: TensorLike, indices: TensorLike, segment_ids: Te
                           num_segments: TensorLike | None = None) -> Tensor:
     """Return the sums of the rows ``data[indices]`` of each segment, divided by √(their number)."""
     return _sparse_segments("SparseSegmentSqrtN", data, indices, segment_ids, num_segments, name)
-
-
-def bincount(arr: TensorLike, minlength: Any = None, maxlength: Any = None,
-             weights: Tensor | None = None, dtype: DTypeLike = dtypes.int32) -> Tensor:
-    """Count how often each value occurs in the int32 tensor `arr` (or sum up its `weights`).
-
-    The result has one entry per value from 0 to the maximum, at least `minlength` entries and at
-    most `maxlength`: larger values are then left out. Its type is that of `weights`, or `dtype`.
-    """
-    if minlength._dims if isinstance(minlength, Tensor) else np.ndim(minlength):
-        weights, minlength, maxlength = minlength, maxlength, weights  # the order of later 1.x
-    with name_scope(None, "bincount", [arr, minlength, maxlength, weights]):
-        arr = convert_to_tensor(arr, dtypes.int32, name="arr")
-        flat = raw_ops.Reshape(arr, np.array([-1], np.int32))
-        positive = raw_ops.All(raw_ops.GreaterEqual(flat, np.int32(0)), np.array([0], np.int32))
-        with control_dependencies([raw_ops.Assert(positive, [
-                "bincount: arr must not have negative values", flat])]):
-            flat = raw_ops.Identity(flat)
-        # The maximum of nothing is the lowest number.
-        length = raw_ops.Add(raw_ops.Maximum(raw_ops.Max(flat, np.int32(0)), np.int32(-1)),
-                             np.int32(1))
-        if minlength is not None:
-            length = raw_ops.Maximum(length, minlength)
-        if maxlength is not None:
-            length = raw_ops.Minimum(length, maxlength)
-            inside = raw_ops.Less(flat, length)
-            flat = raw_ops.Select(inside, flat, raw_ops.Sub(raw_ops.ZerosLike(flat), np.int32(1)))
-        if weights is None:
-            ones = raw_ops.Fill(raw_ops.Shape(flat), np.ones((), dtypes.as_dtype(dtype).np))
-            return raw_ops.UnsortedSegmentSum(ones, flat, length)
-        weights = raw_ops.Reshape(weights, np.array([-1], np.int32))
-        return raw_ops.UnsortedSegmentSum(weights, flat, length)

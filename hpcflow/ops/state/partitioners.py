@@ -1,4 +1,4 @@
-"""Partitioners: into how many parts ``get_variable`` cuts each dimension of a variable.
+"""Variables in parts; partitioners say into how many ``get_variable`` cuts each dimension.
 
 A partitioner is called with ``shape`` and ``dtype`` and returns one number of parts per dimension,
 at most one of them more than 1.
@@ -7,14 +7,20 @@ at most one of them more than 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DTypeLike
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.likes import Collections, InitializerLike
+from hpcflow.ops.state.variable_scope import default_store, variable_scope
+from hpcflow.ops.state.variable_store import Reuse
+from hpcflow.ops.state.variables import Variable
 from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 __all__ = [
+    "create_partitioned_variables",
     "fixed_size_partitioner",
     "min_max_variable_partitioner",
     "variable_axis_size_partitioner",
@@ -105,3 +111,33 @@ def _known(shape: ShapeLike, axis: int) -> list:
 def _element_size(dtype: DTypeLike, string_size: int) -> int:
     dtype = dtypes.as_dtype(dtype).base_dtype
     return string_size if dtype is dtypes.string else dtype.size
+
+
+def create_partitioned_variables(shape: ShapeLike, slicing: Sequence[int],
+                                 initializer: InitializerLike, dtype: DTypeLike = "float32",
+                                 trainable: bool = True, collections: Collections | None = None,
+                                 name: str | None = None, reuse: Reuse = None) -> list[Variable]:
+    """Return the slices of a new (or reused) partitioned variable.
+
+    Args:
+        shape: shape of the whole.
+        slicing: number of parts for each dimension, at most one above 1.
+        initializer: a function of shape and dtype, or a tensor of the whole initial value.
+        dtype: element type; that of an initial value comes first.
+        trainable: whether optimizers change it.
+        collections: collections to add to.
+        name: name; "PartitionedVariable" made unique if None.
+        reuse: as in ``variable_scope``.
+
+    Raises ``ValueError`` if shape and slicing do not fit.
+    """
+    if len(as_shape(shape).as_list()) != len(slicing):
+        raise ValueError(f"The slicing must have one number per dimension: {list(slicing)} for "
+                         f"shape {as_shape(shape)}")
+    if not callable(initializer):
+        dtype = convert_to_tensor(initializer).dtype.base_dtype
+    with variable_scope(name, "PartitionedVariable", reuse=reuse) as scope:
+        # Without a name of its own the variable is called like the scope.
+        return list(scope.get_variable(
+            default_store(), None, shape, dtype, initializer, trainable=trainable,
+            collections=collections, partitioner=lambda **unused: list(slicing)))

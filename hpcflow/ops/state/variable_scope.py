@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcflow import dtypes
@@ -16,13 +16,11 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Collections, DeviceLike, InitializerLike
 from hpcflow.graph.reentry import reentrant
 from hpcflow.ops.state.variable_store import AUTO_REUSE, Reuse, VariableStore
-from hpcflow.ops.state.variables import Variable
-from hpcflow.shapes import ShapeLike, as_shape
+from hpcflow.shapes import ShapeLike
 
 __all__ = [
     "AUTO_REUSE",
     "VariableScope",
-    "create_partitioned_variables",
     "get_local_variable",
     "get_variable",
     "get_variable_scope",
@@ -464,37 +462,3 @@ def variable_op_scope(values: list, name_or_scope: str | VariableScope | None,
     return variable_scope(name_or_scope, default_name, values, initializer, regularizer,
                           caching_device, partitioner, custom_getter, reuse, dtype, use_resource,
                           constraint)
-
-
-# ---------------------------------------------------------------- partitioned
-
-
-def create_partitioned_variables(shape: ShapeLike, slicing: Sequence[int],
-                                 initializer: InitializerLike, dtype: DTypeLike = "float32",
-                                 trainable: bool = True, collections: Collections | None = None,
-                                 name: str | None = None, reuse: Reuse = None) -> list[Variable]:
-    """Return the slices of a new (or reused) partitioned variable.
-
-    Args:
-        shape: shape of the whole.
-        slicing: number of parts for each dimension, at most one above 1.
-        initializer: a function of shape and dtype, or a tensor of the whole initial value.
-        dtype: element type; that of an initial value comes first.
-        trainable: whether optimizers change it.
-        collections: collections to add to.
-        name: name; "PartitionedVariable" made unique if None.
-        reuse: as in ``variable_scope``.
-
-    Raises ``ValueError`` if shape and slicing do not fit.
-    """
-    if len(as_shape(shape).as_list()) != len(slicing):
-        raise ValueError(f"The slicing must have one number per dimension: {list(slicing)} for "
-                         f"shape {as_shape(shape)}")
-    scopes = _scopes()
-    if not callable(initializer):
-        dtype = convert_to_tensor(initializer).dtype.base_dtype
-    with variable_scope(name, "PartitionedVariable", reuse=reuse) as scope:
-        # Without a name of its own the variable is called like the scope.
-        return list(scope.get_variable(
-            scopes.store, None, shape, dtype, initializer, trainable=trainable,
-            collections=collections, partitioner=lambda **unused: list(slicing)))

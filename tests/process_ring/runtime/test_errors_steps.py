@@ -212,6 +212,21 @@ def test_wrong_kernels_are_found_out(checked, graph, session):
         assert name in str(error)
 
 
+def test_kernels_may_write_into_what_they_take_over(checked, graph, session):
+    x = hf.placeholder(hf.float32, [3])
+    if not has_op("TestTakesOver"):
+        register_op("TestTakesOver", "x: T; y: T", "z: T", "T: type", shape=unchanged)
+        kernel("TestTakesOver", takes_over=0, fresh=True)(lambda node: _added)
+    found = session.run(raw_ops.TestTakesOver(x=x * 2.0, y=x), {x: [1, 2, 3]})
+    assert found.tolist() == [3, 6, 9]
+
+
+def _added(x, y, own=False):
+    assert own
+    x += y
+    return x
+
+
 def _add_one(x):
     x += 1
     return x.copy()
