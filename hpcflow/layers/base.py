@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DTypeLike
@@ -32,6 +32,13 @@ from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
     from hpcflow.ops.state.variables import Variable
+
+
+class Dependency(NamedTuple):
+    """An object that has variables, and its name in the object that has it."""
+
+    name: str
+    ref: Any
 
 
 class Layer:
@@ -136,10 +143,12 @@ class Layer:
                              "isn't built.")
         return sum(v.get_shape().num_elements() for v in self.variables)
 
+    @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         """Variables, and attributes that may have some, by name, for checkpoints of objects."""
-        attributes = [(k, v) for k, v in vars(self).items() if not k.startswith("_")]
-        return attributes + [(self._name_inside(v), v) for v in self.variables]
+        attributes = [Dependency(k, v) for k, v in vars(self).items() if not k.startswith("_")
+                      and not (v is None or isinstance(v, (bool, int, float, str)))]
+        return attributes + [Dependency(self._name_inside(v), v) for v in self.variables]
 
     def _name_inside(self, variable: Variable) -> str:
         """The name of a variable of the layer in the layer's scope."""
