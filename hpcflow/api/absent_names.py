@@ -44,8 +44,6 @@ INSTEAD: dict[str, str] = {
         "AdviceProto", "GraphNodeProto", "MultiGraphNodeProto", "OpLogProto", "write_op_log")},
     **{f"data.experimental.{name}": "`hf.profiler`, or `hpcflow.tools.timeline`" for name in (
         "StatsAggregator", "bytes_produced_stats", "latency_stats")},
-    "data.experimental.CheckpointInputPipelineHook":
-        "`hf.data.experimental.make_saveable_from_iterator`",
     **{f"flags.{name}": "`absl.flags`, whose flags are their own" for name in (
         "ArgumentParser", "ArgumentSerializer", "BaseListParser", "BooleanFlag", "BooleanParser",
         "CantOpenFlagFileError", "CsvListSerializer", "DEFINE", "DEFINE_enum_class",
@@ -67,8 +65,6 @@ INSTEAD: dict[str, str] = {
     "contrib.crf.CrfDecodeBackwardRnnCell": "`hf.contrib.crf.crf_decode`",
     "contrib.crf.CrfDecodeForwardRnnCell": "`hf.contrib.crf.crf_decode`",
     "contrib.data.LMDBDataset": _FILES, "contrib.data.assert_element_shape": "`hf.ensure_shape`",
-    "contrib.data.CheckpointInputPipelineHook":
-        "`hf.data.experimental.make_saveable_from_iterator`",
     "contrib.data.read_batch_features": "`hf.data.experimental.make_batched_features_dataset`",
     **{f"contrib.estimator.{name}": _RANKS for name in ("TowerOptimizer", "replicate_model_fn")},
     "contrib.estimator.SavedModelEstimator": "`hf.contrib.predictor.from_saved_model`",

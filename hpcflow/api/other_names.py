@@ -175,6 +175,8 @@ NAMES: dict[str, dict[str, str]] = {
         "map_and_batch_with_legacy_function": "hpcflow.data.experimental:map_and_batch",
         "make_saveable_from_iterator":
             "hpcflow.train.saved_iterators:make_saveable_from_iterator",
+        "CheckpointInputPipelineHook":
+            "hpcflow.train.iterator_hook:CheckpointInputPipelineHook",
     },
     "hpcflow.image": {
         "extract_image_patches": "hpcflow:extract_image_patches",

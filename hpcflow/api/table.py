@@ -167,7 +167,8 @@ _OPS = {
         "rnn_cell_impl": "hpcflow.contrib.rnn", **_CELL_HELPERS}),
     "resource_variable_ops": Entry(
         (_API, RAW), members("hpcflow.ops.state.handle_variables", "ResourceVariable",
-                           "is_resource_variable")),
+                           "is_resource_variable")
+        | members("hpcflow.ops.state.resource_variables", "variable_shape")),
     "rnn_cell_impl": Entry(("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
                            {"_RNNCell": "hpcflow.contrib.rnn:RNNCell",
                             "LayerRNNCell": "hpcflow.contrib.rnn:RNNCell", **_CELL_HELPERS,
@@ -178,7 +179,9 @@ _OPS = {
     "logging_ops": Entry((_API, RAW), {"print_v2": "hpcflow:print"}),
     "lookup_ops": Entry(("hpcflow.contrib.lookup", _API, RAW), {
         "DenseHashTable": "hpcflow.contrib.lookup:MutableDenseHashTable"}),
-    "math_ops": Entry((_API, "hpcflow:math", RAW), {"matvec": "hpcflow:linalg.matvec"}),
+    "math_ops": Entry((_API, "hpcflow:math", RAW), {
+        "matvec": "hpcflow:linalg.matvec",
+        "reduced_shape": "hpcflow.ops.math.reductions:reduced_shape"}),
     "parsing_ops": Entry((_API, RAW), {"decode_raw_v1": "hpcflow:decode_raw"}),
     "random_ops": Entry((_API, RAW), members("hpcflow.ops.random.random_ops",
                                            "parameterized_truncated_normal")),

@@ -10,7 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.data import nest
 from hpcflow.data.arguments import partial_shape_to_tensor
-from hpcflow.data.structure import DatasetLeaf, Leaf, SparseLeaf, Structure
+from hpcflow.data.structure import ArrayLeaf, DatasetLeaf, Leaf, SparseLeaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import BoolLike, Nest, Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
@@ -56,7 +56,7 @@ def padded_batch(dataset: Any, batch_size: Any, padded_shapes: Nest | None,
                  padding_values: Sequence[Any] | None, drop_remainder: BoolLike) -> Any:
     """See ``Dataset.padded_batch``."""
     structure: Structure = dataset._structure
-    if any(isinstance(leaf, (SparseLeaf, DatasetLeaf)) for leaf in structure.leaves):
+    if any(isinstance(leaf, (SparseLeaf, DatasetLeaf, ArrayLeaf)) for leaf in structure.leaves):
         raise TypeError("Batching of padded sparse tensors is not currently supported")
     size = convert_to_tensor(batch_size, dtypes.int64, "batch_size")
     drop = convert_to_tensor(drop_remainder, dtypes.bool, "drop_remainder")

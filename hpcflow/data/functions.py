@@ -79,6 +79,7 @@ def is_variant_function(function: ElementFunction) -> bool:
     """True if the function returns one data set."""
     from hpcflow.data.structure import DatasetLeaf
 
-    return isinstance(function.structure.tree, DatasetLeaf)
+    tree = function.structure.tree
+    return isinstance(tree, DatasetLeaf) and not tree.shape.ndims
 
 

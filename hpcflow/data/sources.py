@@ -58,7 +58,7 @@ def from_tensor_slices(tensors: Nest) -> Any:
             first = dims[0] if first is None else first.merge_with(dims[0])
     structure = whole.map_shapes(lambda s: s[1:] if s.ndims is not None else s)
     parts = [raw_ops.SerializeManySparse(v.indices, v.values, v.dense_shape)
-             if isinstance(leaf, SparseLeaf) else v
+             if isinstance(leaf, SparseLeaf) else leaf.to_tensor(v)
              for leaf, v in zip(whole.leaves, nest.flatten(values), strict=True)]
     variant = raw_ops.TensorSliceDataset(components=parts, **_component_attrs(structure))
     return _made(variant, structure)

@@ -1,7 +1,7 @@
-"""The structure of a data set's elements: nests of tensors, sparse tensors and data sets.
+"""The structure of elements of data sets: nests of tensors, sparse tensors, data sets and arrays.
 
-In the graph an element is a list of tensors: a sparse tensor is three strings, and a data set
-within an element a variant.
+In the graph an element is a list of tensors: a sparse tensor is three strings, a data set within an
+element a variant, and a TensorArray the tensor of its elements.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from hpcflow.graph.tensor_spec import TensorSpec
 from hpcflow.graph.type_spec import TypeSpec
+from hpcflow.ops.flow.tensor_array import TensorArray
 from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 if TYPE_CHECKING:
@@ -104,14 +105,14 @@ class SparseLeaf(Leaf):
 
 
 class DatasetLeaf(Leaf):
-    """A data set within an element.
+    """A data set within an element, or, of another shape than a scalar's, a tensor of data sets.
 
     Attributes:
         structure: that of its elements.
     """
 
-    def __init__(self, structure: Structure) -> None:
-        super().__init__(dtypes.variant, TensorShape([]))
+    def __init__(self, structure: Structure, shape: ShapeLike = ()) -> None:
+        super().__init__(dtypes.variant, as_shape(shape))
         self.structure = structure
 
     @property
@@ -122,7 +123,7 @@ class DatasetLeaf(Leaf):
     @property
     def spec(self) -> TypeSpec:
         """The specification of the value."""
-        return DatasetSpec(self.structure.specs)
+        return DatasetSpec(self.structure.specs, self.shape)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DatasetLeaf) and self.structure.like(other.structure)
@@ -135,12 +136,70 @@ class DatasetLeaf(Leaf):
         return value._variant_tensor
 
     def from_tensor(self, tensor: Tensor) -> Any:
-        """A data set of the variant."""
+        """A data set of the variant, or the tensor of data sets."""
+        if self.shape.ndims:
+            return Datasets(tensor, self.structure)
         return dataset_of(tensor, self.structure)
 
     def with_shape(self, shape: TensorShape) -> Leaf:
-        """Return the leaf itself: data sets have no shapes."""
-        raise TypeError("Elements that are datasets cannot be batched")
+        """The same with another shape."""
+        return DatasetLeaf(self.structure, shape)
+
+
+class ArrayLeaf(Leaf):
+    """A TensorArray within an element, a scalar variant to the user.
+
+    Attributes:
+        elements: what it holds: their dtype and shape.
+    """
+
+    def __init__(self, elements: TensorSpec) -> None:
+        super().__init__(dtypes.variant, TensorShape([]))
+        self.elements = elements
+
+    @property
+    def kind(self) -> Any:  # type: ignore[override]
+        """The class of the component: a TensorArray of such elements."""
+        return self
+
+    @property
+    def spec(self) -> TypeSpec:
+        """The specification of the tensor that stands for it."""
+        return TensorSpec(self.graph_dims, self.graph_type)
+
+    @property
+    def graph_type(self) -> DType:
+        """The type of the tensor in the graph: that of the elements."""
+        return self.elements.dtype
+
+    @property
+    def graph_dims(self) -> Dims:
+        """The dims of the tensor in the graph: of the elements below each other."""
+        dims = self.elements.shape._dims
+        return None if dims is None else (None, *dims)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ArrayLeaf) and self.elements == other.elements
+
+    def __hash__(self) -> int:
+        return hash(ArrayLeaf)
+
+    def to_tensor(self, value: Any) -> Tensor:
+        """Return the elements as one tensor."""
+        return value.stack()
+
+    def from_tensor(self, tensor: Tensor) -> TensorArray:
+        """A TensorArray of the slices of the tensor."""
+        size = raw_ops.StridedSlice(raw_ops.Shape(tensor), [0], [1], [1], shrink_axis_mask=1)
+        array = TensorArray(self.elements.dtype, size, dynamic_size=True, clear_after_read=False,
+                            element_shape=self.elements.shape)
+        return array.unstack(tensor)
+
+    def with_shape(self, shape: TensorShape) -> Leaf:
+        """The leaf itself, for a scalar; ``TypeError`` for batches."""
+        if shape.ndims != 0:
+            raise TypeError("Elements that are TensorArrays cannot be batched")
+        return self
 
 
 class Structure:
@@ -161,14 +220,14 @@ class Structure:
                        else [as_shape(s) for s in nest.flatten_up_to(types, shapes)])
         flat_classes = ([Tensor] * len(flat_types) if classes is None
                         else nest.flatten_up_to(types, classes))
-        leaves = [SparseLeaf(t, s) if c is SparseTensor else DatasetLeaf(c.structure)
-                  if isinstance(c, DatasetLeaf) else Leaf(t, s)
+        leaves = [SparseLeaf(t, s) if c is SparseTensor else c if isinstance(c, ArrayLeaf)
+                  else DatasetLeaf(c.structure, s) if isinstance(c, DatasetLeaf) else Leaf(t, s)
                   for t, s, c in zip(flat_types, flat_shapes, flat_classes, strict=True)]
         return cls(nest.pack_as(types, leaves))
 
     @classmethod
     def of_values(cls, values: Any) -> Structure:
-        """Return the structure of a nest of tensors, sparse tensors and data sets."""
+        """Return the structure of a nest of tensors, sparse tensors, data sets, TensorArrays."""
         return cls(nest.map_structure(_leaf_of, values))
 
     @classmethod
@@ -318,6 +377,13 @@ class AnyDataset(Structured):
     _structure: Structure
 
 
+class Datasets(AnyDataset):
+    """A tensor of data sets whose elements are alike."""
+
+    def __init__(self, variant: Tensor, structure: Structure) -> None:
+        self._variant_tensor, self._structure = variant, structure
+
+
 #: ``dataset_of(variant, structure)`` is the data set of a variant; `dataset` provides it.
 dataset_of = Hook("the class of data sets")
 
@@ -326,7 +392,9 @@ def _leaf_of(value: Tensor | Dataset) -> Leaf:
     if isinstance(value, SparseTensor):
         return SparseLeaf(value.dtype, value.get_shape())
     if isinstance(value, AnyDataset):
-        return DatasetLeaf(value._structure)
+        return DatasetLeaf(value._structure, value._variant_tensor.shape)
+    if isinstance(value, TensorArray):
+        return ArrayLeaf(TensorSpec(value.element_shape, value.dtype))
     return Leaf(value.dtype.base_dtype, value.get_shape())
 
 
@@ -336,7 +404,7 @@ def _specified_leaf(spec: TypeSpec) -> Leaf:
     if isinstance(spec, SparseTensorSpec):
         return SparseLeaf(spec.dtype, spec.shape)
     if isinstance(spec, DatasetSpec):
-        return DatasetLeaf(Structure.of_specs(spec._element_spec))
+        return DatasetLeaf(Structure.of_specs(spec._element_spec), spec._dataset_shape)
     raise TypeError(f"Elements of data sets have tensors, sparse tensors and data sets, not {spec}")
 
 
@@ -344,8 +412,10 @@ def as_tensors(values: Any, what: str = "component") -> Any:
     """A nest of values as one of tensors and sparse tensors."""
     def convert(pair: tuple[int, Any]) -> Any:
         index, value = pair
-        if isinstance(value, (SparseTensor, AnyDataset)):
+        if isinstance(value, (SparseTensor, AnyDataset, TensorArray)):
             return value
+        if isinstance(value, list) and value and all(isinstance(v, AnyDataset) for v in value):
+            return Datasets(raw_ops.Pack([v._variant_tensor for v in value]), value[0]._structure)
         if isinstance(value, SparseTensorValue):
             return SparseTensor.from_value(value)
         return convert_to_tensor(value, name=f"{what}_{index}")
@@ -370,8 +440,7 @@ def merged(first: Structure, second: Structure, what: str) -> Structure:
             raise TypeError(f"{what} have different {name} {mine} and {others}")
     shapes = [most_specific(a.shape, b.shape)
               for a, b in zip(first.leaves, second.leaves, strict=True)]
-    leaves = [a if isinstance(a, DatasetLeaf) else a.with_shape(s)
-              for a, s in zip(first.leaves, shapes, strict=True)]
+    leaves = [a.with_shape(s) for a, s in zip(first.leaves, shapes, strict=True)]
     return Structure(nest.pack_as(first.tree, leaves))
 
 

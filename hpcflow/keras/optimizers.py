@@ -162,6 +162,7 @@ class Optimizer:
 
     # ------------------------------------------------------------ values
 
+    @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         return [("iter" if n == "iterations" else n, v) for n, v in self._made.items()]
 

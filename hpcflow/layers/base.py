@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DTypeLike
 from hpcflow.framework import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import (
     Graph,
     add_to_collection,
@@ -32,6 +35,13 @@ from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
     from hpcflow.ops.state.variables import Variable
+
+
+class Dependency(NamedTuple):
+    """An object that has variables, and its name in the object that has it."""
+
+    name: str
+    ref: Any
 
 
 class Layer:
@@ -119,6 +129,26 @@ class Layer:
     trainable_weights = trainable_variables
     non_trainable_weights = non_trainable_variables
 
+    def get_weights(self) -> list:
+        """Return the values of the variables in the default session; ``ValueError`` without one."""
+        return _session().run(self.weights)
+
+    def set_weights(self, weights: list) -> None:
+        """Give the variables values in the default session, in their order.
+
+        Raises ``ValueError`` for another number or other shapes of values, or without a session.
+        """
+        session, variables = _session(), self.weights
+        if len(weights) != len(variables):
+            raise ValueError(f"layer '{self.name}' has {len(variables)} variables, but there are "
+                             f"{len(weights)} values")
+        for variable, value in zip(variables, weights, strict=True):
+            if not variable.get_shape().is_compatible_with(np.shape(value)):
+                raise ValueError(f"variable {variable.name} has shape {variable.get_shape()}, the "
+                                 f"value {np.shape(value)}")
+        for variable, value in zip(variables, weights, strict=True):
+            variable.load(value, session)
+
     @property
     def updates(self) -> list[Operation]:
         """The operations that are to be run with the training step."""
@@ -136,10 +166,12 @@ class Layer:
                              "isn't built.")
         return sum(v.get_shape().num_elements() for v in self.variables)
 
+    @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         """Variables, and attributes that may have some, by name, for checkpoints of objects."""
-        attributes = [(k, v) for k, v in vars(self).items() if not k.startswith("_")]
-        return attributes + [(self._name_inside(v), v) for v in self.variables]
+        attributes = [Dependency(k, v) for k, v in vars(self).items() if not k.startswith("_")
+                      and not (v is None or isinstance(v, (bool, int, float, str)))]
+        return attributes + [Dependency(self._name_inside(v), v) for v in self.variables]
 
     def _name_inside(self, variable: Variable) -> str:
         """The name of a variable of the layer in the layer's scope."""
@@ -331,3 +363,9 @@ def _snake_case(name: str) -> str:
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^_])(?=[A-Z][a-z])", "_", name).lower()
     return f"private{words}" if words.startswith("_") else words
 
+
+def _session() -> Any:
+    session = get_default_session()
+    if session is None:
+        raise ValueError("the values of variables are those of a session: use `with session:`")
+    return session

@@ -200,6 +200,7 @@ class Optimizer:
         return sorted([v for v in (*found, *self._non_slot_variables()) if v.graph is graph],
                       key=lambda v: v.name)
 
+    @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         """The variables that belong to no other, by name, for checkpoints of objects."""
         graph = get_default_graph()

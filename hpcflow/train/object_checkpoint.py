@@ -354,7 +354,7 @@ def _dependencies(owner: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(owner, dict):
         pairs = [(str(k), v) for k, v in owner.items()]
     elif hasattr(owner, "_checkpoint_dependencies"):
-        pairs = list(owner._checkpoint_dependencies())
+        pairs = list(owner._checkpoint_dependencies)
     else:
         pairs = [(k, v) for k, v in vars(owner).items() if not k.startswith("_")]
         if isinstance(owner, Checkpoint) and owner._counter is not None:

@@ -90,8 +90,12 @@ class CheckpointSaverHook(SessionRunHook):
 
     def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
         """Write the graph, and save."""
-        step = int(session.run(self._global_step))
         self._write_graph()
+        self.save_at_once(session)
+
+    def save_at_once(self, session: SessionLike) -> None:
+        """Save, and count the interval from here."""
+        step = int(session.run(self._global_step))
         self._save(session, step)
         self._timer.update_last_triggered_step(step)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from hpcflow import dtypes
+from hpcflow.contrib.rnn.configuration import Configured
 from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
@@ -20,7 +21,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.layers.base import Layer
+from hpcflow.layers.base import Dependency, Layer
 from hpcflow.nn.rnn_steps import batch_size_of, zeros_of
 from hpcflow.ops.state.initializers import Constant
 from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
@@ -36,7 +37,7 @@ _ATTRIBUTES = {WEIGHTS: "_kernel", BIASES: "_bias"}
 _INNER = {(): "", ("gates",): "_gate", ("candidate",): "_candidate"}
 
 
-class RNNCell(Layer):
+class RNNCell(Configured, Layer):
     """One step of a recurrent network: ``cell(inputs, state) -> (output, new state)``.
 
     The variables are made by the first step, in the variable scope there; all later steps of the
@@ -139,11 +140,12 @@ class RNNCell(Layer):
         """The cells that this one is made of, with their names in checkpoints of objects."""
         return []
 
+    @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
-        inner = self._inner_cells()
+        inner = [Dependency(*one) for one in self._inner_cells()]
         theirs = {id(v) for _, cell in inner for v in cell.variables}
-        return inner + [(name, value) for name, value in super()._checkpoint_dependencies()
-                        if id(value) not in theirs]
+        return [*inner, *(one for one in super()._checkpoint_dependencies
+                          if id(one[1]) not in theirs)]
 
     def _name_inside(self, variable: Variable) -> str:
         first = self._scopes.get(variable.graph)
@@ -194,13 +196,17 @@ def takes_later_order(make: Callable[..., None]) -> Callable[..., None]:
     their arguments by position: what stands there is then a function or a boolean."""
     place = list(inspect.signature(make).parameters).index("input_size") - 1
 
+    def reordered(args: tuple) -> tuple:
+        if len(args) > place and (isinstance(args[place], bool) or callable(args[place])):
+            return (*args[:place], None, *args[place:])
+        return args
+
     @functools.wraps(make)
     def made(self: Any, *args: Any, **keywords: Any) -> None:
-        if len(args) > place and (isinstance(args[place], bool) or callable(args[place])):
-            args = (*args[:place], None, *args[place:])
-        make(self, *args, **keywords)
+        make(self, *reordered(args), **keywords)
 
     made.__signature__ = inspect.signature(make)  # type: ignore[attr-defined]
+    made.reordered = reordered  # type: ignore[attr-defined]
     return made
 
 

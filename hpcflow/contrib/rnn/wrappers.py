@@ -96,7 +96,7 @@ class DropoutWrapper(WrapperCell):
         self._output_keep_prob = output_keep_prob
         self._state_keep_prob = state_keep_prob
         self._seed = seed
-        self._may_drop = dropout_state_filter_visitor or _all_but_memories
+        self._dropout_state_filter = dropout_state_filter_visitor or _all_but_memories
         self._noise: dict[str, list[Tensor]] = {}
         if variational_recurrent:
             self._noise = self._make_noise(input_size, dtype)
@@ -113,7 +113,8 @@ class DropoutWrapper(WrapperCell):
         if _keeps_all(keep_prob):
             return values
         flat = nest.flatten(values)
-        chosen = _visited(self._may_drop, values) if kind == "state" else [True] * len(flat)
+        chosen = (_visited(self._dropout_state_filter, values) if kind == "state"
+                  else [True] * len(flat))
         noise: Sequence[Tensor | None] = self._noise.get(kind) or [None] * len(flat)
         return nest.pack_as(values, [
             self._dropped_one(v, keep_prob, n) if may else v

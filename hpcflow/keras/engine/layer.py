@@ -154,6 +154,7 @@ class Layer(Called, base.Layer):
                              "isn't built.")
         return sum(v.get_shape().num_elements() for v in self.weights)
 
+    @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         attributes = [(k, v) for k, v in vars(self).items()
                       if not k.startswith("_") and k not in _HIDDEN]

@@ -88,13 +88,14 @@ class Network(Layer):
         own = self._own_weights(True) + self._own_weights(False)
         return list(dict.fromkeys(inner + [v for v in own if v not in inner]))
 
+    @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         if self._network is None and not hasattr(self, "_stack"):
-            return super()._checkpoint_dependencies()
+            return super()._checkpoint_dependencies
         with_weights = [layer for layer in self.layers if layer.weights]
         return [*((f"layer_with_weights-{n}", v) for n, v in enumerate(with_weights)),
                 *((f"layer-{n}", v) for n, v in enumerate(self.layers)),
-                *super()._checkpoint_dependencies()]
+                *super()._checkpoint_dependencies]
 
     @property
     def state_updates(self) -> list:

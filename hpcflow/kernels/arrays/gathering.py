@@ -95,7 +95,8 @@ def gather_v2(node: KernelNode) -> Callable:
 
     def run(params: Any, indices: Any, axis: Any) -> Any:
         if not -params.ndim <= axis < params.ndim:
-            raise invalid(f"axis {int(axis)} is out of range for params of rank {params.ndim}")
+            raise invalid(f"Expected axis in the range [{-params.ndim}, {params.ndim}), but got "
+                          f"{int(axis)}")
         position = int(axis) % params.ndim
         shared = batch + indices.ndim if batch < 0 else batch
         if shared:

@@ -19,6 +19,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     constant_value,
     constant_value_as_dims,
+    known_number,
     merge_dims,
     show,
     with_rank_at_least,
@@ -40,14 +41,16 @@ def _gather_shape(op: Operation) -> list[Dims]:
 
 def _gather_v2_shape(op: Operation) -> list[Dims]:
     params, indices = with_rank_at_least(op.input_dims(0), 1, "params"), op.input_dims(1)
-    axis, batch = constant_value(op.inputs[2]), op._attrs["batch_dims"]
+    axis, batch = known_number(op, 2), op._attrs["batch_dims"]
     if params is None or indices is None:
         return [None]
     batch = batch + len(indices) if batch < 0 else batch
     rank = len(params) + len(indices) - 1 - batch
     if axis is None:
         return [(None,) * rank]
-    position = normalize_axis(axis.item(), len(params))
+    axis = int(axis)
+    with_rank_at_least(params, axis + 1 if axis >= 0 else -axis, "params")
+    position = normalize_axis(axis, len(params))
     if not 0 <= batch <= min(position, len(indices)):
         raise ValueError(f"batch_dims = {batch} must not exceed axis = {position} or the rank of "
                          f"indices {show(indices)}")

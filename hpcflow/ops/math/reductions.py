@@ -149,6 +149,13 @@ def _kept_shape(op: Operation) -> Any:
     return _dynamic_kept_shape(raw_ops.Shape(x), op.inputs[1])
 
 
+def reduced_shape(input_shape: TensorLike, axes: TensorLike) -> Tensor:
+    """The shape of a sum over `axes` of a tensor of shape `input_shape`, int32, that keeps these
+    axes with size one."""
+    shape = convert_to_tensor(input_shape)
+    return _dynamic_kept_shape(raw_ops.Cast(shape, DstT="int32"), convert_to_tensor(axes))
+
+
 def _dynamic_kept_shape(shape: Tensor, axes: Tensor) -> Tensor:
     """`shape` with ones at `axes`, at run time."""
     rank = raw_ops.Size(shape)

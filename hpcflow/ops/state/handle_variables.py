@@ -193,7 +193,8 @@ class ResourceVariable(Variable):
         tensor: Tensor = convert_to_tensor(value, self.dtype, name="value")
         if not self.shape.is_compatible_with(tensor.shape):
             raise ValueError(f"Cannot assign to variable {self.name}: its shape {self.shape} and "
-                             f"the shape {tensor.shape} of the value do not fit")
+                             f"the shape {tensor.shape} of the value do not fit; shapes must be "
+                             "equal")
         return tensor
 
     # ------------------------------------------------------------ protobufs

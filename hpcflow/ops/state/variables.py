@@ -390,8 +390,8 @@ def _check_context(value: Tensor, name: str) -> None:
     """Raise ``ValueError`` for an initial value that does not exist whenever it is asked for."""
     if value.op._get_control_flow_context() is not None:
         raise ValueError(f"Initializer for variable {name} is from inside a control-flow "
-                         "construct, such as a loop or conditional: give a function that makes "
-                         "the initial value")
+                         "construct, such as a loop or conditional: give as the initializer a "
+                         "function that makes the initial value")
 
 
 def _checked_collections(collections: Sequence[str] | None, trainable: bool) -> list:
@@ -431,7 +431,8 @@ def _declared_shape(declared: Any, initial: TensorShape, scope: str) -> TensorSh
         return initial
     if not as_shape(declared).is_compatible_with(initial):
         raise ValueError(f"Variable '{scope.rstrip('/')}': the initial value has shape {initial}, "
-                         f"which does not fit the shape {as_shape(declared)} of the variable")
+                         f"which is not compatible with the shape {as_shape(declared)} of the "
+                         "variable")
     return as_shape(declared)
 
 

@@ -292,3 +292,29 @@ def test_functions_see_the_collections_around_them(graph):
 
     Dataset.range(3).map(look)
     assert seen == [1, 2] and graph.get_collection("found") == [1]
+
+
+def test_data_sets_in_lists_and_batches(session):
+    three = [Dataset.range(n) for n in range(1, 4)]
+    expected = [0, 0, 1, 0, 1, 2]
+    for nested in (Dataset.from_tensor_slices(three), Dataset.from_tensors(three).unbatch(),
+                   Dataset.from_tensors(three).flat_map(Dataset.from_tensor_slices),
+                   Dataset.range(1, 4).map(Dataset.range).batch(2).map(lambda d: d).unbatch()):
+        assert elements(session, nested.flat_map(lambda d: d)) == expected
+
+
+def test_elements_that_are_tensor_arrays(session):
+    def counting(n):
+        array = hf.TensorArray(hf.int64, hf.to_int32(n), element_shape=[])
+        return array.unstack(hf.range(hf.to_int64(n)))
+
+    arrays = Dataset.range(4).map(counting)
+    whole = arrays.map(lambda a: a.identity()).make_initializable_iterator()
+    stacked = whole.get_next().stack()
+    session.run(whole.initializer)
+    assert [session.run(stacked).tolist() for _ in range(4)] == [[], [0], [0, 1], [0, 1, 2]]
+    slices = arrays.flat_map(lambda a: Dataset.from_tensor_slices(a.stack()))
+    assert elements(session, slices) == [0, 0, 1, 0, 1, 2]
+    assert elements(session, Dataset.from_tensors(counting(3)).map(lambda a: a.size())) == [3]
+    with pytest.raises(TypeError, match="cannot be batched"):
+        arrays.batch(2)

@@ -105,3 +105,18 @@ def test_refusals(session):
     with pytest.raises(ValueError, match="Too many shards"):
         cell = rnn.CoupledInputForgetGateLSTMCell(2, num_unit_shards=20)
         cell(hf.ones([2, 5]), cell.zero_state(2, hf.float32))
+
+
+def test_cells_are_made_again_of_their_configurations(graph):
+    cells = hf.nn.rnn_cell
+    lstm = cells.LSTMCell(3, forget_bias=2.0, name="inner")
+    assert lstm.get_config()["num_units"] == 3 and lstm.get_config()["forget_bias"] == 2.0
+    wrapped = cells.ResidualWrapper(cells.DropoutWrapper(lstm, 0.5), lambda x, y: x)
+    for cell in (wrapped, cells.MultiRNNCell([lstm, cells.GRUCell(2)]),
+                 cells.BasicLSTMCell(2, 1.0, False), cells.DeviceWrapper(lstm, "/cpu:0")):
+        config = cell.get_config()
+        again = type(cell).from_config(config)
+        assert again.get_config() == config and type(again) is type(cell)
+        assert again.state_size == cell.state_size and again is not cell
+    assert wrapped.get_config()["cell"]["config"]["cell"]["config"]["name"] == "inner"
+    assert not cells.BasicLSTMCell(2, 1.0, False).get_config()["state_is_tuple"]

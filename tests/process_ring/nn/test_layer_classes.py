@@ -258,3 +258,19 @@ def test_variables_that_are_combined_when_read_are_not_trained():
     assert count not in hf.trainable_variables()
     with pytest.raises(ValueError, match="only for non-trainable variables"):
         layer.add_variable("other", [], hf.float32, trainable=True, synchronization=kind)
+
+
+def test_values_of_the_variables_of_a_layer(graph):
+    layer = hf.layers.Dense(2)
+    layer(hf.ones([1, 3]))
+    with pytest.raises(ValueError, match="session"):
+        layer.get_weights()
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        layer.set_weights([np.ones((3, 2)), [4.0, 5.0]])
+        kernel, bias = layer.get_weights()
+        assert kernel.tolist() == [[1, 1]] * 3 and bias.tolist() == [4, 5]
+        with pytest.raises(ValueError, match="2 variables"):
+            layer.set_weights([kernel])
+        with pytest.raises(ValueError, match="has shape"):
+            layer.set_weights([bias, bias])

@@ -247,7 +247,7 @@ def test_shapes_that_may_change(graph):
             session.run(v.initializer)
             assert session.run(longer).tolist() == [1, 2]
             assert session.run(v.value()).tolist() == [1, 2]
-    with pytest.raises(ValueError, match="does not fit the shape"):
+    with pytest.raises(ValueError, match="is not compatible with the shape"):
         hf.Variable([1.0], shape=[2])
 
 

@@ -154,3 +154,23 @@ def test_combined_models_have_learning_rates_of_their_own(tmp_path):
     made.train(inputs(np.ones(48, np.int64)), steps=1)
     # The gradient is that of a bias which begins with 0; Adagrad moves it by almost the rate.
     assert 0.0009 < made.get_variable_value("dnn/logits/bias")[0] < 0.001
+
+
+def test_training_goes_on_behind_the_last_element(tmp_path):
+    seen = []
+
+    def model_fn(features, labels, mode):
+        step = hf.train.get_or_create_global_step()
+        look = hf.py_func(lambda v: seen.append(int(v)), [features], [])
+        return hf.estimator.EstimatorSpec(mode, loss=hf.constant(1.0),
+                                          train_op=hf.group(step.assign_add(1), look))
+
+    estimator = hf.estimator.Estimator(model_fn, str(tmp_path))
+    hook = hf.data.experimental.CheckpointInputPipelineHook
+    for hooks in ([hook(estimator)], [hook(estimator)], []):
+        estimator.train(lambda: hf.data.Dataset.range(10), steps=2, hooks=hooks)
+    estimator.train(lambda: hf.data.Dataset.range(10).make_one_shot_iterator().get_next(), steps=1)
+    assert seen == [0, 1, 2, 3, 0, 1, 0]
+    assert hf.train.latest_checkpoint(str(tmp_path), "checkpoint_input").endswith("input.ckpt-4")
+    with pytest.raises(ValueError, match="no iterators"):
+        estimator.train(lambda: hf.constant(1), steps=1, hooks=[hook(estimator)])
