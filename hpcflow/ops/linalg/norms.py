@@ -92,10 +92,10 @@ def _axes_last(x: Tensor, pair: Any) -> tuple[Any, Any]:
         rank = len(x._dims)
         last = [axis % rank for axis in pair]
         before = [i for i in range(rank) if i not in last] + last
-        return np.int32(before), np.argsort(before).astype(np.int32)
+        return np.array(before, np.int32), np.argsort(before).astype(np.int32)
     rank = raw_ops.Rank(x)
     axes = raw_ops.Range(np.int32(0), rank, np.int32(1))
-    last = raw_ops.FloorMod(np.int32(pair), rank)
+    last = raw_ops.FloorMod(np.array(pair, np.int32), rank)
     others = raw_ops.ListDiff(axes, last).out
     before = raw_ops.ConcatV2([others, last], np.int32(0))
     return before, raw_ops.InvertPermutation(before)
