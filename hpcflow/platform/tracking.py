@@ -1,4 +1,4 @@
-"""What attributes of objects are tracked for checkpoints (``python.training.tracking.base``)."""
+"""Objects of checkpoints and their attributes (``python.training.tracking``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["no_automatic_dependency_tracking", "no_automatic_dependency_tracking_scope"]
+__all__ = ["NoDependency", "Trackable", "no_automatic_dependency_tracking",
+           "no_automatic_dependency_tracking_scope"]
+
+
+class Trackable:
+    """Base class of a program's own objects that checkpoints may hold: any object may be one."""
 
 
 @contextlib.contextmanager
@@ -18,3 +23,8 @@ def no_automatic_dependency_tracking_scope(obj: Any) -> Iterator[None]:
 def no_automatic_dependency_tracking(method: Callable) -> Callable:
     """Return `method`: the attributes that it sets are kept as they are."""
     return method
+
+
+def NoDependency(value: Any) -> Any:
+    """Return `value`, which as an attribute is no part of an object: it is kept as it is."""
+    return value
