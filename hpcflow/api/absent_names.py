@@ -129,7 +129,6 @@ INSTEAD: dict[str, str] = {
     **{f"contrib.util.{name}": "`hf.graph_util`" for name in (
         "loader", "ops_used_by_graph_def", "stripped_op_list_for_graph")},
     "GradientTape": _EAGER,
-    "Module": "`hf.layers.Layer` or `hf.variable_scope`",
     "RaggedTensor": "`hf.SparseTensor`, or padded rows with `hf.sequence_mask`",
     **{f"contrib.autograph.{name}": "`hf.cond`, `hf.while_loop`, `hf.case`" for name in (
         "to_code", "to_graph", "trace")},

@@ -14,6 +14,7 @@ KERAS = {
     "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.training": Entry(("hpcflow.keras",)),
+    "keras.engine.network": Entry(("hpcflow.keras",), {"Network": "hpcflow.keras:Model"}),
     "keras.utils.conv_utils": Entry(("hpcflow.layers.helpers",)),
     "keras.utils.tf_utils": Entry(("hpcflow.keras.tf_utils",)),
     "keras.utils.losses_utils": Entry(("hpcflow.keras.losses_utils",)),

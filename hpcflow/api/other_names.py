@@ -53,6 +53,7 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"hpcflow.{path}" for name, path in {
             "add_to_collections": "graph.legacy:add_to_collections",
             "variable_creator_scope": "ops.state.creators:variable_creator_scope",
+            "Module": "layers.module:Module",
             "TensorSpec": "graph.tensor_spec:TensorSpec",
             "TypeSpec": "graph.type_spec:TypeSpec",
             "IndexedSlicesSpec": "graph.composite_specs:IndexedSlicesSpec",

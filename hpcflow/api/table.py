@@ -372,6 +372,7 @@ _PYTHON = {
     "compat.compat": Entry(("hpcflow.platform.compat",)),
     "eager.context": Entry(("hpcflow.platform.eager_context",)),
     "eager.backprop": Entry(()),
+    "eager.monitoring": Entry(("hpcflow.platform.monitoring",)),
     "eager.function": Entry(("hpcflow.platform.eager_context",)),
     **{f"framework.{name}": entry for name, entry in _FRAMEWORK.items()},
     **{f"ops.{name}": entry for name, entry in _OPS.items()},

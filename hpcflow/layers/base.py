@@ -29,6 +29,7 @@ from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.layers.building import regularizer_below
 from hpcflow.layers.helpers import get_reachable_from_inputs
 from hpcflow.layers.input_spec import InputSpec, check_input
+from hpcflow.layers.module import Module
 from hpcflow.ops.state.replication import VariableSynchronization
 from hpcflow.ops.state.variable_scope import VariableScope, get_variable, variable_scope
 from hpcflow.shapes import ShapeLike
@@ -44,7 +45,7 @@ class Dependency(NamedTuple):
     ref: Any
 
 
-class Layer:
+class Layer(Module):
     """Base class of layers.
 
     A layer of one's own defines ``call(inputs, ...)``, and ``build(input_shape)``, which is called

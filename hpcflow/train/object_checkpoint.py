@@ -14,7 +14,7 @@ from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import init_scope, name_scope
 from hpcflow.graph.likes import SessionLike, TensorLike
 from hpcflow.graph.operation import Tensor
-from hpcflow.layers.base import Layer
+from hpcflow.layers.module import Module
 from hpcflow.ops.state.variable_lists import is_variable_initialized
 from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer
@@ -338,7 +338,7 @@ def _escaped(name: str) -> str:
 
 def _is_followed(value: TensorLike) -> bool:
     """True if something may lead to variables."""
-    return (isinstance(value, (Variable, Layer, Optimizer, Checkpoint, list, tuple, dict))
+    return (isinstance(value, (Variable, Module, Optimizer, Checkpoint, list, tuple, dict))
             or any(hasattr(value, a) for a in ("_checkpoint_slots", "_checkpoint_dependencies",
                                                "_checkpoint_saveable")))
 

@@ -11,7 +11,7 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.arrays.indexing import where
-from hpcflow.ops.math.reductions import norm
+from hpcflow.ops.linalg.norms import norm
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.momentum import MomentumOptimizer

@@ -250,6 +250,9 @@ class Layer(Called, base.Layer):
                       constraint: Any = None, **others: Any) -> Any:
         """Replace ``get_variable`` inside of the layer: return a variable that the layer owns."""
         if name not in self._by_name:
+            if shape is None and initializer is not None and not callable(initializer):
+                initializer = hf.convert_to_tensor(initializer, dtype)
+                shape, dtype = initializer.shape, initializer.dtype
             local = name.rsplit("/", 1)[-1]
             own_name = f"{self._scope.original_name_scope}{local}" if self._scope else name
             made = self._made(own_name, shape, dtype, initializer, regularizer, trainable,
@@ -354,7 +357,7 @@ class Layer(Called, base.Layer):
     def _entered_scope(self, scope: Any = None) -> Iterator[Any]:
         with super()._entered_scope(scope), hf.variable_scope(
                 self._scope, custom_getter=self._own_variable, auxiliary_name_scope=False,
-                reuse=hf.AUTO_REUSE) as entered:
+                reuse=hf.AUTO_REUSE if self._called else None) as entered:
             yield entered
 
 

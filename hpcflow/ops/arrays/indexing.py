@@ -21,6 +21,7 @@ from hpcflow.graph.shape_inference import (
     constant_value_as_dims,
     known_number,
     merge_dims,
+    register_constant_shape,
     show,
     with_rank_at_least,
 )
@@ -64,6 +65,19 @@ register_op("Gather", "params: Tparams; indices: Tindices", "output: Tparams",
 register_op("GatherV2", "params: Tparams; indices: Tindices; axis: Taxis", "output: Tparams",
             f"batch_dims: int = 0; Tparams: type; Tindices: {INDEX}; Taxis: {INDEX}",
             shape=_gather_v2_shape)
+
+
+@register_constant_shape("Gather")
+@register_constant_shape("GatherV2")
+def _gathered_dims(op: Operation) -> Dims:
+    """Entries of a shape, as of one that is permuted."""
+    which = constant_value(op.inputs[1])
+    if which is None or which.ndim != 1 or len(op.input_dims(0) or ()) != 1:
+        return None
+    dims = constant_value_as_dims(op.inputs[0])
+    if dims is None or not all(-1 < i < len(dims) for i in which.tolist()):
+        return None
+    return tuple(dims[i] for i in which.tolist())
 
 
 @RegisterGradient("Gather")

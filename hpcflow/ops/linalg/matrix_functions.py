@@ -18,7 +18,7 @@ from hpcflow.graph.shape_inference import with_rank_at_least
 from hpcflow.ops.common.type_sets import INDEX
 from hpcflow.ops.flow.while_loop import while_loop
 from hpcflow.ops.linalg.linalg import adjoint, number, product, square_shape
-from hpcflow.ops.math.reductions import norm
+from hpcflow.ops.linalg.norms import norm
 
 __all__: list[str] = []
 

@@ -383,3 +383,24 @@ def test_names_of_variables_made_before_the_call():
         layer = Scaled()
         layer(tf.zeros([2]))
     assert [v.name for v in layer.weights] == ["around/first:0", "around/scaled/second:0"]
+
+
+class _Scaled(layers.Layer):
+    """Makes its variable by ``get_variable`` of a tensor, as a library does that asks for reuse."""
+
+    def build(self, input_shape: Any) -> None:
+        self.reuse = bool(tf.get_variable_scope().reuse)
+        with tf.variable_scope("inner"):
+            self.scale = tf.get_variable("scale", initializer=tf.constant([2.0, 3.0]))
+
+    def call(self, x: Any) -> Any:
+        return x * self.scale
+
+
+def test_variables_from_tensors_in_the_scope_of_a_layer() -> None:
+    layer = _Scaled()
+    x = tf.constant([[1.0, 1.0]])
+    outputs = [layer(x), layer(x)]
+    assert not layer.reuse
+    assert [w.shape.as_list() for w in layer.weights] == [[2]]
+    np.testing.assert_array_equal(K.get_session().run(outputs), [[[2, 3]], [[2, 3]]])

@@ -209,13 +209,21 @@ def test_vector_norms(order):
                                np.linalg.norm(x.reshape(-1), number))
 
 
-@pytest.mark.parametrize("order", ["euclidean", "fro", 1, np.inf])
-def test_matrix_norms(order):
+@pytest.mark.parametrize("order", ["euclidean", "fro", 1, 2, np.inf])
+@pytest.mark.parametrize("axes", [(1, 2), (-1, 0)])
+def test_matrix_norms(order, axes):
     x = RNG.normal(size=(2, 3, 4))
     for keep in (False, True):
-        got = evaluate(lambda v, k=keep: hf.norm(v, order, [1, 2], k), x)
+        got = evaluate(lambda v, k=keep: hf.norm(v, order, axes, k), x)
         number = "fro" if order == "euclidean" else order
-        np.testing.assert_allclose(got, np.linalg.norm(x, number, (1, 2), keepdims=keep))
+        np.testing.assert_allclose(got, np.linalg.norm(x, number, axes, keepdims=keep))
+
+
+def test_the_largest_singular_value_of_matrices_of_unknown_rank(session):
+    x = hf.placeholder(hf.float64)
+    value = RNG.normal(size=(3, 2, 4))
+    got = session.run(hf.norm(x, 2, [0, -1], True), {x: value})
+    np.testing.assert_allclose(got, np.linalg.norm(value, 2, (0, 2), keepdims=True))
 
 
 def test_norms_of_complex_numbers():
@@ -223,7 +231,7 @@ def test_norms_of_complex_numbers():
     np.testing.assert_allclose(evaluate(lambda v: hf.norm(v, 1), x), np.abs(x).sum())
 
 
-@pytest.mark.parametrize("order,axis", [("fro", None), (2, [0, 1]), (-1, None), ("nuc", [0, 1]),
+@pytest.mark.parametrize("order,axis", [("fro", None), (3, [0, 1]), (-1, None), ("nuc", [0, 1]),
                                         (1, [0, 0]), (1, [0])])
 def test_norms_that_do_not_exist(order, axis):
     with pytest.raises(ValueError):

@@ -209,6 +209,8 @@ def test_the_static_shape_of_a_transposed_tensor(graph):
     sparse = hf.SparseTensor([[0, 1, 2]], [1.0], [3, 4, 5])
     assert hf.sparse_transpose(sparse).shape.as_list() == [5, 4, 3]
     assert hf.sparse_transpose(sparse, [1, 0, 2]).shape.as_list() == [4, 3, 5]
+    twice = hf.sparse_transpose(hf.sparse_transpose(sparse), [1, 0, 2])
+    assert twice.shape.as_list() == [4, 5, 3]
 
 
 @pytest.mark.parametrize(("values", "wanted"), [
