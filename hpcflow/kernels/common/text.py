@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+
+# Characters that are shown by names or numbers; bytes beyond ASCII are shown as they are.
+_SPECIAL = re.compile(rb"[\x00-\x1f\x7f\"'\\]")
+_NAMES = {b"\t": b"\\t", b"\n": b"\\n", b"\r": b"\\r", b'"': b'\\"', b"'": b"\\'", b"\\": b"\\\\"}
 
 
 def as_bytes(value: Any) -> bytes:
@@ -34,3 +39,8 @@ def string_array(items: list[bytes], shape: tuple[int, ...] | None = None) -> np
     result = np.empty(len(items), object)
     result[:] = items
     return result if shape is None else result.reshape(shape)
+
+
+def escaped(text: bytes) -> bytes:
+    """`text` with its control characters, quotes and backslashes as C writes them."""
+    return _SPECIAL.sub(lambda found: _NAMES.get(found[0]) or b"\\%03o" % ord(found[0]), text)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.common.text import escaped
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 
@@ -66,7 +67,7 @@ def summary(value: Any, limit: int) -> str:
 
 def _element(x: Any) -> str:
     if isinstance(x, bytes):
-        return x.decode(errors="backslashreplace")
+        return escaped(x).decode(errors="backslashreplace")
     if isinstance(x, (bool, np.bool_)):
         return str(int(x))
     return str(x).removesuffix(".0")

@@ -30,10 +30,7 @@ def _parse_sequence_example(node: KernelNode) -> Callable:
     def parse(serialized: Any, may_miss: Any, *rest: Any) -> Any:
         keys, defaults, named = rest[:key_count], rest[key_count:-1], rest[-1]
         _check_ranks(serialized, may_miss, keys, named)
-        for default, shape in zip(defaults, dense_shapes, strict=True):
-            if np.size(default) and np.shape(default) != shape:
-                raise invalid(f"a default has shape {format_shape(np.shape(default))}, the feature "
-                              f"{format_shape(shape)}")
+        _check_defaults(defaults, dense_shapes)
         example = _Example(serialized, named, set(keys_of(flat(may_miss))))
         names = iter(keys_of(keys))
         # The four kinds in the order of their keys; the keys of one are taken before the next.
@@ -66,6 +63,14 @@ def _check_ranks(serialized: Any, may_miss: Any, keys: tuple, named: Any) -> Non
         raise invalid(f"debug_name must be a scalar, got shape {format_shape(np.shape(named))}")
 
 
+def _check_defaults(defaults: tuple, shapes: list[tuple]) -> None:
+    """Defaults of features of the context have their shapes, or are empty."""
+    for default, shape in zip(defaults, shapes, strict=True):
+        if np.size(default) and np.shape(default) != shape:
+            raise invalid(f"a default has shape {format_shape(np.shape(default))}, the feature "
+                          f"{format_shape(shape)}")
+
+
 @kernel("ParseSequenceExample", device="CPU", fresh=True)
 def _parse_sequence_examples(node: KernelNode) -> Callable:
     context_sparse, context_dense, list_sparse, list_dense = [
@@ -85,6 +90,7 @@ def _parse_sequence_examples(node: KernelNode) -> Callable:
             raise invalid("The serialized examples and their names must be vectors of one length, "
                           f"got shapes {format_shape(np.shape(serialized))} and "
                           f"{format_shape(np.shape(names))}")
+        _check_defaults(defaults, shapes)
         examples = [_Example(item, name, may_miss) for item, name in zip(
             flat(serialized), flat(names) if np.size(names) else [b""] * np.size(serialized),
             strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +9,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.common.strings import box
-from hpcflow.kernels.common.text import as_bytes
+from hpcflow.kernels.common.text import as_bytes, escaped
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
-
-# Characters that are not shown as they are within quotes; bytes beyond ASCII are.
-_SPECIAL = re.compile(rb"[\x00-\x1f\x7f\"'\\]")
-_NAMES = {b"\t": b"\\t", b"\n": b"\\n", b"\r": b"\\r", b'"': b'\\"', b"'": b"\\'", b"\\": b"\\\\"}
 
 
 @kernel("StringFormat", device="CPU", fresh=True)
@@ -60,14 +55,9 @@ def _rows(array: np.ndarray, depth: int, limit: int) -> bytes:
     return b"[" + gap.join([*(first or [b""]), b"...", *last]) + b"]"
 
 
-def _escape(found: re.Match[bytes]) -> bytes:
-    """A character by its name in C, or else by its octal number."""
-    return _NAMES.get(found[0]) or b"\\%03o" % ord(found[0])
-
-
 def _number(value: Any) -> bytes:
     if isinstance(value, bytes):
-        return b'"' + _SPECIAL.sub(_escape, value) + b'"'
+        return b'"' + escaped(value) + b'"'
     if isinstance(value, (bool, np.bool_)):
         return b"1" if value else b"0"
     if isinstance(value, (int, np.integer)):

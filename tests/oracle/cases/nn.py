@@ -13,11 +13,11 @@ def biases(table: Table) -> None:
             for layout in ("NHWC", "NCHW"):
                 size = shape[-1] if layout == "NHWC" else shape[1]
                 table.add("BiasAdd", {"value": table.normal(dtype, shape), "bias": table.normal(
-                    dtype, (size,))}, {"data_format": layout}, gradient=1, tolerance=64)
+                    dtype, (size,))}, {"data_format": layout}, gradient=1)
                 table.add("BiasAddGrad", {"out_backprop": table.normal(dtype, shape)},
-                          {"data_format": layout}, gradient=1, tolerance=64)
+                          {"data_format": layout}, gradient=1)
             table.add("BiasAddV1", {"value": table.normal(dtype, shape), "bias": table.normal(
-                dtype, (shape[-1],))}, gradient=1, tolerance=64)
+                dtype, (shape[-1],))}, gradient=1)
     x = table.normal("float32", (2, 3))
     for op in ("BiasAdd", "BiasAddV1"):
         table.bad(op, {"value": x, "bias": table.normal("float32", (2,))})
@@ -33,13 +33,13 @@ def scores(table: Table) -> None:
         for shape in ((2, 3), (1, 1), (0, 4), (30, 100), (4,), (2, 2, 3)):
             for op in ("Softmax", "LogSoftmax"):
                 # The gradient is a difference of sums.
-                table.add(op, {"logits": table.normal(dtype, shape, 3)}, gradient=1, tolerance=512)
+                table.add(op, {"logits": table.normal(dtype, shape, 3)}, gradient=1, tolerance=128)
             if len(shape) == 2:
                 labels = table.positive(dtype, shape)
                 table.add("SoftmaxCrossEntropyWithLogits", {
                     "features": table.normal(dtype, shape, 3),
                     "labels": (labels / labels.sum(1, keepdims=True)).astype(dtype)},
-                    gradient=1, tolerance=64)
+                    gradient=1)
                 for kind in ("int32", "int64"):
                     table.add("SparseSoftmaxCrossEntropyWithLogits", {
                         "features": table.normal(dtype, shape, 3),

@@ -214,6 +214,7 @@ def temporal_classification(table: Table) -> None:
                   "labels_values": table.integers(classes - 1, (len(indices),)),
                   "sequence_length": np.maximum(table.integers(steps + 1, (batch,)),
                                                 counts).astype("int32")}
+        # The reference sums logarithms in float32, ours in float64.
         for collapse in (False, True):
             for merge in (False, True):
                 table.add("CTCLoss", labels, {"preprocess_collapse_repeated": collapse,
@@ -226,10 +227,10 @@ def temporal_classification(table: Table) -> None:
             for width, paths in ((1, 1), (4, 1), (20, 1)):
                 table.add("CTCBeamSearchDecoder", {"inputs": inputs, "sequence_length": lengths},
                           {"beam_width": width, "top_paths": paths, "merge_repeated": merge},
-                          tolerance=100)
+                          tolerance=64)
     table.add("CTCBeamSearchDecoder", {"inputs": table.normal("float32", (8, 2, 5)),
                                        "sequence_length": ints(8, 5)},
-              {"beam_width": 10, "top_paths": 4, "merge_repeated": False}, tolerance=100)
+              {"beam_width": 10, "top_paths": 4, "merge_repeated": False}, tolerance=64)
     wrong = {"sequence_length": ints(7, 7, 7)}, {"sequence_length": ints(1, 1)}
     good = {"inputs": table.normal("float32", (6, 3, 4)), "sequence_length": ints(6, 6, 6)}
     labels = {"labels_indices": np.array([[0, 0], [1, 0], [2, 0]]), "labels_values": ints(0, 1, 2)}

@@ -170,7 +170,7 @@ def splits_and_formats(table: Table) -> None:
     for template, values in (
             ("x", []), ("%s", [scalar(3)]), ("<%s|%s>", [table.normal("int32", (9,)), scalar(
                 2.5, "float32")]), ("%s", [np.array([[1.5, 1e-9], [1e20, -0.0]])]),
-            ("%s %s", [strings([b"a", b"b"]), np.array(b"c", object)]),
+            ("%s %s", [strings([b"a", b"b\t'\0"]), np.array(b"c", object)]),
             ("%s", [np.array([True, False])]), ("%s", [table.normal("int32", (2, 8, 2))])):
         for most in (3, 1, -1):
             table.add("StringFormat", {"inputs": values}, {"template": template,

@@ -46,13 +46,13 @@ def test_assert():
 
 def test_print(capfd):
     x = hf.constant([[1.0, 2.0], [3.0, 4.0]])
-    shown = hf.Print(x, [x, "text", hf.constant([1, 2])], message="here: ", first_n=2)
+    shown = hf.Print(x, [x, "a 'text'\n", hf.constant([1, 2])], message="here: ", first_n=2)
     [grad] = hf.gradients(hf.reduce_sum(shown * shown), [x])
     with hf.Session() as session:
         for _ in range(3):
             np.testing.assert_array_equal(session.run(shown), [[1, 2], [3, 4]])
         lines = capfd.readouterr().err.splitlines()
-        assert lines == ["here: [1 2 3...][text][1 2]"] * 2
+        assert lines == [r"here: [1 2 3...][a \'text\'\n][1 2]"] * 2
         np.testing.assert_array_equal(session.run(grad), [[2, 4], [6, 8]])
 
 

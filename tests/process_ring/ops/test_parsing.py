@@ -300,6 +300,17 @@ def test_a_batch_of_sequence_examples(session):
         session.run(parsed[1], {batch: [*serialized[:2], sequence({})]})
 
 
+def test_a_default_of_sequence_examples_has_the_shape_of_its_feature(session):
+    parsed = hf.raw_ops.ParseSequenceExample(
+        serialized=[sequence({}, x=[])], debug_name=[],
+        context_dense_defaults=[np.ones((1, 2), "float32")],
+        context_dense_keys=["v"], context_dense_shapes=[[2]], Ncontext_dense=1,
+        context_sparse_keys=[], feature_list_sparse_keys=[], feature_list_dense_keys=[],
+        feature_list_dense_missing_assumed_empty=[])
+    with pytest.raises(INVALID, match=r"default has shape \[1,2\]"):
+        session.run(parsed.context_dense_values)
+
+
 def test_an_empty_batch_of_sequence_examples(session):
     lists = hf.io.parse_sequence_example(np.zeros(0, object), None, {
         "x": hf.FixedLenSequenceFeature([2], hf.int64), "y": hf.VarLenFeature(hf.string)})[1]
