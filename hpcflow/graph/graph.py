@@ -226,7 +226,7 @@ class Graph(Elements, Collections, ScopedGraph):
         if isinstance(name, bytes):
             name = name.decode()
         if not isinstance(name, str):
-            raise TypeError(f"the name of an op is a string, got {name!r}")
+            raise TypeError(f"expected string or bytes-like object, got {name!r}")
         if name.endswith("/"):  # an absolute name, already unique
             return name[:-1]
         if not (VALID_SCOPE_NAME if self._name_stack else VALID_OP_NAME).match(name):
