@@ -38,19 +38,26 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
     return dataset.make_initializable_iterator(shared_name)
 
 
+def _checked(dataset_or_iterator: Any) -> Any:
+    if not isinstance(dataset_or_iterator, (Dataset, Iterator)):
+        raise TypeError("`dataset_or_iterator` must be a Dataset or Iterator object, but got "
+                        f"{type(dataset_or_iterator)}.")
+    return dataset_or_iterator
+
+
 def get_output_types(dataset_or_iterator: Any) -> Any:
     """The types of the components of the elements."""
-    return dataset_or_iterator.output_types
+    return _checked(dataset_or_iterator).output_types
 
 
 def get_output_shapes(dataset_or_iterator: Any) -> Any:
     """The shapes of the components of the elements."""
-    return dataset_or_iterator.output_shapes
+    return _checked(dataset_or_iterator).output_shapes
 
 
 def get_output_classes(dataset_or_iterator: Any) -> Any:
     """The classes of the components of the elements."""
-    return dataset_or_iterator.output_classes
+    return _checked(dataset_or_iterator).output_classes
 
 
 _named_otherwise = named_otherwise(__name__)

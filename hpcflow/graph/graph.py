@@ -225,6 +225,8 @@ class Graph(Elements, Collections, ScopedGraph):
     def _op_name(self, name: str | bytes) -> str:
         if isinstance(name, bytes):
             name = name.decode()
+        if not isinstance(name, str):
+            raise TypeError(f"expected string or bytes-like object, got {name!r}")
         if name.endswith("/"):  # an absolute name, already unique
             return name[:-1]
         if not (VALID_SCOPE_NAME if self._name_stack else VALID_OP_NAME).match(name):

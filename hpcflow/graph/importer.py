@@ -91,12 +91,17 @@ def _check_versions(versions: Message) -> None:
         raise ValueError(f"GraphDef disallows consumer version {GRAPH_DEF_VERSION}")
 
 
-def _check_arguments(graph_def: str | Message, input_map: Sequence[Any] | Mapping[Any, Any] | None,
-                     return_elements: int | Sequence[Any] | None) -> None:
+def check_graph_def(graph_def: Any) -> None:
+    """Raise ``TypeError`` for what is no GraphDef."""
     from tensorboard.compat.proto import graph_pb2
 
     if not isinstance(graph_def, graph_pb2.GraphDef):
-        raise TypeError("graph_def must be a GraphDef proto.")
+        raise TypeError(f"graph_def must be a GraphDef proto, got {type(graph_def).__name__}")
+
+
+def _check_arguments(graph_def: str | Message, input_map: Sequence[Any] | Mapping[Any, Any] | None,
+                     return_elements: int | Sequence[Any] | None) -> None:
+    check_graph_def(graph_def)
     if input_map is not None and not (
             isinstance(input_map, dict) and all(isinstance(k, (str, bytes)) for k in input_map)):
         raise TypeError("input_map must be a dictionary mapping strings to Tensor objects.")

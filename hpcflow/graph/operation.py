@@ -107,6 +107,8 @@ class Tensor:
         __getitem__: Callable[[Any], Tensor]
 
     def __init__(self, op: Operation, value_index: int, dtype: DType) -> None:
+        if not isinstance(op, Operation):
+            raise TypeError(f"op needs to be an Operation: {op!r}")
         self._op = op
         self._value_index = value_index
         self._dtype = dtype

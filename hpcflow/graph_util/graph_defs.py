@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hpcflow import dtypes
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.graph import Graph
-from hpcflow.graph.importer import split_input
+from hpcflow.graph.importer import check_graph_def, split_input
 from hpcflow.graph.likes import SessionLike
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation
 from hpcflow.graph_util.freezing import VARIABLE_TYPES, Frozen, values_of
@@ -53,9 +53,10 @@ def set_cpu0(device_string: str) -> str:
 def extract_sub_graph(graph_def: Message, dest_nodes: Iterable[str]) -> Any:
     """Return the GraphDef of the nodes that `dest_nodes` (names) depend on, and of themselves.
 
-    Raises ``TypeError`` if `dest_nodes` is one string, ``AssertionError`` for unknown
-    names.
+    Raises ``TypeError`` if it is no GraphDef, or `dest_nodes` one string, ``AssertionError`` for
+    unknown names.
     """
+    check_graph_def(graph_def)
     if isinstance(dest_nodes, (str, bytes)):
         raise TypeError(f"dest_nodes must be a list of names, got {dest_nodes!r}")
     by_name = {node.name: node for node in graph_def.node}

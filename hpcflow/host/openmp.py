@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -47,6 +48,24 @@ class Team(NamedTuple):
     threads: int
 
 
+_PAUSE = 1  # the kind of OpenMP 5 that keeps settings
+
+
+def end_threads_before_fork(library: ctypes.CDLL) -> bool:
+    """Let the threads that an OpenMP keeps for the one that forks end before; False if it cannot.
+
+    Parent and child have new ones when they need them. Without that a child would wait for ever for
+    threads that only its parent has.
+    """
+    try:
+        pause = library.omp_pause_resource_all
+    except AttributeError:
+        return False
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=functools.partial(pause, _PAUSE))
+    return True
+
+
 _forked = False
 
 
@@ -61,16 +80,13 @@ def _team() -> Team | None:
         with short_spins():
             library = ctypes.CDLL(_NAME)
         address = ctypes.cast(library.GOMP_parallel, ctypes.c_void_p).value
+        if not end_threads_before_fork(library) and hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_lose)
         return Team(address or 0, library.omp_get_max_threads())
     except (OSError, AttributeError):
         return None
 
 
-def _after_fork() -> None:
-    """The library would wait for threads that the child does not have."""
+def _lose() -> None:
     global _forked
     _forked = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

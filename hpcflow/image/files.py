@@ -185,7 +185,7 @@ def adjust_jpeg_quality(image: TensorLike, jpeg_quality: TensorLike,
     """
     with name_scope(name, "adjust_jpeg_quality", [image]):
         image = convert_to_tensor(image, name="image")
-        channels = image.get_shape().as_list()[-1]
+        channels = image.get_shape().with_rank(3).as_list()[-1]
         bytes_of = convert_image_dtype(image, dtypes.uint8, saturate=True)
         quality = convert_to_tensor(jpeg_quality, dtypes.int32)
         written = raw_ops.EncodeJpegVariableQuality(bytes_of, quality)

@@ -17,7 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-_SHARED = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
+#: Where the stand-ins for GPUs of several ranks keep what these share: below a folder of the test,
+#: as ranks that are ended leave it behind.
+SHARED = Path(os.environ.get("STAND_IN_SHARED") or (
+    "/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()))
 
 
 class Memory:
@@ -25,7 +28,7 @@ class Memory:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._path = _SHARED / f"stand-in-ipc-{uuid.uuid4().hex}"
+        self._path = SHARED / f"stand-in-ipc-{uuid.uuid4().hex}"
         with self._path.open("wb") as file:
             file.truncate(size)
         self._memory = _mapped(self._path, size)
@@ -43,7 +46,7 @@ class Memory:
     def __del__(self) -> None:
         if sys.is_finalizing():
             return
-        if any(map(_is_alive, _SHARED.glob(f"{self._path.name}.open-*"))):
+        if any(map(_is_alive, SHARED.glob(f"{self._path.name}.open-*"))):
             print("stand-in: memory is freed that another process has open", flush=True)
         self._path.unlink(missing_ok=True)
 
@@ -62,7 +65,7 @@ class Ipc:
 
     def open(self, handle: bytes) -> int:
         size, name = handle.decode().split()
-        path, mark = _SHARED / name, _SHARED / f"{name}.open-{os.getpid()}"
+        path, mark = SHARED / name, SHARED / f"{name}.open-{os.getpid()}"
         if os.environ.get("STAND_IN_NO_IPC") or any(m._path == path for m in _made.values()):
             raise self._error("cudaErrorInvalidDeviceContext: cannot be opened here")
         if mark.exists():

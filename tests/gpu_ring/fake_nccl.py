@@ -14,15 +14,14 @@ import ctypes
 import json
 import os
 import shutil
-import tempfile
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 from gpu_ring.fake_cuda import Hardware
+from gpu_ring.fake_ipc import SHARED
 
 from hpcflow.comm import nccl
 
@@ -31,7 +30,6 @@ _SUCCESS, _INTERNAL, _INVALID_ARGUMENT, _INVALID_USAGE, _IN_PROGRESS = 0, 3, 4, 
 _TYPES = {code: np.dtype(name if name != "bfloat16" else ml_dtypes.bfloat16)
           for name, code in nccl._CODES.items() if name != "bool"}
 _JOIN = {nccl.SUM: np.add, nccl.AVERAGE: np.add, nccl.MIN: np.fmin, nccl.MAX: np.fmax}
-_SHARED = Path("/dev/shm")
 
 
 class MisuseError(RuntimeError):
@@ -191,8 +189,7 @@ class Comm:
 
     def __init__(self, gpu: Hardware, name: str, ranks: int, rank: int) -> None:
         self._gpu, self.ranks, self._rank = gpu, ranks, rank
-        folder = _SHARED if _SHARED.is_dir() else Path(tempfile.gettempdir())
-        self._folder = folder / f"stand-in-nccl-{name}"
+        self._folder = SHARED / f"stand-in-nccl-{name}"
         self._folder.mkdir(exist_ok=True)
         atexit.register(self._leave)
         self._put(f"rank.{rank}", str(gpu.index).encode())

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from gpu_ring import fake_ipc
 from speed import patience
 
 from hpcflow.tools import facts
@@ -33,7 +35,9 @@ def run(program: str, ranks: int, *arguments: str, options: Sequence[str] = (),
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                    "PYTHONPATH": f"{REPO}{os.pathsep}{REPO / 'tests'}", **variables}
-    return subprocess.run(
-        [mpirun, *options, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), sys.executable,
-         str(REPO / "tests" / "gpu_ring" / program), *arguments],
-        capture_output=True, text=True, env=environment, timeout=patience(), check=False)
+    with tempfile.TemporaryDirectory(prefix="stand-in-", dir=fake_ipc.SHARED) as folder:
+        return subprocess.run(
+            [mpirun, *options, "--oversubscribe", "--bind-to", "none", "-n", str(ranks),
+             sys.executable, str(REPO / "tests" / "gpu_ring" / program), *arguments],
+            capture_output=True, text=True, env=environment | {"STAND_IN_SHARED": folder},
+            timeout=patience(), check=False)

@@ -10,6 +10,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.comm import world
+from hpcflow.host.tuning import runtime as tuning
 
 pytestmark = pytest.mark.ranks(4)
 
@@ -43,6 +44,17 @@ def test_allreduce(ranks, length, reduction):
         for _ in range(3):
             got = session.run(total, {x: part(rank, (length,))})
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_steps_for_shapes_that_come_often_wait_for_no_rank(ranks, monkeypatch):
+    """A rank that would compile its step again for the shape of a feed, before the others."""
+    rank, size = ranks
+    monkeypatch.setattr(tuning, "SHAPES_WORTH", 1e9 if rank else 0.0)
+    x = hf.placeholder(hf.float32, [None])
+    total = hf.mpi.allreduce(x)
+    with hf.Session() as session:
+        for _ in range(tuning.SHAPES_FEWEST_RUNS + 2):
+            assert session.run(total, {x: [1.0, rank]}).tolist() == [size, sum(range(size))]
 
 
 def test_means_of_integers_and_extremes_of_slices(ranks):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -38,15 +40,25 @@ def explain(error: BaseException, node: Node, inputs: list, where: str,
             rank: int | None = None) -> BaseException:
     """`error` of `node`, as an ``OpError`` with op, shapes, device and line.
 
-    `inputs` describe the input values (see :func:`summary`). What is not an ``Exception``, and
-    what names an op already, stays as it is.
+    `inputs` describe the input values (see :func:`summary`). What is not an ``Exception``, what
+    names an op already, and what a handler of signals raised, which ran meanwhile, stay as they
+    are.
     """
     if not isinstance(error, Exception) or isinstance(error, OpError) and error.op is not None:
+        return error
+    if _is_of_a_handler(error):
         return error
     kind, message = _classify(error)
     explained = node_error(kind, message, node, where, [v for v in inputs if v is not None], rank)
     explained.__cause__ = error.__cause__ if isinstance(error, OpError) else error
     return explained
+
+
+def _is_of_a_handler(error: Exception) -> bool:
+    """True if a handler of signals that is written in Python raised `error`."""
+    handlers = (getattr(signal.getsignal(n), "__code__", None) for n in signal.valid_signals())
+    codes = set(handlers) - {None}
+    return any(f.f_code in codes for f, _ in traceback.walk_tb(error.__traceback__))
 
 
 # NumPy's words, in a ValueError, for more bytes than there are addresses.

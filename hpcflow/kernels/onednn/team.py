@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.host import blas
+from hpcflow.host import blas, openmp
 
 
 class Team:
@@ -25,9 +25,11 @@ class Team:
         """Return the team of the OpenMP that the library at `path` is linked with, or None."""
         try:
             library = ctypes.PyDLL(path)  # the calls are too short to give up the interpreter for
-            return cls(library.omp_get_max_threads, library.omp_set_num_threads)
+            made = cls(library.omp_get_max_threads, library.omp_set_num_threads)
         except (AttributeError, OSError):
             return None
+        openmp.end_threads_before_fork(library)
+        return made
 
     def run(self, size: int, alone: Callable[..., None], together: Callable[..., None],
             addresses: tuple[int, ...]) -> None:

@@ -327,7 +327,8 @@ def _assert_rank(fits: Callable[[int, int], bool], op_type: str, phrase: str, de
 def _rank_tensor(rank: Any) -> Tensor:
     """A rank as a tensor: an int32 scalar. ``TypeError`` and ``ValueError`` for other ones."""
     if not is_tensor(rank) and np.asarray(rank).dtype.kind in "iu":
-        rank = np.asarray(rank, np.int32)
+        narrow = np.asarray(rank).astype(np.int32)
+        rank = narrow if np.array_equal(narrow, rank) else rank
     tensor = convert_to_tensor(rank, name="rank")
     assert_type(tensor, dtypes.int32)
     if tensor.shape.ndims not in (0, None):

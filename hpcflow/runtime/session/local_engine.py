@@ -62,7 +62,10 @@ class LocalEngine:
         step = self._compile(elements, feeds, remembered, incremental, traced)
         seconds = time.perf_counter() - start
         keeps_bits = config.flags.deterministic or wants_equal_bits(elements)
-        if not (incremental or traced or keeps_bits) and (
+        # Each rank would compile for certain shapes at a time of its own, and the collective
+        # operations of such a step are other ones, whose messages lack the shapes.
+        meets_ranks = step.executable.collectives is not None
+        if not (incremental or traced or keeps_bits or meets_ranks) and (
                 self.options.optimize and compiled_form() and ByShapes.serves(feeds)):
             step.run = ByShapes(
                 step.run, feeds, seconds,

@@ -326,6 +326,7 @@ class BaseSession:
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
             raise TypeError(f"feed_list must be a list, got {type(feed_list).__name__}")
         feeds = list(feed_list or ())
+        FetchMap(fetches, self._graph, self)  # what cannot be fetched is refused now
 
         def call(*values: Any, **keywords: Any) -> Any:
             if len(values) != len(feeds):

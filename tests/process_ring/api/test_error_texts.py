@@ -208,3 +208,15 @@ def test_features_that_do_not_fit():
 def test_an_axis_that_is_no_integer():
     with pytest.raises(TypeError, match="int32"):
         hf.concat(X, 4.2)
+
+
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda: hf.placeholder(hf.float32, name=3), "expected string .* got 3"),
+    (lambda: hf.Tensor(X, 0, hf.float32), "op needs to be an Operation"),
+    (lambda: hf.graph_util.extract_sub_graph("x", ["a"]), "must be a GraphDef proto, got str"),
+    (lambda: hf.data.get_output_types(hf.constant(X)), "must be a Dataset or Iterator"),
+    (lambda: hf.assert_rank(X, 1 << 40), "must be of type .*int32"),
+    (lambda: hf.Session().make_callable(object()), "has invalid type")])
+def test_what_is_of_another_type_is_refused_at_once(call, text):
+    with hf.Graph().as_default(), pytest.raises(TypeError, match=text):
+        call()

@@ -11,6 +11,9 @@ import pytest
 from jobs import PACKAGE_PARENT
 from processes import run_limited
 
+import hpcflow as hf
+from hpcflow.compiler.ir.explain import explain
+from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.host import signals
 
 LIMIT_SECONDS = 120.0
@@ -132,5 +135,24 @@ def test_a_handler_that_raises_leaves_the_signals_as_they_were():
         with pytest.raises(Raised):
             signals.call_undisturbed(os.kill, os.getpid(), signal.SIGUSR1)
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+
+
+def test_what_a_handler_raises_is_no_error_of_the_op_it_interrupts(graph):
+    def handler(number, frame):
+        raise TimeoutError
+
+    previous = signal.signal(signal.SIGUSR1, handler)
+    op = hf.no_op()
+    node = Node(op.type, op.name, op.op_def, {}, [], [], "", [], [], 0, op)
+    try:
+        for cause, kind in ((lambda: signal.raise_signal(signal.SIGUSR1), TimeoutError),
+                            (lambda: 1 / 0, hf.errors.InvalidArgumentError)):
+            with pytest.raises(kind):
+                try:
+                    cause()
+                except Exception as error:  # noqa: BLE001
+                    raise explain(error, node, [], "") from None
     finally:
         signal.signal(signal.SIGUSR1, previous)

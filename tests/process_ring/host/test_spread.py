@@ -97,9 +97,17 @@ def test_blocks_are_few_where_the_work_is_small(pool):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_child_has_no_team():
-    text = ("import os; from hpcflow.host import openmp; assert openmp.team()\n"
+def test_a_child_computes_in_threads_of_its_own():
+    text = ("import os, signal, numpy as np, hpcflow as hf\n"
+            "from hpcflow.host import openmp\n"
+            "x = hf.placeholder(hf.float32, [400, 400])\n"
+            "y, session = hf.matmul(x, x), hf.Session()\n"
+            "run = lambda: float(session.run(y, {x: np.ones([400, 400], np.float32)})[3, 3])\n"
+            "assert openmp.team() and run() == 400\n"
             "pid = os.fork()\n"
-            "if not pid: os._exit(openmp.team() is not None)\n"
+            "if not pid:\n"
+            "    signal.alarm(30)\n"
+            "    os._exit(run() != 400)\n"
+            "assert run() == 400\n"
             "raise SystemExit(os.waitpid(pid, 0)[1])")
     subprocess.run([sys.executable, "-c", text], check=True)
