@@ -177,7 +177,7 @@ NAMES: dict[str, dict[str, str]] = {
         "make_saveable_from_iterator":
             "hpcflow.train.saved_iterators:make_saveable_from_iterator",
         "CheckpointInputPipelineHook":
-            "hpcflow.train.iterator_hook:CheckpointInputPipelineHook",
+            "hpcflow.train.saved_iterators:CheckpointInputPipelineHook",
     },
     "hpcflow.image": {
         "extract_image_patches": "hpcflow:extract_image_patches",

@@ -16,7 +16,9 @@ from hpcflow.data import (
     TFRecordDataset,
 )
 from hpcflow.data.experimental import *  # noqa: F403
-from hpcflow.train.iterator_hook import CheckpointInputPipelineHook
-from hpcflow.train.saved_iterators import make_saveable_from_iterator
+from hpcflow.train.saved_iterators import (
+    CheckpointInputPipelineHook,
+    make_saveable_from_iterator,
+)
 
 __getattr__ = named_otherwise(__name__)
