@@ -32,24 +32,20 @@ ROOM = Path(__file__).parent
 def name_of(loop: Loop) -> str:
     """The name of a loop's code: another one for whatever may change the code. These are the loop's
     key, the text of the modules that write it, and where the code is written and runs."""
-    parts = [*_surroundings(), *_texts(ROOM), *loop.key]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
+    text = "\n".join([*_surroundings(ROOM), *loop.key])
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
 @functools.lru_cache(maxsize=1)
-def _surroundings() -> tuple[str, ...]:
+def _surroundings(room: Path) -> list[str]:
+    """Versions, the processor, and the names and checksums of the modules of this room and of the
+    numbers that they use."""
     name = "CS_GNU_LIBC_VERSION"  # code calls its functions
     library = os.confstr(name) if name in os.confstr_names else ""
-    return (importlib.metadata.version("llvmlite"), np.__version__, sys.version, str(library),
-            entries.processor())
-
-
-@functools.lru_cache(maxsize=1)
-def _texts(room: Path) -> list[str]:
-    """The names and checksums of the modules of this room, and of the numbers that they use."""
-    paths = sorted(room.glob("*.py"))
-    return [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
-            for path in (*paths, Path(tuning.__file__))]
+    paths = (*sorted(room.glob("*.py")), Path(tuning.__file__))
+    return [importlib.metadata.version("llvmlite"), np.__version__, sys.version, str(library),
+            entries.processor(), *(f"{p.name} {hashlib.sha256(p.read_bytes()).hexdigest()}"
+                                   for p in paths)]
 
 
 def read(name: str) -> entries.Code | None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import cuda_code
 from hpcflow.loops.elements import ElementKernel, Run
-from hpcflow.loops.form import Program
+from hpcflow.loops.form import ColumnReduce, Program
 from hpcflow.loops.meanings import numpy_dtype
 
 #: ``launch(rows, arrays)``: runs programs that were prepared. `rows` has the number of rows of
@@ -46,7 +46,8 @@ def share(program: Program, rows: int) -> Share:
         splits = max(1, min(wanted, tuning.CUDA_MOST_BLOCKS // tiles))
         if splits == 1:
             return Share(tiles)
-        nbytes = 8 * splits * program.columns * cuda_code.reductions_of_columns(program)
+        nbytes = 8 * splits * program.columns * sum(
+            isinstance(s, ColumnReduce) for s in program.instructions)
         return Share(tiles * splits, splits, tiles, nbytes)
     per_block, size = cuda_code.THREADS, rows * program.columns
     if kind == cuda_code.ROWS:

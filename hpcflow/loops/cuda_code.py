@@ -114,15 +114,7 @@ def lanes_of(columns: int) -> int:
 
 def tile_of(columns: int) -> int:
     """The columns that a block of a program of columns sums, a power of two."""
-    width = 1
-    while width < min(columns, 32):
-        width *= 2
-    return width
-
-
-def reductions_of_columns(program: Program) -> int:
-    """The number of sums over all rows."""
-    return sum(isinstance(s, ColumnReduce) for s in program.instructions)
+    return 1 << (min(columns, 32) - 1).bit_length()
 
 
 def kernel_text(programs: Sequence[Program], index: str = "int") -> str:
@@ -214,9 +206,10 @@ class _Function:
         self._put(line + " {")
         self.depth += 1
 
-    def _close(self) -> None:
-        self.depth -= 1
-        self._put("}")
+    def _close(self, blocks: int = 1) -> None:
+        for _ in range(blocks):
+            self.depth -= 1
+            self._put("}")
 
     # ------------------------------------------------------------ kinds
 
@@ -227,10 +220,7 @@ class _Function:
         self._put("#pragma unroll 4")
         self._open(f"for (position i = (position)block * {THREADS} + threadIdx.x; i < size; "
                    "i += stride)")
-        if columns == 1:
-            self._put("const position r = i, c = 0;")
-        else:
-            self._put(f"const position r = i / {columns}, c = i - r * {columns};")
+        self._put(f"const position r = i / {columns}, c = i - r * {columns};")
         self._values(range(len(self.steps)))
         self._stores(lambda _: True)
         self._close()
@@ -254,7 +244,7 @@ class _Function:
         stored = [s for s in self.steps if isinstance(s, Store) and s.map.column != 0]
         self._values(self._varying(s.operand for s in stored))
         self._stores(lambda s: s.map.column != 0)
-        self._close_columns()
+        self._close(2)
         self._open("if (lane == 0)")
         self._put("const position c = 0;")
         self._stores(lambda s: s.map.column == 0)
@@ -268,43 +258,33 @@ class _Function:
         self._values(self._varying(self.steps[i].operand for i in reduced))  # type: ignore[union-attr]
         for i in reduced:
             self._put(f"v{i} = {self._join(i, f'v{i}', f'v{self.steps[i].operand}')};")  # type: ignore[union-attr]
-        self._close_columns()
+        self._close(2)
         for i in reduced:
             self._across(i, lanes)
 
     def _keep(self, reduced: list[int], lanes: int, columns: int) -> None:
-        """Load what several passes over the row read, if it fits in registers."""
-        passes = [self._varying([self.steps[i].operand]) for i in reduced]  # type: ignore[union-attr]
-        passes.append(self._varying(s.operand for s in self.steps
-                                    if isinstance(s, Store) and s.map.column != 0))
-        loads = [i for i, s in enumerate(self.steps)
-                 if isinstance(s, Load) and sum(i in p for p in passes) > 1]
+        """Load what the reductions of a row read, if it fits in registers."""
+        loads = [i for i in self._varying(self.steps[i].operand for i in reduced)  # type: ignore[union-attr]
+                 if isinstance(self.steps[i], Load)]
         each = -(-columns // lanes)
         of_each = sum(max(4, numpy_dtype(self.steps[i].dtype).itemsize) for i in loads)
         if not loads or each * of_each > tuning.CUDA_KEPT_BYTES:
             return
+        self.kept = loads
         for i in loads:
             self._put(f"{self._type(i)} kept{i}[{each}];")
-        self.kept = loads
         self._each_column(lanes, columns)
         for i in loads:
             self._put(f"kept{i}[n] = {self._expression(self.steps[i])};")
-        self._close_columns()
+        self._close(2)
 
     def _each_column(self, lanes: int, columns: int) -> None:
-        """Begin a pass over the columns of a thread."""
-        if not self.kept:
-            self._open(f"for (position c = lane; c < {columns}; c += {lanes})")
-            return
-        self._put("#pragma unroll")
-        self._open(f"for (int n = 0; n < {-(-columns // lanes)}; n++)")
-        self._put(f"const position c = lane + n * {lanes};")
-        self._open(f"if (c < {columns})")
-
-    def _close_columns(self) -> None:
-        self._close()
+        """Begin a pass over the columns of a thread: two blocks."""
         if self.kept:
-            self._close()
+            self._put("#pragma unroll")
+        self._open(f"for (int n = 0; n < {-(-columns // lanes)}; n++)")
+        self._put(f"const position c = lane + (position)n * {lanes};")
+        self._open(f"if (c < {columns})")
 
     def _across(self, i: int, lanes: int) -> None:
         """Join what the threads of a row have found; each gets the result."""

@@ -54,16 +54,12 @@ def code_of(name: str, program: Program) -> Code:
 def _kinds(program: Program) -> list[Kind]:
     """What the loop of a program is called with."""
     stored = program.stored()
-    arrays = [Array(array_dtype(t), PLACE, i in stored) for i, t in enumerate(program.arrays)]
+    arrays = [Array("uint16" if t in NARROW else t, PLACE, i in stored)
+              for i, t in enumerate(program.arrays)]
     numbers = [Number("int8" if t == "bool" else wide_dtype(t)) for t in program.arguments]
     parts = [Array(wide_dtype(s.dtype), PLACE, True) for s in program.instructions
              if isinstance(s, ColumnReduce)]
     return [*arrays, *numbers, *parts, *[Number("int64")] * _INDICES]
-
-
-def array_dtype(dtype: str) -> str:
-    """What NumPy calls the type that an array of `dtype` is handed over as."""
-    return "uint16" if dtype in NARROW else dtype
 
 
 class _Writer(Loops):
@@ -255,7 +251,7 @@ class _Writer(Loops):
 
     def _once(self) -> None:
         """Store what is the same in all rows, where the first row is computed."""
-        stores = self.plan.once_stores()
+        stores = self.plan.single_stores(False)
         if not stores:
             return
         with self.builder.if_then(
@@ -301,7 +297,7 @@ class _Writer(Loops):
         with self.steps(self.word(1), self.blocks) as number:
             for width in sorted({self.plan.width(i) for i in self.plan.sums}):
                 self._join_block(number, width)
-        self._store_columns(self.plan.final_stores(), self.plan.sums)
+        self._store_columns(self.plan.single_stores(True), self.plan.sums)
 
     def _join_block(self, number: Any, width: int) -> None:
         sums = [i for i in self.plan.sums if self.plan.width(i) == width]

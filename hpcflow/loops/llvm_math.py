@@ -82,13 +82,11 @@ def item_size(kind: Any) -> int:
 _WIDE_SINCE = "avx512vbmi2"
 
 
-@functools.lru_cache(maxsize=1)
 def has_wide_registers() -> bool:
     """True if the widest registers of this processor are its fastest."""
     return features().get(_WIDE_SINCE, False)
 
 
-@functools.lru_cache(maxsize=1)
 def has_scaling() -> bool:
     """True if LLVM has one instruction of this processor for x 2**k of vectors."""
     return features().get("avx512vl", False) and binding().llvm_version_info >= (22,)

@@ -161,7 +161,9 @@ class Plan:
             elif isinstance(step, ColumnReduce) and i not in self.row_sums:
                 found[self.extents[step.operand].phase].sums.append(i)
             elif isinstance(step, Store) and self._is_in_rows(step) and step.map.column != 0:
-                found[self._phase_of_store(step)].stores.append(i)
+                in_place = step.array in self.program.loaded()
+                phase = self.phases - 1 if in_place else self.extents[step.operand].phase
+                found[phase].stores.append(i)
         return found
 
     def width(self, i: int) -> int:
@@ -171,24 +173,15 @@ class Plan:
     def _is_in_rows(self, step: Store) -> bool:
         return step.map.row != 0 and not self.extents[step.operand].is_final
 
-    def _phase_of_store(self, step: Store) -> int:
-        if step.array in self.program.loaded():  # in its place
-            return self.phases - 1
-        return self.extents[step.operand].phase
-
     def row_stores(self) -> list[int]:
         """The stores of a number for each row."""
         return [i for i in self.stores if self._is_in_rows(self._store(i))
                 and self._store(i).map.column == 0]
 
-    def once_stores(self) -> list[int]:
-        """The stores of what is the same in all rows, and needs no reduction."""
-        return [i for i in self.stores if self._store(i).map.row == 0
-                and not self.extents[self._store(i).operand].is_final]
-
-    def final_stores(self) -> list[int]:
-        """The stores of what needs a reduction of columns."""
-        return [i for i in self.stores if self.extents[self._store(i).operand].is_final]
+    def single_stores(self, is_final: bool) -> list[int]:
+        """The stores of what is the same in all rows, and needs a reduction of columns or not."""
+        return [i for i in self.stores if not self._is_in_rows(self._store(i))
+                and self.extents[self._store(i).operand].is_final == is_final]
 
     def _store(self, i: int) -> Store:
         step = self.steps[i]

@@ -178,9 +178,9 @@ def test_names_follow_from_the_text_of_the_room(folder, tmp_path, monkeypatch):
     assert cache.name_of(text()) == before
     with (copied / "text_code.py").open("a") as file:
         file.write("# changed\n")
-    cache._texts.cache_clear()
+    cache._surroundings.cache_clear()
     assert cache.name_of(text()) != before
-    cache._texts.cache_clear()
+    cache._surroundings.cache_clear()
 
 
 def test_old_files_are_removed(folder, monkeypatch):
