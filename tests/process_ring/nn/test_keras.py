@@ -202,6 +202,13 @@ def test_states_go_on_from_batch_to_batch() -> None:
 # ---------------------------------------------------------------- files
 
 
+@pytest.fixture
+def same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Predictions keep their bits when loops have been compiled meanwhile."""
+    monkeypatch.setattr(tf.config.flags, "deterministic", True)
+
+
+@pytest.mark.usefixtures("same_bits")
 def test_weights_in_files(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     x, y = _digits(16)
@@ -224,6 +231,7 @@ def test_weights_in_files(tmp_path: Path) -> None:
         narrow.load_weights(str(tmp_path / "weights.h5"))
 
 
+@pytest.mark.usefixtures("same_bits")
 def test_whole_models_in_files(tmp_path: Path) -> None:
     pytest.importorskip("h5py")
     x, y = _digits(16)
