@@ -106,6 +106,13 @@ def _bring_back_to(merge: Node) -> None:
             source.device = merge.device
 
 
+# What programs make in scopes of GPUs too, and what is on the CPU of their task anyway.
+_ITERATORS = frozenset((
+    "Iterator", "IteratorV2", "OneShotIterator", "MakeIterator", "IteratorGetNext",
+    "IteratorGetNextSync", "IteratorGetNextAsOptional", "IteratorToStringHandle",
+    "IteratorFromStringHandle", "IteratorFromStringHandleV2"))
+
+
 class _Group:
     """Nodes that share a device, and the constraint on it."""
 
@@ -198,6 +205,9 @@ class Placer:
             for node in graph.nodes:
                 if node.type not in _INTERNAL:
                     node.device = self.pinned(node.name, node.type) or node.device
+        for node in graph.nodes:
+            if node.type in _ITERATORS and _parse(node.device).device_type == "GPU":
+                node.device = _task_part(node.device)
         groups = self._groups(graph)
         if len({_task_part(d.name) for d in self.devices}) > 1:
             follow_loop_values(graph, groups, remembered)
