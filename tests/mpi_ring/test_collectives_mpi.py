@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +57,19 @@ def test_steps_for_shapes_that_come_often_wait_for_no_rank(ranks, monkeypatch):
     with hf.Session() as session:
         for _ in range(tuning.SHAPES_FEWEST_RUNS + 2):
             assert session.run(total, {x: [1.0, rank]}).tolist() == [size, sum(range(size))]
+
+
+def test_results_do_not_wait_for_the_collector_of_cycles(ranks):
+    total = hf.mpi.allreduce(hf.random_normal([1000]))
+    with hf.Session() as session:
+        session.run(total)
+        gc.collect()
+        gc.disable()
+        try:
+            result = weakref.ref(session.run(total))
+            assert result() is None
+        finally:
+            gc.enable()
 
 
 def test_means_of_integers_and_extremes_of_slices(ranks):

@@ -203,6 +203,7 @@ class LocalStep:
         check_results(step, self.names)
         if not self.acts_on_queues:  # what it has taken is nowhere but in its results
             check_end(step.deadline)
+        step.wake = None  # it refers to the run, which refers to the step: no work of a collector
         return step.results
 
     def open(self) -> LocalRun:
