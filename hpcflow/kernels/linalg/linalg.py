@@ -203,7 +203,7 @@ def _least_squares(node: KernelNode) -> Callable:
         _check_system(matrix, rhs)
         if np.ndim(weight):
             raise invalid(f"l2_regularizer must be scalar, got shape {shown(np.shape(weight))}")
-        if fast and not weight >= 0:
+        if not weight >= 0:
             raise invalid(f"l2_regularizer must be >= 0, got {weight}")
         if not (matrix.shape[-1] and matrix.shape[-2] and rhs.shape[-1]):
             return xp.zeros((*matrix.shape[:-2], matrix.shape[-1], rhs.shape[-1]), rhs.dtype)

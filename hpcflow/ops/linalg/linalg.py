@@ -388,7 +388,8 @@ def matrix_solve_ls(matrix: TensorLike, rhs: TensorLike, l2_regularizer: float =
         name: name of the operation.
 
     Raises:
-        InvalidArgumentError: in the step, where the normal equations are singular.
+        InvalidArgumentError: in the step, where the normal equations are singular or the weight
+            is negative.
     """
     weight = convert_to_tensor(l2_regularizer, dtypes.float64, name="l2_regularizer")
     return raw_ops.MatrixSolveLs(matrix=matrix, rhs=rhs, l2_regularizer=weight, fast=bool(fast),

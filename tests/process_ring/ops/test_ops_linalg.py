@@ -295,6 +295,7 @@ SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
     (lambda: hf.cholesky([[1.0, 2.0], [2.0, 1.0]]), "positive definite"),
     (lambda: hf.matrix_solve_ls(np.zeros((2, 2)), np.ones((2, 1))), "rank deficient"),
     (lambda: hf.matrix_solve_ls(SINGULAR, np.ones((2, 1)), -1.0), ">= 0"),
+    (lambda: hf.matrix_solve_ls(SINGULAR, np.ones((2, 1)), -1.0, fast=False), ">= 0"),
 ])  # fmt: skip
 def test_what_has_no_answer(session, build, message):
     with pytest.raises(hf.errors.InvalidArgumentError, match=message):
