@@ -44,7 +44,7 @@ STATED = (
     ("Erf", r"output 0: differs by inf.*-0\. ", "the reference has no float64 erf of infinity"),
     ("FusedBatchNorm(V2|V3)?", "^output [345]: ",
      "what is reserved for the gradient is unspecified, and unset outside of training"),
-    (r"Elu\((b?float16).*", "second 0: differs by",
+    (r"(Elu|Selu)\((b?float16).*", "second 0: differs by",
      "just below zero the reference's exponential is one, and the number is taken for positive"),
     ("SoftmaxCrossEntropyWithLogits", "(gradient|second) 1: differs",
      "in the gradient by the labels the reference leaves out what flows to the second output"),
