@@ -9,7 +9,7 @@ from case import Type
 from table import FLOATS, Table, family, ints, scalar
 
 # Errors grow with the condition of the matrices.
-LOOSE = 32.0
+LOOSE = 64.0
 SQUARES = ((3, 3), (2, 4, 4), (1, 1), (0, 0), (0, 2, 2), (2, 1, 3, 3), (70, 70))
 
 
@@ -49,8 +49,7 @@ def squares(table: Table) -> None:
             if good:
                 _pair(table, "CholeskyGrad", {"l": np.linalg.cholesky(spd), "grad": np.tril(
                     table.normal(dtype, shape))}, tolerance=LOOSE)
-            _pair(table, "SelfAdjointEigV2", {"input": spd}, {"compute_v": False},
-                  **{**options, "tolerance": 2 * LOOSE})
+            _pair(table, "SelfAdjointEigV2", {"input": spd}, {"compute_v": False}, **options)
             _pair(table, "SelfAdjointEigV2", {"input": spd}, {"compute_v": True}, check="shapes")
     for op, value in (("MatrixInverse", np.zeros((2, 2))), ("Cholesky", -np.eye(2)),
                       ("Cholesky", np.full((2, 2), np.nan))):
