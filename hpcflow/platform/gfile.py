@@ -6,7 +6,7 @@ import glob as _glob
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 from hpcflow import errors
@@ -208,8 +208,8 @@ def Glob(filename: str | Sequence[str]) -> list[str]:
 
 
 def MkDir(dirname: str) -> None:
-    """Make a directory."""
-    with _own_errors():
+    """Make a directory; nothing happens where `dirname` exists already."""
+    with _own_errors(), suppress(FileExistsError):
         os.mkdir(dirname)
 
 

@@ -42,8 +42,8 @@ def flatten(inputs: Any, outputs_collections: Collections | None = None,
     """Return `inputs` with all dimensions but the first made one; the scope is "Flatten"."""
     with name_scope(scope, "Flatten", [inputs]) as name:
         inputs = convert_to_tensor(inputs)
-        if inputs._dims is None or len(inputs._dims) < 2:
-            raise ValueError("Inputs must have a least 2 dimensions.")
+        if inputs._dims is None:
+            raise ValueError("flatten: the rank of the inputs must be known")
         return collect_named_outputs(outputs_collections, name, layers.flatten(inputs))
 
 

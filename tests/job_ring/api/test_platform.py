@@ -107,6 +107,7 @@ hf.app.run(lambda argv: print(FLAGS.data, FLAGS.steps, FLAGS.size))
 def test_files(tmp_path):
     directory = str(tmp_path / "a" / "b")
     hf.gfile.MakeDirs(directory)
+    hf.gfile.MkDir(directory)  # is there already, which is not an error
     path = f"{directory}/f.txt"
     with hf.gfile.GFile(path, "w") as f:
         f.write("one\ntwo\n")

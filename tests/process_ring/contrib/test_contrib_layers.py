@@ -154,6 +154,7 @@ def test_layers_without_variables(session):
     assert session.run(layers.avg_pool2d(x, [4, 4], scope="p")).ravel().tolist() == [7.5, 23.5]
     assert layers.pool(x, 2, "AVG", dilation_rate=2).shape.as_list() == [2, 2, 2, 1]
     assert layers.flatten(x).shape.as_list() == [2, 16]
+    assert layers.flatten(hf.ones([3])).shape.as_list() == [3, 1]
     assert session.run(layers.one_hot_encoding([1, 0], 2)).tolist() == [[0, 1], [1, 0]]
     assert session.run(layers.dropout(x, 0.3, is_training=False)).sum() == x.sum()
     assert 0 < (session.run(layers.dropout(x + 1, 0.5)) == 0).sum() < 32
