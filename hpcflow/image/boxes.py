@@ -105,7 +105,7 @@ def non_max_suppression_overlaps(overlaps: TensorLike, scores: TensorLike,
 
 def sample_distorted_bounding_box(image_size: TensorLike, bounding_boxes: TensorLike,
                                   seed: int | None = None, seed2: int | None = None,
-                                  min_object_covered: float | None = None,
+                                  min_object_covered: TensorLike | None = None,
                                   aspect_ratio_range: Sequence[float] | None = None,
                                   area_range: Sequence[float] | None = None,
                                   max_attempts: int | None = None,
@@ -116,8 +116,8 @@ def sample_distorted_bounding_box(image_size: TensorLike, bounding_boxes: Tensor
     Args:
         image_size: ``[height, width, channels]``, integers.
         bounding_boxes: the objects, ``[batch, number, 4]`` float32: ``y1, x1, y2, x2`` in [0, 1].
-        seed: of the random numbers; see ``set_random_seed``.
-        seed2: the other seed; both follow from `seed` and the graph's if it is left out.
+        seed: of the random numbers, which are TensorFlow's for the same two seeds.
+        seed2: the other seed; without either both follow from the graph's seed.
         min_object_covered: at least this part of an object must lie inside (0.1 by default).
         aspect_ratio_range: the limits of width divided by height (0.75, 1.33).
         area_range: the limits of the part of the image's area (0.05, 1).
@@ -129,9 +129,9 @@ def sample_distorted_bounding_box(image_size: TensorLike, bounding_boxes: Tensor
         ``begin`` and ``size`` for ``slice`` and the part as a box ``[1, 1, 4]`` for
         :func:`draw_bounding_boxes`.
     """
-    if seed2 is None:
-        seed, seed2 = get_seed(seed)
-    begin, size, box = raw_ops.SampleDistortedBoundingBox(
+    if seed is None and seed2 is None:
+        seed, seed2 = get_seed(None)
+    begin, size, box = raw_ops.SampleDistortedBoundingBoxV2(
         image_size=image_size, bounding_boxes=bounding_boxes, seed=seed or 0, seed2=seed2 or 0,
         min_object_covered=0.1 if min_object_covered is None else min_object_covered,
         aspect_ratio_range=list(aspect_ratio_range or (0.75, 1.33)),

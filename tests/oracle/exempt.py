@@ -69,11 +69,15 @@ EXEMPT: dict[str, str] = {
         "OptimizeDataset", "PaddedBatchDataset", "ParallelInterleaveDataset",
         "ParallelInterleaveDatasetV2", "ParallelMapDatasetV2", *(f"Experimental{name}" for name in (
             "CSVDataset", "DatasetToSingleElement", "DirectedInterleaveDataset",
-            "GroupByWindowDataset",
+            "GroupByReducerDataset", "GroupByWindowDataset",
             "IgnoreErrorsDataset", "MapAndBatchDataset", "ParallelInterleaveDataset",
             "RandomDataset", "ScanDataset", "TakeWhileDataset", "UnbatchDataset",
             "UniqueDataset"))),
         "an older or newer form of a data set that is compared; own tests in the process ring"),
+    **dict.fromkeys((f"{prefix}{name}Dataset" for prefix in ("", "Experimental") for name in (
+        "AssertNext", "BytesProducedStats", "LatencyStats", "MaxIntraOpParallelism",
+        "NonSerializable", "PrivateThreadPool")),
+        "passes its elements on; own tests in the process ring"),
     **dict.fromkeys((f"{prefix}{name}" for prefix in ("", "Experimental") for name in (
         "DatasetToTFRecord", "MatchingFilesDataset")),
         "writes files or lists them; own tests in the process ring"),

@@ -270,3 +270,20 @@ def handles_in_control_flow(tf: Any) -> tuple:
     loss = tf.reduce_sum(tf.square(y))
     train = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
     return [x], [loss, w.read_value(), b.read_value()], train
+
+
+@model
+def accumulated(tf: Any) -> tuple:
+    """A gradient through an accumulator, and a data set of sums of groups."""
+    x = _input(tf)
+    accumulator = tf.ConditionalAccumulator(tf.float32, [4])
+    with tf.control_dependencies([accumulator.apply_grad(tf.reduce_sum(x, 0), np.int64(99))]):
+        count = tf.identity(accumulator.num_accumulated())
+    with tf.control_dependencies([count]):
+        average = accumulator.take_grad(1)
+    experimental = tf.data.experimental
+    sums = experimental.Reducer(lambda key: (key, tf.constant(0, tf.int64)),
+                                lambda state, n: (state[0] + 1, state[1] + n), tf.multiply)
+    rows = tf.data.Dataset.range(8).apply(experimental.group_by_reducer(lambda n: n % 3, sums))
+    following = tf.data.make_one_shot_iterator(rows.repeat()).get_next()
+    return [x], [average, count, following], None

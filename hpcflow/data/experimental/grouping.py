@@ -12,6 +12,7 @@ from hpcflow import dtypes
 from hpcflow.data import nest
 from hpcflow.data.dataset import Dataset
 from hpcflow.data.functions import ElementFunction, is_variant_function
+from hpcflow.data.scanning import state_function
 from hpcflow.data.structure import DatasetLeaf, Leaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies
@@ -41,18 +42,12 @@ def group_by_window(key_func: Callable, reduce_func: Callable, window_size: Any 
     if (window_size is not None) == (window_size_func is not None):
         raise ValueError("Must pass either window_size or window_size_func, but not both.")
 
-    @functools.wraps(key_func)
-    def keys(*parts: Any) -> Any:
-        key = key_func(*parts)
-        return convert_to_tensor(key, dtypes.int64) if isinstance(key, int) else key
-
     def sizes(key: TensorLike) -> Any:
         size = window_size if window_size_func is None else window_size_func(key)
         return convert_to_tensor(size, dtypes.int64)
 
     def change(dataset: Dataset) -> Dataset:
-        key = ElementFunction(keys, [dataset._structure], "group_by_window_key")
-        _check_number(key, "`key_func` must return a single tf.int64 scalar tensor")
+        key = _key_function(key_func, dataset, "group_by_window_key")
         size = ElementFunction(sizes, [_NUMBER], "group_by_window_size")
         _check_number(size, "`window_size_func` must return a single tf.int64 scalar tensor")
         window = Structure(DatasetLeaf(dataset._structure))
@@ -65,6 +60,19 @@ def group_by_window(key_func: Callable, reduce_func: Callable, window_size: Any 
                                 **reduce.inputs("reduce"), **size.inputs("window_size"))
 
     return change
+
+
+def _key_function(key_func: Callable, dataset: Dataset, name: str) -> ElementFunction:
+    """The function that gives the key of an element; ``ValueError`` unless it is an int64."""
+
+    @functools.wraps(key_func)
+    def keys(*parts: Any) -> Any:
+        key = key_func(*parts)
+        return convert_to_tensor(key, dtypes.int64) if isinstance(key, int) else key
+
+    key = ElementFunction(keys, [dataset._structure], name)
+    _check_number(key, "`key_func` must return a single tf.int64 scalar tensor")
+    return key
 
 
 def _check_number(function: ElementFunction, message: str) -> None:
@@ -93,16 +101,25 @@ class Reducer:
 def group_by_reducer(key_func: Callable, reducer: Reducer) -> Transformation:
     """One element for each key, in the order of the keys, made by `reducer` of all elements of it.
 
-    The elements are held in memory until the last one has come. `key_func` gives the key of an
-    element, a scalar int64; ``ValueError`` for keys of another type.
+    `key_func` gives the key of an element, a scalar int64; ``ValueError`` for keys of another
+    type, ``TypeError`` if the state changes its types.
     """
 
-    def change(key: TensorLike, window: Dataset) -> Dataset:
-        state = window.reduce(reducer.init_func(key), reducer.reduce_func)
-        return Dataset.from_tensors(
-            reducer.finalize_func(*state) if type(state) is tuple else reducer.finalize_func(state))
+    def change(dataset: Dataset) -> Dataset:
+        key = _key_function(key_func, dataset, "group_by_reducer_key")
+        init = ElementFunction(reducer.init_func, [_NUMBER], "group_by_reducer_init")
 
-    return group_by_window(key_func, change, window_size=np.iinfo(np.int64).max)
+        def make(state: Structure) -> ElementFunction:
+            return ElementFunction(reducer.reduce_func, [state, dataset._structure],
+                                   "group_by_reducer_reduce")
+
+        reduce, state = state_function(make, init.structure, lambda s: s)
+        finalize = ElementFunction(reducer.finalize_func, [state], "group_by_reducer_finalize")
+        return dataset._derived(
+            "GroupByReducerDataset", finalize.structure, **key.inputs("key"), **init.inputs("init"),
+            **reduce.inputs("reduce"), **finalize.inputs("finalize"))
+
+    return change
 
 
 def _with_boundary(bucket: TensorLike, count: int) -> Tensor:

@@ -107,10 +107,10 @@ def _check(x: Any, block: list[int], margins: list, what: str) -> None:
 # ---------------------------------------------------------------- depth
 
 
-def _image_sizes(x: Any) -> tuple:
+def _image_sizes(x: Any, channels_first: bool) -> tuple:
     if x.ndim != 4:
         raise invalid(f"Input rank should be: 4 instead of: {x.ndim}")
-    return x.shape
+    return (x.shape[0], *x.shape[2:], x.shape[1]) if channels_first else x.shape
 
 
 @kernel("SpaceToDepth", fresh=True)
@@ -118,11 +118,15 @@ def _image_sizes(x: Any) -> tuple:
 def space_to_depth(node: KernelNode) -> Callable:
     """A transposition of [h, bh, w, bw] to [h, w, bh, bw]."""
     b = node.attr("block_size")
+    channels_first = node.attr("data_format") == b"NCHW"
 
     def run(x: Any) -> Any:
-        n, h, w, c = _image_sizes(x)
+        n, h, w, c = _image_sizes(x, channels_first)
         if h % b or w % b:
             raise invalid(f"Image height {h} and width {w} should be divisible by block_size: {b}")
+        if channels_first:
+            blocks = x.reshape((n, c, h // b, b, w // b, b)).transpose((0, 3, 5, 1, 2, 4))
+            return _rearranged(blocks, (n, b * b * c, h // b, w // b))
         blocks = x.reshape((n, h // b, b, w // b, b, c)).transpose((0, 1, 3, 2, 4, 5))
         return _rearranged(blocks, (n, h // b, w // b, b * b * c))
 
@@ -134,12 +138,17 @@ def space_to_depth(node: KernelNode) -> Callable:
 def depth_to_space(node: KernelNode) -> Callable:
     """The reverse transposition."""
     b = node.attr("block_size")
+    channels_first = node.attr("data_format") == b"NCHW"
 
     def run(x: Any) -> Any:
-        n, h, w, c = _image_sizes(x)
+        n, h, w, c = _image_sizes(x, channels_first)
         if c % (b * b):
             raise invalid(f"Input depth dimension {c} should be divisible by: {b * b}")
-        blocks = x.reshape((n, h, w, b, b, c // (b * b))).transpose((0, 1, 3, 2, 4, 5))
-        return _rearranged(blocks, (n, h * b, w * b, c // (b * b)))
+        c //= b * b
+        if channels_first:
+            blocks = x.reshape((n, b, b, c, h, w)).transpose((0, 3, 4, 1, 5, 2))
+            return _rearranged(blocks, (n, c, h * b, w * b))
+        blocks = x.reshape((n, h, w, b, b, c)).transpose((0, 1, 3, 2, 4, 5))
+        return _rearranged(blocks, (n, h * b, w * b, c))
 
     return run

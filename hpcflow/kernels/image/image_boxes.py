@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from hpcflow.kernels.image.image_resizing import checked_size
-from hpcflow.kernels.random.random import make_generator
+from hpcflow.kernels.random.numbers import unit
+from hpcflow.kernels.random.philox import Start
+from hpcflow.kernels.random.random import make_generator, sequence_of
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _F = np.float32
+#: So many blocks of four random words are made at once.
+_BLOCKS = 4
 
 # Yellow, blue, red, lime, purple, olive, maroon, navy, aqua and fuchsia, with full opacity.
 _PALETTE = np.array([
@@ -142,22 +147,26 @@ def _noise(rng: np.random.Generator, image: Any, shape: tuple, kind: str) -> np.
 # ---------------------------------------------------------------- random windows
 
 
-@kernel("SampleDistortedBoundingBox", fresh=True, device="CPU")
+@kernel("SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2", fresh=True, device="CPU")
 def _sample_box(node: KernelNode) -> Callable:
     """A random window that covers enough of some object, or else the whole image."""
-    rng = node.state(lambda: make_generator(node.attr("seed"), node.attr("seed2"), node.name))
-    covered, attempts = node.attr("min_object_covered"), node.attr("max_attempts")
-    ratios, areas = node.attr("aspect_ratio_range"), node.attr("area_range")
+    sequence, attempts = sequence_of(node), node.attr("max_attempts")
+    ratios, areas = (np.array(node.attr(f"{name}_range"), _F) for name in ("aspect_ratio", "area"))
     whole_if_none, dtype = node.attr("use_image_if_no_bounding_boxes"), node.np_dtype()
-    _check_ranges(covered, ratios, areas, attempts)
+    _check_ranges(ratios, areas, attempts)
 
-    def run(image_size: Any, boxes: Any) -> tuple:
+    declared = node.attr("min_object_covered", None)
+
+    def run(image_size: Any, boxes: Any, covered: Any = declared) -> tuple:
+        if covered < 0:
+            raise invalid(f"min_object_covered must not be negative, got {covered}")
         height, width = _image_dims(image_size)
         objects = _objects(boxes, height, width, whole_if_none)
+        words = _words(sequence.take(attempts))
         window = (0, 0, height, width)
         for _ in range(attempts):
-            ratio = rng.uniform(*ratios)
-            drawn = _random_window(rng, height, width, ratio, areas)
+            ratio = unit(next(words), np.dtype(_F))[0] * (ratios[1] - ratios[0]) + ratios[0]
+            drawn = _random_window(words, height, width, ratio, areas)
             if drawn is not None and _covers(drawn, objects, covered):
                 window = drawn
                 break
@@ -169,14 +178,27 @@ def _sample_box(node: KernelNode) -> Callable:
     return run
 
 
-def _check_ranges(covered: float, ratios: Any, areas: Any, attempts: int) -> None:
+def _words(start: Start) -> Iterator[np.ndarray]:
+    """The words from `start` on, one at a time, each in an array."""
+    for first in itertools.count(0, _BLOCKS):
+        yield from start.words(first, _BLOCKS).reshape(-1, 1)
+
+
+def _below(words: Iterator[np.ndarray], bound: int) -> int:
+    """A number in [0, bound) without bias; the draws are TensorFlow's."""
+    if bound & (bound - 1) == 0:
+        return int(next(words)[0]) & (bound - 1)
+    least = (2**32 - 1) % bound + 1
+    drawn = next(int(word[0]) for word in words if word[0] >= least)
+    return drawn % bound
+
+
+def _check_ranges(ratios: Any, areas: Any, attempts: int) -> None:
     for name, pair in (("aspect_ratio_range", ratios), ("area_range", areas)):
         if len(pair) != 2 or min(pair) <= 0:
             raise invalid(f"{name} must be two positive numbers, got {list(pair)}")
     if max(areas) > 1:
         raise invalid(f"area_range must be at most 1, got {list(areas)}")
-    if covered < 0:
-        raise invalid(f"min_object_covered must not be negative, got {covered}")
     if attempts < 1:
         raise invalid(f"max_attempts must be positive, got {attempts}")
 
@@ -208,32 +230,32 @@ def _objects(boxes: Any, height: int, width: int, whole_if_none: bool) -> np.nda
     return (flat * np.array([height, width] * 2, _F)).astype(np.int64)
 
 
-def _random_window(rng: np.random.Generator, height: int, width: int, ratio: float,
-                   areas: Any) -> tuple[int, int, int, int] | None:
+def _random_window(words: Iterator[np.ndarray], height: int, width: int, ratio: np.float32,
+                   areas: np.ndarray) -> tuple[int, int, int, int] | None:
     """A window of about this ratio of width to height and with an area in the range, or None."""
-    if min(height, width) <= 0:
+    if ratio <= 0 or areas[0] > areas[1]:
         return None
-    smallest, largest = (a * height * width for a in areas)
-    rows = round(float(np.sqrt(smallest / ratio)))
-    most = round(float(np.sqrt(largest / ratio)))
-    if round(most * ratio) > width:
-        most = int((width + 0.5 - 1e-7) / ratio)
-        most -= round(most * ratio) > width
+    smallest, largest = areas * _F(width) * _F(height)
+    rows, most = (round(float(np.sqrt(area / ratio))) for area in (smallest, largest))
+    if round(float(most * ratio)) > width:
+        most = int((width + 0.5 - 1e-7) / float(ratio))
+        most -= round(float(most * ratio)) > width
     most = min(most, height)
     rows = min(rows, most)
     if rows < most:
-        rows += int(rng.integers(most - rows + 1))
-    columns = round(rows * ratio)
+        rows += _below(words, most - rows + 1)
+    columns = round(float(rows * ratio))
     if rows * columns < smallest:
         rows += 1
-    elif rows * columns > largest:
+        columns = round(float(rows * ratio))
+    if rows * columns > largest:
         rows -= 1
-    columns = round(rows * ratio)
+        columns = round(float(rows * ratio))
     if not (smallest <= rows * columns <= largest and 0 < columns <= width and (
             0 < rows <= height)):
         return None
-    top = int(rng.integers(height - rows)) if rows < height else 0
-    left = int(rng.integers(width - columns)) if columns < width else 0
+    top = _below(words, height - rows) if rows < height else 0
+    left = _below(words, width - columns) if columns < width else 0
     return top, left, top + rows, left + columns
 
 

@@ -186,16 +186,22 @@ def _scan(node: KernelNode) -> Callable:
     return build
 
 
+def _callers(node: KernelNode, names: tuple[str, ...]) -> list[Caller]:
+    """The callers of the functions of these names; their captured inputs follow the first input."""
+    callers, first = [], 1
+    for name in names:
+        types = f"T{name}_func_other_arguments"
+        callers.append(Caller(node, f"{name}_func", first, types))
+        first += len(node.attr(types))
+    return callers
+
+
 @kernel("GroupByWindowDataset", "ExperimentalGroupByWindowDataset", device="CPU")
 def _group_by_window(node: KernelNode) -> Callable:
     from hpcflow.dtypes import int64, variant
 
     about = components(node)
-    callers, first = [], 1
-    for name in ("key", "reduce", "window_size"):
-        types = f"T{name}_func_other_arguments"
-        callers.append(Caller(node, f"{name}_func", first, types))
-        first += len(node.attr(types))
+    callers = _callers(node, ("key", "reduce", "window_size"))
 
     def build(*inputs: Any) -> Dataset:
         source = inputs[0]
@@ -203,6 +209,28 @@ def _group_by_window(node: KernelNode) -> Callable:
         reduce = callers[1].make([int64, variant], [(), ()], inputs)
         size = callers[2].make([int64], [()], inputs, [int64])
         return functions.GroupByWindowDataset(source, *about, key, size, reduce)
+
+    return build
+
+
+@kernel("GroupByReducerDataset", "ExperimentalGroupByReducerDataset", device="CPU")
+def _group_by_reducer(node: KernelNode) -> Callable:
+    from hpcflow.dtypes import int64
+
+    about = components(node)
+    callers = _callers(node, ("key", "init", "reduce", "finalize"))
+
+    def build(*inputs: Any) -> Dataset:
+        source = inputs[0]
+        key = callers[0].make(source.types, source.shapes, inputs, [int64])
+        begin = callers[1].make([int64], [()], inputs)
+        made: Any = getattr(begin, "_function", begin)
+        state = [t.base_dtype for t in made.dtypes]
+        anything: list[Dims] = [None] * len(state)
+        reduce = callers[2].make([*state, *source.types], [*anything, *source.shapes], inputs,
+                                 state)
+        finish = callers[3].make(state, anything, inputs, about[0])
+        return functions.GroupByReducerDataset(source, *about, key, begin, reduce, finish)
 
     return build
 

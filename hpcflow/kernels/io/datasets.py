@@ -219,11 +219,13 @@ def _cache(node: KernelNode) -> Callable:
     return make
 
 
-@kernel("OptimizeDataset", device="CPU")
-def _optimize(node: KernelNode) -> Callable:
-    return lambda source, optimizations: source
+def _advice(node: KernelNode) -> Callable:
+    """What says how elements are made, and with which threads, but not which: nothing to do."""
+    return lambda source, *how: source
 
 
-@kernel("ModelDataset", device="CPU")
-def _model(node: KernelNode) -> Callable:
-    return lambda source: source
+for _op_type in ("AssertNextDataset", "BytesProducedStatsDataset", "LatencyStatsDataset",
+                 "MaxIntraOpParallelismDataset", "NonSerializableDataset",
+                 "PrivateThreadPoolDataset"):
+    kernel(_op_type, f"Experimental{_op_type}", device="CPU")(_advice)
+kernel("ModelDataset", "OptimizeDataset", device="CPU")(_advice)

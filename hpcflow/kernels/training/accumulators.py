@@ -14,7 +14,7 @@ from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, invalid, kerne
 from hpcflow.resources.accumulators import Accumulator, DenseAccumulator, SparseAccumulator
 
 
-@kernel("ConditionalAccumulator", device="CPU", mode=RESOURCE)
+@kernel("ConditionalAccumulator", "ResourceConditionalAccumulator", device="CPU", mode=RESOURCE)
 def _dense(node: KernelNode) -> Accumulator:
     return _accumulator(node, DenseAccumulator)
 
@@ -36,7 +36,7 @@ def _check_type(accumulator: Accumulator, dtype: DType) -> None:
                       f"{accumulator.dtype.name}, the op {dtype.name}")
 
 
-@kernel("AccumulatorApplyGradient", device="CPU")
+@kernel("AccumulatorApplyGradient", "ResourceAccumulatorApplyGradient", device="CPU")
 def _apply(node: KernelNode) -> Callable:
     dtype = node.attr("dtype")
 
@@ -59,7 +59,8 @@ def _apply_sparse(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("AccumulatorTakeGradient", "SparseAccumulatorTakeGradient", device="CPU", mode=ASYNC)
+@kernel("AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient",
+        "SparseAccumulatorTakeGradient", device="CPU", mode=ASYNC)
 def _take(node: KernelNode) -> Callable:
     dtype = node.attr("dtype")
 
@@ -70,11 +71,11 @@ def _take(node: KernelNode) -> Callable:
     return waiting(begin)
 
 
-@kernel("AccumulatorNumAccumulated", device="CPU")
+@kernel("AccumulatorNumAccumulated", "ResourceAccumulatorNumAccumulated", device="CPU")
 def _count(node: KernelNode) -> Callable:
     return lambda accumulator: np.int32(accumulator.num_accumulated())
 
 
-@kernel("AccumulatorSetGlobalStep", device="CPU")
+@kernel("AccumulatorSetGlobalStep", "ResourceAccumulatorSetGlobalStep", device="CPU")
 def _set_step(node: KernelNode) -> Callable:
     return lambda accumulator, step: accumulator.set_global_step(int(step))

@@ -106,25 +106,37 @@ def _cropped(size: int | None, block: int, crop: Any) -> int | None:
     return left
 
 
+def _image_dims(op: Operation) -> tuple[tuple, bool]:
+    """Batch, height, width and depth of the images, and whether the depth comes before space."""
+    channels_first = op._attrs["data_format"] == b"NCHW"
+    dims = with_rank(op.input_dims(0), 4, "input")
+    return (dims[0], *dims[2:], dims[1]) if channels_first else tuple(dims), channels_first
+
+
+def _image(channels_first: bool, n: int | None, *space: int | None) -> list[Dims]:
+    *sizes, depth = space
+    return [(n, depth, *sizes) if channels_first else (n, *sizes, depth)]
+
+
 def _to_depth_shape(op: Operation) -> list[Dims]:
     b = op._attrs["block_size"]
-    n, h, w, c = with_rank(op.input_dims(0), 4, "input")
+    (n, h, w, c), channels_first = _image_dims(op)
     for size in (h, w):
         if size is not None and size % b:
             raise ValueError(f"height and width of {show(op.input_dims(0))} must be divisible by "
                              f"block_size = {b}")
-    return [(n, None if h is None else h // b, None if w is None else w // b,
-             None if c is None else c * b * b)]
+    return _image(channels_first, n, None if h is None else h // b, None if w is None else w // b,
+                  None if c is None else c * b * b)
 
 
 def _from_depth_shape(op: Operation) -> list[Dims]:
     b = op._attrs["block_size"]
-    n, h, w, c = with_rank(op.input_dims(0), 4, "input")
+    (n, h, w, c), channels_first = _image_dims(op)
     if c is not None and c % (b * b):
         raise ValueError(f"depth of {show(op.input_dims(0))} must be divisible by block_size "
                          f"squared = {b * b}")
-    return [(n, None if h is None else h * b, None if w is None else w * b,
-             None if c is None else c // (b * b))]
+    return _image(channels_first, n, None if h is None else h * b, None if w is None else w * b,
+                  None if c is None else c // (b * b))
 
 
 # ---------------------------------------------------------------- op types
@@ -138,10 +150,9 @@ register_op("SpaceToBatch", "input: T; paddings: Tpaddings", "output: T",
             f"T: type; Tpaddings: {INDEX} = int32; block_size: int >= 2", shape=_to_batch_shape)
 register_op("BatchToSpace", "input: T; crops: Tidx", "output: T",
             f"T: type; block_size: int >= 2; Tidx: {INDEX} = int32", shape=_from_batch_shape)
-register_op("SpaceToDepth", "input: T", "output: T", "T: type; block_size: int >= 2",
-            shape=_to_depth_shape)
-register_op("DepthToSpace", "input: T", "output: T", "T: type; block_size: int >= 2",
-            shape=_from_depth_shape)
+_DEPTH = "T: type; block_size: int >= 2; data_format: {'NHWC', 'NCHW'} = 'NHWC'"
+register_op("SpaceToDepth", "input: T", "output: T", _DEPTH, shape=_to_depth_shape)
+register_op("DepthToSpace", "input: T", "output: T", _DEPTH, shape=_from_depth_shape)
 
 # ---------------------------------------------------------------- gradients
 
@@ -168,14 +179,18 @@ def _batch_to_space_grad(op: Operation, grad: Tensor) -> list:
     return [raw_ops.SpaceToBatch(grad, op.inputs[1], block_size=size), None]
 
 
+def _format(op: Operation) -> dict:
+    return {"block_size": op._attrs["block_size"], "data_format": op._attrs["data_format"]}
+
+
 @RegisterGradient("SpaceToDepth")
 def _space_to_depth_grad(op: Operation, grad: Tensor) -> Tensor:
-    return raw_ops.DepthToSpace(grad, block_size=op._attrs["block_size"])
+    return raw_ops.DepthToSpace(grad, **_format(op))
 
 
 @RegisterGradient("DepthToSpace")
 def _depth_to_space_grad(op: Operation, grad: Tensor) -> Tensor:
-    return raw_ops.SpaceToDepth(grad, block_size=op._attrs["block_size"])
+    return raw_ops.SpaceToDepth(grad, **_format(op))
 
 
 # ---------------------------------------------------------------- building
@@ -215,29 +230,26 @@ def batch_to_space(input: Any, crops: Any, block_size: int, name: str | None = N
     return raw_ops.BatchToSpace(input=input, crops=crops, block_size=block_size, name=name)
 
 
-def _check_format(data_format: str) -> None:
-    if data_format != "NHWC":
-        raise ValueError(f"data_format must be 'NHWC', got {data_format!r}")
-
-
 def space_to_depth(input: Any, block_size: int, name: str | None = None,
                    data_format: str = "NHWC") -> Tensor:
     """Return ``[batch, height, width, depth]`` with square blocks of space moved into the depth.
 
-    The result has the shape ``[batch, height/b, width/b, depth*b*b]``.
+    The result has the shape ``[batch, height/b, width/b, depth*b*b]``. With the format ``NCHW`` the
+    depth comes before the height in both.
     """
-    _check_format(data_format)
-    return raw_ops.SpaceToDepth(input=input, block_size=block_size, name=name)
+    return raw_ops.SpaceToDepth(input=input, block_size=block_size, data_format=data_format,
+                                name=name)
 
 
 def depth_to_space(input: Any, block_size: int, name: str | None = None,
                    data_format: str = "NHWC") -> Tensor:
     """Return ``[batch, height, width, depth]`` with depth moved into square blocks of space.
 
-    The result has the shape ``[batch, height*b, width*b, depth/(b*b)]``.
+    The result has the shape ``[batch, height*b, width*b, depth/(b*b)]``. With the format ``NCHW``
+    the depth comes before the height in both.
     """
-    _check_format(data_format)
-    return raw_ops.DepthToSpace(input=input, block_size=block_size, name=name)
+    return raw_ops.DepthToSpace(input=input, block_size=block_size, data_format=data_format,
+                                name=name)
 
 
 def required_space_to_batch_paddings(input_shape: Any, block_shape: Any, base_paddings: Any = None,

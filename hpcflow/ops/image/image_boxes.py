@@ -69,6 +69,8 @@ def _combined_shape(op: Operation) -> list[Dims]:
 def _sampled_shape(op: Operation) -> list[Dims]:
     merge_dims(with_rank(op.input_dims(0), 1, "image_size"), (3,))
     merge_dims(with_rank(op.input_dims(1), 3, "bounding_boxes"), (None, None, 4))
+    if len(op.inputs) > 2:
+        with_rank(op.input_dims(2), 0, "min_object_covered")
     return [(3,), (3,), (1, 1, 4)]
 
 
@@ -109,10 +111,15 @@ register_op("CombinedNonMaxSuppression",
             "pad_per_class: bool = false; clip_boxes: bool = true", shape=_combined_shape)
 not_differentiable("NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4",
                    "NonMaxSuppressionV5", "CombinedNonMaxSuppression")
-register_op("SampleDistortedBoundingBox", "image_size: T; bounding_boxes: float",
-            "begin: T; size: T; bboxes: float",
-            "T: {uint8, int8, int16, int32, int64}; seed: int = 0; seed2: int = 0; "
-            "min_object_covered: float = 0.1; aspect_ratio_range: list(float) = [0.75, 1.33]; "
+_SAMPLED = ("T: {uint8, int8, int16, int32, int64}; seed: int = 0; seed2: int = 0; "
+            "aspect_ratio_range: list(float) = [0.75, 1.33]; "
             "area_range: list(float) = [0.05, 1.0]; max_attempts: int = 100; "
-            "use_image_if_no_bounding_boxes: bool = false", shape=_sampled_shape, stateful=True)
-not_differentiable("ExtractGlimpse", "NonMaxSuppression", "SampleDistortedBoundingBox")
+            "use_image_if_no_bounding_boxes: bool = false")
+register_op("SampleDistortedBoundingBox", "image_size: T; bounding_boxes: float",
+            "begin: T; size: T; bboxes: float", f"{_SAMPLED}; min_object_covered: float = 0.1",
+            shape=_sampled_shape, stateful=True)
+register_op("SampleDistortedBoundingBoxV2",
+            "image_size: T; bounding_boxes: float; min_object_covered: float",
+            "begin: T; size: T; bboxes: float", _SAMPLED, shape=_sampled_shape, stateful=True)
+not_differentiable("ExtractGlimpse", "NonMaxSuppression", "SampleDistortedBoundingBox",
+                   "SampleDistortedBoundingBoxV2")

@@ -44,6 +44,7 @@ def _check_rank(op: Operation, position: int, name: str) -> None:
 _FREE = frozenset(("indices", "values", "dense_shape", "optimizations", "select_cols"))
 
 # Op type -> (inputs, attributes besides the types and shapes of the elements).
+_REDUCER = ("key", "init", "reduce", "finalize")
 _TYPES = {
     "RangeDataset": ("start: int64; stop: int64; step: int64", ""),
     "RandomDataset": ("seed: int64; seed2: int64", ""),
@@ -103,10 +104,22 @@ _TYPES = {
         "Tkey_func_other_arguments: list(type) >= 0; "
         "Treduce_func_other_arguments: list(type) >= 0; "
         "Twindow_size_func_other_arguments: list(type) >= 0")),
+    "GroupByReducerDataset": (
+        "; ".join((_INPUT, *(f"{f}_func_other_arguments: T{f}_func_other_arguments"
+                             for f in _REDUCER))),
+        "; ".join((*(f"{f}_func: func" for f in _REDUCER),
+                   *(f"T{f}_func_other_arguments: list(type) >= 0" for f in _REDUCER)))),
+    "AssertNextDataset": (f"{_INPUT}; transformations: string", ""),
+    "BytesProducedStatsDataset": (f"{_INPUT}; tag: string", ""),
+    "LatencyStatsDataset": (f"{_INPUT}; tag: string", ""),
+    "MaxIntraOpParallelismDataset": (f"{_INPUT}; max_intra_op_parallelism: int64", ""),
+    "NonSerializableDataset": (_INPUT, ""),
+    "PrivateThreadPoolDataset": (f"{_INPUT}; num_threads: int64", ""),
     "IgnoreErrorsDataset": (_INPUT, ""),
     "UnbatchDataset": (_INPUT, ""),
-    "OptimizeDataset": (f"{_INPUT}; optimizations: string", ""),
-    "ModelDataset": (_INPUT, "cpu_budget: int = 0"),
+    "OptimizeDataset": (f"{_INPUT}; optimizations: string",
+                        "optimization_configs: list(string) = []"),
+    "ModelDataset": (_INPUT, "algorithm: int = 0; cpu_budget: int = 0"),
     "GeneratorDataset": (
         ("init_func_other_args: Tinit_func_args; next_func_other_args: Tnext_func_args; "
         "finalize_func_other_args: Tfinalize_func_args"),
@@ -158,7 +171,9 @@ _SOURCES = frozenset((
 _PREFIXES = {"Experimental": (
     "IgnoreErrorsDataset", "UnbatchDataset", "GroupByWindowDataset", "ScanDataset",
     "RandomDataset", "ParallelInterleaveDataset", "MapAndBatchDataset", "TakeWhileDataset",
-    "UniqueDataset", "DirectedInterleaveDataset")}
+    "UniqueDataset", "DirectedInterleaveDataset", "GroupByReducerDataset", "AssertNextDataset",
+    "BytesProducedStatsDataset", "LatencyStatsDataset", "MaxIntraOpParallelismDataset",
+    "NonSerializableDataset", "PrivateThreadPoolDataset")}
 
 
 def _register(op_type: str, inputs: str, attrs: str, stateful: bool) -> None:

@@ -49,28 +49,34 @@ def _scalar_behind_handle(op: Operation) -> list[Dims]:
     return []
 
 
+_KIND = (f"{_NUMBERS}; shape: shape; container: string = ''; shared_name: string = ''; "
+         "reduction_type: string = 'MEAN'")
 for _kind in ("ConditionalAccumulator", "SparseConditionalAccumulator"):
-    register_op(_kind, "", _HANDLE,
-                f"{_NUMBERS}; shape: shape; container: string = ''; shared_name: string = ''; "
-                "reduction_type: string = 'MEAN'",
-                shape=resource_handle, stateful=True)
-register_op("AccumulatorApplyGradient", f"{_HANDLE}; local_step: int64; gradient: dtype", "",
-            _NUMBERS, shape=_scalar_behind_handle)
-register_op("AccumulatorNumAccumulated", _HANDLE, "num_accumulated: int32", shape=scalar)
-register_op("AccumulatorSetGlobalStep", f"{_HANDLE}; new_global_step: int64",
-            shape=_scalar_behind_handle)
-register_op("AccumulatorTakeGradient", f"{_HANDLE}; num_required: int32", "average: dtype",
-            _NUMBERS, shape=_average_shape)
+    register_op(_kind, "", _HANDLE, _KIND, shape=resource_handle, stateful=True)
+register_op("ResourceConditionalAccumulator", "", "handle: resource", _KIND,
+            shape=resource_handle, stateful=True)
+# Later writers have dense accumulators behind resources.
+for _prefix, _handle in (("", _HANDLE), ("Resource", "handle: resource")):
+    register_op(f"{_prefix}AccumulatorApplyGradient",
+                f"{_handle}; local_step: int64; gradient: dtype", "", _NUMBERS,
+                shape=_scalar_behind_handle)
+    register_op(f"{_prefix}AccumulatorNumAccumulated", _handle, "num_accumulated: int32",
+                shape=scalar)
+    register_op(f"{_prefix}AccumulatorSetGlobalStep", f"{_handle}; new_global_step: int64",
+                shape=_scalar_behind_handle)
+    register_op(f"{_prefix}AccumulatorTakeGradient", f"{_handle}; num_required: int32",
+                "average: dtype", _NUMBERS, shape=_average_shape)
+    not_differentiable(*(f"{_prefix}{name}" for name in (
+        "ConditionalAccumulator", "AccumulatorApplyGradient", "AccumulatorNumAccumulated",
+        "AccumulatorSetGlobalStep", "AccumulatorTakeGradient")))
 register_op("SparseAccumulatorApplyGradient",
             f"{_HANDLE}; local_step: int64; gradient_indices: int64; gradient_values: dtype; "
             "gradient_shape: int64", "", f"{_NUMBERS}; has_known_shape: bool",
             shape=_scalar_behind_handle)
 register_op("SparseAccumulatorTakeGradient", f"{_HANDLE}; num_required: int32",
             "indices: int64; values: dtype; shape: int64", _NUMBERS, shape=_sparse_shapes)
-not_differentiable(
-    "ConditionalAccumulator", "SparseConditionalAccumulator", "AccumulatorApplyGradient",
-    "AccumulatorNumAccumulated", "AccumulatorSetGlobalStep", "AccumulatorTakeGradient",
-    "SparseAccumulatorApplyGradient", "SparseAccumulatorTakeGradient")
+not_differentiable("SparseConditionalAccumulator", "SparseAccumulatorApplyGradient",
+                   "SparseAccumulatorTakeGradient")
 
 
 class ConditionalAccumulatorBase:

@@ -324,6 +324,34 @@ class _KeyWindows:
                           ListDataset(source.types, source.shapes, elements))
 
 
+class GroupByReducerDataset(Derived):
+    """One element for each key, in the order of the keys, of all elements that have it.
+
+    Args:
+        key: gives the key (int64) of an element.
+        begin: gives the first state of a key.
+        reduce: makes the next state of the state and an element.
+        finish: makes an element of the last state.
+    """
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], key: Function,
+                 begin: Function, reduce: Function, finish: Function) -> None:
+        super().__init__(source, types, shapes)
+        self.key, self.begin, self.reduce, self.finish = key, begin, reduce, finish
+
+    def _pass(self, run: Run) -> Iterator[Element]:
+        key, begin, reduce, finish = map(run.function,
+                                         (self.key, self.begin, self.reduce, self.finish))
+        states: dict[int, tuple] = {}
+        for element in self.source.iterate(run):
+            run.check()
+            (found,) = key(*element)
+            state = states[int(found)] if int(found) in states else begin(found)
+            states[int(found)] = reduce(*state, *element)
+        for _, state in sorted(states.items(), key=lambda item: item[0]):
+            yield finish(*state)
+
+
 def reduced(dataset: Dataset, function: Function, initial: tuple, run: Run) -> tuple:
     """The last state that `function` makes of the state before and an element."""
     call, state = run.function(function), initial

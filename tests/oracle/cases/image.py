@@ -177,10 +177,13 @@ def random_windows(table: Table) -> None:
         size = np.array([90, 120, 3], dtype)
         for covered in (0.0, 0.5, 1.0):
             table.add("SampleDistortedBoundingBox", {"image_size": size, "bounding_boxes": one},
-                      {**seeds, "min_object_covered": covered}, check="shapes")
+                      {**seeds, "min_object_covered": covered})
+            table.add("SampleDistortedBoundingBoxV2",
+                      {"image_size": size, "bounding_boxes": one,
+                       "min_object_covered": np.float32(covered)}, seeds)
     none = np.zeros((1, 0, 4), "float32")
     table.add("SampleDistortedBoundingBox", {"image_size": ints(9, 9, 3), "bounding_boxes": none},
-              {**seeds, "use_image_if_no_bounding_boxes": True}, check="shapes")
+              {**seeds, "use_image_if_no_bounding_boxes": True})
     for label, size, found, attrs in (
             ("none", ints(9, 9, 3), none, {}), ("size", ints(9, 9), one, {}),
             ("empty", ints(0, 9, 3), one, {}), ("range", ints(9, 9, 3), one + 1, {}),

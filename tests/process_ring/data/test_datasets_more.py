@@ -162,8 +162,12 @@ def test_forms_of_other_writers(session):
     about = {"output_types": [hf.int64], "output_shapes": [[]]}
     batches = {"output_types": [hf.int64], "output_shapes": [[None]]}
     five = raw.RangeDataset(start=np.int64(0), stop=np.int64(5), step=np.int64(1), **about)
-    same = raw.OptimizeDataset(input_dataset=five, optimizations=["any"], **about)
-    same = raw.ModelDataset(input_dataset=same, **about)
+    same = raw.OptimizeDataset(input_dataset=five, optimizations=["any"],
+                               optimization_configs=["map_vectorization:x:false"], **about)
+    same = raw.ModelDataset(input_dataset=same, algorithm=1, **about)
+    same = raw.ExperimentalPrivateThreadPoolDataset(input_dataset=same, num_threads=np.int64(2),
+                                                    **about)
+    same = raw.LatencyStatsDataset(input_dataset=same, tag="time", **about)
     pairs = raw.BatchDataset(input_dataset=same, batch_size=np.int64(2), **batches)
     again = raw.ExperimentalUnbatchDataset(input_dataset=pairs, **about)
     lenient = raw.ExperimentalIgnoreErrorsDataset(input_dataset=again, **about)

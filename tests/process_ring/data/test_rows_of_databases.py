@@ -83,6 +83,13 @@ def test_a_reducer_makes_one_element_of_each_group():
     numbers = hf.data.Dataset.range(10)
     assert elements(numbers.apply(experimental.group_by_reducer(lambda x: x % 3, mean))) == [
         4.5, 4.0, 5.0]
+    words = experimental.Reducer(lambda key: "", lambda state, x: state + hf.as_string(x),
+                                 lambda state: state)
+    assert elements(numbers.apply(experimental.group_by_reducer(lambda x: -x % 2, words))) == [
+        b"02468", b"13579"]
+    with pytest.raises(TypeError, match="must match the initial"):
+        numbers.apply(experimental.group_by_reducer(lambda x: x, experimental.Reducer(
+            lambda key: 0, lambda state, x: 0.5, lambda state: state)))
 
 
 def test_the_end_of_a_data_set_is_an_optional_without_value():

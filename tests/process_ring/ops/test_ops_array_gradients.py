@@ -92,6 +92,8 @@ CASES = {
     "SpaceToBatch": (lambda a, p: hf.space_to_batch(a, p, 2), x(1, 3, 4, 1), ints((1, 0), (0, 0))),
     "BatchToSpace": (lambda a, p: hf.batch_to_space(a, p, 2), x(4, 2, 2, 1), ints((1, 0), (0, 1))),
     "SpaceToDepth": (lambda a: hf.space_to_depth(a, 2), x(1, 4, 2, 2)),
+    "SpaceToDepth of NCHW": (lambda a: hf.space_to_depth(a, 2, data_format="NCHW"),
+                             x(1, 2, 4, 2)),
     "DepthToSpace": (lambda a: hf.depth_to_space(a, 2), x(1, 2, 1, 8)),
     "boolean_mask": (lambda a: hf.boolean_mask(a, [True, False, True]), x(3, 2)),
     "meshgrid": (lambda a, b: hf.meshgrid(a, b), x(2), x(3)),

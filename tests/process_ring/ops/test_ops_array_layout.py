@@ -213,6 +213,9 @@ def test_space_to_depth_and_back():
         first = 3 * (2 * i + j)
         equal(got[..., first : first + 3], IMAGE[:, i::2, j::2])
     equal(evaluate(lambda x: hf.depth_to_space(x, 2), got), IMAGE)
+    first, moved = IMAGE.transpose(0, 3, 1, 2), got.transpose(0, 3, 1, 2)
+    equal(evaluate(lambda x: hf.space_to_depth(x, 2, data_format="NCHW"), first), moved)
+    equal(evaluate(lambda x: hf.depth_to_space(x, 2, data_format="NCHW"), moved), first)
 
 
 def test_required_space_to_batch_paddings():
