@@ -15,7 +15,6 @@ INSTEAD: dict[str, str] = {
     "LMDBReader": _FILES,
     "RaggedTensorSpec": "`hf.SparseTensorSpec`",
     "OptionalSpec": "`hf.TensorSpec`", "TensorArraySpec": "`hf.TensorSpec`",
-    "audio": "`hf.py_func` over the bytes of a file",
     "config.experimental_connect_to_cluster": _RANKS,
     "config.experimental_connect_to_host": _RANKS,
     "enable_tensor_equality": "`hf.equal`, element by element",

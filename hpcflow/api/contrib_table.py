@@ -112,6 +112,7 @@ _VIEWS = {
     "distributions.python.ops.distribution_util": Entry(("hpcflow.distributions.util",)),
     "tfprof": Entry(("hpcflow.profiler",)),
     "tfprof.model_analyzer": Entry(("hpcflow.profiler.model_analyzer", "hpcflow.profiler")),
+    "framework.python.ops.audio_ops": Entry(("hpcflow.ops.io.audio",)),
     "estimator": Entry(("hpcflow.estimator", "hpcflow.estimator.experimental",
                         "hpcflow.estimator.more_heads", "hpcflow.estimator.supervised",
                         "hpcflow.estimator.extending", "hpcflow.estimator.recurrent")),

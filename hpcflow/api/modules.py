@@ -8,6 +8,7 @@ from typing import Any
 #: Attributes of the package that are modules, loaded on first use so that importing it stays fast.
 LAZY = {
     "app": "hpcflow.platform.app",
+    "audio": "hpcflow.ops.io.audio",
     "autograph": "hpcflow.contrib.autograph",
     "compat": "hpcflow.compat",
     "data": "hpcflow.data",

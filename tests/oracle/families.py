@@ -1,6 +1,7 @@
 """Import every module that has cases."""
 
 import cases.array
+import cases.audio
 import cases.elementwise
 import cases.files
 import cases.image

@@ -30,7 +30,8 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 def wav(samples: np.ndarray, rate: int) -> bytes:
     """The WAV file (RIFF, 16-bit PCM) of samples ``[frames, channels]`` in ``[-1, 1]``."""
     channels = samples.shape[1]
-    scaled = np.clip(np.round(samples.astype(np.float64) * 32768), -32768, 32767)
+    scaled = samples.astype(np.float64) * 32768
+    scaled = np.clip(np.trunc(scaled + np.copysign(0.5, scaled)), -32768, 32767)
     data = scaled.astype("<i2").tobytes()
     form = struct.pack("<HHIIHH", _PCM, channels, rate, rate * channels * 2, channels * 2, 16)
     chunks = b"WAVE" + _riff(b"fmt ", form) + _riff(b"data", data)
