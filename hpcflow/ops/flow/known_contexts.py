@@ -234,7 +234,7 @@ def _complete(loop: WhileContext, members: Iterable[Operation]) -> None:
         if op.type in ENTER_TYPES and op.attr("is_constant"):
             entered, outside = op.outputs[0], op.inputs[0]
             loop._captured[entered if outside in loop._captured else outside] = entered
-        elif op.type in ENTER_TYPES:
+        elif op.type in ENTER_TYPES and op.outputs[0]._consumers:  # 1.15 leaves some unread
             loop.variables.append(_variable(loop, op))
     if not loop.variables:
         raise Irregular

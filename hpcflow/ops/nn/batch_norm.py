@@ -60,7 +60,9 @@ def _fused_grad_shape(op: Operation) -> list[Dims]:
     x = merge_dims(with_rank(op.input_dims(0), 4, "y_backprop"),
                    with_rank(op.input_dims(1), 4, "x"))
     channels = _channels(op, x, (2, 3, 4))
-    return [_with_channels(op, x, channels), (channels,), (channels,), (0,), (0,)]
+    # Outside of training 1.15 declares that its writers' last two outputs have all channels.
+    reserved = (0,) if op.attr("is_training") else (None,)
+    return [_with_channels(op, x, channels), (channels,), (channels,), reserved, reserved]
 
 
 _FUSED = f"epsilon: float = 0.0001; {FORMAT_2D}; is_training: bool = true"

@@ -213,6 +213,19 @@ def test_defaults_are_filled_in_and_shapes_used(graph):
     assert "_output_shapes" not in p.op._attrs
 
 
+def test_shapes_that_other_versions_declare(graph):
+    with Graph().as_default() as theirs:
+        x, v = constant(np.ones([2, 3, 3, 4], np.float32)), constant(np.ones(4, np.float32))
+        raw_ops.FusedBatchNormGradV3(
+            y_backprop=x, x=x, scale=v, reserve_space_1=v, reserve_space_2=v, reserve_space_3=v,
+            is_training=False, name="g")
+        definition = theirs.as_graph_def(add_shapes=True)
+    for shape in definition.node[-1].attr["_output_shapes"].list.shape[3:]:
+        shape.dim[0].size = 4  # by 1.15; there is nothing in them
+    (g,) = import_graph_def(definition, return_elements=["g"])
+    assert [t.shape.as_list() for t in g.outputs[1:3]] == [[4], [4]]
+
+
 def test_attributes_of_later_versions(graph):
     import_graph_def(parse(A + B.replace(FLOAT, FLOAT + """
         attr { key: 'empty' value { s: '' } }

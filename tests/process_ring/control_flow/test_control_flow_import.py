@@ -63,7 +63,8 @@ CONDITIONAL = """
     y Identity cond/Merge T=float32
 """
 
-# y = x**4 by a loop; back/... is the gradient, with a stack.
+# y = x**4 by a loop; back/... is the gradient, with a stack and an Enter that nothing reads, as 1.15
+# leaves some.
 LOOP = """
     x Placeholder dtype=float32
     zero Const value=int32:0
@@ -103,6 +104,7 @@ LOOP = """
     back/count Enter while/Exit_2 T=int32 frame_name='back/frame'
     back/grad Enter back/ones T=float32 frame_name='back/frame'
     back/sum Enter back/zeros T=float32 frame_name='back/frame'
+    back/unread Enter back/zeros T=float32 frame_name='back/frame'
     back/e1 Enter back/one T=int32 frame_name='back/frame' is_constant=true
     back/ex Enter x T=float32 frame_name='back/frame' is_constant=true
     back/estack Enter back/stack T=resource frame_name='back/frame' is_constant=true
