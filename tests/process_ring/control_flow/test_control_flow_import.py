@@ -63,8 +63,8 @@ CONDITIONAL = """
     y Identity cond/Merge T=float32
 """
 
-# y = x**4 by a loop; back/... is the gradient, with a stack and an Enter that nothing reads, as 1.15
-# leaves some.
+# y = x**4 by a loop; back/... is the gradient, with a stack and, as 1.15 leaves some, an Enter that
+# nothing reads.
 LOOP = """
     x Placeholder dtype=float32
     zero Const value=int32:0
