@@ -51,8 +51,8 @@ def one_level(bounds: Bounds, low: float, high: float) -> np.float32:
 
 def _scale(bounds: Bounds, low: float, high: float) -> float:
     """Return the number of integers per unit."""
-    steps = bounds.steps
-    return steps / ((high - low) * (steps / (steps - 1.0)))
+    steps, width = bounds.steps, np.float32(high) - np.float32(low)
+    return steps / (float(width) * (steps / (steps - 1.0)))
 
 
 def _round(x: Any) -> Any:
@@ -89,6 +89,36 @@ def to_float(values: Any, low: float, high: float) -> Any:
     step = 1.0 / _scale(bounds, low, high)
     first = _round(np.float64(low) / step) * step
     return first + (values.astype(np.float64) - bounds.lowest) * step
+
+
+def rounded_to_float(values: Any, low: float, high: float) -> Any:
+    """As :func:`to_float`, but float32 numbers whose range begins where other runtimes have it,
+    which round that in float32."""
+    bounds = bounds_of(values.dtype)
+    if low == high:
+        return np.full(np.shape(values), low, np.float32)
+    step = 1.0 / _scale(bounds, low, high)
+    single = np.float32(step)
+    first = _round(np.float32(low) / single) * single
+    return (first + (values.astype(np.float64) - bounds.lowest) * step).astype(np.float32)
+
+
+def requantized(values: Any, before: tuple[float, float], after: tuple[float, float],
+                dtype: Any) -> Any:
+    """The integers of type `dtype` in the range `after` of integers in the range `before`.
+
+    From 32 to 8 bits in fixed-point numbers with 16 bits behind the point, as other runtimes do
+    it: the last bit of the results is theirs.
+    """
+    if (values.dtype, np.dtype(dtype)) != (np.int32, np.uint8):
+        return to_quantized(to_float(values, *before), *after, dtype)
+    low, high, least, most = map(np.float32, (*before, *after))
+    width = most - least
+    scale = int(255.0 * (1 << 16) * (high - low) / width)
+    middle = int((low + high) / np.float32(2) * (np.float32(255) / width) * np.float32(1 << 16))
+    begin = int(np.float32(1 << 16) * (least * np.float32(255)) / width)
+    moved = (values.astype(np.int64) * scale >> 32) + (middle - begin + (1 << 15))
+    return np.clip(moved >> 16, 0, 255).astype(np.uint8)
 
 
 def product_range(a: tuple[Any, float, float], b: tuple[Any, float, float],

@@ -15,6 +15,8 @@ from hpcflow.base.geometry.windows import Span, spans, taps
 from hpcflow.kernels.common.quantized_numbers import (
     number,
     product_range,
+    requantized,
+    rounded_to_float,
     to_float,
     to_quantized,
     zero_point,
@@ -111,13 +113,50 @@ def _bias_add(node: KernelNode) -> Callable:
             raise invalid(f"the last dimension of input {shown(x)} must be that of the vector "
                           f"bias {shown(bias)}")
         range_x, range_b = _range(low_x, high_x, "input"), _range(low_b, high_b, "bias")
-        # Room for sums: 17 bits more than the larger of the two ranges.
-        reach = max(*map(abs, range_x), *map(abs, range_b)) * (1 << 17)
-        total = sum(to_quantized(to_float(v, *r), -reach, reach, out).astype(np.int64)
-                    for v, r in ((x, range_x), (bias, range_b)))
-        return _wrapped(total, out), np.float32(-reach), np.float32(reach)
+        return _sum((x, bias), (range_x, range_b), 17, out)
 
     return run
+
+
+def _sum(values: tuple, ranges: tuple[tuple[float, float], ...], room: int, out: Any) -> tuple:
+    """The sum of two and its range: so many bits more than the larger one of theirs."""
+    reach = max(abs(limit) for pair in ranges for limit in pair) * (1 << room)
+    total = sum(to_quantized(to_float(v, *pair), -reach, reach, out).astype(np.int64)
+                for v, pair in zip(values, ranges, strict=True))
+    return _wrapped(total, out), np.float32(-reach), np.float32(reach)
+
+
+@kernel("QuantizedAdd", device="CPU", fresh=True)
+def _add(node: KernelNode) -> Callable:
+    out = node.output_dtypes[0].np
+
+    def run(x: Any, y: Any, *limits: Any) -> tuple:
+        return _sum((x, y), _checked(x, y, limits), 14, out)
+
+    return run
+
+
+@kernel("QuantizedMul", device="CPU", fresh=True)
+def _mul(node: KernelNode) -> Callable:
+    out = node.output_dtypes[0].np
+
+    def run(x: Any, y: Any, *limits: Any) -> tuple:
+        a, b = _checked(x, y, limits)
+        product = (_shifted(x, zero_point(*a, x.dtype)) * _shifted(y, zero_point(*b, y.dtype)))
+        return (_wrapped(product, out),
+                *product_range((x.dtype, *a), (y.dtype, *b), out))
+
+    return run
+
+
+def _checked(x: Any, y: Any, limits: tuple) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ranges of two values, whose shapes must broadcast."""
+    try:
+        np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        raise invalid(f"Incompatible shapes: {shown(x)} vs. {shown(y)}") from None
+    low_x, high_x, low_y, high_y = limits
+    return _range(low_x, high_x, "x"), _range(low_y, high_y, "y")
 
 
 # ---------------------------------------------------------------- activations and pooling
@@ -245,7 +284,7 @@ def _used_range(x: Any, low: Any, high: Any) -> tuple[float, float]:
     if not x.size:
         return limits
     ends = np.stack([x.min(), x.max()])
-    least, most = to_float(ends, *limits).tolist()
+    least, most = rounded_to_float(ends, *limits).tolist()
     return min(0.0, least), most
 
 
@@ -260,8 +299,8 @@ def _shrink(node: KernelNode) -> Callable:
 
     def run(x: Any, low: Any, high: Any) -> tuple:
         least, most = _used_range(x, low, high)
-        values = to_float(x, *_range(low, high, "input"))
-        return to_quantized(values, least, most, out), np.float32(least), np.float32(most)
+        found = requantized(x, _range(low, high, "input"), (least, most), out)
+        return found, np.float32(least), np.float32(most)
 
     return run
 
@@ -275,8 +314,8 @@ def _requantize(node: KernelNode) -> Callable:
         if least > 0 or most < 0 or least == most:
             raise invalid("requested_output_min must be <= 0, and requested_output_max larger and "
                           f">= 0, but they are {least} and {most}")
-        values = to_float(x, *_range(low, high, "input"))
-        return to_quantized(values, least, most, out), np.float32(least), np.float32(most)
+        found = requantized(x, _range(low, high, "input"), (least, most), out)
+        return found, np.float32(least), np.float32(most)
 
     return run
 

@@ -12,7 +12,7 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import merge_dim, with_rank
+from hpcflow.graph.shape_inference import broadcast_dims, merge_dim, with_rank
 from hpcflow.ops.arrays.joining import joined_dims
 from hpcflow.ops.arrays.shape_ops import reshaped_dims
 from hpcflow.ops.common.window_shapes import PADDING
@@ -50,6 +50,11 @@ def _bias_shape(op: Operation) -> list[Dims]:
     with_rank(op.input_dims(1), 1, "bias")
     check_scalars(op, 2, 3, 4, 5)
     return _with_range(op.input_dims(0))
+
+
+def _elementwise_shape(op: Operation) -> list[Dims]:
+    check_scalars(op, 2, 3, 4, 5)
+    return _with_range(broadcast_dims(op.input_dims(0), op.input_dims(1)))
 
 
 def _activation_shape(op: Operation) -> list[Dims]:
@@ -108,6 +113,11 @@ register_op("QuantizedBiasAdd",
             "input: T1; bias: T2; min_input: float; max_input: float; min_bias: float; "
             "max_bias: float", f"output: out_type; {_OUT}",
             f"T1: {QUANTIZED}; T2: {QUANTIZED}; out_type: {QUANTIZED}", shape=_bias_shape)
+for _name in ("QuantizedAdd", "QuantizedMul"):
+    register_op(_name, "x: T1; y: T2; min_x: float; max_x: float; min_y: float; max_y: float",
+                "z: Toutput; min_z: float; max_z: float",
+                f"T1: {QUANTIZED}; T2: {QUANTIZED}; Toutput: {QUANTIZED} = qint32",
+                shape=_elementwise_shape)
 for _name, _limit in (("QuantizedRelu", ""), ("QuantizedRelu6", ""),
                       ("QuantizedReluX", "max_value: float; ")):
     register_op(_name, f"features: Tinput; {_limit}min_features: float; max_features: float",
@@ -148,7 +158,8 @@ register_op("QuantizedReshape",
             "output: T; output_min: float; output_max: float",
             "T: type; Tshape: {int32, int64} = int32", shape=_reshape_shape)
 not_differentiable(
-    "QuantizedMatMul", "QuantizedConv2D", "QuantizedBiasAdd", "QuantizedRelu", "QuantizedRelu6",
+    "QuantizedMatMul", "QuantizedConv2D", "QuantizedBiasAdd", "QuantizedAdd", "QuantizedMul",
+    "QuantizedRelu", "QuantizedRelu6",
     "QuantizedReluX", "QuantizedMaxPool", "QuantizedAvgPool",
     "QuantizedBatchNormWithGlobalNormalization", "QuantizedInstanceNorm", "RequantizationRange",
     "QuantizeDownAndShrinkRange", "Requantize", "QuantizedConcat", "QuantizedReshape")
