@@ -57,13 +57,15 @@ class Turns:
         if order is None or executable.results.count(None) < len(executable.results):
             return None
         *before, target = order.items
-        source = before.pop(0) if before and before[0].kind != CALL else None
+        regions = [item for item in before if item.kind == CALL]
+        sources = [item for item in before if item.kind != CALL]
         if not (_moves_by(target, "QueueEnqueue(Many)?(V2)?") and _size(target)
-                and (source is None or _moves_by(source, "QueueDequeue(V2)?"))
-                and (source is None or source.fixed[0].is_in_order)
-                and all(_is_quiet(item) for item in before)):
+                and len(sources) < 2
+                and all(_moves_by(source, "QueueDequeue(V2)?") and source.fixed[0].is_in_order
+                        for source in sources)
+                and all(_is_quiet(region) for region in regions)):
             return None
-        return cls(executable.root.slot_count, source, before, target)
+        return cls(executable.root.slot_count, sources[0] if sources else None, regions, target)
 
     def run(self) -> bool:
         """Do as many turns as are possible without waiting; False if none was done, so that one is

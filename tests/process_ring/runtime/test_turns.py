@@ -10,13 +10,17 @@ import pytest
 from running import until_waiting
 
 import hpcflow as hf
+from hpcflow import config
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.resources.queue_kinds import RandomShuffleQueue
 from hpcflow.resources.queues import Queue
 from hpcflow.shapes import TensorShape
 
 
 @pytest.fixture(autouse=True)
-def graph():
+def graph(monkeypatch):
+    monkeypatch.setattr(config.flags, "compile", True)  # node by node there are single turns only
+    monkeypatch.setattr(tuning, "TURN_LONG_SECONDS", 10.0)  # however busy the machine is
     with hf.Graph().as_default():
         yield
 
@@ -173,6 +177,19 @@ def test_what_may_wait_or_is_noticed_runs_turn_by_turn():
         with running(session, runner):
             assert session.run(take) == 1  # although the next one is not there
             gate.set()
+
+
+def test_variables_that_are_read():
+    source, fill = numbers(20)
+    table = hf.Variable(np.arange(20, dtype=np.int32) * 3)
+    target = hf.FIFOQueue(20, [hf.int32], [[]])
+    move = target.enqueue(hf.gather(table, source.dequeue()))
+    with hf.Session() as session:
+        session.run([fill, table.initializer])
+        assert in_goes(session, move, 20)
+        assert drained(session, target) == list(range(0, 60, 3))
+        session.run([fill, table.assign(table * 2)])
+        assert session._unfed[move].turns() and drained(session, target)[:3] == [0, 6, 12]
 
 
 def test_only_queues_in_order_are_taken_from_at_once():
