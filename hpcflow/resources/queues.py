@@ -172,20 +172,18 @@ class Queue(SharedHandle):
             self._held += room
         return room
 
-    def fill(self, elements: list[Element], room: int) -> bool:
-        """Add elements, one by one, for which `room` was held; False, and none is added, if the
-        queue was closed meanwhile."""
+    def fill(self, groups: list[list[Element]], room: int) -> bool:
+        """Add elements, one group after the other, for which `room` was held; False, and none is
+        added, if the queue was closed meanwhile."""
         over: list[Outcome] = []
         with self._lock:
             self._held -= room
             added = not self.closed
-            if added and self._dequeues:
-                for element in elements:
-                    self._store([element])
-                    over += self._advanced()
-            elif added:
+            for elements in groups if added else ():
                 self._store(elements)
-            if self._enqueues or self._reads:
+                if self._dequeues and not self.is_in_order:  # it matters what there is to choose of
+                    over += self._advanced()
+            if self._enqueues or self._dequeues or self._reads:
                 over += self._advanced()
         tell(over)
         return added

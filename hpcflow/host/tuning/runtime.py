@@ -80,7 +80,9 @@ TURNS_SECONDS = 0.5e-3
 #: The most turns of one.
 TURNS_MOST = 256
 #: A turn that takes longer is no part of a go.
-TURN_LONG_SECONDS = 50e-6
+TURN_LONG_SECONDS = 100e-6
+#: Goes in a row with such turns that are enough to see that.
+TURNS_LONG = 4
 #: Steps until it is looked again how long a turn takes.
 TURNS_PAUSE = 64
 

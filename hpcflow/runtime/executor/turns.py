@@ -47,7 +47,8 @@ class Turns:
         self._size = _size(target)
         self._is_many = target.nodes[0].type.startswith("QueueEnqueueMany")
         self.at_once = 2
-        self._pauses = 0
+        self._long = 0  # goes in a row whose turns took long
+        self._pauses = 0  # steps until the next go
 
     @classmethod
     def of(cls, executable: Executable) -> Turns | None:
@@ -91,16 +92,13 @@ class Turns:
         room = target.hold(count * self._size)
         count = room // self._size
         taken = [()] * count if source is None else source.take_now(count)
-        made: list[Element] = []
-        done = 0
+        made: list[list[Element]] = []
         try:
             for element in taken:
-                made += self._turn(element)
-                done += 1
+                made.append(self._turn(element))
         except Exception:  # noqa: BLE001 - a step of its own finds it again
             pass
-        if not target.fill(made, room):
-            done = 0
+        done = len(made) if target.fill(made, room) else 0
         if source is not None:
             source.give_back(taken[done:], len(taken))
         return done
@@ -126,8 +124,12 @@ class Turns:
         """Choose the number of the next go. What takes long is better done side by side, and is
         wanted as soon as it is there."""
         if seconds > tuning.TURN_LONG_SECONDS:
-            self.at_once, self._pauses = 2, tuning.TURNS_PAUSE
+            self.at_once = 2
+            self._long += 1
+            if self._long >= tuning.TURNS_LONG:
+                self._pauses = tuning.TURNS_PAUSE
         else:
+            self._long = 0
             self.at_once = min(max(int(tuning.TURNS_SECONDS / seconds), 2), tuning.TURNS_MOST)
 
 

@@ -212,7 +212,8 @@ def test_room_that_is_held_is_for_nobody_else():
     assert queue.hold(3) == 3 and queue.hold(9) == 1 and queue.hold(1) == 0
     queue.enqueue((9,), told.append)
     assert not told and not queue.hold(1)
-    assert queue.fill([(1,), (2,)], 3) and told == [()]  # the one that waited has the third place
+    assert queue.fill([[(1,)], [(2,)]], 3)
+    assert told == [()]  # the one that waited has the third place
     assert queue.fill([], 1)
     assert queue.take_now(2) == [(1,), (2,)]
     queue.enqueue_many((np.array([3, 4, 5]),), told.append)
@@ -227,7 +228,8 @@ def test_a_queue_that_was_closed_takes_nothing():
     queue, told = queue_of(), []
     room = queue.hold(2)
     queue.close(done=told.append)
-    assert told == [()] and not queue.fill([(1,)], room) and not queue.size() and not queue.hold(1)
+    assert told == [()] and not queue.fill([[(1,)]], room)
+    assert not queue.size() and not queue.hold(1)
 
 
 def test_elements_that_come_at_once_are_taken_as_they_come():
@@ -243,4 +245,4 @@ def test_elements_that_come_at_once_are_taken_as_they_come():
         for element in elements:
             queue.enqueue(element, lambda _: None)
 
-    assert taken(one_by_one) == taken(lambda q, e: q.fill(e, q.hold(len(e))))
+    assert taken(one_by_one) == taken(lambda q, e: q.fill([[x] for x in e], q.hold(len(e))))
