@@ -12,7 +12,8 @@ from hpcflow.dtypes import DType
 from hpcflow.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from hpcflow.resources.effects import Effect
 from hpcflow.resources.handles import SharedHandle
-from hpcflow.resources.queues import Attempt, PriorityQueue, component_properties
+from hpcflow.resources.queue_kinds import PriorityQueue
+from hpcflow.resources.queues import Attempt, component_properties
 from hpcflow.shapes import TensorShape, format_shape
 
 _FIRST_INDEX = -(1 << 63)

@@ -7,7 +7,6 @@ several elements takes them as they come and gives them back, in order, if it fa
 
 from __future__ import annotations
 
-import heapq
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -29,11 +28,9 @@ from hpcflow.resources.attempts import (
     tell,
 )
 from hpcflow.resources.effects import Effect
+from hpcflow.resources.fair_lock import FairLock
 from hpcflow.resources.handles import SharedHandle
 from hpcflow.shapes import TensorShape, format_shape
-
-# The random numbers of a queue that shuffles: long enough for places to be equally likely.
-_DRAW_BITS, _DRAWS = 48, 256
 
 
 class Queue(SharedHandle):
@@ -47,6 +44,7 @@ class Queue(SharedHandle):
     """
 
     kind = "FIFOQueue"
+    is_in_order = True  # elements leave in the order in which they came, whenever they leave
 
     def __init__(self, name: str, types: list[DType], shapes: list[TensorShape],
                  capacity: int) -> None:
@@ -57,6 +55,8 @@ class Queue(SharedHandle):
         self.capacity = capacity if capacity >= 0 else float("inf")
         self.closed = False
         self._cancelled = False  # closed, and enqueues that waited were cancelled
+        self.turns = FairLock()  # of those who move many elements at once
+        self._held = 0  # room that nobody gets but who has asked for it
         self._lock = threading.Lock()
         self._enqueues: deque[Attempt] = deque()
         self._dequeues: deque[Attempt] = deque()
@@ -76,7 +76,7 @@ class Queue(SharedHandle):
     def _add(self, elements: list[Element], first: int) -> int:
         """Add elements, from number `first` on, as far as there is room; return the number of the
         first one for which there is none."""
-        room = self.capacity - len(self._elements)
+        room = self.capacity - self._held - len(self._elements)
         if room < len(elements) - first:
             elements = elements[: first + max(int(room), 0)]
         self._store(elements[first:] if first else elements)
@@ -157,6 +157,54 @@ class Queue(SharedHandle):
         return OutOfRangeError(
             None, None, f"{self.kind} '{self.name}' is closed and has insufficient elements "
             f"(requested {wanted}, current size {len(self._elements) + taken})")
+
+    # ------------------------------------------------------------ many at once, without waiting
+
+    def hold(self, most: int) -> int:
+        """Hold room for `most` elements, or fewer if there is less; return for how many.
+
+        There is none while others wait for room, and when the queue is closed.
+        """
+        with self._lock:
+            if self.closed or self._enqueues:
+                return 0
+            room = int(min(most, self.capacity - self._held - len(self._elements)))
+            self._held += room
+        return room
+
+    def fill(self, groups: list[list[Element]], room: int) -> bool:
+        """Add elements, one group after the other, for which `room` was held; False, and none is
+        added, if the queue was closed meanwhile."""
+        over: list[Outcome] = []
+        with self._lock:
+            self._held -= room
+            added = not self.closed
+            for elements in groups if added else ():
+                self._store(elements)
+                if self._dequeues and not self.is_in_order:  # it matters what there is to choose of
+                    over += self._advanced()
+            if self._enqueues or self._dequeues or self._reads:
+                over += self._advanced()
+        tell(over)
+        return added
+
+    def take_now(self, most: int) -> list[Element]:
+        """Take up to `most` of the elements that are there; none while others wait for elements.
+        Their room is held until :meth:`give_back`."""
+        taken: list[Element] = []
+        with self._lock:
+            if not self._dequeues:
+                self._take(max(min(most, self._available()), 0), taken)
+                self._held += len(taken)
+        return taken
+
+    def give_back(self, elements: list[Element], room: int) -> None:
+        """Give back the room of so many elements that were taken, and the last of them."""
+        with self._lock:
+            self._held -= room
+            self._put_back(elements)
+            over = self._advanced() if room else []
+        tell(over)
 
     def _read(self, look: Callable[[], Any], done: Done) -> Attempt:
         """Wait until ``look()`` gives something other than None, the outcome."""
@@ -320,110 +368,6 @@ class Queue(SharedHandle):
         return tuple([_stack([e[i] for e in elements], t) for i, t in enumerate(self.types)])
 
 
-class RandomShuffleQueue(Queue):
-    """Elements leave in random order; `min_after_dequeue` stay behind until it is closed."""
-
-    kind = "RandomShuffleQueue"
-
-    def __init__(self, name: str, types: list, shapes: list, capacity: int,
-                 min_after_dequeue: int, generator: np.random.Generator,
-                 seeds: tuple[int, ...] = ()) -> None:
-        _check_kept(min_after_dequeue, capacity)
-        self.min_after_dequeue = min_after_dequeue
-        self.seeds = seeds
-        self._generator = generator
-        self._draws: list[int] = []
-        super().__init__(name, types, shapes, capacity)
-
-    def properties(self) -> dict[str, Any]:
-        """Those of every queue, the number that stays behind, and the seeds if there are any."""
-        return {**super().properties(), "min_after_dequeue": self.min_after_dequeue,
-                "random seeds": self.seeds if any(self.seeds) else None}
-
-    def _make_store(self) -> None:
-        self._elements = []
-
-    def _take(self, count: int, taken: list[Element]) -> None:
-        elements, draws = self._elements, self._draws
-        for _ in range(count):
-            if not draws:
-                draws = self._draw()
-            last = elements.pop()
-            chosen = draws.pop() * (len(elements) + 1) >> _DRAW_BITS
-            if chosen < len(elements):
-                last, elements[chosen] = elements[chosen], last
-            taken.append(last)
-
-    def _draw(self) -> list[int]:
-        """Many random numbers of so many bits."""
-        self._draws = self._generator.integers(
-            1 << _DRAW_BITS, size=_DRAWS, dtype=np.uint64).tolist()
-        return self._draws
-
-    def _put_back(self, elements: list[Element]) -> None:
-        self._elements.extend(elements)
-
-    def _available(self) -> int:
-        kept = 0 if self.closed else self.min_after_dequeue
-        return len(self._elements) - kept
-
-
-def _check_kept(kept: int, capacity: int) -> None:
-    """Raise ``InvalidArgumentError`` unless something may be taken besides what stays behind."""
-    if kept < 0:
-        raise InvalidArgumentError(None, None, f"min_after_dequeue {kept} must be >= 0")
-    if 0 <= capacity <= kept:
-        raise InvalidArgumentError(
-            None, None, f"min_after_dequeue {kept} must be < capacity {capacity}")
-
-
-class PaddingFIFOQueue(Queue):
-    """Batches components of different sizes by padding them with zeros to the largest."""
-
-    kind = "PaddingFIFOQueue"
-
-    def _check_can_batch(self, up_to: bool) -> None:
-        """Every shape has a known rank, so every batch can be padded."""
-
-    def _batch(self, elements: list[Element]) -> Element:
-        if not elements:
-            return tuple([np.empty((0, *[d or 0 for d in s.as_list()]), t.np)
-                          for t, s in zip(self.types, self.shapes, strict=True)])
-        return tuple([_pad([e[i] for e in elements], t) for i, t in enumerate(self.types)])
-
-
-class PriorityQueue(Queue):
-    """The first component is an int64 priority; the lowest goes first, equal ones in order."""
-
-    kind = "PriorityQueue"
-
-    def _make_store(self) -> None:
-        self._elements = []
-        self._serial = 0
-
-    def _store(self, elements: list[Element]) -> None:
-        for element in elements:
-            self._serial += 1
-            heapq.heappush(self._elements, (int(element[0]), self._serial, element))
-
-    def _take(self, count: int, taken: list[Element]) -> None:
-        for _ in range(count):
-            taken.append(heapq.heappop(self._elements)[-1])
-
-    def _put_back(self, elements: list[Element]) -> None:
-        for back, element in enumerate(reversed(elements)):
-            heapq.heappush(self._elements, (int(element[0]), -1 - back, element))
-
-    def _remove(self, elements: list[Element]) -> bool:
-        wanted = {id(e) for e in elements}
-        kept = [entry for entry in self._elements if id(entry[-1]) not in wanted]
-        if len(kept) + len(wanted) > len(self._elements):
-            return False
-        heapq.heapify(kept)
-        self._elements = kept
-        return True
-
-
 def component_properties(types: list[DType], shapes: list[TensorShape]) -> dict[str, Any]:
     """Return the properties that ops that share tuples of these components must agree on."""
     return {"component types": [t.name for t in types],
@@ -441,15 +385,4 @@ def _stack(values: list, dtype: DType) -> np.ndarray:
     out = np.empty((len(values), *np.shape(values[0])), dtype.np)
     for i, value in enumerate(values):
         out[i] = value
-    return out
-
-
-def _pad(values: list, dtype: DType) -> np.ndarray:
-    shapes = [np.shape(v) for v in values]
-    largest = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
-    blank: Any = b"" if dtype.name == "string" else 0
-    out = np.full((len(values), *largest), blank, dtype.np)
-    for i, (value, shape) in enumerate(zip(values, shapes, strict=True)):
-        part = (slice(i, i + 1), *[slice(n) for n in shape])
-        out[part] = value
     return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import errors
@@ -13,6 +14,7 @@ from hpcflow.graph.graph import add_to_collection, get_collection
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import SessionLike
 from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
+from hpcflow.runtime.session.session import BaseSession
 from hpcflow.train.coordinator import Coordinator
 
 if TYPE_CHECKING:
@@ -130,10 +132,11 @@ class QueueRunner:
 
     def _run(self, sess: SessionLike, op: Operation, coord: Coordinator | None) -> None:
         counted = True
+        run = _turns_of(sess)
         try:
             while coord is None or not coord.should_stop():
                 try:
-                    sess.run(op)
+                    run(op)
                 except self._closed_types:
                     counted = self._one_less(sess)
                     return
@@ -186,6 +189,14 @@ class QueueRunner:
     def from_proto(queue_runner_def: Message, import_scope: str | None = None) -> QueueRunner:
         """Make a runner from its protobuf, for the default graph."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
+
+
+def _turns_of(sess: SessionLike) -> Callable[[Operation], Any]:
+    """What runs an operation again and again: ``sess.run``, or if that is the one of sessions, what
+    may do so several times in one call."""
+    if getattr(sess.run, "__func__", None) is BaseSession.run:
+        return sess._run_turns  # type: ignore[attr-defined]
+    return sess.run
 
 
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:

@@ -249,10 +249,9 @@ class Executable:
             item.edge = edge
             return item
         item = Item(index, kind, [node], [p for p in node.inputs if p not in known], outputs)
+        item.fixed = {i: known[p] for i, p in enumerate(node.inputs) if p in known}
         if kind == CALL_ASYNC:
             item.function = _async_call(b, known)
-        else:
-            item.fixed = {i: known[p] for i, p in enumerate(node.inputs) if p in known}
         if kind in (SWITCH, GATE):
             item.function = binder.to_host(node, 1 if kind == SWITCH else 0)
         return item

@@ -74,6 +74,18 @@ LOOK_ITERATIONS = 64
 #: Of a value that is part of its message: a copy is cheaper than a second message.
 TAGGED_INLINE_BYTES = 8192
 
+# ---- runtime.executor.turns
+#: That a go of turns takes: others may wait for what it does.
+TURNS_SECONDS = 0.5e-3
+#: The most turns of one.
+TURNS_MOST = 256
+#: A turn that takes longer is no part of a go.
+TURN_LONG_SECONDS = 100e-6
+#: Goes in a row with such turns that are enough to see that.
+TURNS_LONG = 4
+#: Steps until it is looked again how long a turn takes.
+TURNS_PAUSE = 64
+
 # ---- runtime.session.partings
 #: That each operation at the end may take, of a cluster that may have lost ranks.
 PARTING_SECONDS = 5.0

@@ -13,12 +13,8 @@ from hpcflow.kernels.common.shared import shared
 from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, kernel
 from hpcflow.resources.attempts import Attempt
 from hpcflow.resources.effects import Effect
-from hpcflow.resources.queues import (
-    PaddingFIFOQueue,
-    PriorityQueue,
-    Queue,
-    RandomShuffleQueue,
-)
+from hpcflow.resources.queue_kinds import PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
+from hpcflow.resources.queues import Queue
 from hpcflow.shapes import TensorShape
 
 

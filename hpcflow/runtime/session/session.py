@@ -18,7 +18,7 @@ from hpcflow.graph.defaults import default_session
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.likes import Fetches
 from hpcflow.graph.notebook import graph_rows, table
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.runtime.session.defaults import default_config
 from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter, flat_feeds
 from hpcflow.runtime.session.local_engine import LocalEngine
@@ -44,11 +44,13 @@ _session_ids = itertools.count(1)
 class _Runner:
     """One (fetches, feeds) combination, ready to run."""
 
-    __slots__ = ("step", "converters", "fetches", "rebuild", "is_single", "mutations", "version")
+    __slots__ = ("step", "converters", "fetches", "rebuild", "is_single", "mutations", "version",
+                 "turns")  # fmt: skip
 
     def __init__(self, step: Callable, converters: list[Callable], fetches: FetchMap,
-                 mutations: int, version: int) -> None:
+                 mutations: int, version: int, turns: Callable[[], bool] | None = None) -> None:
         self.step = step
+        self.turns = turns
         self.converters = converters
         self.fetches = fetches
         self.rebuild = fetches.rebuild
@@ -172,6 +174,13 @@ class BaseSession:
             run_held()
         return values[0] if runner.is_single else runner.rebuild(values)
 
+    def _run_turns(self, op: Operation) -> None:
+        """Run `op`; if it moves elements between queues, as often as that needs no waiting."""
+        runner = self._unfed.get(op)
+        if (runner is None or runner.turns is None or not self._valid(runner)
+                or not runner.turns()):
+            self.run(op)
+
     def _run_slowly(self, fetches: Fetches, feed_dict: Mapping[Any, Any] | None,
                     options: Message | None, run_metadata: Message | None) -> Any:
         """Look the step up by structure; compile it if it is new."""
@@ -266,7 +275,8 @@ class BaseSession:
                                     traced=traced)
         converters = [feed_converter(t) for t in feeds]
         run = partial(run_traced, step) if traced else step.run
-        return _Runner(run, converters, mapped, mutations, version)
+        return _Runner(run, converters, mapped, mutations, version,
+                       getattr(step, "run_turns", None))
 
     # ------------------------------------------------------------ life
 

@@ -34,6 +34,7 @@ from hpcflow.runtime.executor.deadline import DirectRun, check_end, deadline_aft
 from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.runtime.executor.executor import Step, check_results
 from hpcflow.runtime.executor.gpus import GpuOptions
+from hpcflow.runtime.executor.turns import Turns
 from hpcflow.runtime.steps.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import step_stats
@@ -143,6 +144,7 @@ class LocalStep:
         self.acts_on_queues = executable.acts_on_queues
         self.partition_graphs: list = []  # of a traced step: its GraphDefs
         self.run = self._direct() if executable.direct is not None else self._executed
+        self._turns = Turns.of(executable)
 
     def _direct(self) -> Callable[[tuple], list]:
         """Return the function that runs a whole step as one call."""
@@ -205,6 +207,18 @@ class LocalStep:
             check_end(step.deadline)
         step.wake = None  # it refers to the run, which refers to the step: no work of a collector
         return step.results
+
+    def run_turns(self) -> bool:
+        """Run the step as often as it need not wait, if it moves elements between queues; False if
+        it has not run at all."""
+        self.running.check()
+        if self._turns is None:
+            return False
+        entered = silence()
+        try:
+            return self._turns.run()
+        finally:
+            restore(entered)
 
     def open(self) -> LocalRun:
         """A run that its user drives (a partial run)."""
