@@ -18,7 +18,7 @@ from hpcflow.graph.defaults import default_session
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.likes import Fetches
 from hpcflow.graph.notebook import graph_rows, table
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.runtime.session.defaults import default_config
 from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter, flat_feeds
 from hpcflow.runtime.session.local_engine import LocalEngine
@@ -151,7 +151,8 @@ class BaseSession:
         values for tensors. Raises ``RuntimeError`` when the session is closed, ``TypeError`` and
         ``ValueError`` for wrong fetches or feeds, and an ``OpError`` when an op fails.
         """
-        key = fetches if type(fetches) is Tensor else cache_key(fetches)
+        kind = type(fetches)
+        key = fetches if kind is Tensor or kind is Operation else cache_key(fetches)
         try:
             runner = self._fed[key, tuple(feed_dict)] if feed_dict else self._unfed[key]
         except (KeyError, TypeError):
