@@ -25,11 +25,13 @@ class Core:
         self.cores = cores
         self._short = 0  # steps in a row, lately
         self._last = 0.0  # when the last one began
+        self._kept = 0.0  # when the last one that was kept began
 
     def keep(self) -> bool:
         """Begin a step in this thread: keep it on the core if steps are short; True if it is kept.
 
-        A thread that the program itself has put elsewhere stays there.
+        Very short ones are not all kept: to ask the system takes microseconds, and it does not move
+        a thread that soon. A thread that the program itself has put elsewhere stays there.
         """
         now = time.monotonic()
         seconds, self._last = now - self._last, now
@@ -39,6 +41,9 @@ class Core:
         if self._short < tuning.STEPS_TO_SETTLE:
             self._short += 1
             return False
+        if now - self._kept < tuning.STEP_STAYS_SECONDS:
+            return False
+        self._kept = now
         try:
             if os.sched_getaffinity(0) != self.cores:
                 return False

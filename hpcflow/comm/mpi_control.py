@@ -126,15 +126,16 @@ class ControlPlane:
         else:
             self._ready.append((self._handler, (source, payload)))  # type: ignore[arg-type]
 
-    def reopen(self, is_busy: bool) -> None:
-        """Go on receiving after a message was taken; if the caller `is_busy`, at the next call.
-        For use under the lock."""
+    def reopen(self, is_busy: bool) -> bool:
+        """Go on receiving after a message was taken; if the caller `is_busy`, at the next call, and
+        False. For use under the lock."""
         if is_busy and self.is_shut and not self._is_late:
             self._is_late = True
-            return
+            return False
         self.is_shut = self._is_late = False
         self._open()
         self.test = self._test_request
+        return True
 
     def _expect_rest(self, source: int, head: bytes) -> None:
         total, _ = _LONG_HEADER.unpack_from(head)

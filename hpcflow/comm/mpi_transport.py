@@ -135,10 +135,12 @@ class MpiTransport(LockedTransport):
                             self._finished.append(entry)
                             entry.finish(status)
                     if self._finished:
-                        self._forget_finished()
-                        came = True
-                if control.is_shut:  # what has come goes first, once
-                    control.reopen(came)
+                        for one in self._finished:
+                            active.remove(one)
+                        self._finished.clear()
+                        self._stale = came = True
+                if control.is_shut and not control.reopen(came):  # what has come goes first
+                    break
                 if control.test(status):
                     control.take(status)
                     came = True
@@ -183,12 +185,6 @@ class MpiTransport(LockedTransport):
             return False
         control.take(status)
         return True
-
-    def _forget_finished(self) -> None:
-        for entry in self._finished:
-            self._active.remove(entry)
-        self._finished.clear()
-        self._stale = True
 
     def pending(self) -> int:
         """The number of transfers in flight or waiting for their turn."""

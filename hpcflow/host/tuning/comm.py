@@ -19,6 +19,8 @@ ROUND_SHORT_BYTES = 4096
 # ---- comm.cores
 #: Steps that follow each other faster are short: a few times the slice of time of a process.
 STEP_SHORT_SECONDS = 8e-3
+#: For so long a thread stays where it was put, as the system looks for better places in ticks.
+STEP_STAYS_SECONDS = 0.5e-3
 #: So many short steps in a row let a rank keep to its core: fewer may be a chance.
 STEPS_TO_SETTLE = 20
 

@@ -6,7 +6,6 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakMethod
 
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.ir.step_graph import Node
@@ -118,7 +117,8 @@ class DistributedStep:
         execution = self.open()
         step = execution.step
         timeout = timeout or self.timeout
-        deadline = step.deadline = deadline_after(timeout)
+        if timeout is not None:
+            step.deadline = deadline_after(timeout)
         entered = False
         try:
             execution.announce()
@@ -126,12 +126,15 @@ class DistributedStep:
             execution.begin(feeds)
             execution.wait(execution.finished, timeout)
         finally:
-            restore(entered)
+            if entered:
+                restore(True)
             execution.end()
         check_results(step, self.names)
-        if not self.acts_on_queues:
-            check_end(deadline)
-        return step.results
+        if timeout is not None and not self.acts_on_queues:
+            check_end(step.deadline)
+        results, step.results = step.results, []
+        execution.lane.keep(execution)
+        return results
 
     def open(self) -> Execution:
         """A run on a lane of its own until it ends; ``CancelledError`` if the session is closed."""
@@ -139,8 +142,7 @@ class DistributedStep:
             lane = self._free.pop()
         except IndexError:
             lane = self._open_lane()
-        spare, lane.spare = lane.spare, None
-        run = spare or Execution(self, lane)
+        run = lane.next_run()
         try:
             self.engine.running.add(run)
         except CancelledError:
@@ -172,34 +174,41 @@ class DistributedStep:
 
 class _OpenLane:
     """A lane on all tasks of a step, by its number; what never changes between steps is made once,
-    and the next run is made while nobody waits for it."""
+    and the next run is made of the last but one while nobody waits for it."""
 
-    __slots__ = ("number", "lane", "owner", "key", "spare", "_spare_maker", "_asked", "_closed",
-                 "__weakref__")  # fmt: skip
+    __slots__ = ("number", "lane", "owner", "key", "_spare", "_used", "_closed")
 
     def __init__(self, number: int, lane: Lane, owner: DistributedStep) -> None:
         self.number = number
         self.lane = lane
         self.owner = owner
         self.key = (owner.plan, number)
-        self.spare: Execution | None = None
-        self._spare_maker = WeakMethod(self._make_spare)
-        self._asked = self._closed = False
+        self._spare: Execution | None = None
+        self._used: Execution | None = None  # one that is over
+        self._closed = False
+
+    def next_run(self) -> Execution:
+        """A run that has not begun."""
+        spare, self._spare = self._spare, None
+        return spare or self._make_run()
 
     def prepare(self) -> None:
-        """Let the next run be made when there is nothing else to do."""
-        if not self._asked and self.lane.executable.tracer is None:
-            self._asked = True
-            self.owner.endpoint.loop.when_idle(self._spare_maker)
+        """Make the next run now."""
+        if self._spare is None and self.lane.executable.tracer is None:
+            self._spare = self._make_run()
 
-    def _make_spare(self) -> None:
-        self._asked = False
-        if self.spare is None and not self._closed:
-            self.spare = Execution(self.owner, self)
+    def _make_run(self) -> Execution:
+        used, self._used = self._used, None
+        return used if used is not None and used.again() else Execution(self.owner, self)
+
+    def keep(self, used: Execution) -> None:
+        """Let `used`, which is over and whose results somebody has, serve again."""
+        if not self._closed:
+            self._used = used
 
     def close(self) -> None:
         """Give back what the lane owns."""
-        self._closed, self.spare = True, None
+        self._closed, self._spare, self._used = True, None, None
         self.lane.close()
 
 
@@ -216,8 +225,12 @@ class Execution:
     def __init__(self, owner: DistributedStep, lane: _OpenLane) -> None:
         self.owner = owner
         self.lane = lane
+        self.step = lane.lane.new_step()
+        self._reset()
+
+    def _reset(self) -> None:
         self.step_id = 0  # until it starts
-        self.remaining = 1 + len(owner.remote)
+        self.remaining = 1 + len(self.owner.remote_ranks)
         self.begun = False  # until then nobody else stops it
         self.failed = False
         self._failed_at = 0.0
@@ -226,8 +239,14 @@ class Execution:
         self._others_waits: list[str] = []
         self._others_left: list[str] = []  # what they have done to queues, if the step fails
         self._why: BaseException | None = None
-        self.step = lane.lane.new_step()
         self.step.on_done = self._local_done
+
+    def again(self) -> bool:
+        """Make a run that is over what it was at first; False if it cannot be, as of a step."""
+        if self.failed or not self.step.again():
+            return False
+        self._reset()
+        return True
 
     def start(self, feeds: Sequence[Any]) -> None:
         """Begin all parts of the step."""
@@ -372,7 +391,7 @@ class Execution:
         self.done(step.rank)  # type: ignore[arg-type]
         if self.remaining:  # the others have to do something yet
             restore_early()
-        self.lane.prepare()
+            self.lane.prepare()
 
     def _local_failed(self, step: Step) -> None:
         self._tell_others(step.error, None)

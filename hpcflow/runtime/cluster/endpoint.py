@@ -255,21 +255,21 @@ class Endpoint:
         stop = step.lane.stop
         if stop is not None and stop[0] == step.step_id:  # its master has given it up
             step.withdraw(step.error or from_wire(stop[1]))
-        notes = _notes(step)
-        if step.error is None and step.trace is None and not notes:
+        if step.error is None and step.trace is None and step.deadline is None and not (
+                step.left or step.lane.stopped_at):
             message = wire.HEADER.pack(wire.DONE, 0, plan, lane, 0, step.step_id)
         else:
             failed = step.error is not None
             blob = error_bytes(step.error) if failed else (
                 step_stats(step).SerializeToString() if step.trace is not None else b"")
             message = wire.pack(wire.DONE, plan, lane, step.step_id, flags=int(failed),
-                                body=notes, blob=blob)
+                                body=_notes(step), blob=blob)
         step.lane.end()
         if step.executable.has_edges or not self.loop.is_behind():
             self.transport.send_message(source, message)
         else:  # it may have woken steps whose values others wait for: these go first
             self.loop.soon(partial(self.transport.send_message, source, message))
-        step.lane.prepare(step, self.loop.when_idle)
+        step.lane.prepare(step)
 
     def tell_failure(self, source: int, plan: int, lane: int, step: Step) -> None:
         """A step of the master at rank `source` has failed here: tell it why."""

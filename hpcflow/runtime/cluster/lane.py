@@ -7,9 +7,8 @@ message means dead. Other edges carry a header, and small values inside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
-from weakref import WeakMethod
 
 from hpcflow.comm.transfers import Transfers
 from hpcflow.compiler.emit.executable import Executable
@@ -42,10 +41,6 @@ class Lane:
         self.wake: Any = None
         self.on_done: Any = None
         self._spare: Step | None = None
-        self._used: Step | None = None  # one that is over
-        self._spare_maker = WeakMethod(self._make_spare)
-        self._asked = False  # for a spare step
-        self._closed = False
         self.is_left = False  # to be closed when its step ends
         # None without loops over tasks, which most steps do not have.
         self.tagged = TaggedEdges(self, executable, ranks, devices, address, pairing) if (
@@ -83,7 +78,7 @@ class Lane:
     def close(self) -> None:
         """Give tags and requests back; what is still under way stays with the transport."""
         self.gpu.close()
-        self._spare, self._used, self._closed = None, None, True
+        self._spare = None
         if self.on_close is not None:
             self.on_close()
         self.sending.close()
@@ -109,27 +104,15 @@ class Lane:
         step.pace = self.pace
         return step
 
-    def prepare(self, used: Step, when_idle: Callable[[WeakMethod], None]) -> None:
-        """Let ``when_idle`` make the next step, of one that is over if that is possible, at a time
-        when nobody waits for it."""
+    def prepare(self, used: Step) -> None:
+        """Make the next step, of one that is over if that is possible: nobody waits for it yet."""
         if self.is_left:
             self.close()
-            return
-        if self._spare is None:
-            self._used = used
-        if not self._asked and self.executable.tracer is None:
-            self._asked = True
-            when_idle(self._spare_maker)
-
-    def _make_spare(self) -> None:
-        self._asked = False
-        if self._spare is None and not self._closed:
-            used, self._used = self._used, None
-            if used is not None and used.executable is self.executable and used.again():
+        elif self.executable.tracer is None:
+            again = used.executable is self.executable and used.again()
+            if again:
                 used.on_done = self.on_done
-                self._spare = used
-            else:
-                self._spare = self._make_step()
+            self._spare = used if again else self._make_step()
 
     def begin(self, step: Step) -> None:
         """Let `step` use this lane from now on."""
@@ -137,8 +120,8 @@ class Lane:
         self.stopped_at = None
         if self.tagged is not None:
             self.tagged.begin(step.step_id)
-        self.sending.begin()
-        self.receiving.begin()
+        if self.receiving.inbox is not None:
+            self.receiving.inbox.begin()
 
     def end(self) -> None:
         """End the use by a step: nothing of it is kept, but for what its master may not accept."""

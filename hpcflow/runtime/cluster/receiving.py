@@ -85,10 +85,10 @@ class Receiving:
         exported = self._gpu.exported
         large = frozenset(e.index for e in edges if self._gpu.takes(e)) - exported
         late = lane.executable.late_edges | exported
-        self._inbox = make_inbox(self._transport, edges, self._ranks, late, large)
-        if self._inbox is not None:
-            self._gpu.share_received([e for e in edges if self._inbox.address(e.index)],
-                                     self._inbox.memory)
+        self.inbox = make_inbox(self._transport, edges, self._ranks, late, large)
+        if self.inbox is not None:
+            self._gpu.share_received([e for e in edges if self.inbox.address(e.index)],
+                                     self.inbox.memory)
         # Now: a step that has begun could not say that there is no memory for them. What is
         # received late is to take memory late.
         self._buffers: list[Any] = [
@@ -99,7 +99,7 @@ class Receiving:
         """True if the memory for edge `index` is taken when its value is needed."""
         if index not in self._lane.executable.late_edges or index in self._gpu.exported:
             return False
-        return self._inbox is None or not self._inbox.address(index)
+        return self.inbox is None or not self.inbox.address(index)
 
     def open(self) -> dict[str, Any]:
         """Edge name -> what its sender has to know: its tag, and the address of memory that it may
@@ -107,18 +107,18 @@ class Receiving:
         edges = self._lane.executable.recvs
         found: dict[str, Any] = {e.key.decode(): [t] for e, t in zip(
             edges, self._edge_tags, strict=True)}
-        if self._inbox is not None:
+        if self.inbox is not None:
             for edge in edges:
-                found[edge.key.decode()] += self._inbox.address(edge.index)
+                found[edge.key.decode()] += self.inbox.address(edge.index)
         for index in self._gpu.exported:
             found[edges[index].key.decode()] += self._gpu.address(index)
         return found
 
     def close(self) -> None:
         """Give tags and requests back, but for those whose messages may still come."""
-        if self._inbox is not None:
-            self._inbox.close()
-            self._inbox = None
+        if self.inbox is not None:
+            self.inbox.close()
+            self.inbox = None
         for index, (slot, rank, tag) in enumerate(
                 zip(self._slots, self._ranks, self._edge_tags, strict=True)):
             if (slot is not None and slot.busy) or index in self._late:
@@ -135,18 +135,13 @@ class Receiving:
                 slot.close()
         self._slots = [None] * len(self._slots)
 
-    def begin(self) -> None:
-        """Another step begins."""
-        if self._inbox is not None:
-            self._inbox.begin()
-
     def receive(self, step: Step, index: int, item: Item) -> None:
         """Open edge `index` for this step: its value goes to `item`."""
-        if self._is_late(index):
-            self._receive_late(index, item)
-            return
         slot = self._slots[index]
         if slot is None:
+            if self._is_late(index):
+                self._receive_late(index, item)
+                return
             slot = self._slots[index] = self._make_slot(index, item)
         slot[0].start(slot[1])
 
@@ -197,8 +192,8 @@ class Receiving:
         log, name = self._logs[index], self._names[index]
 
         def arrived(nbytes: int) -> None:
-            log((clock(), name, nbytes))
             self._lane.step.received(item, buffer[()] if nbytes else DEAD)
+            log((clock(), name, nbytes))
 
         return arrived
 
@@ -209,8 +204,8 @@ class Receiving:
         tensors, whole = opener(edge, buffer), edge.nbytes
 
         def arrived(nbytes: int) -> None:
-            log((clock(), name, nbytes and whole))
             self._lane.step.received(item, tensors() if nbytes else DEAD)
+            log((clock(), name, nbytes and whole))
 
         return arrived
 
@@ -218,7 +213,7 @@ class Receiving:
         """Return the buffer that the messages of `edge` are received into."""
         if not edge.nbytes:
             return np.empty(1 if edge.is_control else tuning.LANE_INLINE_BYTES, np.uint8)
-        shared = self._inbox.buffer(edge) if self._inbox is not None else None
+        shared = self.inbox.buffer(edge) if self.inbox is not None else None
         if shared is not None:
             return shared
         try:

@@ -44,7 +44,7 @@ class Sending:
         # (the slot's put, buffer, dims, what takes notes, name, bytes) of the edges whose values
         # only have to be copied into the buffer.
         self._small: list[Any] = [None] * len(edges)
-        self._sent = [False] * len(edges)
+        self._sent = [0] * len(edges)  # the number of the step that has sent over it last
         # The memory of receivers that values are written into, and what then tells them.
         self._shared: list[Any] = [None] * len(edges)
         self._signs: list[Sign | None] = [None] * len(edges)
@@ -85,15 +85,10 @@ class Sending:
         """Use the nodes of an executable that was built again, with the same edges."""
         self._by_node = _edges_by_node(self._lane.executable.sends)
 
-    def begin(self) -> None:
-        """Another step begins, which has sent nothing yet."""
-        if self._sent:
-            self._sent = [False] * len(self._sent)
-
     def abort(self, step: Step) -> None:
         """The step failed: what it has not sent is sent as dead, so that nobody waits for it."""
         for index, sent in enumerate(self._sent):
-            if not sent:
+            if sent != step.step_id:
                 self.send_nothing(step, index)
 
     def send(self, step: Step, index: int, value: Any) -> None:
@@ -102,7 +97,7 @@ class Sending:
         if small is not None:
             put, buffer, dims, log, name, nbytes = small
             if value.shape == dims and put(buffer, value):
-                self._sent[index] = True
+                self._sent[index] = step.step_id
                 log((clock(), name, nbytes))
                 return
         edge = self._lane.executable.sends[index]
@@ -114,7 +109,7 @@ class Sending:
             if device.fetches_later and device.is_device_value(value) and (
                     not edge.nbytes or value.shape == edge.dims):
                 self._gpu.send(step, index, edge, value)
-                self._sent[index] = True
+                self._sent[index] = step.step_id
                 return
             value = device.to_host(value)
         self.send_host(step, index, edge, value)
@@ -131,7 +126,7 @@ class Sending:
         outgoing: Outgoing = self._outgoing[index]  # type: ignore[assignment]
         if not outgoing.put(part, value):
             return
-        self._sent[index] = True
+        self._sent[index] = step.step_id
         edge = self._lane.executable.sends[index]
         if self._shared[index] is not None:
             self.send_sign(step, index, edge)
@@ -147,7 +142,7 @@ class Sending:
             self._post(step, index, outgoing.message.copy())
 
     def _send_control(self, step: Step, index: int) -> None:
-        self._sent[index] = True
+        self._sent[index] = step.step_id
         slot = self._slots[index]
         if slot is None:
             slot = self._slots[index] = self._transport.send_slot(
@@ -162,7 +157,7 @@ class Sending:
             raise op_error(InvalidArgumentError,
                            f"The value has shape {list(value.shape)}, but the graph says "
                            f"{list(edge.dims)}", op=edge.node)
-        self._sent[index] = True
+        self._sent[index] = step.step_id
         if edge.compressed:
             value = upper_halves(value).reshape(edge.dims)
         shared = self._shared[index]
@@ -208,7 +203,7 @@ class Sending:
         payload, dims = encode(value, edge)
         header = HEADER.pack(edge.dtype.enum, len(dims), 0, length(payload)) + struct.pack(
             f"<{len(dims)}q", *dims)
-        self._sent[index] = True
+        self._sent[index] = step.step_id
         if len(header) + length(payload) <= tuning.LANE_INLINE_BYTES:
             self._post(step, index, header + bytes(payload))
             return
@@ -224,12 +219,12 @@ class Sending:
     def send_dead(self, step: Step, node: Node) -> None:
         """Send a dead value over the edge of a Send node that has not sent yet."""
         index = self._by_node.get(node)
-        if index is not None and not self._sent[index]:
+        if index is not None and self._sent[index] != step.step_id:
             self.send_nothing(step, index)
 
     def send_nothing(self, step: Step, index: int) -> None:
         """Send a dead value over edge `index`."""
-        self._sent[index] = True
+        self._sent[index] = step.step_id
         outgoing = self._outgoing[index]
         if outgoing is not None:
             outgoing.drop()

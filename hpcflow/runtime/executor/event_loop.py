@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
-from weakref import WeakMethod
 
 from hpcflow import config
 from hpcflow.base.held_signals import are_due, held, raises_in, run_held
@@ -34,7 +33,6 @@ class EventLoop:
     def __init__(self) -> None:
         self._endpoints: tuple[Any, ...] = ()
         self._ready: deque[Callable[[], None]] = deque()
-        self._idle: deque[WeakMethod] = deque()  # for moments without anything else
         self._tickers: tuple[Callable[[], None], ...] = ()
         self._next_tick = 0.0
         self._driving = threading.Lock()
@@ -93,11 +91,6 @@ class EventLoop:
         """True if something is to run soon."""
         return bool(self._ready)
 
-    def when_idle(self, action: WeakMethod) -> None:
-        """Run the method `action`, if its object still lives, when a thread that waits has found
-        nothing to do; that may be never."""
-        self._idle.append(action)
-
     # ------------------------------------------------------------ waiting
 
     def run_until(self, done: Callable[[], Any], deadline: float | None = None,
@@ -131,7 +124,8 @@ class EventLoop:
                     run_held()
                 if self._driving.acquire(False):
                     try:
-                        self._drive(done, deadline, what)
+                        if self._drive(done, deadline, what):
+                            break
                     finally:
                         self._driving.release()
                 else:
@@ -141,15 +135,17 @@ class EventLoop:
         finally:
             restore(entered)
 
-    def _drive(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
-        backoff, ready = self._backoff, self._ready
-        backoff.reset()
+    def _drive(self, done: Callable[[], Any], deadline: float | None, what: str) -> bool:
+        """Poll, and run what comes, until ``done()``; False if handlers of signals are to run
+        before."""
+        ready = self._ready
+        self._backoff.reset()
         idle = 0
         self._driver = get_ident()
         try:
-            while not done():
+            while True:
                 if held and are_due():
-                    return
+                    return False
                 came = False
                 for transport in self._endpoints:
                     if transport.poll():
@@ -157,20 +153,15 @@ class EventLoop:
                 if ready:
                     came = True
                     self._run_ready()
-                if came:
-                    backoff = self._backoff
-                    if not self._beside and done():
+                if came and self._beside:
+                    self._wake_beside()
+                backoff = self._backoff
+                if done():
+                    if came:
                         backoff.end()
-                        return
+                    return True
+                if came:
                     backoff.reset()
-                    if self._beside:
-                        self._wake_beside()
-                    continue
-                if self._idle:
-                    action = self._idle.popleft()()
-                    if action is not None:
-                        action()
-                        del action
                     continue
                 slept = backoff.wait(tuning.LOOK_SECONDS)
                 idle += 1

@@ -153,7 +153,8 @@ class BaseSession:
         values for tensors. Raises ``RuntimeError`` when the session is closed, ``TypeError`` and
         ``ValueError`` for wrong fetches or feeds, and an ``OpError`` when an op fails.
         """
-        key = fetches if type(fetches) is Tensor else cache_key(fetches)
+        kind = type(fetches)
+        key = fetches if kind is Tensor or kind is Operation else cache_key(fetches)
         try:
             runner = self._fed[key, tuple(feed_dict)] if feed_dict else self._unfed[key]
         except (KeyError, TypeError):

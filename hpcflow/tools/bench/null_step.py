@@ -9,7 +9,9 @@ P-1, the worker is rank P; it times, and tells the servers when it is the bare p
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,13 +132,23 @@ class BareProgram:
             self.comm.Send(np.array([steps, elements, sparse], np.int64), server, _COMMAND_TAG)
 
 
+def has_come(request: MPI.Request, looked: list[float]) -> bool:
+    """True if `request` is complete; looks at it a thousand times a second, as a test of MPI that
+    finds nothing gives the core away where ranks share it."""
+    now = time.monotonic()
+    if now - looked[0] < 1e-3:
+        return False
+    looked[0] = now
+    return request.Test()
+
+
 def obey(comm: MPI.Comm, worker: int) -> None:
     """A server: serve sessions, and take part in the bare program when the worker says so."""
     parameter = np.ones(0, np.float32)
     command = np.zeros(3, np.int64)
     while True:
         request = comm.Irecv(command, worker, _COMMAND_TAG)
-        event_loop().run_until(request.Test)
+        event_loop().run_until(partial(has_come, request, [0.0]))
         steps, elements, sparse = map(int, command)
         if not steps:
             return

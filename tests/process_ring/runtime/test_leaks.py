@@ -212,8 +212,8 @@ def test_concurrent_steps_use_their_lanes_again(servers):
         for _ in range(4):
             round_of_steps()
             found = census(servers)
-            lanes = found["Lane"]  # each may keep one step, with its root, for the next run
-            assert found["Step"] <= others["Step"] + lanes
+            lanes = found["Lane"]  # each keeps the next step and the last one, which take turns
+            assert found["Step"] <= others["Step"] + 2 * lanes
             assert found["Frame"] <= others["Frame"] + lanes
             assert not found["runs"]
             most = max(most, found["Lane"] - others["Lane"])
