@@ -30,6 +30,14 @@ class ProgramTest(hf.test.TestCase):
         self.assertEqual(hf.get_default_graph().seed, 87654321)
         self.assertAllEqual(self.evaluate([hf.constant(1), hf.constant(2)]), [1, 2])
 
+    def test_set_up_begins_anew(self):
+        numbers = []
+        for _ in range(2):
+            self.setUp()
+            with self.test_session():
+                numbers.append(hf.random_normal([1]).eval()[0])
+        self.assertEqual(*numbers)
+
     def test_kinds_of_sessions(self):
         variable = hf.Variable(2.0)
         with self.cached_session() as first:
