@@ -200,6 +200,34 @@ def test_benchmarks(session, capsys):
     assert report["name"] == "Adding.add" and report["iters"] == 3 and report["wall_time"] > 0
 
 
+def test_reports_of_benchmarks_in_files(session, monkeypatch, tmp_path):
+    from hpcflow.core.util.test_log_pb2 import BenchmarkEntries
+    from hpcflow.python.platform import benchmark
+
+    class Reporting(hf.test.Benchmark):
+        def benchmark_first(self):
+            self.report_benchmark(iters=2, extras={"number": 3, "text": "a"})
+
+        def benchmark_add(self):
+            return self.run_op_benchmark(session, hf.constant(1) + 2, min_iters=3,
+                                         store_trace=True)
+
+    assert Reporting in benchmark.GLOBAL_BENCHMARK_REGISTRY
+    monkeypatch.setenv(benchmark.TEST_REPORTER_TEST_ENV, f"{tmp_path}/r_")
+    reporting = Reporting()
+    reporting.benchmark_first()
+    extras = reporting.benchmark_add()["extras"]
+    assert json.loads(extras["full_trace_chrome_format"])["traceEvents"]
+    (first,), (added,) = (
+        BenchmarkEntries.FromString((tmp_path / f"r_Reporting.{n}").read_bytes()).entry
+        for n in ("benchmark_first", "benchmark_add"))
+    assert first.name == "Reporting.benchmark_first" and first.iters == 2
+    assert (first.extras["number"].double_value, first.extras["text"].string_value) == (3, "a")
+    assert added.wall_time > 0 and added.extras["allocator_maximum_num_bytes_cpu"].double_value > 0
+    with pytest.raises(OSError):
+        reporting.benchmark_first()
+
+
 def test_devices():
     assert hf.test.is_gpu_available() == bool(hf.test.gpu_device_name())
     assert isinstance(hf.test.is_built_with_cuda(), bool)
