@@ -68,11 +68,6 @@ class Layer(Called, base.Layer):
 
     # ------------------------------------------------------------ what there is
 
-    @property
-    def name(self) -> str:
-        """The name of the layer."""
-        return self._base_name
-
     def _sublayers(self) -> list[Layer]:
         """The layers among the attributes, in order."""
         found = (v for key, value in vars(self).items() if key not in _HIDDEN
