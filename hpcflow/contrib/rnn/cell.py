@@ -23,6 +23,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.base import Dependency, Layer
 from hpcflow.nn.rnn_steps import batch_size_of, static_batch, zeros_of
+from hpcflow.ops.math.elementwise import tanh
 from hpcflow.ops.state.initializers import Constant
 from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
 
@@ -199,6 +200,25 @@ def _check_agreed(what: str, given: Any, found: Any) -> None:
     if given != found:
         raise ValueError(f"{what} from input tensor is different from the argument: {found} and "
                          f"{given}")
+
+
+# The op types of activations that cells take by name.
+_NAMED = {"elu": "Elu", "exponential": "Exp", "linear": "Identity", "relu": "Relu",
+          "relu6": "Relu6", "selu": "Selu", "sigmoid": "Sigmoid", "softmax": "Softmax",
+          "softplus": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}
+
+
+def activation_of(given: Callable | str | None) -> Callable:
+    """Return an activation given as a function or by its name; the hyperbolic tangent if None.
+
+    Raises ``ValueError`` for a name of none.
+    """
+    if not isinstance(given, str):
+        return given or tanh
+    if given not in _NAMED:
+        raise ValueError(f"Unknown activation function: '{given}'; known are {sorted(_NAMED)}")
+    named: Callable = getattr(raw_ops, _NAMED[given])
+    return named
 
 
 def takes_later_order(make: Callable[..., None]) -> Callable[..., None]:
