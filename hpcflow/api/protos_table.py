@@ -32,4 +32,5 @@ CORE = {
     "example.example_pb2": Entry((_MORE_PROTOS,)),
     "lib.core.error_codes_pb2": Entry(("hpcflow.base.formats.error_codes",)),
     "example.feature_pb2": Entry((_MORE_PROTOS,)),
+    "util.test_log_pb2": Entry((_MORE_PROTOS,)),
 }  # fmt: skip

@@ -293,7 +293,9 @@ _SAVED_MODEL = ("builder", "constants", "loader", "main_op", "nested_structure_c
 
 _PLATFORM = {
     "app": Entry(("hpcflow.platform.app",), {"flags": "hpcflow.platform.flags"}),
-    "benchmark": Entry(("hpcflow.test_util.benchmark",)),
+    "benchmark": Entry(("hpcflow.test_util.benchmark",),
+                       {"_run_benchmarks": "hpcflow.test_util.benchmark:run_benchmarks",
+                        "TensorFlowBenchmark": "hpcflow.test_util.benchmark:Benchmark"}),
     "flags": Entry(("hpcflow.platform.flags",)),
     "gfile": Entry(("hpcflow.platform.gfile",)),
     "googletest": Entry(("hpcflow.test_util",), {

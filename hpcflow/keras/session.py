@@ -1,4 +1,4 @@
-"""The session of models, the learning phase, and the counters of names; all belong to a graph."""
+"""The session of models, the learning phase, and names by number; all belong to a graph."""
 
 from __future__ import annotations
 
@@ -10,26 +10,14 @@ import numpy as np
 
 import hpcflow as hf
 from hpcflow.framework import nest
+from hpcflow.layers.names import get_uid, reset_uids
 from hpcflow.train.shared_session import forget_session, get_session
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
 
-_counts: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
 _fixed_phases: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 _PHASE = "_hpcflow_keras_learning_phase"
-
-
-def get_uid(prefix: str = "") -> int:
-    """Return how often the default graph has been asked for `prefix`, this time included."""
-    counts = _counts.setdefault(hf.get_default_graph(), {})
-    counts[prefix] = counts.get(prefix, 0) + 1
-    return counts[prefix]
-
-
-def reset_uids() -> None:
-    """Begin counting names anew."""
-    _counts.clear()
 
 
 def unique_name(prefix: str) -> str:
@@ -73,7 +61,7 @@ def phase_feed(value: bool) -> dict:
 def clear_session() -> None:
     """Forget the session, and begin with an empty default graph."""
     forget_session()
-    _counts.clear()
+    reset_uids()
     _fixed_phases.clear()
     hf.reset_default_graph()
 

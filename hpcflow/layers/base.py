@@ -30,6 +30,7 @@ from hpcflow.layers.building import regularizer_below
 from hpcflow.layers.helpers import get_reachable_from_inputs
 from hpcflow.layers.input_spec import InputSpec, check_input
 from hpcflow.layers.module import Module
+from hpcflow.layers.names import get_uid
 from hpcflow.ops.state.replication import VariableSynchronization
 from hpcflow.ops.state.variable_scope import VariableScope, get_variable, variable_scope
 from hpcflow.shapes import ShapeLike
@@ -75,6 +76,7 @@ class Layer(Module):
         self._with_inputs: set[int] = set()
         self.activity_regularizer = activity_regularizer
         self._base_name = name or _snake_case(type(self).__name__)
+        self._name = name or f"{self._base_name}_{get_uid(self._base_name)}"
         self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
         self._reuse = _reuse
         self._given_scope = _scope
@@ -89,15 +91,19 @@ class Layer(Module):
 
     @property
     def name(self) -> str:
-        """The name of the layer."""
-        return self._base_name if self._scope is None else self._scope.name.split("/")[-1]
+        """The name of the layer: the one given, or that of its class with a number, by which the
+        layers of a graph differ. Its variables have names of their own, by the variable scope."""
+        return self._name
 
     @property
     def scope_name(self) -> str:
-        """The name of the variable scope. ``ValueError`` before the layer is first called."""
+        """The name of the variable scope. ``ValueError`` before the layer is first called, unless
+        a scope was given."""
+        if self._scope is None and isinstance(self._given_scope, VariableScope):
+            return self._given_scope.name
         if self._scope is None:
             raise ValueError(f"No name available for layer scope because the layer "
-                             f"'{self._base_name}' has not been used yet.")
+                             f"'{self.name}' has not been used yet.")
         return self._scope.name
 
     @property

@@ -13,6 +13,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value
 from hpcflow.ops.flow.tensor_array import TensorArray
 from hpcflow.ops.math.reductions import reduce_all
 from hpcflow.shapes import as_shape
@@ -37,7 +38,8 @@ def batch_size_of(tensor: Tensor, axis: int = 0) -> Any:
 
 def static_batch(batch_size: Any) -> int | None:
     """The number of rows if it is known while the graph is built."""
-    return None if isinstance(batch_size, Tensor) else int(batch_size)
+    known = constant_value(batch_size) if isinstance(batch_size, Tensor) else batch_size
+    return None if known is None else int(known)
 
 
 def zero_rows(example: Tensor, batch_size: Any) -> Tensor:

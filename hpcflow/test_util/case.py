@@ -82,6 +82,7 @@ class TestCase(Assertions):
         """Fix the seeds and empty the default graph."""
         if self._testMethodName == "test_session":
             self.skipTest("not a test")
+        self._close_shared_session()
         random.seed(SEED)
         np.random.seed(SEED)
         reset_default_graph()
@@ -91,11 +92,14 @@ class TestCase(Assertions):
         """Close the session that the test's blocks shared; fail for threads still running."""
         running = [t for t in self._threads if t.is_alive()]
         self._threads = []
+        self._close_shared_session()
+        if running:
+            self.fail(f"{len(running)} threads of the test were not joined")
+
+    def _close_shared_session(self) -> None:
         if self._cached_session is not None:
             self._cached_session.close()
             self._cached_session = None
-        if running:
-            self.fail(f"{len(running)} threads of the test were not joined")
 
     def get_temp_dir(self) -> str:
         """Return a directory for this test's files."""

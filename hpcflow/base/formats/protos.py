@@ -1,9 +1,9 @@
 """Messages of the 1.x formats that ``tensorboard.compat.proto`` lacks, made when first used.
 
 Example and its parts, SequenceExample, CheckpointState, QueueRunnerDef, SavedModel, ServerDef, the
-contexts of control flow, and what is in checkpoints of other runtimes: field numbers and types are
-those of the published formats, so the bytes are the same, and the names too (not those of the parts
-of checkpoints).
+contexts of control flow, reports of benchmarks, and what is in checkpoints of other runtimes: field
+numbers and types are those of the published formats, so the bytes are the same, and the names too
+(not those of the parts of checkpoints).
 """
 
 from __future__ import annotations
@@ -68,6 +68,19 @@ _MESSAGES: dict[str, list[_Field]] = {
         _Field("num_records_produced", 3, "int64"),
         _Field("current_work", 4, "bytes"),
     ],
+    "EntryValue": [
+        _Field("double_value", 1, "double", oneof="kind"),
+        _Field("string_value", 2, "string", oneof="kind"),
+    ],
+    "BenchmarkEntry": [
+        _Field("name", 1, "string"),
+        _Field("iters", 2, "int64"),
+        _Field("cpu_time", 3, "double"),
+        _Field("wall_time", 4, "double"),
+        _Field("throughput", 5, "double"),
+        _Field("extras", 6, "", map_value="EntryValue"),
+    ],
+    "BenchmarkEntries": [_Field("entry", 1, "BenchmarkEntry", repeated=True)],
     "BoolList": [_Field("value", 1, "bool", repeated=True, packed=True)],
     "HParamType": [
         _Field("int64_value", 1, "int64", oneof="kind"),

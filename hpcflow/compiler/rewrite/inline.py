@@ -25,7 +25,7 @@ from hpcflow.compiler.ir.step_graph import (
     new_node,
     topological,
 )
-from hpcflow.errors import InvalidArgumentError
+from hpcflow.errors import InvalidArgumentError, NotFoundError
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.opdef import has_op
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
@@ -131,6 +131,10 @@ class _Inliner:
             calls = [*place.calls[place.calls.index(_name(call)):], _name(call)]
             raise node_error(InvalidArgumentError, f"The function calls itself "
                              f"({' -> '.join(calls)}); recursive functions are not supported", call)
+        executor = call.attrs.get("executor_type", b"")
+        if executor not in (b"", b"DEFAULT"):
+            raise node_error(NotFoundError, "No executor factory is registered for "
+                             f"{executor.decode()}", call)
         body = self._body(call, place.library)
         expansion = _Expansion(self, call, place)
         if call.type == GRADIENT_TYPE and isinstance(body, GradientBody):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.contrib.rnn.cell import UnitCell, affine, takes_later_order
+from hpcflow.contrib.rnn.cell import UnitCell, activation_of, affine, takes_later_order
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike, TensorLike
@@ -20,11 +20,11 @@ class _ActivatedCell(UnitCell):
 
     @takes_later_order
     def __init__(self, num_units: int, input_size: ShapeLike | None = None,
-                 activation: Callable | None = tanh, reuse: bool | None = None,
+                 activation: Callable | str | None = tanh, reuse: bool | None = None,
                  kernel_initializer: Any = None, bias_initializer: Any = None,
                  name: str | None = None, dtype: DTypeLike | None = None, **keywords: Any) -> None:
         super().__init__(num_units, name=name, dtype=dtype, **keywords)
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._reuse = reuse
         self._initializers = {"kernel_initializer": kernel_initializer,
                               "bias_initializer": bias_initializer}
@@ -36,7 +36,7 @@ class BasicRNNCell(_ActivatedCell):
     Args:
         num_units: size of state and output.
         input_size: accepted; the inputs say their size.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         reuse: as of ``variable_scope``.
         kernel_initializer: of the weights; the variable scope's if None.
         bias_initializer: of the biases.
@@ -87,17 +87,17 @@ class UGRNNCell(UnitCell):
         num_units: size of state and output.
         initializer: of the weights.
         forget_bias: added to the gate, so that training begins with remembering.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         reuse: as of ``variable_scope``.
     """
 
     def __init__(self, num_units: int, initializer: InitializerLike | None = None,
-                 forget_bias: float = 1.0, activation: Callable | None = tanh,
+                 forget_bias: float = 1.0, activation: Callable | str | None = tanh,
                  reuse: bool | None = None) -> None:
         super().__init__(num_units)
         self._initializer = initializer
         self._forget_bias = forget_bias
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._reuse = reuse
 
     def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:

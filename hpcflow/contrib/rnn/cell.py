@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from hpcflow import dtypes
 from hpcflow.contrib.rnn.configuration import Configured
-from hpcflow.dtypes import DType, DTypeLike
+from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, get_collection, get_default_graph, name_scope
@@ -22,7 +22,8 @@ from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.base import Dependency, Layer
-from hpcflow.nn.rnn_steps import batch_size_of, zeros_of
+from hpcflow.nn.rnn_steps import batch_size_of, static_batch, zeros_of
+from hpcflow.ops.math.elementwise import tanh
 from hpcflow.ops.state.initializers import Constant
 from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
 
@@ -71,6 +72,12 @@ class RNNCell(Configured, Layer):
         return super().__call__(inputs, state, **({} if scope is None else {"scope": scope}))
 
     @property
+    def dtype(self) -> Any:
+        """The element type given, or that of the variables; None before there are any."""
+        made = self.variables
+        return made[0].dtype.base_dtype if self._dtype is None and made else self._dtype
+
+    @property
     def state_size(self) -> Any:
         """The size or sizes of the state."""
         raise NotImplementedError(f"{type(self).__name__} does not say its state_size")
@@ -92,12 +99,18 @@ class RNNCell(Configured, Layer):
                           dtype: DTypeLike | None = None) -> Any:
         """Return :meth:`zero_state` for the rows and the dtype of `inputs`, or for those given.
 
-        Raises ``ValueError`` where neither says them, or both do and disagree.
+        Raises ``ValueError`` where neither says them, or both do and disagree: of sizes one that
+        is known and one that is not, too.
         """
         if inputs is not None:
             inputs = convert_to_tensor(inputs)
-            batch_size = _agreed("batch_size", batch_size, batch_size_of(inputs))
-            dtype = _agreed("dtype", dtype and dtypes.as_dtype(dtype), inputs.dtype.base_dtype)
+            found = batch_size_of(inputs)
+            if batch_size is None:
+                batch_size = found
+            _check_agreed("batch size", static_batch(batch_size), static_batch(found))
+            own = inputs.dtype.base_dtype
+            dtype = own if dtype is None else dtypes.as_dtype(dtype)
+            _check_agreed("dtype", dtype, own)
         if batch_size is None or dtype is None:
             raise ValueError("batch_size and dtype cannot be None without inputs: "
                              f"batch_size={batch_size}, dtype={dtype}")
@@ -182,13 +195,30 @@ def _untrained(getter: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     return getter(*args, **{**keywords, "trainable": False})
 
 
-def _agreed(what: str, given: Any, found: int | DType) -> Any:
-    """Return the value `found` in the inputs; ``ValueError`` if `given` is a different constant."""
-    if given is None or isinstance(given, Tensor):
-        return found if given is None else given
-    if not isinstance(found, Tensor) and given != found:
-        raise ValueError(f"{what} is {given} but that of the inputs is {found}")
-    return given
+def _check_agreed(what: str, given: Any, found: Any) -> None:
+    """Raise ``ValueError`` if what is given and what the inputs have are not the same."""
+    if given != found:
+        raise ValueError(f"{what} from input tensor is different from the argument: {found} and "
+                         f"{given}")
+
+
+# The op types of activations that cells take by name.
+_NAMED = {"elu": "Elu", "exponential": "Exp", "linear": "Identity", "relu": "Relu",
+          "relu6": "Relu6", "selu": "Selu", "sigmoid": "Sigmoid", "softmax": "Softmax",
+          "softplus": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}
+
+
+def activation_of(given: Callable | str | None) -> Callable:
+    """Return an activation given as a function or by its name; the hyperbolic tangent if None.
+
+    Raises ``ValueError`` for a name of none.
+    """
+    if not isinstance(given, str):
+        return given or tanh
+    if given not in _NAMED:
+        raise ValueError(f"Unknown activation function: '{given}'; known are {sorted(_NAMED)}")
+    named: Callable = getattr(raw_ops, _NAMED[given])
+    return named
 
 
 def takes_later_order(make: Callable[..., None]) -> Callable[..., None]:

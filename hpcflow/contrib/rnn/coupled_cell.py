@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.contrib.rnn.block_cells import input_size_of
+from hpcflow.contrib.rnn.cell import activation_of
 from hpcflow.contrib.rnn.lstm import MemoryCell, peep
 from hpcflow.contrib.rnn.normalized_lstm import normalized
 from hpcflow.graph.convert import convert_to_tensor
@@ -33,7 +34,7 @@ class CoupledInputForgetGateLSTMCell(MemoryCell):
         num_proj_shards: number of variables that the projection is cut into.
         forget_bias: added to the forget gate.
         state_is_tuple: states are pairs; else matrices ``[c, h]``.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         reuse: as of ``variable_scope``.
         layer_norm: normalize gates and memory over the units; without it there are biases.
         norm_gain: what the factors ``gamma`` of the normalization begin at.
@@ -44,7 +45,7 @@ class CoupledInputForgetGateLSTMCell(MemoryCell):
                  initializer: InitializerLike | None = None, num_proj: int | None = None,
                  proj_clip: float | None = None, num_unit_shards: int = 1,
                  num_proj_shards: int = 1, forget_bias: float = 1.0, state_is_tuple: bool = True,
-                 activation: Callable | None = tanh, reuse: bool | None = None,
+                 activation: Callable | str | None = tanh, reuse: bool | None = None,
                  layer_norm: bool = False, norm_gain: float = 1.0,
                  norm_shift: float = 0.0) -> None:
         super().__init__(num_units, num_proj, state_is_tuple)
@@ -53,7 +54,7 @@ class CoupledInputForgetGateLSTMCell(MemoryCell):
         self._proj_clip = proj_clip
         self._shards = num_unit_shards, num_proj_shards
         self._forget_bias = forget_bias
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._reuse = reuse
         self._starts = (norm_gain, norm_shift) if layer_norm else None
 

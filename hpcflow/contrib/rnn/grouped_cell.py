@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.contrib.rnn.block_cells import input_size_of
-from hpcflow.contrib.rnn.cell import affine
+from hpcflow.contrib.rnn.cell import activation_of, affine
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple, MemoryCell
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike
@@ -26,7 +26,7 @@ class GLSTMCell(MemoryCell):
         num_proj: size of the output after a projection; None for no projection.
         number_of_groups: groups, which divide `num_units`, `num_proj` and the size of the inputs.
         forget_bias: added to the forget gate.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         reuse: as of ``variable_scope``.
 
     Raises ``ValueError`` for sizes that the groups do not divide.
@@ -34,7 +34,7 @@ class GLSTMCell(MemoryCell):
 
     def __init__(self, num_units: int, initializer: InitializerLike | None = None,
                  num_proj: int | None = None, number_of_groups: int = 1,
-                 forget_bias: float = 1.0, activation: Callable | None = tanh,
+                 forget_bias: float = 1.0, activation: Callable | str | None = tanh,
                  reuse: bool | None = None) -> None:
         super().__init__(num_units, num_proj)
         for name, size in (("num_units", num_units), ("num_proj", num_proj or 0)):
@@ -43,7 +43,7 @@ class GLSTMCell(MemoryCell):
         self._initializer = initializer
         self._groups = number_of_groups
         self._forget_bias = forget_bias
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._reuse = reuse
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.contrib.rnn.block_cells import input_size_of
-from hpcflow.contrib.rnn.cell import BIASES, WEIGHTS, UnitCell, affine
+from hpcflow.contrib.rnn.cell import BIASES, WEIGHTS, UnitCell, activation_of, affine
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
@@ -26,16 +26,16 @@ class SRUCell(UnitCell):
 
     Args:
         num_units: size of state and output.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         reuse: as of ``variable_scope``.
         name: of the variable scope.
         keywords: as of ``Layer``.
     """
 
-    def __init__(self, num_units: int, activation: Callable | None = None,
+    def __init__(self, num_units: int, activation: Callable | str | None = None,
                  reuse: bool | None = None, name: str | None = None, **keywords: Any) -> None:
         super().__init__(num_units, name=name, **keywords)
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._reuse = reuse
 
     def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:

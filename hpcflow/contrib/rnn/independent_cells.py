@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from hpcflow.contrib.rnn.block_cells import input_size_of
-from hpcflow.contrib.rnn.cell import BIASES, WEIGHTS, UnitCell
+from hpcflow.contrib.rnn.cell import BIASES, WEIGHTS, UnitCell, activation_of
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple, MemoryCell
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.math.elementwise import sigmoid, tanh
+from hpcflow.ops.math.elementwise import sigmoid
 from hpcflow.ops.state.initializers import Constant, RandomUniform
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 
@@ -41,17 +41,17 @@ class IndRNNCell(UnitCell):
 
     Args:
         num_units: size of state and output.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         reuse: as of ``variable_scope``.
         name: of the variable scope.
         dtype: accepted; the inputs say theirs.
     """
 
-    def __init__(self, num_units: int, activation: Callable | None = None,
+    def __init__(self, num_units: int, activation: Callable | str | None = None,
                  reuse: bool | None = None, name: str | None = None,
                  dtype: DTypeLike | None = None) -> None:
         super().__init__(num_units, name=name, dtype=dtype)
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._reuse = reuse
 
     def __call__(self, inputs: Any, state: TensorLike, scope: Any = None) -> tuple[Any, Any]:
@@ -67,7 +67,7 @@ class IndyGRUCell(UnitCell):
 
     Args:
         num_units: size of state and output.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         reuse: as of ``variable_scope``.
         kernel_initializer: of the matrices that the inputs are multiplied by.
         bias_initializer: of the biases; those of the gates begin at 1 without one.
@@ -75,12 +75,12 @@ class IndyGRUCell(UnitCell):
         dtype: accepted; the inputs say theirs.
     """
 
-    def __init__(self, num_units: int, activation: Callable | None = None,
+    def __init__(self, num_units: int, activation: Callable | str | None = None,
                  reuse: bool | None = None, kernel_initializer: InitializerLike | None = None,
                  bias_initializer: InitializerLike | None = None, name: str | None = None,
                  dtype: DTypeLike | None = None) -> None:
         super().__init__(num_units, name=name, dtype=dtype)
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._reuse = reuse
         self._initializers: dict[str, Any] = {"kernel_initializer": kernel_initializer,
                                               "bias_initializer": bias_initializer}
@@ -106,7 +106,7 @@ class IndyLSTMCell(MemoryCell):
     Args:
         num_units: size of memory and output.
         forget_bias: added to the forget gate.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         reuse: as of ``variable_scope``.
         kernel_initializer: of the matrix that the inputs are multiplied by.
         bias_initializer: of the biases.
@@ -115,13 +115,13 @@ class IndyLSTMCell(MemoryCell):
     """
 
     def __init__(self, num_units: int, forget_bias: float = 1.0,
-                 activation: Callable | None = None, reuse: bool | None = None,
+                 activation: Callable | str | None = None, reuse: bool | None = None,
                  kernel_initializer: InitializerLike | None = None,
                  bias_initializer: InitializerLike | None = None, name: str | None = None,
                  dtype: DTypeLike | None = None) -> None:
         super().__init__(num_units, name=name, dtype=dtype)
         self._forget_bias = forget_bias
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._reuse = reuse
         self._initializers: dict[str, Any] = {"kernel_initializer": kernel_initializer,
                                               "bias_initializer": bias_initializer}

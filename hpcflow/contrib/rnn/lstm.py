@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hpcflow.contrib.rnn.cell import RNNCell, affine, check_floating, takes_later_order
+from hpcflow.contrib.rnn.cell import (
+    RNNCell,
+    activation_of,
+    affine,
+    check_floating,
+    takes_later_order,
+)
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike, Nest
@@ -91,7 +97,7 @@ class BasicLSTMCell(MemoryCell):
         forget_bias: added to the forget gate, so that training begins with remembering.
         input_size: accepted; the inputs say their size.
         state_is_tuple: states are :class:`LSTMStateTuple`; else matrices ``[c, h]``.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         reuse: as of ``variable_scope``.
         name: of the variable scope.
         dtype: accepted; the inputs say theirs.
@@ -101,12 +107,12 @@ class BasicLSTMCell(MemoryCell):
     @takes_later_order
     def __init__(self, num_units: int, forget_bias: float = 1.0,
                  input_size: ShapeLike | None = None, state_is_tuple: bool = True,
-                 activation: Callable | None = tanh, reuse: bool | None = None,
+                 activation: Callable | str | None = tanh, reuse: bool | None = None,
                  name: str | None = None, dtype: DTypeLike | None = None, **keywords: Any) -> None:
         super().__init__(num_units, state_is_tuple=state_is_tuple, name=name, dtype=dtype,
                          **keywords)
         self._forget_bias = forget_bias
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._reuse = reuse
 
     def __call__(self, inputs: Any, state: Nest, scope: Any = None) -> tuple[Any, Any]:
@@ -140,7 +146,7 @@ class LSTMCell(MemoryCell):
         num_proj_shards: number of parts that the projection is cut into.
         forget_bias: added to the forget gate.
         state_is_tuple: states are :class:`LSTMStateTuple`; else matrices ``[c, h]``.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         reuse: as of ``variable_scope``.
         name: of the variable scope.
         dtype: accepted; the inputs say theirs.
@@ -153,7 +159,7 @@ class LSTMCell(MemoryCell):
                  initializer: InitializerLike | None = None, num_proj: int | None = None,
                  proj_clip: float | None = None, num_unit_shards: int | None = None,
                  num_proj_shards: int | None = None, forget_bias: float = 1.0,
-                 state_is_tuple: bool = True, activation: Callable | None = tanh,
+                 state_is_tuple: bool = True, activation: Callable | str | None = tanh,
                  reuse: bool | None = None, name: str | None = None, dtype: DTypeLike | None = None,
                  **keywords: Any) -> None:
         super().__init__(num_units, num_proj, state_is_tuple, name=name, dtype=dtype, **keywords)
@@ -164,7 +170,7 @@ class LSTMCell(MemoryCell):
         self._num_unit_shards = num_unit_shards
         self._num_proj_shards = num_proj_shards
         self._forget_bias = forget_bias
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._reuse = reuse
 
     def __call__(self, inputs: Any, state: Nest, scope: Any = None) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.contrib.rnn.cell import affine, takes_later_order
+from hpcflow.contrib.rnn.cell import activation_of, affine, takes_later_order
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple, MemoryCell
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
@@ -28,7 +28,7 @@ class LayerNormBasicLSTMCell(MemoryCell):
         num_units: size of memory and output.
         forget_bias: added to the forget gate.
         input_size: accepted; the inputs say their size.
-        activation: a function of tensors.
+        activation: a function of tensors, or its name.
         layer_norm: whether to normalize; without it there are biases.
         norm_gain: what the factors ``gamma`` of the normalization begin at.
         norm_shift: what its shifts ``beta`` begin at.
@@ -39,13 +39,13 @@ class LayerNormBasicLSTMCell(MemoryCell):
 
     @takes_later_order
     def __init__(self, num_units: int, forget_bias: float = 1.0,
-                 input_size: ShapeLike | None = None, activation: Callable | None = tanh,
+                 input_size: ShapeLike | None = None, activation: Callable | str | None = tanh,
                  layer_norm: bool = True, norm_gain: float = 1.0, norm_shift: float = 0.0,
                  dropout_keep_prob: Any = 1.0, dropout_prob_seed: int | None = None,
                  reuse: bool | None = None) -> None:
         super().__init__(num_units)
         self._forget_bias = forget_bias
-        self._activation = activation or tanh
+        self._activation = activation_of(activation)
         self._layer_norm = layer_norm
         self._starts = norm_gain, norm_shift
         self._keep_prob = dropout_keep_prob

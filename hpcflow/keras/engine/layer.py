@@ -68,11 +68,6 @@ class Layer(Called, base.Layer):
 
     # ------------------------------------------------------------ what there is
 
-    @property
-    def name(self) -> str:
-        """The name of the layer."""
-        return self._base_name
-
     def _sublayers(self) -> list[Layer]:
         """The layers among the attributes, in order."""
         found = (v for key, value in vars(self).items() if key not in _HIDDEN
@@ -80,9 +75,14 @@ class Layer(Called, base.Layer):
         return list(dict.fromkeys(v for v in found if isinstance(v, Layer)))
 
     def _own_weights(self, trained: bool) -> list:
-        """The variables that the layer made or was given, without those of other layers."""
+        """The variables that the layer made or was given, those of layers that are none of Keras
+        included, without those of other layers of Keras."""
         pairs = [(v, True) for v in self._trainable_weights]
         pairs += [(v, False) for v in self._non_trainable_weights]
+        pairs += [(v, v in made.trainable_variables) for key, value in vars(self).items()
+                  for made in _parts(value) if key not in _HIDDEN
+                  and isinstance(made, base.Layer) and not isinstance(made, Layer)
+                  for v in made.variables]
         known = {id(v) for v, _ in pairs}
         for key, value in vars(self).items():
             pairs += [(v, getattr(v, "trainable", True)) for v in _parts(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
@@ -15,6 +15,10 @@ from hpcflow.keras.layers.recurrent_cells import (
     SimpleRNNCell,
     StackedRNNCells,
     as_list,
+    output_size_of,
+    run_cell,
+    sizes_of,
+    states_of,
 )
 from hpcflow.keras.session import batch_set_value
 from hpcflow.shapes import ShapeLike
@@ -59,9 +63,11 @@ class RNN(Layer):
     # ------------------------------------------------------------ states
 
     @property
-    def states(self) -> list:
+    def states(self) -> Sequence:
         """The states of a stateful layer."""
-        return self._kept_states or [None] * len(as_list(self.cell.state_size))
+        kept = self._kept_states or [None] * len(sizes_of(self.cell))
+        found = states_of(self.cell, kept)
+        return found if isinstance(found, (list, tuple)) else [found]
 
     def reset_states(self, states: TensorLike | None = None) -> None:
         """Set the states of a stateful layer, to zero if None."""
@@ -69,15 +75,16 @@ class RNN(Layer):
             raise AttributeError("Layer must be stateful.")
         import numpy as np
 
-        values = as_list(states) if states is not None else [
+        values = nest.flatten(states) if states is not None else [
             np.zeros(v.shape.as_list(), np.float32) for v in self._kept_states]
         batch_set_value(list(zip(self._kept_states, values, strict=True)))
 
     def get_initial_state(self, inputs: Any) -> list:
         """Return zeros for a batch."""
         batch = hf.shape(inputs)[1 if self.time_major else 0]
-        return [hf.zeros(hf.stack([batch, *as_list(n)]), inputs.dtype.base_dtype)
-                for n in as_list(self.cell.state_size)]
+        return as_list(states_of(self.cell, [
+            hf.zeros(hf.stack([batch, *as_list(n)]), inputs.dtype.base_dtype)
+            for n in sizes_of(self.cell)]))
 
     def build(self, input_shape: ShapeLike) -> None:
         """Build the cell with the variables below this layer's name."""
@@ -98,7 +105,7 @@ class RNN(Layer):
                     hf.Variable(hf.zeros([batch, n]), trainable=False,
                                 collections=[hf.GraphKeys.LOCAL_VARIABLES],
                                 name=f"{self.name}/state_{k}")
-                    for k, n in enumerate(as_list(self.cell.state_size))]
+                    for k, n in enumerate(sizes_of(self.cell))]
         self.built = True
 
     def _own_weights(self, trained: bool) -> list:
@@ -112,7 +119,7 @@ class RNN(Layer):
         """Return the outputs; `initial_state`, a state or a list of them, may also be given in a
         list after the inputs."""
         if initial_state is not None:
-            inputs = [inputs, *as_list(initial_state)]
+            inputs = [inputs, *nest.flatten(initial_state)]
         return super().__call__(inputs, **keywords)
 
     def call(self, inputs: Any, mask: Tensor | None = None,
@@ -132,7 +139,9 @@ class RNN(Layer):
         if self.time_major and self.return_sequences:
             outputs = hf.transpose(outputs, [1, 0, *range(2, outputs.shape.ndims)])
         result = outputs if self.return_sequences else last
-        return [result, *after] if self.return_state else result
+        if not self.return_state:
+            return result
+        return [result, *as_list(states_of(self.cell, after))]
 
     def _taken(self, inputs: TensorLike, mask: TensorLike | None) -> tuple[Any, list, Any]:
         """The sequences, the states to begin with, and the mask of the sequences."""
@@ -141,10 +150,10 @@ class RNN(Layer):
             inputs, *given = inputs
             mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         if given:
-            return inputs, list(given), mask
+            return inputs, nest.flatten(given), mask
         if self.stateful:
             return inputs, [hf.identity(v) for v in self._kept_states], mask
-        return inputs, self.get_initial_state(inputs), mask
+        return inputs, nest.flatten(self.get_initial_state(inputs)), mask
 
     def _steps(self, inputs: Any, states: list, mask: Any) -> tuple[Any, Any, list]:
         """All outputs, the last one, and the states after it."""
@@ -191,11 +200,13 @@ class RNN(Layer):
         return {**config, "cell": lookup.serialized(self.cell)}
 
     @classmethod
-    def from_config(cls, config: dict) -> Any:
-        """Return a layer of a configuration."""
+    def from_config(cls, config: dict, custom_objects: Mapping[str, Any] | None = None) -> Any:
+        """Return a layer of a configuration; `custom_objects` are the classes of cells by name."""
         config = dict(config)
         cell = config.pop("cell", None)
-        return cls(deserialize(cell), **config) if cell is not None else cls(**config)
+        if cell is None:
+            return cls(**config)
+        return cls(deserialize(cell, custom_objects), **config)
 
 
 class _Adapter(hf.nn.rnn_cell.RNNCell):
@@ -208,25 +219,24 @@ class _Adapter(hf.nn.rnn_cell.RNNCell):
     @property
     def state_size(self) -> tuple:
         """The sizes of the states, and of the output where there is a mask."""
-        sizes = tuple(as_list(self._cell.state_size))
+        sizes = tuple(sizes_of(self._cell))
         return (*sizes, self.output_size) if self._masked else sizes
 
     @property
     def output_size(self) -> Any:
         """The size of the output."""
-        own = getattr(self._cell, "output_size", None)
-        return as_list(self._cell.state_size)[0] if own is None else own
+        return output_size_of(self._cell)
 
     def __call__(self, inputs: Any, state: Sequence[Tensor],
                  scope: str | VariableScope | None = None) -> tuple[Any, tuple]:
         """Run one step."""
         if not self._masked:
-            output, after = self._cell.call(inputs, list(state))
-            return output, tuple(as_list(after))
+            output, after = run_cell(self._cell, inputs, state)
+            return output, tuple(after)
         x, mask = inputs
-        output, after = self._cell.call(x, list(state[:-1]))
+        output, after = run_cell(self._cell, x, state[:-1])
         kept = [mask * new + (1.0 - mask) * old
-                for new, old in zip((*as_list(after), output), state, strict=True)]
+                for new, old in zip((*after, output), state, strict=True)]
         return kept[-1], tuple(kept)
 
 

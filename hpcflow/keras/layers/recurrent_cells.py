@@ -241,26 +241,26 @@ class LSTMCell(_Gated):
 
 
 class StackedRNNCells(Layer):
-    """Cells one above the other as one."""
+    """Cells one above the other as one; its state is a tuple of the states of the cells."""
 
     def __init__(self, cells: list, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.cells = list(cells)
 
     @property
-    def state_size(self) -> list:
+    def state_size(self) -> tuple:
         """The sizes of the states of all cells."""
-        return [n for cell in self.cells for n in as_list(cell.state_size)]
+        return tuple(cell.state_size for cell in self.cells)
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None,
-                          dtype: Any = None) -> list:
+                          dtype: Any = None) -> tuple:
         """Return zeros."""
-        return _zeros(self.state_size, inputs, batch_size, dtype)
+        return states_of(self, _zeros(sizes_of(self), inputs, batch_size, dtype))
 
     @property
     def output_size(self) -> Any:
         """The size of the last cell's output."""
-        return getattr(self.cells[-1], "output_size", as_list(self.cells[-1].state_size)[0])
+        return output_size_of(self.cells[-1])
 
     def build(self, input_shape: ShapeLike) -> None:
         """Build the cells."""
@@ -270,8 +270,7 @@ class StackedRNNCells(Layer):
                     cell._scope, cell._graph = scope, hf.get_default_graph()
                     cell.build(input_shape)
                     cell.built = True
-            size = getattr(cell, "output_size", as_list(cell.state_size)[0])
-            input_shape = (hf.TensorShape(input_shape)[0].value, size)
+            input_shape = (hf.TensorShape(input_shape)[0].value, output_size_of(cell))
         self.built = True
 
     def prepare(self, inputs: TensorLike, training: BoolLike | None) -> None:
@@ -279,19 +278,16 @@ class StackedRNNCells(Layer):
         for cell in self.cells:
             if hasattr(cell, "prepare"):
                 cell.prepare(inputs, training)
-                size = getattr(cell, "output_size", as_list(cell.state_size)[0])
-                inputs = hf.zeros(hf.stack([hf.shape(inputs)[0], 1, size]))
+                inputs = hf.zeros(hf.stack([hf.shape(inputs)[0], 1, output_size_of(cell)]))
 
-    def call(self, inputs: TensorLike, states: Sequence[Tensor],
-             **keywords: Any) -> tuple[Any, list]:
+    def call(self, inputs: TensorLike, states: Any, **keywords: Any) -> tuple[Any, tuple]:
         """Return the output and the states after a step."""
-        after: list = []
+        before, after = list(nest.flatten(states)), list[Any]()
         for cell in self.cells:
-            count = len(as_list(cell.state_size))
-            own, states = states[:count], states[count:]
-            inputs, new = cell.call(inputs, own, **keywords)
-            after += as_list(new)
-        return inputs, after
+            count = len(sizes_of(cell))
+            inputs, new = run_cell(cell, inputs, before[:count], **keywords)
+            before, after = before[count:], after + new
+        return inputs, states_of(self, after)
 
     def get_config(self) -> dict:
         """Return the cells."""
@@ -301,6 +297,44 @@ class StackedRNNCells(Layer):
     def from_config(cls, config: dict) -> Any:
         """Return cells of a configuration."""
         return cls([deserialize(c) for c in config.pop("cells")], **config)
+
+
+def sizes_of(cell: Any) -> list:
+    """The sizes of all states of a cell, one after the other."""
+    if isinstance(cell, StackedRNNCells):
+        return [size for inner in cell.cells for size in sizes_of(inner)]
+    return as_list(cell.state_size)
+
+
+def states_of(cell: Any, values: Sequence) -> Any:
+    """The values for all states of a cell, in the form that its ``state_size`` has."""
+    if isinstance(cell, StackedRNNCells):
+        values, parts = list(values), []
+        for inner in cell.cells:
+            count = len(sizes_of(inner))
+            parts.append(states_of(inner, values[:count]))
+            values = values[count:]
+        return tuple(parts)
+    sizes = cell.state_size
+    if not isinstance(sizes, (list, tuple)):
+        return values[0]
+    return type(sizes)(*values) if hasattr(sizes, "_fields") else type(sizes)(values)
+
+
+def output_size_of(cell: Any) -> Any:
+    """The size of the output of a cell, which is that of its first state if it says none."""
+    own = getattr(cell, "output_size", None)
+    return sizes_of(cell)[0] if own is None else own
+
+
+def run_cell(cell: Any, inputs: Any, states: Sequence, **keywords: Any) -> tuple[Any, list]:
+    """Run one step of a cell, of Keras or of ``nn.rnn_cell``: the output and all states after it.
+    """
+    if isinstance(cell, hf.nn.rnn_cell.RNNCell):
+        output, after = cell(inputs, states_of(cell, states))
+    else:
+        output, after = cell.call(inputs, list(states), **keywords)
+    return output, nest.flatten(after)
 
 
 def as_list(value: TensorLike) -> list:

@@ -34,7 +34,10 @@ def _product(node: KernelNode) -> Callable:
 
 @kernel("TridiagonalSolve", fresh=True, device="CPU")
 def _solve(node: KernelNode) -> Callable:
-    eliminate = _with_exchanges if node.attr("partial_pivoting", True) else _in_order
+    exchanges = node.attr("partial_pivoting", True)
+    if node.attr("perturb_singular", False) and not exchanges:
+        raise invalid("perturb_singular needs partial_pivoting, too")
+    eliminate = _with_exchanges if exchanges else _in_order
 
     def run(diagonals: Any, rhs: Any) -> Any:
         _check((diagonals,), rhs, 3)

@@ -13,6 +13,7 @@ from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     constant_value_as_dims,
+    each_passed_on,
     no_outputs,
     passed_on,
     register_constant_shape,
@@ -42,7 +43,7 @@ def no_op(name: str | None = None) -> Operation:
 
 register_op("Identity", "input: T", "output: T", "T: type", shape=passed_on)
 register_op("IdentityN", "input: T", "output: T", "T: list(type) >= 1",
-            shape=lambda op: [t._dims for t in op.inputs])
+            shape=each_passed_on)
 register_op("StopGradient", "input: T", "output: T", "T: type", shape=unchanged)
 register_op("PreventGradient", "input: T", "output: T", 'T: type; message: string = ""',
             shape=unchanged)

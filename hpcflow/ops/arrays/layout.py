@@ -37,6 +37,8 @@ def transpose_shape(op: Operation) -> list[Dims]:
     if rank is None:
         return [None]
     merge_dim(length, rank)
+    if dims is None and rank < 2:  # a scalar may be transposed by a perm of one element, too
+        return [None]
     perm = constant_value(op.inputs[1])
     if perm is None or dims is None:
         return [(None,) * rank]

@@ -92,16 +92,43 @@ for _name, _build in (("MatrixDiag", _matrix_diag), ("MatrixDiagPart", _matrix_d
 
 
 def _einsum(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
-    """The function; but dimensions of an ellipsis are not summed, so the result must have one."""
+    """The function; but dimensions of an ellipsis are not summed, so the result must have one; and
+    letters may occur several times in it."""
     equation = attrs["equation"].decode().replace(" ", "")
-    operands, _, result = equation.partition("->")
-    for letters, tensor in zip(operands.split(","), inputs, strict=False):
-        rank = tensor.get_shape().ndims
-        if "..." in letters and "..." not in result and rank is not None and (
-                rank > len(letters) - 3):
-            raise ValueError(f"Expected an ellipsis in the output of '{equation}': an ellipsis of "
-                             "the inputs has dimensions")
-    return einsum(equation, *inputs)
+    operands, arrow, result = equation.partition("->")
+    if arrow and "..." not in result:
+        for letters, tensor in zip(operands.split(","), inputs, strict=False):
+            rank = tensor.get_shape().ndims
+            if "..." in letters and rank is not None and rank > len(letters) - 3:
+                raise ValueError(f"Expected an ellipsis in the output of '{equation}': an ellipsis "
+                                 "of the inputs has dimensions")
+        operands = operands.replace("...", "")
+        equation = f"{operands}->{result}"
+    letters = result.replace("...", "")
+    distinct = "".join(dict.fromkeys(letters))
+    if distinct == letters:
+        return einsum(equation, *inputs)
+    span = "..." if "..." in result else ""
+    return _on_diagonals(einsum(f"{operands}->{span}{distinct}", *inputs), distinct, result)
+
+
+def _on_diagonals(x: Tensor, letters: str, result: str) -> Tensor:
+    """A tensor of zeros but for `x`, of dimensions `letters` behind those of the ellipsis, where
+    the places in all dimensions of a letter in `result` are equal."""
+    rank = x.get_shape().ndims
+    if rank is None:
+        raise ValueError(f"Einsum with the result '{result}': the rank must be known")
+    span = [f"{i}" for i in range(rank - len(letters))]
+    names, before, dots, after = [*span, *letters], *result.partition("...")
+    wanted = [*before, *(span if dots else []), *after]
+    for place, name in enumerate(wanted):
+        if name in wanted[:place]:
+            at = names.index(name)
+            order = [i for i in range(len(names)) if i != at] + [at]
+            x = raw_ops.MatrixDiag(raw_ops.Transpose(x, np.array(order, np.int32)))
+            wanted[place] = f"{name} {place}"
+            names = [*(names[i] for i in order), wanted[place]]
+    return raw_ops.Transpose(x, np.array([names.index(name) for name in wanted], np.int32))
 
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpcflow.dtypes import as_dtype
-from hpcflow.errors import NotFoundError
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import device, get_default_graph, name_scope
 from hpcflow.graph.likes import DeviceLike, TensorLike
@@ -36,13 +35,12 @@ def partitioned_call(args: Sequence[TensorLike], f: Any, tout: Sequence[Any] | N
     The function's operations run on the devices that they ask for. `args` are all that the
     function takes, with what it takes from outside (``f.captured_inputs``); `tout` are the types
     of its outputs, known if left out. `executing_eagerly` and `config` mean nothing here. Raises
-    ``NotFoundError`` for an `executor_type` other than "" and "DEFAULT".
+    ``NotFoundError`` in a step for an `executor_type` other than "" and "DEFAULT".
     """
-    if executor_type not in (None, "", "DEFAULT"):
-        raise NotFoundError(None, None, f"No executor factory is registered for {executor_type}")
     types = output_types(f) if tout is None else [as_dtype(t) for t in tout]
     values = [convert_to_tensor(x) for x in args]
-    attrs = {"f": as_func(f), "Tin": [v.dtype for v in values], "Tout": types}
+    attrs = {"f": as_func(f), "Tin": [v.dtype for v in values], "Tout": types,
+             "executor_type": executor_type or ""}
     op = get_default_graph().create_op(
         "StatefulPartitionedCall" if f.stateful_ops else "PartitionedCall", values, attrs=attrs,
         name=name)

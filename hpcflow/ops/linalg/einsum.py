@@ -28,11 +28,12 @@ def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
 
     A letter that occurs twice in one input takes its diagonal.
 
-    Raises ``ValueError`` for an equation that does not fit the inputs; the rank of an input that
-    has an ellipsis must be known.
+    Raises ``ValueError`` for an equation that does not fit the inputs.
     """
     with name_scope(name, "einsum", list(inputs)):
         tensors = [convert_to_tensor(x) for x in inputs]
+        if _spans_unknown(equation, tensors):
+            return _over_unknown_spans(equation, tensors)
         terms, result = _parse(*_without_ellipsis(equation, tensors), equation)
         operands = [_Operand(x, t, equation).distinct()
                     for x, t in zip(tensors, terms, strict=True)]
@@ -75,8 +76,7 @@ def _without_ellipsis(text: str, tensors: list[Tensor]) -> tuple[str, list[Tenso
             tensors[i] = raw_ops.Squeeze(tensors[i], squeeze_dims=gone)
         terms[i] = term.replace(_DOTS, "".join(letters[k] for k in kept))
     if not arrow:
-        named = [c for c in set("".join(terms)) - set(letters) if "".join(terms).count(c) == 1]
-        result = _DOTS + "".join(sorted(named))
+        result = _implied(terms, "".join(letters))
     return ",".join(terms) + "->" + result.replace(_DOTS, "".join(letters)), tensors
 
 
@@ -85,12 +85,80 @@ def _spanned(term: str, tensor: Tensor, equation: str) -> tuple:
     if _DOTS not in term:
         return ()
     before, _, after = term.partition(_DOTS)
-    if tensor._dims is None:
-        raise ValueError(f"einsum {equation!r}: an input with an ellipsis must have a known rank")
+    assert tensor._dims is not None
     count = len(tensor._dims) - len(before) - len(after)
     if count < 0:
         raise ValueError(f"einsum {equation!r}: '{term}' does not fit shape {tensor.shape}")
     return tensor._dims[len(before): len(before) + count]
+
+
+def _implied(terms: list[str], besides: str) -> str:
+    """The result of an equation without one: the ellipsis, and the letters that occur once."""
+    letters = "".join(terms).replace(_DOTS, "")
+    return _DOTS + "".join(sorted(c for c in set(letters) - set(besides) if letters.count(c) == 1))
+
+
+# ---------------------------------------------------------------- ellipses of unknown ranks
+
+
+def _spans_unknown(text: str, tensors: list[Tensor]) -> bool:
+    """True if an ellipsis stands for dimensions of which the number is not known."""
+    terms = text.partition("->")[0].split(",")
+    return len(terms) == len(tensors) and any(
+        _DOTS in t and x._dims is None for t, x in zip(terms, tensors, strict=True))
+
+
+def _over_unknown_spans(text: str, tensors: list[Tensor]) -> Tensor:
+    """The sum of products with one dimension for those of the ellipses, as they broadcast."""
+    left, arrow, result = text.replace(" ", "").partition("->")
+    terms = left.split(",")
+    letter = next(c for c in string.ascii_letters if c not in text)
+    result = result if arrow else _implied(terms, "")
+    first = {i: _ellipsis_first(x, *_around(t))
+             for i, (t, x) in enumerate(zip(terms, tensors, strict=True)) if _DOTS in t}
+    span, *others = (span for _, span, _ in first.values())
+    for other in others:
+        span = raw_ops.BroadcastArgs(span, other)
+    whole = raw_ops.Prod(span, np.array([0], np.int32), keep_dims=True)
+    for i, (x, _, own) in first.items():
+        x = raw_ops.BroadcastTo(x, raw_ops.ConcatV2([span, own], 0))
+        tensors[i] = raw_ops.Reshape(x, raw_ops.ConcatV2([whole, own], 0))
+        terms[i] = letter + terms[i].replace(_DOTS, "")
+    before, after = _around(result)
+    joined = einsum(",".join(terms) + f"->{letter if _DOTS in result else ''}" + result.replace(
+        _DOTS, ""), *tensors)
+    if _DOTS not in result:
+        return joined
+    joined = raw_ops.Reshape(joined, raw_ops.ConcatV2(
+        [span, raw_ops.Slice(raw_ops.Shape(joined), [1], [-1])], 0))
+    count = raw_ops.Size(span)
+    return raw_ops.Transpose(joined, raw_ops.ConcatV2(
+        [_range(count, count + before), _range(0, count),
+         _range(count + before, count + (before + after))], 0))
+
+
+def _around(term: str) -> tuple[int, int]:
+    """The numbers of letters before and after the ellipsis."""
+    before, _, after = term.partition(_DOTS)
+    return len(before), len(after)
+
+
+def _ellipsis_first(x: Tensor, before: int, after: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The tensor with the dimensions of the ellipsis first, their sizes, and those of others."""
+    rank = raw_ops.Rank(x)
+    count = rank - (before + after)
+    x = raw_ops.Transpose(x, raw_ops.ConcatV2(
+        [_range(before, rank - after), _range(0, before), _range(rank - after, rank)], 0))
+    shape = raw_ops.Shape(x)
+    count = raw_ops.ExpandDims(count, np.int32(0))
+    return x, raw_ops.Slice(shape, [0], count), raw_ops.Slice(shape, count, [-1])
+
+
+def _range(start: Any, limit: Any) -> Tensor:
+    return raw_ops.Range(start, limit, np.int32(1))
+
+
+# ---------------------------------------------------------------- letters
 
 
 def _parse(text: str, tensors: list[Tensor], equation: str) -> tuple[list[str], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import dtypes
@@ -11,6 +12,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import (
     colocate_with,
     control_dependencies,
+    device,
     get_default_graph,
     name_scope,
 )
@@ -66,6 +68,15 @@ class ResourceVariable(Variable):
         if value._dims is None and self.shape.ndims is not None:
             value.set_shape(self.shape)
         return value
+
+    def __deepcopy__(self, memo: dict) -> ResourceVariable:
+        raise NotImplementedError(f"Variable '{self.name}' is part of a graph and cannot be copied "
+                                  "by itself; read it, or save and restore it")
+
+    def _reading_device(self) -> Any:
+        if self._caching_device is None:
+            return super()._reading_device()
+        return _on_device_alone(self._caching_device)
 
     def _beside(self) -> Any:
         """Context manager that colocates operations with the variable, except inside functions."""
@@ -134,10 +145,13 @@ class ResourceVariable(Variable):
         return self._as_graph_element().eval(session=session)
 
     def initialized_value(self) -> Tensor:
-        """Return the value, or the initial value while there is none: for other initial values."""
+        """Return the value, or the initial value while there is none: for other initial values.
+
+        Raises ``ValueError`` where `initial_value` is None.
+        """
+        initial = self._known_initial_value()
         with control_dependencies(None):
-            value: Tensor = cond(self.is_initialized(), self.read_value,
-                                 lambda: self._initializer_op.inputs[1])
+            value: Tensor = cond(self.is_initialized(), self.read_value, lambda: initial)
             return value
 
     def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
@@ -176,6 +190,17 @@ class ResourceVariable(Variable):
                  use_locking: bool | None = None, **attrs: Any) -> Any:
         """Apply the form for handles of an operation on references; see ``state.changed``."""
         del use_locking  # updates always hold the lock
+        with self._own_graph():
+            return self._change(op_type, args, name, read_value, attrs)
+
+    def _own_graph(self) -> Any:
+        """Context manager: the variable's graph, except inside functions."""
+        graph, own = get_default_graph(), self._variable.graph
+        outside = graph is not own and not graph.building_function
+        return own.as_default() if outside else contextlib.nullcontext()
+
+    def _change(self, op_type: str, args: tuple, name: str | None, read_value: bool,
+                attrs: dict) -> Any:
         build = getattr(raw_ops, _BY_HANDLE.get(op_type, f"Resource{op_type}"))
         if op_type == "CountUpTo":
             with self._beside():
@@ -279,6 +304,13 @@ class UnreadVariable(ResourceVariable):
     def to_proto(self, export_scope: str | None = None) -> Any:
         """Not possible: a change is no variable of the graph."""
         raise TypeError(f"'{self.name}' is a change of a variable and has no VariableDef")
+
+
+@contextlib.contextmanager
+def _on_device_alone(wanted: DeviceLike) -> Iterator[None]:
+    """Context manager: operations on that device, whatever else was asked for around it."""
+    with get_default_graph().colocate_with(None, ignore_existing=True), device(wanted):
+        yield
 
 
 def is_resource_variable(var: TensorLike) -> bool:

@@ -14,7 +14,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, get_collection, get_default_graph, graph_of, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Collections, DeviceLike, InitializerLike
-from hpcflow.graph.reentry import reentrant
+from hpcflow.graph.reentry import reentrant, reentrant_checked
 from hpcflow.ops.state.variable_store import AUTO_REUSE, Reuse, VariableStore
 from hpcflow.shapes import ShapeLike
 
@@ -331,7 +331,15 @@ def unique_scope_name(prefix: str) -> str:
 # ---------------------------------------------------------------- entering scopes
 
 
-@reentrant
+def _check_nesting(entered: VariableScope) -> None:
+    """Raise ``RuntimeError`` unless `entered` is the scope that was entered last."""
+    current = _scopes().current
+    if current is not entered:
+        raise RuntimeError(f"Improper nesting of variable_scope: '{entered.name}' is to be left, "
+                           f"but '{current.name}', which was entered inside, has not been")
+
+
+@reentrant_checked(_check_nesting)
 def variable_scope(name_or_scope: Any, default_name: str | None = None,
                    values: list | None = None, initializer: InitializerLike | None = None,
                    regularizer: Callable | None = None, caching_device: DeviceLike | None = None,

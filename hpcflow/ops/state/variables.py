@@ -67,8 +67,8 @@ class Variable(RowsOfVariable, metaclass=Created):
             variables, those need not be initialized before.
         trainable: add to the collection of variables that optimizers change.
         collections: collections to add to; global variables if None.
-        validate_shape: require a fully known shape, and keep it; if False the variable may take
-            a value of any shape.
+        validate_shape: require a fully known shape (a resource variable's may be known in part),
+            and keep it; if False the variable may take a value of any shape.
         caching_device: device on which reads are cached, for a variable kept elsewhere.
         name: name; "Variable" with a number if None.
         variable_def: a ``VariableDef`` protobuf: stand for the variable that it describes in the
@@ -115,6 +115,7 @@ class Variable(RowsOfVariable, metaclass=Created):
             raise ValueError(f"The `constraint` argument must be a callable, got {constraint!r}")
         self._save_slice_info: slice_info.SaveSliceInfo | None = None
         self._caching_device: Any = None
+        self._initial_value: Any = None
         self._constraint = constraint
         self._synchronization, self._aggregation, trainable = checked_replication(
             synchronization, aggregation, trainable, name)
@@ -146,7 +147,7 @@ class Variable(RowsOfVariable, metaclass=Created):
                 _check_context(self._initial_value, scope)
             shape = self._initial_value.shape if validate_shape else TensorShape(None)
             if validate_shape and declared is None:
-                _check_shape(shape, scope, expected_shape)
+                _check_shape(shape, scope, expected_shape, self._is_by_handle)
             self._make(_declared_shape(declared, shape, scope), scope, validate_shape,
                        caching_device)
 
@@ -177,9 +178,9 @@ class Variable(RowsOfVariable, metaclass=Created):
         self._aggregation = VariableAggregation(getattr(proto, "aggregation", 0))
         self._variable = element(proto.variable_name)
         self._initializer_op = element(proto.initializer_name)
-        # Older definitions do not name the initial value.
         named = getattr(proto, "initial_value_name", "")
-        self._initial_value = element(named) if named else self._initializer_op.inputs[1]
+        # Older definitions do not name the initial value.
+        self._initial_value = element(named) if named else None
         self._snapshot = element(proto.snapshot_name)
         if proto.HasField("save_slice_info_def"):
             self._save_slice_info = slice_info.SaveSliceInfo(
@@ -258,9 +259,18 @@ class Variable(RowsOfVariable, metaclass=Created):
         return self._initializer_op
 
     @property
-    def initial_value(self) -> Tensor:
-        """The tensor of the initial value; it does not depend on the variable's value."""
+    def initial_value(self) -> Tensor | None:
+        """The tensor of the initial value; it does not depend on the variable's value. None if
+        the ``VariableDef`` that the variable was made of does not name it."""
         return self._initial_value
+
+    def _known_initial_value(self) -> Tensor:
+        """What the initializer assigns; ``ValueError`` if the initial value is not known."""
+        if self._initial_value is None:
+            raise ValueError(f"Variable '{self.name}' was made of a VariableDef that names no "
+                             "initial value")
+        value: Tensor = self._initializer_op.inputs[1]
+        return value
 
     def __repr__(self) -> str:
         return (f"<tf.Variable '{self.name}' shape={self.shape} "
@@ -281,11 +291,14 @@ class Variable(RowsOfVariable, metaclass=Created):
         return self._variable.eval(session=session)
 
     def initialized_value(self) -> Tensor:
-        """Return the value, or the initial value while there is none: for other initial values."""
+        """Return the value, or the initial value while there is none: for other initial values.
+
+        Raises ``ValueError`` where `initial_value` is None.
+        """
+        initial = self._known_initial_value()
         with control_dependencies(None), self._reading_device():
             initialized = raw_ops.IsVariableInitialized(self._variable)
-            value: Tensor = cond(initialized, self.read_value,
-                                 lambda: self._initializer_op.inputs[1])
+            value: Tensor = cond(initialized, self.read_value, lambda: initial)
             return value
 
     def load(self, value: TensorLike, session: SessionLike | None = None) -> None:
@@ -336,7 +349,8 @@ class Variable(RowsOfVariable, metaclass=Created):
         proto.variable_name = strip_scope(self._variable.name, export_scope)
         proto.initializer_name = strip_scope(self._initializer_op.name, export_scope)
         proto.snapshot_name = strip_scope(self._snapshot.name, export_scope)
-        proto.initial_value_name = strip_scope(self._initial_value.name, export_scope)
+        if self._initial_value is not None:
+            proto.initial_value_name = strip_scope(self._initial_value.name, export_scope)
         proto.trainable = self.trainable
         proto.synchronization = self._synchronization.value
         proto.aggregation = self._aggregation.value
@@ -415,9 +429,9 @@ def _initial_tensor(initial_value: Callable, scope: str, dtype: DType | None) ->
                 return convert_to_tensor(initial_value(), dtype, "initial_value")
 
 
-def _check_shape(shape: TensorShape, scope: str, expected: Any) -> None:
+def _check_shape(shape: TensorShape, scope: str, expected: Any, partly: bool) -> None:
     name = scope.rstrip("/")
-    if not shape.is_fully_defined():
+    if not partly and not shape.is_fully_defined():
         raise ValueError(f"Variable '{name}': initial_value must have a shape specified, "
                          f"got {shape}; pass validate_shape=False for a variable of any shape")
     if expected is not None and not as_shape(expected).is_compatible_with(shape):

@@ -551,3 +551,14 @@ def test_an_empty_regularizer_is_none():
     hf.get_variable("plain", [2], regularizer={})
     hf.get_variable("parts", [4], regularizer={}, partitioner=hf.fixed_size_partitioner(2))
     assert hf.get_collection(hf.GraphKeys.REGULARIZATION_LOSSES) == []
+
+
+def test_scopes_are_left_in_the_order_of_nesting():
+    outer = hf.variable_scope("outer")
+    outer.__enter__()
+    with hf.variable_scope("inner"):
+        with pytest.raises(RuntimeError, match=r"Improper nesting.*outer/inner"):
+            outer.__exit__(None, None, None)
+        assert hf.get_variable_scope().name == "outer/inner"
+    outer.__exit__(None, None, None)
+    assert hf.get_variable_scope().name == ""

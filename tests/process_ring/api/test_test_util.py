@@ -30,6 +30,14 @@ class ProgramTest(hf.test.TestCase):
         self.assertEqual(hf.get_default_graph().seed, 87654321)
         self.assertAllEqual(self.evaluate([hf.constant(1), hf.constant(2)]), [1, 2])
 
+    def test_set_up_begins_anew(self):
+        numbers = []
+        for _ in range(2):
+            self.setUp()
+            with self.test_session():
+                numbers.append(hf.random_normal([1]).eval()[0])
+        self.assertEqual(*numbers)
+
     def test_kinds_of_sessions(self):
         variable = hf.Variable(2.0)
         with self.cached_session() as first:
@@ -190,6 +198,34 @@ def test_benchmarks(session, capsys):
     hf.test.main(["program", "--benchmarks=Adding"])
     report = json.loads(capsys.readouterr().out)
     assert report["name"] == "Adding.add" and report["iters"] == 3 and report["wall_time"] > 0
+
+
+def test_reports_of_benchmarks_in_files(session, monkeypatch, tmp_path):
+    from hpcflow.core.util.test_log_pb2 import BenchmarkEntries
+    from hpcflow.python.platform import benchmark
+
+    class Reporting(hf.test.Benchmark):
+        def benchmark_first(self):
+            self.report_benchmark(iters=2, extras={"number": 3, "text": "a"})
+
+        def benchmark_add(self):
+            return self.run_op_benchmark(session, hf.constant(1) + 2, min_iters=3,
+                                         store_trace=True)
+
+    assert Reporting in benchmark.GLOBAL_BENCHMARK_REGISTRY
+    monkeypatch.setenv(benchmark.TEST_REPORTER_TEST_ENV, f"{tmp_path}/r_")
+    reporting = Reporting()
+    reporting.benchmark_first()
+    extras = reporting.benchmark_add()["extras"]
+    assert json.loads(extras["full_trace_chrome_format"])["traceEvents"]
+    (first,), (added,) = (
+        BenchmarkEntries.FromString((tmp_path / f"r_Reporting.{n}").read_bytes()).entry
+        for n in ("benchmark_first", "benchmark_add"))
+    assert first.name == "Reporting.benchmark_first" and first.iters == 2
+    assert (first.extras["number"].double_value, first.extras["text"].string_value) == (3, "a")
+    assert added.wall_time > 0 and added.extras["allocator_maximum_num_bytes_cpu"].double_value > 0
+    with pytest.raises(OSError):
+        reporting.benchmark_first()
 
 
 def test_devices():

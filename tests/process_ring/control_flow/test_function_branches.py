@@ -82,3 +82,5 @@ def test_calls(graph):
         session.run(v.initializer)
         session.run(grown)
         assert session.run([v, called, remote, slope]) == [2, 6, 6, 2]
+        with pytest.raises(hf.errors.NotFoundError, match="no_executor"):
+            session.run(functional_ops.partitioned_call([3.0], double, executor_type="no_executor"))

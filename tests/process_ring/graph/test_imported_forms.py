@@ -123,9 +123,41 @@ def test_einsum_of_a_batch_of_unknown_size():
         np.testing.assert_allclose(session.run(y[0], {x: value}), value.swapaxes(1, 2))
 
 
-def test_einsum_needs_a_rank():
-    with pytest.raises(ValueError, match="must have a known rank"):
-        hf.einsum("...i->...", hf.placeholder(hf.float32))
+@pytest.mark.parametrize("equation, shapes", [
+    ("...ij,...jk->...ik", ((3, 1, 2, 3), (1, 7, 3, 4))),
+    ("...ij,jk->k...", ((5, 2, 3), (3, 4))),
+    ("i...j,...->i...j", ((2, 3, 4), (3,))),
+    ("i...j,j->i...", ((2, 4), (4,))),
+    ("i...j->...", ((2, 0, 3, 4),)),
+    ("i...", ((2, 3),)),
+])
+def test_einsum_of_unknown_ranks(equation, shapes):
+    values = [rng.normal(size=s) for s in shapes]
+    fed = [hf.placeholder(hf.float64) for _ in shapes]
+    with hf.Session() as session:
+        found = session.run(hf.einsum(equation, *fed), dict(zip(fed, values, strict=True)))
+    np.testing.assert_allclose(found, np.einsum(equation, *values), atol=1e-12)
+
+
+def test_an_ellipsis_that_the_result_lacks_has_no_dimensions():
+    x = hf.placeholder(hf.float64)
+    y = imported("Einsum", x, equation=b"...i->i", N=1, T=hf.float64)[0]
+    with hf.Session() as session:
+        assert session.run(y, {x: [1, 2]}).tolist() == [1, 2]
+        with pytest.raises(hf.errors.InvalidArgumentError):
+            session.run(y, {x: [[1, 2]]})
+
+
+@pytest.mark.parametrize("equation, shape", [
+    ("a->aa", (3,)), ("ab->bab", (2, 3)), ("a->aaa", (2,)), ("...a->a...a", (2, 3))])
+def test_einsum_onto_diagonals(equation, shape):
+    value = rng.normal(size=shape)
+    (made,) = imported("Einsum", value, equation=equation.encode(), N=1, T=hf.float64)
+    with hf.Session() as session:
+        found = session.run(made)
+    back = ",".join(equation.split("->")[::-1]).replace(",", "->")
+    np.testing.assert_allclose(np.einsum(back, found), value)
+    assert np.count_nonzero(found) == value.size
 
 
 # ---------------------------------------------------------------- diagonals

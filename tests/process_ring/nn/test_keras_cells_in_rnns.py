@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow.nn import rnn_cell
 from hpcflow.python.keras import Model, Sequential, layers
 
 
@@ -38,5 +39,41 @@ def test_stacked_cells_of_keras():
         outputs, state = hf.nn.dynamic_rnn(cell, hf.ones([2, 4, 3]), dtype=hf.float32)
         session.run(hf.global_variables_initializer())
         found, last = session.run([outputs, state])
-    assert found.shape == (2, 4, 2) and [s.shape for s in last] == [(2, 3), (2, 3), (2, 2)]
+    assert found.shape == (2, 4, 2) and isinstance(last, tuple)
+    assert [s.shape for s in last[0]] == [(2, 3), (2, 3)] and last[1].shape == (2, 2)
     np.testing.assert_array_equal(found[:, -1], last[-1])
+
+
+def test_layers_of_stacked_cells_tell_the_states_of_each():
+    with hf.Graph().as_default(), hf.Session() as session:
+        layer = layers.RNN([layers.LSTMCell(3), layers.GRUCell(2)], return_state=True)
+        last, first_states, second_state = layer(hf.ones([2, 4, 3]))
+        again = layer(hf.ones([2, 4, 3]), initial_state=[first_states, second_state])
+        assert layer.cell.state_size == ([3, 3], 2) and len(again) == 3
+        session.run(hf.global_variables_initializer())
+        values = session.run([last, first_states, second_state])
+    assert [v.shape for v in values[1]] == [(2, 3)] * 2
+    np.testing.assert_array_equal(values[0], values[2])
+
+
+@pytest.mark.parametrize("make", [
+    lambda: rnn_cell.LSTMCell(5, use_peepholes=True), lambda: rnn_cell.BasicLSTMCell(5),
+    lambda: rnn_cell.BasicRNNCell(5, activation="relu"), lambda: rnn_cell.GRUCell(5)])
+def test_other_cells_in_layers_of_keras(make):
+    x = np.random.default_rng(1).normal(size=(2, 4, 3)).astype(np.float32)
+    with hf.Graph().as_default():
+        inputs = layers.Input((None, 3))
+        layer = layers.RNN(make())
+        model = Model(inputs, layer(inputs))
+        found, weights = model.predict(x), model.get_weights()
+        again = layers.RNN.from_config(layer.get_config(), custom_objects={
+            type(layer.cell).__name__: type(layer.cell)})
+        other = Model(inputs, again(inputs))
+        other.set_weights(weights)
+        assert len(weights) == len(layer.cell.variables)
+        np.testing.assert_allclose(other.predict(x), found, atol=1e-6)
+
+
+def test_activations_of_cells_by_name():
+    with pytest.raises(ValueError, match="Unknown activation function"):
+        rnn_cell.GRUCell(2, activation="none")

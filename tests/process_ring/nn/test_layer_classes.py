@@ -274,3 +274,16 @@ def test_values_of_the_variables_of_a_layer(graph):
             layer.set_weights([kernel])
         with pytest.raises(ValueError, match="has shape"):
             layer.set_weights([bias, bias])
+
+
+@pytest.mark.usefixtures("graph")
+def test_names_of_layers_without_one():
+    first, second = hf.layers.Dense(2), hf.layers.Dense(2)
+    named = [layer.name for layer in (first, second, hf.layers.Dense(2, name="mine"))]
+    assert named == ["dense_1", "dense_2", "mine"] and hf.keras.layers.Dense(2).name == "dense_2"
+    second(hf.ones([1, 3]))
+    assert second.kernel.name == "dense/kernel:0" and second.name == "dense_2"
+    with hf.Graph().as_default():
+        assert hf.layers.Dense(2).name == "dense_1"
+    with hf.variable_scope("taken") as scope:
+        assert hf.layers.Dense(2, _scope=scope).scope_name == "taken"

@@ -37,7 +37,7 @@ def test_what_is_found():
     assert names[:2] + names[-2:] == ["b", "w", "b_1", "w_1"]
     assert {v.op.name for v in chain.trainable_variables} == {
         "w", "w_1", "dense/kernel", "dense/bias"}
-    assert [m.name for m in chain.submodules] == ["product", "dense", "other"]
+    assert [m.name for m in chain.submodules] == ["product", "dense_1", "other"]
     assert isinstance(chain.first, hf.Module)
 
 

@@ -358,3 +358,10 @@ def test_what_a_getter_does_not_train_is_not_trained(graph):
     assert cell.trainable_variables == []
     assert [v.op.name for v in cell.non_trainable_variables] == [
         "root/basic_rnn_cell/kernel", "root/basic_rnn_cell/bias"]
+
+
+def test_cells_have_the_dtype_of_their_variables():
+    stack = rnn.MultiRNNCell([rnn.LSTMCell(2), rnn.LSTMCell(2)])
+    assert stack.dtype is None
+    stack(hf.zeros([1, 2], hf.float16), stack.zero_state(1, hf.float16))
+    assert stack.dtype == stack._cells[1].dtype == hf.float16

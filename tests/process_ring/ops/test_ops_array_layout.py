@@ -38,6 +38,11 @@ def test_transpose_without_perm():
         equal(evaluate(hf.transpose, x), np.transpose(x))
 
 
+def test_a_perm_of_one_element_says_no_rank():
+    assert hf.transpose(hf.placeholder(hf.float32), [0]).shape.ndims is None
+    assert hf.transpose(hf.placeholder(hf.float32), [1, 0]).shape.ndims == 2
+
+
 def test_matrix_transpose():
     for x in (X, X[0], np.zeros((2, 1, 0, 3))):
         equal(evaluate(hf.matrix_transpose, x), np.swapaxes(x, -1, -2))

@@ -129,3 +129,10 @@ def test_logarithms_of_matrices(shape):
     large = np.diag([1e-6, 1.0, 1e6]).astype(complex)
     np.testing.assert_allclose(np.diag(evaluate(hf.linalg.logm, large)),
                                np.log([1e-6, 1, 1e6]), rtol=1e-9, atol=1e-9)
+
+
+def test_perturbing_needs_pivoting(session):
+    solved = hf.raw_ops.TridiagonalSolve(np.ones((3, 4)), np.ones((4, 1)), partial_pivoting=False,
+                                         perturb_singular=True)
+    with pytest.raises(hf.errors.InvalidArgumentError, match="perturb_singular"):
+        session.run(solved)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -279,3 +281,49 @@ def test_on_parameter_servers(graph):
         assert session.run(v.assign_add(2 * ONES))[0].tolist() == [3, 3]
     for server in (*workers, *servers):
         server._server.close()
+
+
+def test_shapes_of_initial_values_may_be_known_in_part(session):
+    v = hf.Variable(hf.placeholder_with_default(np.ones(3), (None,)), use_resource=True)
+    assert v.shape.as_list() == [None]
+    session.run(v.initializer)
+    assert session.run(v.assign(np.ones(2))).shape == (2,)
+
+
+def test_changes_are_made_in_the_graph_of_the_variable():
+    with hf.Graph().as_default() as graph:
+        v = hf.Variable(1.0, use_resource=True)
+    with hf.Graph().as_default():
+        assert all(change(2.0).graph is graph for change in (v.assign, v.assign_add, v.assign_sub))
+
+
+def test_variables_are_not_copied_alone():
+    with pytest.raises(NotImplementedError, match="part of a graph"):
+        copy.deepcopy(hf.Variable(1.0, use_resource=True))
+
+
+def test_caching_devices_are_those_alone():
+    with hf.device("/job:server/task:1"):
+        v = hf.Variable(2.0, caching_device="/job:localhost", use_resource=True)
+    with hf.get_default_graph().colocate_with(v.op):
+        w = hf.Variable(2.0, caching_device="/job:localhost", use_resource=True)
+    for cached in (v.value(), w.value()):
+        assert cached.device == "/job:localhost"
+        with pytest.raises(ValueError, match="_class"):
+            cached.op.get_attr("_class")
+
+
+@pytest.mark.parametrize("by_handle", [False, True])
+def test_definitions_without_an_initial_value(by_handle):
+    definition = hf.Variable(3.0, use_resource=by_handle).to_proto()
+    definition.ClearField("initial_value_name")
+    v = hf.Variable(variable_def=definition)
+    assert v.to_proto() == definition and v.initial_value is None
+    with pytest.raises(ValueError, match="names no initial value"):
+        v.initialized_value()
+
+
+def test_what_is_known_of_handles_passes_identity_n():
+    v = hf.get_variable("v", [20], use_resource=True)
+    _, passed = hf.raw_ops.IdentityN([hf.constant(1.0), v.handle])
+    assert passed._handle_data == v.handle._handle_data
