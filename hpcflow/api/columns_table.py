@@ -24,6 +24,7 @@ COLUMNS = {
         "_LinearModel": "hpcflow.feature_column.reading:EarlierLinearModel",
         **dict.fromkeys(("_transform_features", "_transform_features_v2"),
                         "hpcflow.feature_column.features:transform_features"),
+        "_to_sparse_input_and_drop_ignore_values": "hpcflow.feature_column.features:sparse_input",
         "_LinearModelLayer": "hpcflow.keras.layers.features:LinearModel",
         "shared_embedding_columns_v2":
             "hpcflow.feature_column.embeddings:shared_embedding_columns_v2",

@@ -279,7 +279,7 @@ def _checked_arguments(model_fn: Callable, params: Mapping[str, Any] | None) -> 
 
 
 def _with_directory(config: RunConfig, model_dir: Any) -> RunConfig:
-    model_dir = os.fspath(model_dir) if model_dir else None
+    model_dir = os.fsdecode(model_dir) if model_dir else None
     if model_dir is None:
         if config.model_dir:
             return config
@@ -296,6 +296,6 @@ def _warm_start_settings(given: str | WarmStartSettings | None) -> WarmStartSett
     if given is None or isinstance(given, WarmStartSettings):
         return given
     if isinstance(given, (str, os.PathLike)):
-        return WarmStartSettings(ckpt_to_initialize_from=os.fspath(given))
+        return WarmStartSettings(ckpt_to_initialize_from=os.fsdecode(given))
     raise ValueError("warm_start_from must be a string or a WarmStartSettings, instead got "
                      f"{type(given)}")

@@ -42,6 +42,6 @@ def features_and_labels(input_fn: Callable, mode: str, params: Mapping[str, Any]
 
 
 def _argument_names(function: Callable) -> set[str]:
-    if isinstance(function, functools.partial):
-        return _argument_names(function.func) - set(function.keywords)
-    return set(inspect.signature(function).parameters)
+    """Return the names of the arguments of `function`, without those that a partial gives it."""
+    given = set(function.keywords) if isinstance(function, functools.partial) else set()
+    return set(inspect.signature(function).parameters) - given

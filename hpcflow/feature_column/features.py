@@ -34,7 +34,7 @@ class Features:
 
     def sparse(self, key: str, ignored: float = -1) -> SparseTensor:
         """The feature as a sparse tensor: without "" and `ignored` if it is dense."""
-        return self._once((key, "sparse", ignored), lambda: _as_sparse(self.raw(key), ignored))
+        return self._once((key, "sparse", ignored), lambda: self._sparse(key, ignored))
 
     def get(self, key: Any, state_manager: Any = None) -> Any:
         """Return a feature by its name, or what a column makes of its own; built once.
@@ -54,6 +54,11 @@ class Features:
         if isinstance(column, EarlierColumn) and is_earlier(state_manager):
             return column._transform_feature(self)
         return column.transform_feature(self, state_manager)
+
+    def _sparse(self, key: str, ignored: float) -> SparseTensor:
+        given = self.raw(key)
+        words = not is_sparse(given) and given.dtype.base_dtype is dtypes.string
+        return sparse_input(given, "" if words else ignored)
 
     def _once(self, key: Any, make: Callable) -> Any:
         if key not in self._made:
@@ -93,11 +98,19 @@ def _sparse_rows(given: SparseTensor) -> SparseTensor:
     return sparse_reshape(given, wider)
 
 
-def _as_sparse(x: Any, ignored: float) -> SparseTensor:
-    if is_sparse(x):
-        return x
+def sparse_input(input_tensor: Any, ignore_value: Any = None) -> SparseTensor:
+    """Return a feature as a sparse tensor of its shape, without the entries `ignore_value`.
+
+    By default these are "" among strings, -1 among whole numbers and 0 among others; a
+    sparse feature stays as it is.
+    """
+    if is_sparse(input_tensor):
+        return to_sparse(input_tensor)
+    x = convert_to_tensor(input_tensor)
     kind = x.dtype.base_dtype
-    nothing: Any = "" if kind is dtypes.string else np.array(ignored, kind.np)
+    if ignore_value is None:
+        ignore_value = "" if kind is dtypes.string else -int(kind.is_integer)
+    nothing: Any = ignore_value if kind is dtypes.string else np.array(ignore_value, kind.np)
     return sparse_where(x, not_equal(x, nothing))
 
 

@@ -110,6 +110,12 @@ class ScopedGraph:
     _variable_creators = _of_thread("variable_creators", "Functions that make variables.")
     _control_flow_context = _of_thread("context", "The conditional or loop that is being built.")
 
+    def _get_control_flow_context(self) -> Any:
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, context: Any) -> None:
+        self._control_flow_context = context
+
     def as_graph_element(self, obj: object, allow_tensor: bool = True,
                          allow_operation: bool = True) -> Any:
         """Return the Tensor or Operation that `obj` stands for."""

@@ -19,7 +19,7 @@ def maybe_saved_model_directory(export_dir: str) -> bool:
 
 def variables_path(export_dir: str) -> str:
     """The prefix of the checkpoint of a SavedModel."""
-    return os.path.join(os.fspath(export_dir), constants.VARIABLES_DIRECTORY,
+    return os.path.join(os.fsdecode(export_dir), constants.VARIABLES_DIRECTORY,
                         constants.VARIABLES_FILENAME)
 
 
@@ -83,8 +83,8 @@ def _read_text(path: str) -> Any:
 
 
 def _paths(export_dir: str) -> tuple[str, str]:
-    return (os.path.join(os.fspath(export_dir), constants.SAVED_MODEL_FILENAME_PB),
-            os.path.join(os.fspath(export_dir), constants.SAVED_MODEL_FILENAME_PBTXT))
+    return (os.path.join(os.fsdecode(export_dir), constants.SAVED_MODEL_FILENAME_PB),
+            os.path.join(os.fsdecode(export_dir), constants.SAVED_MODEL_FILENAME_PBTXT))
 
 
 @functools.cache

@@ -27,7 +27,7 @@ def open_checkpoint(prefix: Prefix) -> CheckpointFile:
     Raises NotFoundError if there is none, DataLossError if it is damaged, UnimplementedError if it
     is of a form that is not read.
     """
-    prefix = os.fspath(prefix)
+    prefix = os.fsdecode(prefix)
     if "\0" in prefix:
         raise NotFoundError(None, None, f"checkpoint {prefix!r}: no path has a null character")
     main = _main_file(prefix)
@@ -38,7 +38,7 @@ def open_checkpoint(prefix: Prefix) -> CheckpointFile:
 
 def checkpoint_exists(prefix: Prefix) -> bool:
     """True if there is a checkpoint of this prefix, whoever wrote it."""
-    return os.path.isfile(_main_file(os.fspath(prefix)))
+    return os.path.isfile(_main_file(os.fsdecode(prefix)))
 
 
 def checkpoints_in(directory: str) -> list[str]:
@@ -65,14 +65,14 @@ def _is_checkpoint(prefix: str) -> bool:
 
 def modification_time(prefix: Prefix) -> float:
     """When the checkpoint was completed, in seconds since the epoch. Raises NotFoundError."""
-    path = _main_file(os.fspath(prefix))
+    path = _main_file(os.fsdecode(prefix))
     with system_errors(f"checkpoint '{path}'"):
         return os.stat(path).st_mtime
 
 
 def delete(prefix: Prefix) -> None:
     """Remove the checkpoint of this prefix. Raises NotFoundError if there is none."""
-    for path in _files(os.fspath(prefix)):
+    for path in _files(os.fsdecode(prefix)):
         with system_errors(f"removing checkpoint '{path}'"):
             os.unlink(path)
 

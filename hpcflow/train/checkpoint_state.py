@@ -29,8 +29,8 @@ def generate_checkpoint_state_proto(
     With a relative `save_dir`, relative paths are written relative to it. Times are seconds since
     the epoch; raises ``ValueError`` unless there are as many as paths.
     """
-    save_dir, model_checkpoint_path = os.fspath(save_dir), os.fspath(model_checkpoint_path)
-    paths = list(map(os.fspath, all_model_checkpoint_paths or ()))
+    save_dir, model_checkpoint_path = os.fsdecode(save_dir), os.fsdecode(model_checkpoint_path)
+    paths = list(map(os.fsdecode, all_model_checkpoint_paths or ()))
     times = list(all_model_checkpoint_timestamps or ())
     if times and len(times) != len(paths):
         raise ValueError("Checkpoint timestamps, if provided, must match checkpoint paths (got "
@@ -82,6 +82,7 @@ def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None
     no checkpoint, ``FailedPreconditionError`` if it is no regular file, and other OpErrors of the
     file system.
     """
+    checkpoint_dir = os.fsdecode(checkpoint_dir)
     filename = _state_filename(checkpoint_dir, latest_filename)
     wait_for_writes(checkpoint_dir)
     try:

@@ -190,7 +190,7 @@ class Saver(KeptCheckpoints):
         """
         self._check_usable(sess)
         self.join()
-        save_path = os.fspath(save_path).removeprefix("file://")
+        save_path = os.fsdecode(save_path).removeprefix("file://")
         target = _Target(save_path, _checked_filename(latest_filename, save_path, global_step),
                          meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs)
         lock = storage.DirectoryLock(target.directory) if write_state else nullcontext()

@@ -37,7 +37,7 @@ def init_from_checkpoint(ckpt_dir_or_file: str, assignment_map: Mapping[str, Any
         ValueError: the checkpoint has no such tensor, or of another shape, or a name alone is said
             to go to a scope.
     """
-    path = latest_checkpoint(ckpt_dir_or_file) or os.fspath(ckpt_dir_or_file)
+    path = latest_checkpoint(ckpt_dir_or_file) or os.fsdecode(ckpt_dir_or_file)
     shapes = NewCheckpointReader(path).get_variable_to_shape_map()
     pairs = assignment_map.items() if isinstance(assignment_map, Mapping) else assignment_map
     for name, target in pairs:

@@ -258,3 +258,18 @@ def test_what_is_inside_a_conditional_is_not_fetched(session, graph):
             with pytest.raises(ValueError, match="not fetchable"):
                 session.run(op.outputs[0], {x: 1.0})
     assert session.run(y, {x: 1.0}) == 2
+
+
+def test_the_context_of_a_graph_takes_values_in(graph):
+    assert graph._get_control_flow_context() is None
+    outside, seen = hf.constant(3), []
+
+    def body(i):
+        seen.append(graph._get_control_flow_context())
+        return i + seen[0].AddValue(outside)
+
+    last = hf.while_loop(lambda i: i < 7, body, [0])
+    assert seen[0] is not None
+    assert graph._get_control_flow_context() is None
+    with hf.Session() as session:
+        assert session.run(last) == 9

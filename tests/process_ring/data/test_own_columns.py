@@ -213,3 +213,15 @@ def test_shared_tables_are_one_variable_of_each_graph():
             for _ in range(2):
                 hf.keras.layers.DenseFeatures(columns)({"k": [[0]], "j": [[1]]})
             assert [v.name for v in hf.global_variables()] == ["j_k_shared_embedding:0"]
+
+
+def test_features_are_made_sparse_as_columns_make_them(graph):
+    words = module._to_sparse_input_and_drop_ignore_values([["a", ""], ["", ""], ["b", "c"]])
+    numbers = module._to_sparse_input_and_drop_ignore_values(hf.constant([[0, -1], [2, 3]]))
+    parts = module._to_sparse_input_and_drop_ignore_values(hf.constant([[0.5, 0.0]]))
+    others = fc_v2._to_sparse_input_and_drop_ignore_values(hf.constant([[0, 7]]), 7)
+    with hf.Session() as session:
+        assert session.run(words).values.tolist() == [b"a", b"b", b"c"]
+        assert session.run(numbers).indices.tolist() == [[0, 0], [1, 0], [1, 1]]
+        assert session.run(parts).values.tolist() == [0.5]
+        assert session.run(others).values.tolist() == [0]

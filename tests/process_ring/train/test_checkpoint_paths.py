@@ -1,6 +1,8 @@
-"""Checkpoints whose paths are objects of pathlib, and paths that cannot be."""
+"""Checkpoints whose paths are bytes or objects of pathlib, and paths that cannot be."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
@@ -33,6 +35,16 @@ def test_objects_that_stand_for_paths(saved):
     hf.train.Checkpoint(v=variable).restore(path)
     hf.train.remove_checkpoint(path)
     assert not hf.train.checkpoint_exists(path)
+
+
+def test_paths_in_bytes(saved):
+    session, variable, saver, path = saved
+    assert saver.save(session, os.fsencode(path)) == str(path)
+    session.run(variable.assign(0.0))
+    saver.restore(session, os.fsencode(path))
+    assert session.run(variable) == 2
+    assert hf.train.checkpoint_exists(os.fsencode(path))
+    assert hf.train.load_variable(os.fsencode(path), "v") == 2
 
 
 def test_what_no_path_can_be(saved):

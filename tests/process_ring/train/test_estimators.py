@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -328,3 +329,19 @@ def test_truth_values_are_labels_of_two_classes(tmp_path):
     model = hf.estimator.LinearClassifier([hf.feature_column.numeric_column("x")],
                                           model_dir=str(tmp_path))
     assert model.train(data, steps=100).evaluate(data, steps=1)["accuracy"] > 0.9
+
+
+def test_what_a_partial_input_function_holds_is_not_given_again(tmp_path):
+    def input_fn(count, params=None, mode=None):
+        assert (params, mode) == ({"rate": 1}, hf.estimator.ModeKeys.TRAIN)
+        return hf.data.Dataset.range(count)
+
+    def model_fn(features, mode):
+        step = hf.train.get_or_create_global_step()
+        return hf.estimator.EstimatorSpec(mode, loss=hf.to_float(features),
+                                          train_op=step.assign_add(1))
+
+    estimator = hf.estimator.Estimator(model_fn, str(tmp_path))
+    estimator.train(functools.partial(input_fn, 3, {"rate": 1}), steps=1)
+    estimator.train(functools.partial(input_fn, count=3, params={"rate": 1}), steps=1)
+    assert hf.train.latest_checkpoint(str(tmp_path)).endswith("-2")
