@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.tracking import tracked_attributes
 from hpcflow.dtypes import DTypeLike
 from hpcflow.framework import nest
 from hpcflow.graph.convert import convert_to_tensor
@@ -170,7 +171,7 @@ class Layer(Module):
     @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         """Variables, and attributes that may have some, by name, for checkpoints of objects."""
-        attributes = [Dependency(k, v) for k, v in vars(self).items() if not k.startswith("_")
+        attributes = [Dependency(k, v) for k, v in tracked_attributes(self) if not k.startswith("_")
                       and not (v is None or isinstance(v, (bool, int, float, str)))]
         return attributes + [Dependency(self._name_inside(v), v) for v in self.variables]
 

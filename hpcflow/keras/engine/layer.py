@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.base.hooks import Hook
+from hpcflow.base.tracking import seen_attributes, tracked_attributes
 from hpcflow.dtypes import DType
 from hpcflow.framework import nest
 from hpcflow.keras import constraints, initializers, regularizers
@@ -75,7 +76,7 @@ class Layer(Called, base.Layer):
 
     def _sublayers(self) -> list[Layer]:
         """The layers among the attributes, in order."""
-        found = (v for key, value in vars(self).items() if key not in _HIDDEN
+        found = (v for key, value in seen_attributes(self) if key not in _HIDDEN
                  for v in _parts(value))
         return list(dict.fromkeys(v for v in found if isinstance(v, Layer)))
 
@@ -84,7 +85,7 @@ class Layer(Called, base.Layer):
         pairs = [(v, True) for v in self._trainable_weights]
         pairs += [(v, False) for v in self._non_trainable_weights]
         known = {id(v) for v, _ in pairs}
-        for key, value in vars(self).items():
+        for key, value in seen_attributes(self):
             pairs += [(v, getattr(v, "trainable", True)) for v in _parts(value)
                       if key not in _HIDDEN and isinstance(v, hf.Variable) and id(v) not in known]
         return [v for v, own in dict(pairs).items() if own == trained]
@@ -156,9 +157,9 @@ class Layer(Called, base.Layer):
 
     @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
-        attributes = [(k, v) for k, v in vars(self).items()
+        attributes = [(k, v) for k, v in tracked_attributes(self)
                       if not k.startswith("_") and k not in _HIDDEN]
-        own = self._own_weights(True) + self._own_weights(False)
+        own = self._trainable_weights + self._non_trainable_weights
         return attributes + [(v.op.name.rsplit("/", 1)[-1], v) for v in own]
 
     # ------------------------------------------------------------ values and configurations
