@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
@@ -74,11 +74,11 @@ class Layer(Called, base.Layer):
         """The name of the layer."""
         return self._base_name
 
-    def _sublayers(self) -> list[Layer]:
-        """The layers among the attributes, in order."""
+    def _sublayers(self) -> list[Any]:
+        """The layers among the attributes, in order; those of ``hf.layers``, too."""
         found = (v for key, value in seen_attributes(self) if key not in _HIDDEN
                  for v in _parts(value))
-        return list(dict.fromkeys(v for v in found if isinstance(v, Layer)))
+        return list(dict.fromkeys(v for v in found if isinstance(v, base.Layer)))
 
     def _own_weights(self, trained: bool) -> list:
         """The variables that the layer made or was given, without those of other layers."""
@@ -278,14 +278,22 @@ class Layer(Called, base.Layer):
                 _taking(hf.GraphKeys.REGULARIZATION_LOSSES) as losses, \
                 _training.of(passed.get("training")):
             outputs = self._distinct(super().__call__(inputs, *args, **passed), inputs)
-        self._updates += updates
-        self._losses += losses
+        self._updates += self._without_given_back(updates, hf.GraphKeys.UPDATE_OPS, "updates")
+        self._losses += self._without_given_back(losses, hf.GraphKeys.REGULARIZATION_LOSSES,
+                                                 "losses")
         self._remember(given, inputs, keywords, outputs)
         self._mask(inputs, masks, outputs)
         if self._first_values is not None:
             values, self._first_values = self._first_values, None
             self.set_weights(values)
         return outputs
+
+    def _without_given_back(self, taken: list, collection: str, attribute: str) -> list:
+        """Return what was taken out of a collection, without what inner layers of ``hf.layers``
+        have put there: that goes back, as in 1.x."""
+        theirs = {id(v) for layer in self._sublayers() for v in getattr(layer, attribute)}
+        hf.get_collection_ref(collection).extend(v for v in taken if id(v) in theirs)
+        return [v for v in taken if id(v) not in theirs]
 
     def _tensor(self, value: Any) -> Any:
         if isinstance(value, (hf.Tensor, hf.Variable, hf.SparseTensor)):
@@ -354,11 +362,16 @@ class Layer(Called, base.Layer):
                             else inputs[0])
         return nest.map_structure(lambda t: t.get_shape(), result)
 
+    def _around(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
     @contextmanager
     def _entered_scope(self, scope: Any = None) -> Iterator[Any]:
+        around = hf.get_variable_scope()
         with super()._entered_scope(scope), hf.variable_scope(
                 self._scope, custom_getter=self._own_variable, auxiliary_name_scope=False,
                 reuse=hf.AUTO_REUSE if self._called else None) as entered:
+            entered.around_layers = around.around_layers or around
             yield entered
 
 

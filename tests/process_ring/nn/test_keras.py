@@ -412,3 +412,34 @@ def test_variables_from_tensors_in_the_scope_of_a_layer() -> None:
     assert not layer.reuse
     assert [w.shape.as_list() for w in layer.weights] == [[2]]
     np.testing.assert_array_equal(K.get_session().run(outputs), [[[2, 3]], [[2, 3]]])
+
+
+def test_models_with_layers_of_the_graph_api() -> None:
+    """``layers`` inside of a model: variables, updates and losses as without the model."""
+    class Net(tf.keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = tf.layers.Dense(3, kernel_regularizer=tf.reduce_sum)
+            self.norm = tf.layers.BatchNormalization()
+            self.last = [tf.keras.layers.Dense(2, name="last")]
+
+        def call(self, x: Any) -> Any:
+            return self.last[0](self.norm(self.first(x), training=True))
+
+    net = Net()
+    with tf.variable_scope("outer"):
+        net(tf.ones([4, 2]))
+    names = [v.op.name for v in net.weights]
+    assert names == [f"outer/{n}" for n in (
+        "dense/kernel", "dense/bias", "batch_normalization/gamma", "batch_normalization/beta",
+        "batch_normalization/moving_mean", "batch_normalization/moving_variance",
+        "net/last/kernel", "net/last/bias")]
+    assert net.layers == [net.first, net.norm, *net.last] and len(net.trainable_weights) == 6
+    assert net.updates == tf.get_collection(tf.GraphKeys.UPDATE_OPS) and len(net.updates) == 2
+    assert net.losses == tf.losses.get_regularization_losses() and len(net.losses) == 1
+    net.compile("sgd", "mse")
+    net.fit(np.ones((8, 2)), np.ones((8, 2)), verbose=0)
+    assert np.all(net.get_weights()[4] != 0)
+    lines: list[str] = []
+    net.summary(print_fn=lines.append)
+    assert any("Total params: 29" in line for line in lines)
