@@ -369,6 +369,13 @@ def test_module_paths() -> None:
     (ValueError, "does not take|takes 1 inputs", lambda: _classifier()([tf.ones([1, 6])] * 2)),
     (ValueError, "`shape` or a `tensor`", lambda: tf.keras.Input()),
     (NotImplementedError, "by a method", lambda: tf.keras.Model().to_json()),
+    (ValueError, "Graph disconnected", lambda: tf.keras.Model(
+        tf.keras.Input([2]), layers.Dense(1)(tf.keras.Input([2])))),
+    (ValueError, "2 layers of the name", lambda: tf.keras.Sequential(
+        [layers.Dense(1, input_shape=(2,), name="a"), layers.Dense(1, name="a")])),
+    (ValueError, "no data", lambda: _classifier().fit(verbose=0)),
+    (ValueError, "no weights of the classes", lambda: _classifier().fit(
+        np.ones((4, 6)), np.ones(4), class_weight={0: 2.0}, verbose=0)),
 ])
 def test_mistakes_are_errors(error: type, text: str, act: Any) -> None:
     with pytest.raises(error, match=text):
