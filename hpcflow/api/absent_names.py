@@ -57,7 +57,7 @@ INSTEAD: dict[str, str] = {
     **{f"flags.{name}": "`__future__`, which has it in any case" for name in (
         "absolute_import", "division", "print_function")},
     **{f"contrib.checkpoint.{name}": "`hf.train.Checkpoint`" for name in (
-        "Checkpointable", "CheckpointableBase", "CheckpointableObjectGraph", "NoDependency",
+        "Checkpointable", "CheckpointableBase", "CheckpointableObjectGraph",
         "NumpyState", "PythonStateWrapper", "UniqueNameTracker", "capture_dependencies",
         "dot_graph_from_checkpoint", "list_objects", "object_metadata", "split_dependency")},
     "contrib.constrained_optimization": "the penalties in the loss",

@@ -48,8 +48,8 @@ TRAINING["checkpoint_management"] = Entry((_TRAIN, "hpcflow.train.checkpoint_fil
 TRAINING["checkpoint_utils"] = Entry(("hpcflow.contrib.framework", _TRAIN,
                                        "hpcflow.train.checkpoint_files"))
 TRAINING["tracking.util"] = Entry((_TRAIN,))
-for _name in ("base", "data_structures"):
-    TRAINING[f"tracking.{_name}"] = Entry(("hpcflow.platform.tracking",))
+for _name in ("base", "data_structures", "tracking"):
+    TRAINING[f"tracking.{_name}"] = Entry(("hpcflow.base.tracking",))
 TRAINING["checkpoint_ops"] = Entry((), {
     f"_{name}": f"hpcflow.train.vocabularies:{name}" for name in (
         "load_and_remap_matrix", "load_and_remap_matrix_initializer",

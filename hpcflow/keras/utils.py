@@ -91,7 +91,8 @@ def print_summary(model: Any, line_length: int | None = None,
     show("=" * width)
     layers = model.layers
     for layer in layers:
-        shape = layer.get_output_shape_at(0) if layer.inbound_nodes else "multiple"
+        calls = getattr(layer, "inbound_nodes", None)  # layers of ``hf.layers`` remember none
+        shape = layer.get_output_shape_at(0) if calls else "multiple"
         count = sum(v.get_shape().num_elements() for v in layer.weights)
         line(f"{layer.name} ({type(layer).__name__})", str(shape), str(count))
         show(("=" if layer is layers[-1] else "_") * width)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.tracking import tracked_attributes
 from hpcflow.dtypes import DTypeLike
 from hpcflow.framework import nest
 from hpcflow.graph.convert import convert_to_tensor
@@ -32,7 +33,12 @@ from hpcflow.layers.input_spec import InputSpec, check_input
 from hpcflow.layers.module import Module
 from hpcflow.layers.names import get_uid
 from hpcflow.ops.state.replication import VariableSynchronization
-from hpcflow.ops.state.variable_scope import VariableScope, get_variable, variable_scope
+from hpcflow.ops.state.variable_scope import (
+    VariableScope,
+    get_variable,
+    get_variable_scope,
+    variable_scope,
+)
 from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
@@ -176,7 +182,7 @@ class Layer(Module):
     @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         """Variables, and attributes that may have some, by name, for checkpoints of objects."""
-        attributes = [Dependency(k, v) for k, v in vars(self).items() if not k.startswith("_")
+        attributes = [Dependency(k, v) for k, v in tracked_attributes(self) if not k.startswith("_")
                       and not (v is None or isinstance(v, (bool, int, float, str)))]
         return attributes + [Dependency(self._name_inside(v), v) for v in self.variables]
 
@@ -335,11 +341,18 @@ class Layer(Module):
             chosen = scope if scope is not None else self._given_scope
             if chosen is None and self._reuse:
                 chosen = self._base_name
-            with variable_scope(chosen, self._base_name) as first:
+            with self._around(), variable_scope(chosen, self._base_name) as first:
                 self._scope = first
         reuse = True if self._called or self._reuse else None
         with variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False) as entered:
             yield entered
+
+    def _around(self) -> AbstractContextManager[Any]:
+        """A context of the variable scope that the layer's own begins in: where it is applied by a
+        layer of Keras, that around this one, as 1.x has none for layers of Keras."""
+        scope = get_variable_scope().around_layers
+        return nullcontext() if scope is None else variable_scope(scope,
+                                                                  auxiliary_name_scope=False)
 
     def __deepcopy__(self, memo: dict) -> Layer:
         """A layer with lists and dicts of its own, and the same graph, scope and tensors."""

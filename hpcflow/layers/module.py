@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
+from hpcflow.base.tracking import Trackable
 from hpcflow.graph import nest
 from hpcflow.graph.graph import name_scope
 from hpcflow.ops.state.variables import Variable
@@ -14,7 +15,7 @@ from hpcflow.ops.state.variables import Variable
 __all__ = ["Module", "snake_case"]
 
 
-class Module:
+class Module(Trackable):
     """Base class of objects that have variables as attributes, or lists or dicts of them.
 
     Layers are modules, too. ``super().__init__(name)`` of a derived class opens the name scope of

@@ -98,14 +98,7 @@ def batch_normalization(inputs: TensorHandle, axis: int = -1, momentum: float = 
     virtual, clipping = virtual_batch_size is not None, checked_clipping(renorm_clipping)
     plain = len(axes) == 1 and not (renorm or virtual or adjustment)
     with layer_scope(name, "batch_normalization", reuse, inputs):
-        for a in axes:
-            known_size(inputs, a, "batch_normalization")
-        dims = inputs.shape.as_list()
-        if len({a % len(dims) for a in axes}) != len(axes):
-            raise ValueError(f"batch_normalization: Duplicate axis: {axes}")
-        if virtual_batch_size is not None:
-            check_virtual_batches(virtual_batch_size, axes, adjustment, dims)
-        layout = layout_of(dims, [a % len(dims) for a in axes], virtual)
+        layout = _checked_layout(inputs, axes, virtual_batch_size, adjustment)
 
         def variable(kind: str, initializer: InitializerLike, regularizer: Any = None,
                      trained: bool = False, constraint: Callable | None = None) -> Any:
@@ -130,6 +123,20 @@ def batch_normalization(inputs: TensorHandle, axis: int = -1, momentum: float = 
         outputs = normalize(parts, layout, moving, beta, gamma, momentum, epsilon, training,
                             virtual, before, adjustment)
         return _like(outputs, inputs, virtual)
+
+
+def _checked_layout(inputs: Tensor, axes: list[int], virtual_batch_size: int | None,
+                    adjustment: Callable | None) -> Layout:
+    """The layout of what is normalized. Raises ``ValueError`` for axes and virtual batches that the
+    inputs cannot have."""
+    for axis in axes:
+        known_size(inputs, axis, "batch_normalization")
+    dims = inputs.shape.as_list()
+    if len({a % len(dims) for a in axes}) != len(axes):
+        raise ValueError(f"batch_normalization: Duplicate axis: {axes}")
+    if virtual_batch_size is not None:
+        check_virtual_batches(virtual_batch_size, axes, adjustment, dims)
+    return layout_of(dims, [a % len(dims) for a in axes], virtual_batch_size is not None)
 
 
 def dtype_of_statistics(inputs: Tensor) -> DType:

@@ -4,7 +4,7 @@ A kernel is launched in blocks of 256 threads. Each of its programs has a share 
 program is a device function, one of these kinds:
 
 - elements: each thread computes some elements;
-- rows: 32 threads, or all of a block, compute a row; what is loaded for several reductions stays in
+- rows: 32 threads, or all of a block, compute a row; what is loaded for its reductions stays in
   registers if there is room, other values that vary in the row are computed anew after each;
 - columns: a block sums some columns of some rows. The block that ends last joins the sums of all,
   in their order, so the bits do not depend on which it is.
@@ -186,6 +186,9 @@ class _Function:
         self.name = name
         self.steps = program.instructions
         self.extents = extents(program)
+        self.columns, self.lanes = program.columns, lanes_of(program.columns)
+        self.reduced = {i: s for i, s in enumerate(self.steps)
+                        if isinstance(s, (RowReduce, ColumnReduce))}
         self.kept: list[int] = []  # loads of a row that stay in registers
         self.lines: list[str] = []
         self.depth = 1
@@ -199,8 +202,8 @@ class _Function:
         body = "\n".join(self.lines)
         return f"static __device__ void {self.name}({given}) {{\n{body}\n}}"
 
-    def _put(self, line: str) -> None:
-        self.lines.append("  " * self.depth + line)
+    def _put(self, *lines: str) -> None:
+        self.lines += ["  " * self.depth + line for line in lines]
 
     def _open(self, line: str) -> None:
         self._put(line + " {")
@@ -214,33 +217,27 @@ class _Function:
     # ------------------------------------------------------------ kinds
 
     def _elements(self) -> None:
-        columns = self.program.columns
-        self._put(f"const position size = count * {columns};")
+        self._put(f"const position size = count * {self.columns};")
         self._put(f"const position stride = (position)blocks * {THREADS};")
         self._put("#pragma unroll 4")
         self._open(f"for (position i = (position)block * {THREADS} + threadIdx.x; i < size; "
                    "i += stride)")
-        self._put(f"const position r = i / {columns}, c = i - r * {columns};")
+        self._put(f"const position r = i / {self.columns}, c = i - r * {self.columns};")
         self._values(range(len(self.steps)))
         self._stores(lambda _: True)
         self._close()
 
     def _rows(self) -> None:
-        lanes, columns = lanes_of(self.program.columns), self.program.columns
-        groups = THREADS // lanes
-        self._put(f"const int lane = threadIdx.x % {lanes};")
-        self._open(f"for (position r = (position)block * {groups} + threadIdx.x / {lanes}; "
+        groups = THREADS // self.lanes
+        self._put(f"const int lane = threadIdx.x % {self.lanes};")
+        self._open(f"for (position r = (position)block * {groups} + threadIdx.x / {self.lanes}; "
                    f"r < count; r += (position)blocks * {groups})")
-        reduced = [i for i, s in enumerate(self.steps) if isinstance(s, RowReduce)]
-        self._keep(reduced, lanes, columns)
-        for phase in range(1 + max(self.extents[i].phase for i in reduced)):
+        self._keep()
+        for phase in range(1 + max(self.extents[i].phase for i in self.reduced)):
             self._values([i for i, e in enumerate(self.extents)
-                          if e.phase == phase and not e.columns
-                          and not isinstance(self.steps[i], RowReduce)])
-            here = [i for i in reduced if self.extents[i].phase == phase + 1]
-            if here:
-                self._reduce_row(here, lanes, columns)
-        self._each_column(lanes, columns)
+                          if e.phase == phase and not e.columns])
+            self._reduce_row([i for i in self.reduced if self.extents[i].phase == phase + 1])
+        self._each_column()
         stored = [s for s in self.steps if isinstance(s, Store) and s.map.column != 0]
         self._values(self._varying(s.operand for s in stored))
         self._stores(lambda s: s.map.column != 0)
@@ -248,72 +245,66 @@ class _Function:
         self._open("if (lane == 0)")
         self._put("const position c = 0;")
         self._stores(lambda s: s.map.column == 0)
-        self._close()
-        self._close()
+        self._close(2)
 
-    def _reduce_row(self, reduced: list[int], lanes: int, columns: int) -> None:
+    def _reduce_row(self, reduced: list[int]) -> None:
+        if not reduced:
+            return
         for i in reduced:
             self._put(f"{self._type(i)} v{i} = {self._start(i)};")
-        self._each_column(lanes, columns)
-        self._values(self._varying(self.steps[i].operand for i in reduced))  # type: ignore[union-attr]
+        self._each_column()
+        self._values(self._varying(self.reduced[i].operand for i in reduced))
         for i in reduced:
-            self._put(f"v{i} = {self._join(i, f'v{i}', f'v{self.steps[i].operand}')};")  # type: ignore[union-attr]
+            self._join(i, f"v{self.reduced[i].operand}")
         self._close(2)
         for i in reduced:
-            self._across(i, lanes)
+            self._across(i)
 
-    def _keep(self, reduced: list[int], lanes: int, columns: int) -> None:
+    def _keep(self) -> None:
         """Load what the reductions of a row read, if it fits in registers."""
-        loads = [i for i in self._varying(self.steps[i].operand for i in reduced)  # type: ignore[union-attr]
+        loads = [i for i in self._varying(s.operand for s in self.reduced.values())
                  if isinstance(self.steps[i], Load)]
-        each = -(-columns // lanes)
+        each = -(-self.columns // self.lanes)
         of_each = sum(max(4, numpy_dtype(self.steps[i].dtype).itemsize) for i in loads)
         if not loads or each * of_each > tuning.CUDA_KEPT_BYTES:
             return
         self.kept = loads
         for i in loads:
             self._put(f"{self._type(i)} kept{i}[{each}];")
-        self._each_column(lanes, columns)
+        self._each_column()
         for i in loads:
             self._put(f"kept{i}[n] = {self._expression(self.steps[i])};")
         self._close(2)
 
-    def _each_column(self, lanes: int, columns: int) -> None:
+    def _each_column(self) -> None:
         """Begin a pass over the columns of a thread: two blocks."""
         if self.kept:
             self._put("#pragma unroll")
-        self._open(f"for (int n = 0; n < {-(-columns // lanes)}; n++)")
-        self._put(f"const position c = lane + (position)n * {lanes};")
-        self._open(f"if (c < {columns})")
+        self._open(f"for (int n = 0; n < {-(-self.columns // self.lanes)}; n++)")
+        self._put(f"const position c = lane + (position)n * {self.lanes};")
+        self._open(f"if (c < {self.columns})")
 
-    def _across(self, i: int, lanes: int) -> None:
+    def _across(self, i: int) -> None:
         """Join what the threads of a row have found; each gets the result."""
         self._put("#pragma unroll")
         self._open("for (int m = 16; m; m /= 2)")
         self._put(f"const {self._type(i)} other = __shfl_xor_sync(0xffffffffu, v{i}, m);")
-        self._put(f"v{i} = {self._join(i, f'v{i}', 'other')};")
+        self._join(i, "other")
         self._close()
-        if lanes > 32:
-            self._put(f"__shared__ {self._type(i)} row{i}[{THREADS // 32}];")
-            self._put("__syncthreads();")
-            self._put(f"if (threadIdx.x % 32 == 0) row{i}[threadIdx.x / 32] = v{i};")
-            self._put("__syncthreads();")
-            self._put(f"v{i} = row{i}[0];")
-            self._put("#pragma unroll")
-            self._put(f"for (int m = 1; m < {THREADS // 32}; m++) "
-                      f"v{i} = {self._join(i, f'v{i}', f'row{i}[m]')};")
-        if self.steps[i].dtype in _NARROW:
-            self._put(f"v{i} = as_{_NARROW[self.steps[i].dtype]}(v{i});")
+        if self.lanes > 32:
+            self._put(f"__shared__ {self._type(i)} row{i}[{THREADS // 32}];", "__syncthreads();",
+                      f"if (threadIdx.x % 32 == 0) row{i}[threadIdx.x / 32] = v{i};",
+                      "__syncthreads();", f"v{i} = row{i}[0];", "#pragma unroll")
+            self._join(i, f"row{i}[m]", f"for (int m = 1; m < {THREADS // 32}; m++) ")
+        self._round(i)
 
     def _columns(self) -> None:
-        columns = self.program.columns
-        width = tile_of(columns)
+        columns, width = self.columns, tile_of(self.columns)
         height, tiles = THREADS // width, -(-columns // width)
-        reduced = [i for i, s in enumerate(self.steps) if isinstance(s, ColumnReduce)]
         self._put(f"const int x = threadIdx.x % {width}, y = threadIdx.x / {width};")
         self._put(f"const int tile = block % {tiles}, split = block / {tiles};")
         self._put(f"const position c = (position)tile * {width} + x;")
-        for i in reduced:
+        for i in self.reduced:
             self._put(f"{self._type(i)} v{i} = {self._start(i)};")
         before = [i for i, e in enumerate(self.extents) if not e.is_final]
         self._open(f"if (c < {columns})")
@@ -322,59 +313,49 @@ class _Function:
                    f"r += (position)splits * {height})")
         self._values(before)
         self._stores(lambda s: not self.extents[s.operand].is_final)
-        for i in reduced:
-            self._put(f"v{i} = {self._join(i, f'v{i}', f'v{self.steps[i].operand}')};")  # type: ignore[union-attr]
-        self._close()
-        self._close()
-        for i in reduced:
+        for i, step in self.reduced.items():
+            self._join(i, f"v{step.operand}")
+        self._close(2)
+        for i in self.reduced:
             self._in_block(i, width, height)
-        self._last_block(reduced, width, columns, tiles)
+        self._last_block(width, height, tiles)
 
     def _in_block(self, i: int, width: int, height: int) -> None:
         """Join what the threads of a column have found; those with ``y == 0`` get it."""
-        self._put(f"__shared__ {self._type(i)} column{i}[{height}][{width}];")
-        self._put(f"column{i}[y][x] = v{i};")
-        self._put("__syncthreads();")
+        self._put(f"__shared__ {self._type(i)} column{i}[{height}][{width}];",
+                  f"column{i}[y][x] = v{i};", "__syncthreads();")
         self._open(f"for (int m = {height // 2}; m; m /= 2)")
         self._put(f"if (y < m) column{i}[y][x] = "
-                  f"{self._join(i, f'column{i}[y][x]', f'column{i}[y + m][x]')};")
+                  f"{self._joined(i, f'column{i}[y][x]', f'column{i}[y + m][x]')};")
         self._put("__syncthreads();")
         self._close()
         self._put(f"v{i} = column{i}[0][x];")
 
-    def _last_block(self, reduced: list[int], width: int, columns: int, tiles: int) -> None:
+    def _last_block(self, width: int, height: int, tiles: int) -> None:
         """Where rows are split: the last block of a tile joins all parts. Then the results."""
+        columns = self.columns
         self._put(f"const bool mine = y == 0 && c < {columns};")
         self._open("if (splits > 1)")
-        for k, i in enumerate(reduced):
+        for k, i in enumerate(self.reduced):
             size = numpy_dtype(wide_dtype(self.steps[i].dtype)).itemsize
             self._put(f"{self._type(i)}* part{i} = ({self._type(i)}*)parts + "
                       f"(position)splits * {columns} * {k} * {8 // size};")
             self._put(f"if (mine) part{i}[(position)split * {columns} + c] = v{i};")
-        self._put("__shared__ bool is_last;")
-        self._put("__threadfence();")
-        self._put("__syncthreads();")
-        self._put("if (threadIdx.x == 0) is_last = "
-                  "atomicAdd(counters + tile, 1u) == (unsigned int)splits - 1;")
-        self._put("__syncthreads();")
-        self._put("if (!is_last) return;")
-        self._put("if (threadIdx.x == 0) counters[tile] = 0;")
-        self._put("__threadfence();")
-        for i in reduced:
+        self._put("__shared__ bool is_last;", "__threadfence();", "__syncthreads();",
+                  "if (threadIdx.x == 0) is_last = "
+                  "atomicAdd(counters + tile, 1u) == (unsigned int)splits - 1;",
+                  "__syncthreads();", "if (!is_last) return;",
+                  "if (threadIdx.x == 0) counters[tile] = 0;", "__threadfence();")
+        for i in self.reduced:
             self._put(f"v{i} = {self._start(i)};")
-            self._put(f"if (c < {columns}) for (position s = y; s < splits; s += "
-                      f"{THREADS // width}) v{i} = "
-                      f"{self._join(i, f'v{i}', f'__ldcg(part{i} + s * {columns} + c)')};")
-            self._put("__syncthreads();")
-            self._put(f"column{i}[y][x] = v{i};")
-            self._put("__syncthreads();")
-            self._put(f"for (int m = 1; m < {THREADS // width}; m++) if (y == 0) "
-                      f"v{i} = {self._join(i, f'v{i}', f'column{i}[m][x]')};")
+            self._join(i, f"__ldcg(part{i} + s * {columns} + c)",
+                       f"if (c < {columns}) for (position s = y; s < splits; s += {height}) ")
+            self._put("__syncthreads();", f"column{i}[y][x] = v{i};", "__syncthreads();")
+            self._join(i, f"column{i}[m][x]", f"for (int m = 1; m < {height}; m++) if (y == 0) ")
         self._close()
         self._open("if (mine)")
-        for i in reduced:
-            if self.steps[i].dtype in _NARROW:
-                self._put(f"v{i} = as_{_NARROW[self.steps[i].dtype]}(v{i});")
+        for i in self.reduced:
+            self._round(i)
         self._put("const position r = 0;")
         self._values(leading_to(
             self.steps, [s.operand for s in self.steps
@@ -408,18 +389,17 @@ class _Function:
     def _once(self, where: Map) -> str:
         """The condition under which one of the threads stores what several have."""
         tests = []
-        if where.row == 0 and kind_of(self.program) != ROWS:
-            tests.append("r == 0")
-        if where.column == 0 and self.program.columns > 1 and kind_of(self.program) != ROWS:
-            tests.append("c == 0")
+        if kind_of(self.program) != ROWS:
+            tests += ["r == 0"] * (where.row == 0)
+            tests += ["c == 0"] * (where.column == 0 and self.columns > 1)
         return f"if ({' && '.join(tests)}) " if tests else ""
 
     def _place(self, where: Map) -> str:
-        row = self.program.columns if where.row is None else where.row
-        where = where if self.program.columns > 1 else where._replace(column=0)
+        row = self.columns if where.row is None else where.row
+        column = where.column if self.columns > 1 else 0
         words = [f"{where.offset}"] if where.offset else []
-        words += [f"r * {row}" if row != 1 else "r"] if row else []
-        words += [f"c * {where.column}" if where.column != 1 else "c"] if where.column else []
+        words += [f"{name} * {step}" if step != 1 else name
+                  for name, step in (("r", row), ("c", column)) if step]
         return " + ".join(words) or "0"
 
     def _expression(self, step: Instruction) -> str:
@@ -430,7 +410,7 @@ class _Function:
         if isinstance(step, Constant):
             return literal(step.value, step.dtype)
         if isinstance(step, Column):
-            return f"({_TYPES[step.dtype][1]}){'c' if self.program.columns > 1 else '0'}"
+            return f"({_TYPES[step.dtype][1]}){'c' if self.columns > 1 else '0'}"
         assert isinstance(step, Elementwise)
         return self._applied(step)
 
@@ -450,15 +430,22 @@ class _Function:
     def _type(self, i: int) -> str:
         return _TYPES[self.steps[i].dtype][1]
 
-    def _start(self, i: int) -> str:
-        step = self.steps[i]
-        assert isinstance(step, (RowReduce, ColumnReduce))
-        return literal(start_of(step.function, step.dtype), step.dtype)
+    # ------------------------------------------------------------ reductions
 
-    def _join(self, i: int, x: str, y: str) -> str:
-        step = self.steps[i]
-        assert isinstance(step, (RowReduce, ColumnReduce))
-        return MEANINGS[REDUCTIONS[step.function].function].cuda.format(x, y, f="f")
+    def _start(self, i: int) -> str:
+        return literal(start_of(self.reduced[i].function, self.steps[i].dtype), self.steps[i].dtype)
+
+    def _joined(self, i: int, x: str, y: str) -> str:
+        return MEANINGS[REDUCTIONS[self.reduced[i].function].function].cuda.format(x, y, f="f")
+
+    def _join(self, i: int, other: str, when: str = "") -> None:
+        """Join a reduction's value with another one, or with several in turn."""
+        self._put(f"{when}v{i} = {self._joined(i, f'v{i}', other)};")
+
+    def _round(self, i: int) -> None:
+        """Give the result of a reduction the numbers of its dtype."""
+        if self.steps[i].dtype in _NARROW:
+            self._put(f"v{i} = as_{_NARROW[self.steps[i].dtype]}(v{i});")
 
 
 def _read(dtype: str, text: str) -> str:

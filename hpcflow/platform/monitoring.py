@@ -28,7 +28,9 @@ class _CounterCell(_Cell):
     """A number that grows."""
 
     def increase_by(self, value: int) -> None:
-        """Add `value`, which is not negative."""
+        """Add `value`. Raises ``ValueError`` for a negative one."""
+        if value < 0:
+            raise ValueError(f"A counter only grows, but is to be increased by {value}")
         with _lock:
             self._value += value
 
@@ -57,7 +59,7 @@ class _Metric:
         with _lock:
             if name in _names:
                 raise AlreadyExistsError(
-                    None, None, "Another metric with the same name already exists.")
+                    None, None, f"There is a metric of the name {name!r} already")
             _names.add(name)
         self._labels = labels
         self._cells: dict[tuple, Any] = {}
@@ -65,7 +67,8 @@ class _Metric:
     def get_cell(self, *labels: str) -> Any:
         """Return the cell of these labels. Raises ``ValueError`` for another number of them."""
         if len(labels) != len(self._labels):
-            raise ValueError(f"The {type(self).__name__} expects taking {len(self._labels)} labels")
+            raise ValueError(f"{type(self).__name__}: {len(labels)} labels instead of "
+                             f"{len(self._labels)}: {', '.join(self._labels)}")
         with _lock:
             return self._cells.setdefault(labels, self._cell(self._first))
 

@@ -91,7 +91,7 @@ def _encode_container(value: Any, message: Any) -> None:
         for key, entry in value.items():
             _encode(entry, message.dict_value.fields[key])
     else:
-        raise NotEncodableError(f"No encoder for object [{value}] of type [{type(value)}].")
+        raise NotEncodableError(f"A {type(value).__name__} cannot be a StructuredValue: {value!r}")
 
 
 def _decode(message: Any) -> Any:
@@ -100,7 +100,7 @@ def _decode(message: Any) -> Any:
     if kind in ("bool_value", "int64_value", "float64_value", "string_value"):
         return value
     if kind not in _DECODERS:
-        raise NotEncodableError(f"No decoder for object [{message}].")
+        raise NotEncodableError(f"A StructuredValue of an unknown kind: {message}")
     return _DECODERS[kind](value)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcflow import storage
+from hpcflow.base.tracking import NoDependency, Trackable, tracked_attributes
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import init_scope, name_scope
 from hpcflow.graph.likes import SessionLike, TensorLike
@@ -30,7 +31,7 @@ _SLOT = ".OPTIMIZER_SLOT"
 _COUNTER = "save_counter"
 
 
-class Checkpoint:
+class Checkpoint(Trackable):
     """The variables of objects, saved and restored by the paths of attributes that lead to them.
 
     Objects are variables, tables that steps change, layers, models, optimizers (with their slots),
@@ -345,7 +346,8 @@ def _is_followed(value: TensorLike) -> bool:
 
 def _is_object(value: TensorLike) -> bool:
     """True if something is an object of the program's own, whose attributes are examined."""
-    return hasattr(value, "__dict__") and not callable(value) and not isinstance(value, Tensor)
+    return (hasattr(value, "__dict__") and not callable(value)
+            and not isinstance(value, (Tensor, NoDependency)))
 
 
 def _dependencies(owner: Any) -> Iterator[tuple[str, Any]]:
@@ -356,7 +358,7 @@ def _dependencies(owner: Any) -> Iterator[tuple[str, Any]]:
     elif hasattr(owner, "_checkpoint_dependencies"):
         pairs = list(owner._checkpoint_dependencies)
     else:
-        pairs = [(k, v) for k, v in vars(owner).items() if not k.startswith("_")]
+        pairs = [(k, v) for k, v in tracked_attributes(owner) if not k.startswith("_")]
         if isinstance(owner, Checkpoint) and owner._counter is not None:
             pairs.append((_COUNTER, owner._counter))
     for name, value in pairs:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gpu_ring.conftest import real_gpus
 
-from hpcflow.tools.bench import gpu_cases
+from hpcflow.tools.bench import gpu, gpu_cases
 from hpcflow.tools.bench.registry import BENCHMARKS, Options
 from hpcflow.tools.cli import main
 
@@ -47,3 +47,9 @@ def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture) -> None:
     assert reason
     assert main(["bench", "gpu"]) == 2
     assert reason in capsys.readouterr().err
+
+
+def test_what_does_not_fit_is_left_out() -> None:
+    """Within the limit of a caller that has less time than the command."""
+    found = list(gpu.rows(Options(quick=True), limit=-1.0))
+    assert found and all("left out" in row["failed"] for row in found)

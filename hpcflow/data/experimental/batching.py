@@ -76,7 +76,7 @@ def dense_to_sparse_batch(batch_size: TensorLike, row_shape: Any) -> Transformat
         strides = raw_ops.Cumprod(size, 0, exclusive=True, reverse=True)
         indices = raw_ops.FloorMod(raw_ops.FloorDiv(raw_ops.ExpandDims(places, 1), strides), size)
         full = as_shape(row_shape)
-        shape = size if full._dims is None else raw_ops.Pack([
+        shape = size if not full._dims else raw_ops.Pack([
             size[i] if d is None else dtypes.int64.as_numpy_dtype(d)
             for i, d in enumerate(full._dims)])
         return SparseTensor(indices, raw_ops.Reshape(value, [-1]), shape)

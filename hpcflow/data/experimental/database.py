@@ -32,7 +32,8 @@ def SqlDataset(driver_name: TensorLike, data_source_name: TensorLike, query: Ten
             or the empty string. One type alone is that of the elements, which are scalars then.
 
     Raises ``TypeError`` for other types. The steps raise ``InvalidArgumentError`` for another
-    driver or another number of columns, and ``UnknownError`` for what the data base refuses.
+    driver, another number of columns or where there is no such file, and ``UnknownError`` for what
+    the data base refuses.
     """
     several = isinstance(output_types, (tuple, list))
     given: Any = output_types if several else (output_types,)
@@ -57,7 +58,7 @@ def _rows(driver: bytes, source: bytes, query: bytes, types: tuple[DType, ...]) 
         raise InvalidArgumentError(None, None, f"The database type, {driver.decode()}, is not "
                                                "supported by SqlDataset; it is sqlite.")
     if not os.path.exists(source):
-        raise UnknownError(None, None, f"there is no data base {source.decode()}")
+        raise InvalidArgumentError(None, None, f"there is no data base {source.decode()}")
     connection = sqlite3.connect(source.decode(), check_same_thread=False)  # steps have threads
     try:
         connection.text_factory = bytes

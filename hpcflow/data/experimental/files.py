@@ -124,20 +124,14 @@ def make_csv_dataset(file_pattern: Any, batch_size: int, column_names: Sequence[
     file.
     """
     names = _matching(file_pattern)
-    if not names:
-        raise ValueError(f"No files match `file_pattern` {file_pattern}.")
     text = {"delimiter": field_delim, "quoting": csv.QUOTE_MINIMAL if use_quote_delim
             else csv.QUOTE_NONE}
     column_names = _all_columns(column_names, header, names, text, compression_type)
     chosen = _chosen_columns(column_names, select_columns)
-    if column_defaults is not None and len(column_defaults) != len(chosen):
-        raise ValueError(f"column_defaults must be of the {len(chosen)} columns that are read, got "
-                         f"{len(column_defaults)}")
+    read = [column_names[i] for i in chosen]
+    _check_columns(read, column_defaults, label_name)
     defaults = column_defaults or _inferred(names, chosen, len(column_names), text, header,
                                             na_value, num_rows_for_inference, compression_type)
-    read = [column_names[i] for i in chosen]
-    if label_name is not None and label_name not in read:
-        raise ValueError(f"`label_name` {label_name} provided must be one of the columns.")
 
     def open_one(name: str) -> Dataset:
         rows: Dataset = CsvDataset(name, defaults, compression_type, None, header, field_delim,
@@ -154,6 +148,15 @@ def make_csv_dataset(file_pattern: Any, batch_size: int, column_names: Sequence[
     return batches.prefetch(AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
 
 
+def _check_columns(read: list[str], defaults: Sequence[Any] | None, label: str | None) -> None:
+    """Raise ``ValueError`` for defaults or a label that the columns which are read have not."""
+    if defaults is not None and len(defaults) != len(read):
+        raise ValueError(f"column_defaults must be of the {len(read)} columns that are read, got "
+                         f"{len(defaults)}")
+    if label is not None and label not in read:
+        raise ValueError(f"`label_name` {label} provided must be one of the columns.")
+
+
 def _all_columns(given: Sequence[str] | None, header: bool, names: list[str],
                  text: dict[str, Any], compression: str | None) -> Sequence[str]:
     """The names of all columns, of the first file's header unless they are given."""
@@ -166,9 +169,11 @@ def _all_columns(given: Sequence[str] | None, header: bool, names: list[str],
 
 
 def _matching(patterns: Any) -> list[str]:
-    """The names of the files that match, in order."""
+    """The names of the files that match, in order. Raises ``ValueError`` if there are none."""
     given = [patterns] if isinstance(patterns, (str, bytes)) else list(patterns)
     found = {name for p in given for name in glob.glob(p.decode() if isinstance(p, bytes) else p)}
+    if not found:
+        raise ValueError(f"No files match `file_pattern` {patterns}.")
     return sorted(found)
 
 
@@ -295,8 +300,6 @@ def make_batched_features_dataset(
     Raises ``ValueError`` for a label that is not among the features, and for no file.
     """
     names = _matching(file_pattern)
-    if not names:
-        raise ValueError(f"No files match `file_pattern` {file_pattern}.")
     if label_key is not None and label_key not in features:
         raise ValueError(f"The `label_key` provided ({label_key!r}) must be one of the `features` "
                          "keys.")
@@ -346,8 +349,6 @@ def make_tf_record_dataset(
     Args: as of :func:`make_batched_features_dataset`. Raises ``ValueError`` for no file.
     """
     names = _matching(file_pattern)
-    if not names:
-        raise ValueError(f"No files match `file_pattern` {file_pattern}.")
     records = _read_files(names, TFRecordDataset, shuffle, shuffle_seed,
                           num_parallel_reads or (24 if shuffle else 1), shuffle)
     records = _in_order(records, num_epochs, shuffle, shuffle_buffer_size or 10000, shuffle_seed)

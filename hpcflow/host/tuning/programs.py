@@ -44,7 +44,7 @@ BENCH_COLD_SECONDS = 25.0
 BENCH_WARM_SECONDS = 10.0
 
 # ---- tools.bench.gpu
-#: For all rows together; what does not fit is left out, and said to be.
+#: Rows that are not begun by then are left out, and say so.
 BENCH_GPU_SECONDS = 240.0
 #: No size of a rehearsal is larger.
 BENCH_GPU_SMALL = 16

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.base.hooks import Hook
+from hpcflow.base.tracking import seen_attributes, tracked_attributes
 from hpcflow.dtypes import DType
 from hpcflow.framework import nest
 from hpcflow.keras import constraints, initializers, regularizers
@@ -68,23 +69,23 @@ class Layer(Called, base.Layer):
 
     # ------------------------------------------------------------ what there is
 
-    def _sublayers(self) -> list[Layer]:
-        """The layers among the attributes, in order."""
-        found = (v for key, value in vars(self).items() if key not in _HIDDEN
+    @property
+    def name(self) -> str:
+        """The name of the layer."""
+        return self._base_name
+
+    def _sublayers(self) -> list[Any]:
+        """The layers among the attributes, in order; those of ``hf.layers``, too."""
+        found = (v for key, value in seen_attributes(self) if key not in _HIDDEN
                  for v in _parts(value))
-        return list(dict.fromkeys(v for v in found if isinstance(v, Layer)))
+        return list(dict.fromkeys(v for v in found if isinstance(v, base.Layer)))
 
     def _own_weights(self, trained: bool) -> list:
-        """The variables that the layer made or was given, those of layers that are none of Keras
-        included, without those of other layers of Keras."""
+        """The variables that the layer made or was given, without those of other layers."""
         pairs = [(v, True) for v in self._trainable_weights]
         pairs += [(v, False) for v in self._non_trainable_weights]
-        pairs += [(v, v in made.trainable_variables) for key, value in vars(self).items()
-                  for made in _parts(value) if key not in _HIDDEN
-                  and isinstance(made, base.Layer) and not isinstance(made, Layer)
-                  for v in made.variables]
         known = {id(v) for v, _ in pairs}
-        for key, value in vars(self).items():
+        for key, value in seen_attributes(self):
             pairs += [(v, getattr(v, "trainable", True)) for v in _parts(value)
                       if key not in _HIDDEN and isinstance(v, hf.Variable) and id(v) not in known]
         return [v for v, own in dict(pairs).items() if own == trained]
@@ -156,9 +157,9 @@ class Layer(Called, base.Layer):
 
     @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
-        attributes = [(k, v) for k, v in vars(self).items()
+        attributes = [(k, v) for k, v in tracked_attributes(self)
                       if not k.startswith("_") and k not in _HIDDEN]
-        own = self._own_weights(True) + self._own_weights(False)
+        own = self._trainable_weights + self._non_trainable_weights
         return attributes + [(v.op.name.rsplit("/", 1)[-1], v) for v in own]
 
     # ------------------------------------------------------------ values and configurations
@@ -277,14 +278,22 @@ class Layer(Called, base.Layer):
                 _taking(hf.GraphKeys.REGULARIZATION_LOSSES) as losses, \
                 _training.of(passed.get("training")):
             outputs = self._distinct(super().__call__(inputs, *args, **passed), inputs)
-        self._updates += updates
-        self._losses += losses
+        self._updates += self._without_given_back(updates, hf.GraphKeys.UPDATE_OPS, "updates")
+        self._losses += self._without_given_back(losses, hf.GraphKeys.REGULARIZATION_LOSSES,
+                                                 "losses")
         self._remember(given, inputs, keywords, outputs)
         self._mask(inputs, masks, outputs)
         if self._first_values is not None:
             values, self._first_values = self._first_values, None
             self.set_weights(values)
         return outputs
+
+    def _without_given_back(self, taken: list, collection: str, attribute: str) -> list:
+        """Return what was taken out of a collection, without what inner layers of ``hf.layers``
+        have put there: that goes back, as in 1.x."""
+        theirs = {id(v) for layer in self._sublayers() for v in getattr(layer, attribute)}
+        hf.get_collection_ref(collection).extend(v for v in taken if id(v) in theirs)
+        return [v for v in taken if id(v) not in theirs]
 
     def _tensor(self, value: Any) -> Any:
         if isinstance(value, (hf.Tensor, hf.Variable, hf.SparseTensor)):
@@ -353,11 +362,16 @@ class Layer(Called, base.Layer):
                             else inputs[0])
         return nest.map_structure(lambda t: t.get_shape(), result)
 
+    def _around(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
     @contextmanager
     def _entered_scope(self, scope: Any = None) -> Iterator[Any]:
+        around = hf.get_variable_scope()
         with super()._entered_scope(scope), hf.variable_scope(
                 self._scope, custom_getter=self._own_variable, auxiliary_name_scope=False,
                 reuse=hf.AUTO_REUSE if self._called else None) as entered:
+            entered.around_layers = around.around_layers or around
             yield entered
 
 

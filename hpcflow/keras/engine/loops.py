@@ -47,8 +47,11 @@ class Batches(NamedTuple):
     steps: int | None
 
 
-def arrays_of(value: TensorLike, names: list[str] | None) -> list:
-    """The arrays of a list, of a dict by the names, or of an array alone."""
+def arrays_of(value: Any, names: list[str] | None) -> list:
+    """The arrays of a list, of a dict by the names, or of an array alone. Raises ``ValueError``
+    where there is nothing."""
+    if value is None:
+        raise ValueError("There is no data: expected arrays, or a source of batches")
     if isinstance(value, dict):
         keys = names or list(value)
         missing = [k for k in keys if k not in value]
@@ -64,9 +67,17 @@ def arrays_of(value: TensorLike, names: list[str] | None) -> list:
 
 
 def weights_of_classes(labels: np.ndarray, weights: Tensor, by_class: dict) -> np.ndarray:
-    """Return the weights of examples from their classes, given as integers or one-hot rows."""
+    """Return the weights of examples from their classes, given as integers or one-hot rows.
+
+    Raises ``ValueError`` for a class that has no weight, and for labels of more dimensions.
+    """
+    if labels.ndim > 2:
+        raise ValueError(f"class_weight is for labels of at most two dimensions, not {labels.ndim}")
     numbers = labels.argmax(-1) if labels.ndim > 1 and labels.shape[-1] > 1 else labels.ravel()
-    own = np.array([by_class.get(int(n), 1.0) for n in numbers], np.float32)
+    missing = sorted(set(numbers.tolist()) - set(by_class))
+    if missing:
+        raise ValueError(f"class_weight has no weights of the classes {missing}, which occur")
+    own = np.array([by_class[n] for n in numbers.tolist()], np.float32)
     return own if weights is None else own * weights
 
 

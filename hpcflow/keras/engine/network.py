@@ -52,6 +52,11 @@ class Network(Layer):
         self.input_names = [t._keras_history.layer.name for t in self.inputs]
         self.output_names = _names_of_outputs(self.outputs)
         self._network = _sorted(self.inputs, self.outputs)
+        names = [layer.name for layer in self._network[0]]
+        twice = next((n for n in names if names.count(n) > 1), None)
+        if twice is not None:
+            raise ValueError(f"Model {self.name} has {names.count(twice)} layers of the name "
+                             f"\"{twice}\", which must be one's alone")
         self.built = True
 
     # ------------------------------------------------------------ layers
@@ -181,7 +186,10 @@ def _names_of_outputs(outputs: list) -> list[str]:
 
 
 def _sorted(inputs: list, outputs: list) -> tuple[list[Layer], list[Node]]:
-    """The layers between tensors, from the furthest to the end on, and the calls in order."""
+    """The layers between tensors, from the furthest to the end on, and the calls in order.
+
+    Raises ``ValueError`` if the outputs are made of another input, too.
+    """
     ends = {id(t) for t in inputs}
     order: list[Node] = []
     positions: dict[int, int] = {}  # of layers, as they are first reached from the outputs
@@ -196,11 +204,15 @@ def _sorted(inputs: list, outputs: list) -> tuple[list[Layer], list[Node]]:
             follow(tensor)
         order.append(node)
 
-    def follow(tensor: TensorLike) -> None:
+    def follow(tensor: Any) -> None:
         history = getattr(tensor, "_keras_history", None)
         if history is not None:
-            if id(tensor) in ends and not isinstance(history.layer, InputLayer):
+            is_input = isinstance(history.layer, InputLayer)
+            if id(tensor) in ends and not is_input:
                 return
+            if is_input and id(tensor) not in ends:
+                raise ValueError(f"Graph disconnected: the outputs are made of {tensor.op.name}, "
+                                 "which is none of the model's inputs")
             visit(history.node)
             return
         for source in _made_of(tensor):

@@ -41,7 +41,7 @@ class FileCacheDataset(Derived):
         return _Written(self, self.source.iterate(run))
 
     def cardinality(self) -> int:
-        """See the base."""
+        """As many as the source has."""
         return self.source.cardinality()
 
 

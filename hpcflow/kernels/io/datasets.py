@@ -119,6 +119,9 @@ def _shuffle_and_repeat(node: KernelNode) -> Callable:
     about, same = components(node), not node.attr("reshuffle_each_iteration")
 
     def make(source: Dataset, size: Any, seed: Any, seed2: Any, count: Any) -> Dataset:
+        if count < -1 or count == 0:
+            raise invalid(f"ShuffleAndRepeatDataset: the count is {count}, neither positive nor -1 "
+                          "for passes without end")
         seeds = shuffling.Seeds(int(seed), int(seed2), _draws, same)
         return shuffling.ShuffleDataset(source, *about, int(size), seeds).repeated(int(count))
 

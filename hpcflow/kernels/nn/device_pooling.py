@@ -8,6 +8,7 @@ bits in every run.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -243,26 +244,37 @@ def _dims(x: Any, over: Sequence[Span]) -> tuple[int, ...]:
     return (x.shape[0], *(s.out for s in over))
 
 
-def _forward(make: Callable[..., ElementKernel], plain_of: Callable, what: str) -> Callable:
-    def factory(node: KernelNode) -> Callable:
-        programs, xp = w.programs_of(node.device), node.xp
-        if programs is None:
-            return plain_of(node)
-        geometry, launch = plain._geometry(node), _Launcher(programs, make)
+def _runs(otherwise: Callable, *makes: Callable[..., ElementKernel]) -> Callable:
+    """Decorator: a factory of an op's kernel is given the node, its geometry, and what launches
+    each of its kernels. Where no device runs these, the factory `otherwise` serves."""
 
-        def compute(x: Any) -> Any:
-            over = geometry(x, what)
-            y = xp.empty(_dims(x, over), x.dtype)
-            launch(over, (x.dtype.name,), x, y)
-            return y
+    def decorate(factory: Callable) -> Callable:
+        @functools.wraps(factory)
+        def on_device(node: KernelNode) -> Callable:
+            programs = w.programs_of(node.device)
+            if programs is None:
+                return otherwise(node)
+            return factory(node, plain._geometry(node), *(_Launcher(programs, m) for m in makes))
 
-        return compute
+        return on_device
 
-    return factory
+    return decorate
 
 
-max_pool = _forward(_max, plain.max_pool, "input")
-avg_pool = _forward(_mean, plain.avg_pool, "value")
+def _pooled(what: str, node: KernelNode, geometry: Callable, launch: _Launcher) -> Callable:
+    xp = node.xp
+
+    def compute(x: Any) -> Any:
+        over = geometry(x, what)
+        y = xp.empty(_dims(x, over), x.dtype)
+        launch(over, (x.dtype.name,), x, y)
+        return y
+
+    return compute
+
+
+max_pool = _runs(plain.max_pool, _max)(functools.partial(_pooled, "input"))
+avg_pool = _runs(plain.avg_pool, _mean)(functools.partial(_pooled, "value"))
 
 
 def _with_checks(geometry: Callable, x: Any, y: Any, grad: Any, like_x: bool) -> tuple[Span, ...]:
@@ -272,13 +284,11 @@ def _with_checks(geometry: Callable, x: Any, y: Any, grad: Any, like_x: bool) ->
     return over
 
 
-def max_pool_grad(node: KernelNode) -> Callable:
+@_runs(plain.max_pool_grad, _taps, _max_grad)
+def max_pool_grad(node: KernelNode, geometry: Callable, find: _Launcher,
+                  collect: _Launcher) -> Callable:
     """Each output's gradient at the first of its window's largest elements."""
-    programs, xp = w.programs_of(node.device), node.xp
-    if programs is None:
-        return plain.max_pool_grad(node)
-    geometry, find = plain._geometry(node), _Launcher(programs, _taps)
-    collect = _Launcher(programs, _max_grad)
+    xp = node.xp
 
     def compute(x: Any, y: Any, dy: Any) -> Any:
         over = _with_checks(geometry, x, y, dy, False)
@@ -291,12 +301,10 @@ def max_pool_grad(node: KernelNode) -> Callable:
     return compute
 
 
-def max_pool_grad_grad(node: KernelNode) -> Callable:
+@_runs(plain.max_pool_grad_grad, _max_grad_grad)
+def max_pool_grad_grad(node: KernelNode, geometry: Callable, launch: _Launcher) -> Callable:
     """The second gradient of max pooling: `ddx` at the position of each window's maximum."""
-    programs, xp = w.programs_of(node.device), node.xp
-    if programs is None:
-        return plain.max_pool_grad_grad(node)
-    geometry, launch = plain._geometry(node), _Launcher(programs, _max_grad_grad)
+    xp = node.xp
 
     def compute(x: Any, y: Any, ddx: Any) -> Any:
         over = _with_checks(geometry, x, y, ddx, True)
@@ -307,13 +315,11 @@ def max_pool_grad_grad(node: KernelNode) -> Callable:
     return compute
 
 
-def max_pool_with_argmax(node: KernelNode) -> Callable:
+@_runs(plain.max_pool_with_argmax, _argmax)
+def max_pool_with_argmax(node: KernelNode, geometry: Callable, launch: _Launcher) -> Callable:
     """The largest elements, and where they are in the flattened image, or in all images."""
-    programs, xp = w.programs_of(node.device), node.xp
-    if programs is None:
-        return plain.max_pool_with_argmax(node)
-    geometry, launch = plain._geometry(node), _Launcher(programs, _argmax)
-    index, in_batch = node.np_dtype(1), bool(node.attr("include_batch_in_index", False))
+    xp, index = node.xp, node.np_dtype(1)
+    in_batch = bool(node.attr("include_batch_in_index", False))
 
     def compute(x: Any) -> tuple:
         over = geometry(x)
@@ -324,17 +330,14 @@ def max_pool_with_argmax(node: KernelNode) -> Callable:
     return compute
 
 
-def avg_pool_grad(node: KernelNode) -> Callable:
+@_runs(plain.avg_pool_grad, _mean_grad)
+def avg_pool_grad(node: KernelNode, geometry: Any, launch: _Launcher) -> Callable:
     """Each output's gradient in equal parts over its window."""
-    programs, xp = w.programs_of(node.device), node.xp
-    if programs is None:
-        return plain.avg_pool_grad(node)
-    geometry, launch, rank = plain._geometry(node), _Launcher(programs, _mean_grad), len(
-        node.attr("ksize"))
+    xp, rank = node.xp, len(node.attr("ksize"))
 
     def compute(shape: Any, dy: Any) -> Any:
         dims = described(shape, "orig_input_shape", rank)
-        over = geometry.of(dims)  # type: ignore[attr-defined]
+        over = geometry.of(dims)
         plain._check_shape("grad", dy, (dims[0], *(s.out for s in over)))
         dx = xp.empty(dims, dy.dtype)
         launch(over, (dy.dtype.name,), dy, dx)

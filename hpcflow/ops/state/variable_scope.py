@@ -38,6 +38,9 @@ class VariableScope:
     ``AUTO_REUSE``: they are made where they do not exist.
     """
 
+    #: The scope that was current where a layer of Keras entered this one; None for others.
+    around_layers: VariableScope | None = None
+
     def __init__(self, reuse: Reuse, name: str = "", initializer: InitializerLike | None = None,
                  regularizer: Callable | None = None, caching_device: DeviceLike | None = None,
                  partitioner: Callable | None = None, custom_getter: Callable | None = None,

@@ -45,20 +45,18 @@ def _different(column: tuple, dims: tuple, component: int) -> InvalidArgumentErr
         f"element had shape {show(dims)} and element {index} had shape {show(np.shape(other))}.")
 
 
-def check_size(size: int) -> None:
-    """Raise ``InvalidArgumentError`` for a batch size that cannot be."""
-    if size <= 0:
-        raise InvalidArgumentError(None, None, "Batch size must be greater than zero.")
-
-
 class _Batching(Derived):
-    """Batches of elements of the source."""
+    """Batches of `size` elements of the source; the last may have fewer, or be left out."""
 
-    size: int
-    drop_remainder: bool
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], size: int,
+                 drop_remainder: bool) -> None:
+        if size <= 0:
+            raise InvalidArgumentError(None, None, "Batch size must be greater than zero.")
+        super().__init__(source, types, shapes)
+        self.size, self.drop_remainder = size, drop_remainder
 
     def cardinality(self) -> int:
-        """See the base."""
+        """What the source has by the size: rounded up, or down where a smaller one is left out."""
         return self._counted(
             lambda n: n // self.size if self.drop_remainder else -(-n // self.size))
 
@@ -71,9 +69,8 @@ class BatchDataset(_Batching):
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], size: int,
                  drop_remainder: bool, whole: bool = False) -> None:
-        check_size(size)
-        super().__init__(source, types, shapes)
-        self.size, self.drop_remainder, self._whole = size, drop_remainder, whole
+        super().__init__(source, types, shapes, size, drop_remainder)
+        self._whole = whole
 
     def _pass(self, run: Run) -> Iterator[Element]:
         groups = _WholeGroups if self._whole else _Groups
@@ -132,13 +129,11 @@ class PaddedBatchDataset(_Batching):
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], size: int,
                  padded: list[tuple[int, ...]], values: tuple, drop_remainder: bool) -> None:
-        check_size(size)
+        super().__init__(source, types, shapes, size, drop_remainder)
         for dims in padded:
             if any(d < -1 for d in dims):
                 raise InvalidArgumentError(None, None, "Every dimension of padded_shapes must be "
                                            f"at least -1, but {show(dims)} is not")
-        super().__init__(source, types, shapes)
-        self.size, self.drop_remainder = size, drop_remainder
         self.padded, self.values = padded, values
 
     def _pass(self, run: Run) -> Iterator[Element]:

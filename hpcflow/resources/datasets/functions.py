@@ -10,7 +10,15 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError, OpError, OutOfRangeError
-from hpcflow.resources.datasets.base import AUTOTUNE, Dataset, Dims, Element, Function, Run
+from hpcflow.resources.datasets.base import (
+    AUTOTUNE,
+    UNKNOWN,
+    Dataset,
+    Dims,
+    Element,
+    Function,
+    Run,
+)
 from hpcflow.resources.datasets.order import Derived, ListDataset
 
 #: Makes of a function one that ends the sequence, or raises, where the function is out of range.
@@ -97,10 +105,6 @@ class FlatMapDataset(Derived):
     def _pass(self, run: Run) -> Iterator[Element]:
         return chain.from_iterable(starmap(opening(run, self.function), self.source.iterate(run)))
 
-    def cardinality(self) -> int:
-        """See the base."""
-        return self._infinite_or_unknown()
-
 
 def opening(run: Run, function: Function) -> Callable[..., Iterator[Element]]:
     """A function of an element that goes over the data set that `function` makes of it."""
@@ -131,10 +135,6 @@ class InterleaveDataset(Derived):
     def _pass(self, run: Run) -> Iterator[Element]:
         sources = starmap(opening(run, self.function), self.source.iterate(run))
         return Interleaved(sources, self.cycle, self.block)
-
-    def cardinality(self) -> int:
-        """See the base."""
-        return self._infinite_or_unknown()
 
 
 def cycle_of(length: int) -> int:
@@ -239,6 +239,10 @@ class ScanDataset(Derived):
             return results[count:]
 
         return starmap(advance, self.source.iterate(run))
+
+    def cardinality(self) -> int:
+        """As many as the source has; UNKNOWN if the function may end the data set before."""
+        return self.source.cardinality() if self._limit is refusing else UNKNOWN
 
 
 class IgnoreErrorsDataset(Derived):

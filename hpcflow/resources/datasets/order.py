@@ -26,10 +26,6 @@ class Derived(Dataset):
         number = self.source.cardinality()
         return number if number < 0 else count(number)
 
-    def _infinite_or_unknown(self) -> int:
-        """The number of elements that functions make of those of the source."""
-        return self._counted(lambda n: UNKNOWN)
-
 
 class RepeatDataset(Derived):
     """Several passes, or (for a negative count) passes without end."""
@@ -43,11 +39,11 @@ class RepeatDataset(Derived):
         return _Repeated(self, run)
 
     def cardinality(self) -> int:
-        """See the base."""
+        """As many as the source has, in each pass; INFINITE without end, 0 of nothing."""
         number = self.source.cardinality()
         if not number or not self.count:
             return 0
-        return self._counted(lambda n: INFINITE if self.count < 0 else n * self.count)
+        return INFINITE if self.count < 0 else self._counted(lambda n: n * self.count)
 
 
 class _Repeated:
@@ -87,7 +83,7 @@ class TakeDataset(Derived):
         return elements if self.count < 0 else islice(elements, self.count)
 
     def cardinality(self) -> int:
-        """See the base."""
+        """As many as the source has, up to the count: all of an endless one are no more."""
         number = self.source.cardinality()
         if number == INFINITE and self.count >= 0:
             return self.count
@@ -109,10 +105,8 @@ class SkipDataset(Derived):
         return islice(elements, self.count, None) if self.count else elements
 
     def cardinality(self) -> int:
-        """See the base."""
-        if self.count < 0:
-            return 0
-        return self._counted(lambda n: max(0, n - self.count))
+        """What the source has beyond the count; nothing is beyond a negative one."""
+        return self._counted(lambda n: max(0, n - self.count) if self.count >= 0 else 0)
 
 
 class ShardDataset(Derived):
@@ -133,7 +127,7 @@ class ShardDataset(Derived):
         return islice(self.source.iterate(run), self.index, None, self.count)
 
     def cardinality(self) -> int:
-        """See the base."""
+        """Its part of what the source has."""
         return self._counted(lambda n: len(range(self.index, n, self.count)))
 
 
@@ -149,7 +143,7 @@ class ConcatenateDataset(Dataset):
         return chain.from_iterable(p.iterate(run.at(i)) for i, p in enumerate(self.parts))
 
     def cardinality(self) -> int:
-        """See the base."""
+        """The sum of both; INFINITE if one is, whatever the other is."""
         numbers = [part.cardinality() for part in self.parts]
         for kind in (INFINITE, UNKNOWN):
             if kind in numbers:
@@ -170,7 +164,7 @@ class ZipDataset(Dataset):
         return map(_joined, zip(*sources))
 
     def cardinality(self) -> int:
-        """See the base."""
+        """The least of all; UNKNOWN if one is, as it may be that."""
         numbers = [part.cardinality() for part in self.parts]
         if UNKNOWN in numbers:
             return UNKNOWN
@@ -246,7 +240,7 @@ class CacheDataset(Derived):
         return _Filling(self, self.source.iterate(run))
 
     def cardinality(self) -> int:
-        """See the base."""
+        """As many as the source has."""
         return self.source.cardinality()
 
 
@@ -286,9 +280,10 @@ class WindowDataset(Derived):
         return _Windows(self, self.source.iterate(run))
 
     def cardinality(self) -> int:
-        """See the base."""
-        whole = self.drop_remainder
-        return self._counted(lambda n: n // self.shift if whole else -(-n // self.shift))
+        """A window for every `shift` elements, but for those at the end that would not be whole, if
+        they are left out."""
+        least = (self.size - 1) * self.stride + 1 if self.drop_remainder else 1
+        return self._counted(lambda n: len(range(least, n + 1, self.shift)))
 
 
 class _Windows:
@@ -345,5 +340,5 @@ class ListDataset(Dataset):
         return iter(self.elements)
 
     def cardinality(self) -> int:
-        """See the base."""
+        """The length of the list."""
         return len(self.elements)

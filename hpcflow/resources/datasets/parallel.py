@@ -52,7 +52,7 @@ class PrefetchDataset(Derived):
         return Ahead(elements, self.size, run) if self.size else elements
 
     def cardinality(self) -> int:
-        """See the base."""
+        """As many as the source has."""
         return self.source.cardinality()
 
 
@@ -140,7 +140,7 @@ class ParallelMapDataset(Derived):
         return Abreast(function, elements, self.count, run, self._limit)
 
     def cardinality(self) -> int:
-        """See the base."""
+        """As many as the source has; UNKNOWN if the function may end the data set before."""
         return self.source.cardinality() if self._limit is refusing else UNKNOWN
 
 
@@ -291,7 +291,3 @@ class ParallelInterleaveDataset(Derived):
 
         sources = starmap(ahead, self.source.iterate(run))
         return Interleaved(sources, self.cycle, self.block, counted=True)
-
-    def cardinality(self) -> int:
-        """See the base."""
-        return self._infinite_or_unknown()

@@ -67,7 +67,7 @@ class ShuffleDataset(Derived):
         return _Shuffled(self, run)
 
     def cardinality(self) -> int:
-        """See the base."""
+        """As many as the source has, in each pass."""
         return RepeatDataset(self.source, self.types, self.shapes, self.count).cardinality()
 
     def repeated(self, count: int) -> Dataset:

@@ -27,7 +27,7 @@ class TensorDataset(Dataset):
         return iter([self.components])
 
     def cardinality(self) -> int:
-        """See the base."""
+        """One."""
         return 1
 
 
@@ -50,7 +50,7 @@ class SliceDataset(Dataset):
         return zip(*[iter(c) for c in self.components], strict=True)
 
     def cardinality(self) -> int:
-        """See the base."""
+        """The first dimension of the arrays."""
         return len(self.components[0])
 
 
@@ -80,7 +80,7 @@ class SparseSliceDataset(Dataset):
             yield self.indices[begin:end, 1:], self.values[begin:end], rest
 
     def cardinality(self) -> int:
-        """See the base."""
+        """The first dimension of the sparse tensor: rows without values count, too."""
         return int(self.shape[0])
 
 
@@ -102,7 +102,7 @@ class RangeDataset(Dataset):
             yield from zip(np.arange(part.start, part.stop, part.step, dtype=dtype))
 
     def cardinality(self) -> int:
-        """See the base."""
+        """The length of the range."""
         return len(self.numbers)
 
 
@@ -118,7 +118,7 @@ class RandomDataset(Dataset):
             yield (np.int64(number),)
 
     def cardinality(self) -> int:
-        """See the base."""
+        """INFINITE."""
         return INFINITE
 
 

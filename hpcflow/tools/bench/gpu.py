@@ -61,18 +61,23 @@ def _is_small(options: Options) -> bool:
     return options.quick or options.stand_in is not None
 
 
-def rows(options: Options, wanted: Callable[[str], bool] = lambda title: True) -> Iterator[Row]:
-    """The row of each case whose title is wanted, as soon as it is measured."""
+def rows(options: Options, wanted: Callable[[str], bool] = lambda title: True,
+         limit: float | None = None) -> Iterator[Row]:
+    """The row of each case whose title is wanted, as soon as it is measured.
+
+    Cases that are not begun within `limit` seconds (`tuning.BENCH_GPU_SECONDS` if None) are left
+    out, and their rows say so.
+    """
+    limit = tuning.BENCH_GPU_SECONDS if limit is None else limit
     small = _is_small(options)
     plan = plan_of(options) if small else _PLAN
-    limit = tuning.BENCH_GPU_SECONDS
     end = time.perf_counter() + limit
     chosen = [c for c in cases(small) if options.case in c.title and wanted(c.title)]
     with Programs(options) as programs:
         for case in chosen:
             row: Row = {"case": case.title, "precision": case.precision}
             if time.perf_counter() > end:
-                yield row | {"failed": f"left out: all together took {limit:.0f} s"}
+                yield row | {"failed": f"left out: those before took {limit:.0f} s"}
             else:
                 yield row | programs.measure(case, replace(plan, seconds=case.seconds))
 

@@ -134,11 +134,15 @@ def test_small_changes(session):
         [0, -1, -2, -3], [-4, -5, -6, -7]]
     assert sorted(numbers(session, ten.apply(experimental.shuffle_and_repeat(3, 2)))) == sorted(
         [*range(10)] * 2)
+    with pytest.raises(hf.errors.InvalidArgumentError, match="neither positive nor -1"):
+        elements(session, ten.apply(experimental.shuffle_and_repeat(3, 0)))
     batches = ten.batch(4).apply(experimental.unbatch())
     assert numbers(session, batches) == list(range(10))
     rows = Dataset.range(1, 3).map(lambda n: hf.fill([n], n))
     (batch,) = elements(session, rows.apply(experimental.dense_to_sparse_batch(2, [4])))
     assert dense(batch) == [[1, 0, 0, 0], [2, 2, 0, 0]]
+    (batch,) = elements(session, ten.take(2).apply(experimental.dense_to_sparse_batch(2, [])))
+    assert dense(batch) == [0, 1]
     assert session.run(experimental.get_single_element(ten.skip(9))) == 9
     with pytest.raises(hf.errors.InvalidArgumentError, match="more than one"):
         session.run(experimental.get_single_element(ten))
@@ -247,13 +251,16 @@ def test_cardinality(session, tmp_path):
         (five.padded_batch(2, []), 3), (five.cache(), 5), (five.cache(str(tmp_path / "c")), 5),
         (five.concatenate(five), 10), (some.concatenate(five), unknown),
         (endless.concatenate(some), infinite), (five.flat_map(lambda x: five), unknown),
-        (endless.interleave(lambda x: five, 2), infinite), (five.prefetch(1), 5),
+        (endless.interleave(lambda x: five, 2), unknown), (five.prefetch(1), 5),
         (five.shuffle(2), 5), (five.shuffle(2).repeat(3), 15), (five.repeat(0), 0),
         (five.repeat(2), 10), (Dataset.range(0).repeat(), 0), (endless, infinite),
         (some.repeat(2), unknown), (five.shard(2, 0), 3), (five.shard(8, 7), 0),
         (endless.shard(2, 0), infinite), (five.skip(2), 3), (five.skip(-1), 0), (five.skip(8), 0),
         (five.take(2), 2), (five.take(-1), 5), (endless.take(3), 3), (some.take(3), unknown),
         (five.window(2), 3), (five.window(2, drop_remainder=True), 2),
+        (five.window(3, 1, drop_remainder=True), 3), (five.window(4, 2, 2, True), 0),
+        (endless.skip(-1), infinite), (some.skip(-1), unknown), (some.repeat(), infinite),
+        (experimental.Counter(), infinite),
         (Dataset.zip((five, endless)), 5), (Dataset.zip((endless, endless)), infinite),
         (Dataset.zip((five, some)), unknown), (experimental.RandomDataset(), infinite),
         (five.apply(experimental.map_and_batch(lambda x: x, 2)), 3),

@@ -71,6 +71,11 @@ def test_what_is_wrong_is_raised_by_the_step(path, driver, query, error, message
         elements(experimental.SqlDataset(driver, path, query, (hf.int32,)))
 
 
+def test_a_data_base_that_is_not_there():
+    with pytest.raises(hf.errors.InvalidArgumentError, match="no data base"):
+        elements(experimental.SqlDataset("sqlite", "/absent/file", "SELECT 1", (hf.int32,)))
+
+
 def test_types_are_checked_at_once(path):
     with pytest.raises(TypeError, match="output_types must be among"):
         experimental.SqlDataset("sqlite", path, "SELECT real FROM rows", (hf.float32,))

@@ -369,6 +369,13 @@ def test_module_paths() -> None:
     (ValueError, "does not take|takes 1 inputs", lambda: _classifier()([tf.ones([1, 6])] * 2)),
     (ValueError, "`shape` or a `tensor`", lambda: tf.keras.Input()),
     (NotImplementedError, "by a method", lambda: tf.keras.Model().to_json()),
+    (ValueError, "Graph disconnected", lambda: tf.keras.Model(
+        tf.keras.Input([2]), layers.Dense(1)(tf.keras.Input([2])))),
+    (ValueError, "2 layers of the name", lambda: tf.keras.Sequential(
+        [layers.Dense(1, input_shape=(2,), name="a"), layers.Dense(1, name="a")])),
+    (ValueError, "no data", lambda: _classifier().fit(verbose=0)),
+    (ValueError, "no weights of the classes", lambda: _classifier().fit(
+        np.ones((4, 6)), np.ones(4), class_weight={0: 2.0}, verbose=0)),
 ])
 def test_mistakes_are_errors(error: type, text: str, act: Any) -> None:
     with pytest.raises(error, match=text):
@@ -412,3 +419,34 @@ def test_variables_from_tensors_in_the_scope_of_a_layer() -> None:
     assert not layer.reuse
     assert [w.shape.as_list() for w in layer.weights] == [[2]]
     np.testing.assert_array_equal(K.get_session().run(outputs), [[[2, 3]], [[2, 3]]])
+
+
+def test_models_with_layers_of_the_graph_api() -> None:
+    """``layers`` inside of a model: variables, updates and losses as without the model."""
+    class Net(tf.keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = tf.layers.Dense(3, kernel_regularizer=tf.reduce_sum)
+            self.norm = tf.layers.BatchNormalization()
+            self.last = [tf.keras.layers.Dense(2, name="last")]
+
+        def call(self, x: Any) -> Any:
+            return self.last[0](self.norm(self.first(x), training=True))
+
+    net = Net()
+    with tf.variable_scope("outer"):
+        net(tf.ones([4, 2]))
+    names = [v.op.name for v in net.weights]
+    assert names == [f"outer/{n}" for n in (
+        "dense/kernel", "dense/bias", "batch_normalization/gamma", "batch_normalization/beta",
+        "batch_normalization/moving_mean", "batch_normalization/moving_variance",
+        "net/last/kernel", "net/last/bias")]
+    assert net.layers == [net.first, net.norm, *net.last] and len(net.trainable_weights) == 6
+    assert net.updates == tf.get_collection(tf.GraphKeys.UPDATE_OPS) and len(net.updates) == 2
+    assert net.losses == tf.losses.get_regularization_losses() and len(net.losses) == 1
+    net.compile("sgd", "mse")
+    net.fit(np.ones((8, 2)), np.ones((8, 2)), verbose=0)
+    assert np.all(net.get_weights()[4] != 0)
+    lines: list[str] = []
+    net.summary(print_fn=lines.append)
+    assert any("Total params: 29" in line for line in lines)

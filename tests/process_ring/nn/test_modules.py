@@ -73,7 +73,10 @@ def test_counters_and_gauges():
     assert gauge.value() is False
     gauge.set(True)
     assert gauge.value() is True
-    with pytest.raises(ValueError, match="expects taking 1 labels"):
+    with pytest.raises(ValueError, match="only grows"):
+        counter.get_cell("a").increase_by(-1)
+    assert counter.get_cell("a").value() == 2
+    with pytest.raises(ValueError, match="0 labels instead of 1: kind"):
         counter.get_cell()
     with pytest.raises(hf.errors.AlreadyExistsError):
         monitoring.StringGauge("/test/gauge", "of tests")

@@ -28,7 +28,7 @@ def test_nests_come_back():
 def test_what_has_no_message(value):
     coder = nested_structure_coder.StructureCoder()
     assert not coder.can_encode([value])
-    with pytest.raises(nested_structure_coder.NotEncodableError, match="No encoder"):
+    with pytest.raises(nested_structure_coder.NotEncodableError, match="cannot be a Structured"):
         coder.encode_structure([value])
-    with pytest.raises(nested_structure_coder.NotEncodableError, match="No decoder"):
+    with pytest.raises(nested_structure_coder.NotEncodableError, match="unknown kind"):
         coder.decode_proto(struct_pb2.StructuredValue())

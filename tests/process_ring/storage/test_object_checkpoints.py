@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow.base import tracking
 
 Checkpoint, Manager = hf.train.Checkpoint, hf.train.CheckpointManager
 
@@ -103,6 +104,35 @@ def test_layers_and_objects_with_attributes(tmp_path: Path) -> None:
         session.run(hf.global_variables_initializer())
         path = Checkpoint(net=net).write(str(tmp_path / "net"), session)
     assert _named(path) == ["net/dense/bias", "net/dense/kernel", "net/step"]
+
+
+@pytest.mark.parametrize("kind", [hf.Module, hf.keras.Model, hf.keras.layers.Layer])
+def test_attributes_that_are_no_part_of_an_object(kind: type, tmp_path: Path) -> None:
+    class Net(kind):  # type: ignore[misc]
+        @tracking.no_automatic_dependency_tracking
+        def look_around(self) -> int:
+            self.seen = hf.Variable(1.0)
+            return 5
+
+    net = Net()
+    net.a, net.several = hf.Variable(1.0), [hf.Variable(2.0)]
+    net.b = hf.contrib.checkpoint.NoDependency(net_b := hf.Variable(3.0))
+    assert net.look_around() == 5 and net.b is net_b
+    with pytest.raises(KeyError), tracking.no_automatic_dependency_tracking_scope(net):
+        net.c = net.a
+        raise KeyError
+    net.z, net.d = hf.Variable(4.0), hf.contrib.checkpoint.NoDependency(hf.Variable(5.0))
+    net.d = hf.Variable(6.0)  # another one, which is a part
+    checkpoint = Checkpoint(net=net)
+    checkpoint.more = [hf.contrib.checkpoint.NoDependency(net_b), hf.Variable(7.0)]
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        names = _named(checkpoint.write(str(tmp_path / "net"), session))
+    assert names == ["more/1", "net/a", "net/d", "net/several/0", "net/z"]
+    counted = {id(v) for v in net.variables}
+    assert id(net.b) in counted and (id(net.seen) in counted) == (kind is hf.Module)
+    with pytest.raises(ValueError, match="expecting a to be a trackable"):
+        Checkpoint(a=hf.contrib.checkpoint.NoDependency(net_b))
 
 
 def test_a_manager_keeps_the_last_few(tmp_path: Path) -> None:
