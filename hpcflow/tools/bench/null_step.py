@@ -132,14 +132,15 @@ class BareProgram:
             self.comm.Send(np.array([steps, elements, sparse], np.int64), server, _COMMAND_TAG)
 
 
-def has_come(request: MPI.Request, looked: list[float]) -> bool:
-    """True if `request` is complete; looks at it a thousand times a second, as a test of MPI that
-    finds nothing gives the core away where ranks share it."""
+def has_come(request: MPI.Request, look_at: list[float]) -> bool:
+    """True once `request` is complete; looks a thousand times a second, `look_at` says when, as a
+    test of MPI that finds nothing gives the core away where ranks share it."""
     now = time.monotonic()
-    if now - looked[0] < 1e-3:
+    if now < look_at[0]:
         return False
-    looked[0] = now
-    return request.Test()
+    came = request.Test()
+    look_at[0] = now if came else now + 1e-3
+    return came
 
 
 def obey(comm: MPI.Comm, worker: int) -> None:
