@@ -65,7 +65,6 @@ class ControlPlane:
         self._open, self._test_request = self._request.Start, self._request.Test
         #: Whether a message was taken, and no receive is posted for the next one yet.
         self.is_shut = False
-        self._is_late = False  # something else went before the next receive
         #: Whether a message has come, as `Test(status)` of a request. Before there is a handler
         #: nothing is taken in: MPI keeps what comes.
         self.test: Callable[[Any], bool] = _nothing_came
@@ -75,7 +74,7 @@ class ControlPlane:
         self._handler = handler
         self._queue_early()
         if self.test is _nothing_came:
-            self.reopen(False)
+            self.reopen()
 
     def send(self, dest: int, payload: bytes) -> None:
         """Send a message to another rank. For use under the lock."""
@@ -126,16 +125,11 @@ class ControlPlane:
         else:
             self._ready.append((self._handler, (source, payload)))  # type: ignore[arg-type]
 
-    def reopen(self, is_busy: bool) -> bool:
-        """Go on receiving after a message was taken; if the caller `is_busy`, at the next call, and
-        False. For use under the lock."""
-        if is_busy and self.is_shut and not self._is_late:
-            self._is_late = True
-            return False
-        self.is_shut = self._is_late = False
+    def reopen(self) -> None:
+        """Go on receiving after a message was taken. For use under the lock."""
+        self.is_shut = False
         self._open()
         self.test = self._test_request
-        return True
 
     def _expect_rest(self, source: int, head: bytes) -> None:
         total, _ = _LONG_HEADER.unpack_from(head)

@@ -96,6 +96,7 @@ class MpiTransport(LockedTransport):
         # Looks in one poll: each further one costs less than another poll, but may give the core
         # away with the lock.
         self._looks = range(2 if self.yields else tuning.POLL_LOOKS)
+        self._is_late = False  # values went before the last look for control messages
         self._ahead = 0  # control messages that were taken since the last look for values
         self._isend = comms.data.Isend
         self._irecv = comms.data.Irecv
@@ -139,8 +140,12 @@ class MpiTransport(LockedTransport):
                             active.remove(one)
                         self._finished.clear()
                         self._stale = came = True
-                if control.is_shut and not control.reopen(came):  # what has come goes first
+                if came and not self._is_late:  # what has come goes first, once
+                    self._is_late = True
                     break
+                self._is_late = False
+                if control.is_shut:
+                    control.reopen()
                 if control.test(status):
                     control.take(status)
                     came = True
@@ -179,7 +184,7 @@ class MpiTransport(LockedTransport):
             self._ahead = 0
             return False
         control = self._control
-        control.reopen(False)
+        control.reopen()
         if not control.test(status):
             self._ahead = 0
             return False

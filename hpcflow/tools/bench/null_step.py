@@ -9,9 +9,7 @@ P-1, the worker is rank P; it times, and tells the servers when it is the bare p
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +17,8 @@ import numpy as np
 import hpcflow
 from hpcflow.comm.launch import launch
 from hpcflow.comm.world import world
-from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.tools import table
-from hpcflow.tools.bench import bare_exchange, child
+from hpcflow.tools.bench import bare_exchange, child, turns
 from hpcflow.tools.bench.contestants import Local, Peer
 from hpcflow.tools.bench.programs import null_step as program
 from hpcflow.tools.bench.registry import Options
@@ -30,10 +27,6 @@ from hpcflow.tools.table import Row
 
 if TYPE_CHECKING:
     from mpi4py import MPI
-
-# A command to the servers: how many bare steps follow (0: the end), on how many float32, and
-# whether only on some rows of them.
-_COMMAND_TAG = 9
 
 
 def run(options: Options) -> list[Row]:
@@ -128,28 +121,16 @@ class BareProgram:
         self._command(0, 0)
 
     def _command(self, steps: int, elements: int, sparse: bool = False) -> None:
-        for server in range(self.servers):
-            self.comm.Send(np.array([steps, elements, sparse], np.int64), server, _COMMAND_TAG)
-
-
-def has_come(request: MPI.Request, looked: list[float]) -> bool:
-    """True if `request` is complete; looks at it a thousand times a second, as a test of MPI that
-    finds nothing gives the core away where ranks share it."""
-    now = time.monotonic()
-    if now - looked[0] < 1e-3:
-        return False
-    looked[0] = now
-    return request.Test()
+        """Tell the servers how many bare steps follow (0: the end), on how many float32, and
+        whether only on some rows of them."""
+        turns.tell(self.comm, range(self.servers), steps, elements, sparse)
 
 
 def obey(comm: MPI.Comm, worker: int) -> None:
     """A server: serve sessions, and take part in the bare program when the worker says so."""
     parameter = np.ones(0, np.float32)
-    command = np.zeros(3, np.int64)
     while True:
-        request = comm.Irecv(command, worker, _COMMAND_TAG)
-        event_loop().run_until(partial(has_come, request, [0.0]))
-        steps, elements, sparse = map(int, command)
+        steps, elements, sparse = turns.next_turn(comm, worker, 3)
         if not steps:
             return
         if parameter.size != elements:

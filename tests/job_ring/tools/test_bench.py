@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from hpcflow.comm.launch import without_launcher
 from hpcflow.host import tuning
 from hpcflow.tools import cli, table
 from hpcflow.tools.bench import (
+    bare_sync,
     child,
     command,
     contestants,
@@ -314,6 +316,23 @@ def test_plain_numpy_does_the_arithmetic_of_the_graph():
     assert np.mean(losses[-16:]) < np.mean(losses[:16])
     expected = np.full(program.FLOATS, 0.5 * (program.ADDS + 1))
     np.testing.assert_array_equal(plain_numpy.chained_adds()(), expected)
+
+
+def test_the_bare_replica_computes_the_gradients_of_its_loss():
+    worker = bare_sync.Worker(SimpleNamespace(rank=1))
+    arrays = worker.of_parameters
+    random = np.random.RandomState(0)
+    for array in arrays:
+        array[...] = random.normal(0, 0.05, array.shape)
+    with hpcflow.Graph().as_default(), hpcflow.Session() as session:
+        wanted = [hpcflow.constant(a) for a in arrays]
+        hidden = hpcflow.nn.relu(hpcflow.matmul(worker.x, wanted[0]) + wanted[1])
+        loss = hpcflow.reduce_mean(hpcflow.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=worker.labels, logits=hpcflow.matmul(hidden, wanted[2]) + wanted[3]))
+        expected = session.run(hpcflow.gradients(loss, wanted))
+    worker.compute()
+    for found, gradient in zip(worker.of_gradients, expected, strict=True):
+        np.testing.assert_allclose(found, gradient, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
