@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from hpcflow.base import program_log
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.importer import import_graph_def
 from hpcflow.graph.keys import GraphKeys
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 UNBOUND_INPUTS = "unbound_inputs"
 _FORMAT_VERSION = "1.0.0"
 _UNBOUND_PREFIX = "$unbound_inputs_"
-_log = logging.getLogger("hpcflow")
 
 
 # ---------------------------------------------------------------- export
@@ -152,7 +151,7 @@ def _add_collection(meta: Message, graph: Graph, name: str, scope: str | None) -
         told = _told.setdefault(graph, set())
         # Every save writes a MetaGraph; its Saver restores what is saved besides variables, too.
         if name not in told and name != GraphKeys.SAVEABLE_OBJECTS:
-            _log.warning("collection '%s' is left out of the MetaGraph: %s", name, error)
+            program_log.warning("collection '%s' is left out of the MetaGraph: %s", name, error)
         told.add(name)
 
 

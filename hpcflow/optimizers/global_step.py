@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.base import program_log
 from hpcflow.graph.graph import Graph, control_dependencies, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import SessionLike, TensorLike
@@ -33,7 +33,7 @@ def get_global_step(graph: Graph | None = None) -> Any:
     graph = graph or get_default_graph()
     found = graph.get_collection(GraphKeys.GLOBAL_STEP)
     if len(found) > 1:
-        logging.getLogger("hpcflow").error("Multiple tensors in the collection global_step.")
+        program_log.error("Multiple tensors in the collection global_step.")
         return None
     if found:
         tensor = found[0]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator
 
 from hpcflow import storage
+from hpcflow.base import program_log
 from hpcflow.train.checkpoint_state import latest_checkpoint
-
-_log = logging.getLogger(__name__)
 
 
 def wait_for_new_checkpoint(checkpoint_dir: str, last_checkpoint: str | None = None,
@@ -55,7 +53,7 @@ def checkpoints_iterator(checkpoint_dir: str, min_interval_secs: float = 0,
         new = wait_for_new_checkpoint(checkpoint_dir, path, timeout=timeout)
         if new is None:
             if timeout_fn is None or timeout_fn():
-                _log.info("no new checkpoint in %s for %s s", checkpoint_dir, timeout)
+                program_log.info("no new checkpoint in %s for %s s", checkpoint_dir, timeout)
                 return
             continue
         start, path = time.monotonic(), new

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable
 from typing import Any
 
 from hpcflow import config, storage
+from hpcflow.base import program_log
 from hpcflow.base.formats.protos import message_class
 from hpcflow.errors import NotFoundError
 from hpcflow.storage.system_errors import system_errors
@@ -15,7 +15,6 @@ from hpcflow.storage.whole_files import write_atomically
 from hpcflow.train.background_task import wait_for_writes
 
 DEFAULT_FILENAME = "checkpoint"
-_log = logging.getLogger("hpcflow")
 
 
 def generate_checkpoint_state_proto(
@@ -96,7 +95,7 @@ def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None
     try:
         text_format.Merge(text, state)
     except (text_format.ParseError, UnicodeDecodeError) as error:
-        _log.warning("%s: %s", filename, error)
+        program_log.warning("%s: %s", filename, error)
         return None
     if not state.model_checkpoint_path:
         raise ValueError(f"Invalid checkpoint state loaded from {checkpoint_dir}: {filename} "
@@ -114,8 +113,9 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
         return None
     if checkpoint_exists(state.model_checkpoint_path):
         return state.model_checkpoint_path
-    _log.warning("the checkpoint %s, which %s names, does not exist", state.model_checkpoint_path,
-                 _state_filename(checkpoint_dir, latest_filename))
+    program_log.warning("the checkpoint %s, which %s names, does not exist",
+                        state.model_checkpoint_path,
+                        _state_filename(checkpoint_dir, latest_filename))
     return None
 
 
@@ -137,7 +137,7 @@ def note_progress(path: str) -> None:
             with open(name, "a", encoding="utf-8") as file:
                 file.write(f"{os.path.abspath(path)}\n")
         except OSError as error:
-            _log.warning("%s: %s", name, error)
+            program_log.warning("%s: %s", name, error)
 
 
 def _state_filename(directory: str, latest_filename: str | None) -> str:

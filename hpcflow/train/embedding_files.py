@@ -6,18 +6,17 @@ case. So where a log directory says which embeddings to show, each save there wr
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Iterable
 from typing import Any
 
+from hpcflow.base import program_log
 from hpcflow.errors import OpError
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 
 CONFIG_FILE = "projector_config.pbtxt"
 _MOST_ROWS = 100_000  # the projector shows no more
-_log = logging.getLogger("hpcflow")
 
 
 def table_name(tensor: str) -> str:
@@ -45,7 +44,7 @@ def write_embeddings(checkpoint: str) -> None:
         if wanted:
             _replace(folder, CONFIG_FILE, [_text_of(config)])
     except (OSError, ValueError, OpError) as error:
-        _log.warning("no tables for the projector in %s: %s", folder, error)
+        program_log.warning("no tables for the projector in %s: %s", folder, error)
 
 
 def _read_config(folder: str) -> Any:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Iterable
 from typing import Any
 
 from hpcflow import storage
+from hpcflow.base import program_log
 from hpcflow.errors import OpError
 from hpcflow.train.checkpoint_files import meta_graph_filename
 from hpcflow.train.checkpoint_state import get_checkpoint_mtimes
-
-_log = logging.getLogger("hpcflow")
 
 
 class KeptCheckpoints:
@@ -73,7 +71,7 @@ class KeptCheckpoints:
                 if os.path.exists(meta):
                     os.unlink(meta)
             except (OpError, OSError) as error:
-                _log.warning("could not delete the old checkpoint %s: %s", path, error)
+                program_log.warning("could not delete the old checkpoint %s: %s", path, error)
         self._to_delete = []
 
     def _begin_hours(self) -> None:

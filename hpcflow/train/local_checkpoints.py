@@ -10,7 +10,6 @@ however many tasks.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import secrets
@@ -19,6 +18,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hpcflow import config, dtypes, storage
+from hpcflow.base import program_log
 from hpcflow.device_spec import merge_names
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import control_dependencies, device, name_scope
@@ -36,7 +36,6 @@ from hpcflow.train.checkpoint_state import (
 )
 from hpcflow.train.saveable import SaveableObject
 
-_log = logging.getLogger("hpcflow")
 _HOST = "/device:CPU:0"
 #: A file in the shared directory, with the name of the folder of its local checkpoints.
 _TOKEN = ".local-checkpoints"
@@ -158,7 +157,8 @@ class LocalCheckpoints:
         try:
             self.save(session, directory, name)
         except FILE_ERRORS as error:
-            _log.warning("the checkpoint %s could not be saved on the nodes: %s", name, error)
+            program_log.warning("the checkpoint %s could not be saved on the nodes: %s", name,
+                                error)
             return False
         return True
 
@@ -196,12 +196,13 @@ class LocalCheckpoints:
             try:
                 self._share(session, directory, local)
             except OpError as error:
-                _log.warning("the checkpoint %s of the nodes cannot be used: %s", local.name, error)
+                program_log.warning("the checkpoint %s of the nodes cannot be used: %s",
+                                    local.name, error)
                 continue
             path = os.path.join(directory, local.name)
             earlier = list(state.all_model_checkpoint_paths) if state else []
             update_checkpoint_state(directory, path, [*earlier, path], latest_filename)
-            _log.warning("%s was put together from the storage of the nodes", path)
+            program_log.warning("%s was put together from the storage of the nodes", path)
             return
 
     def _share(self, session: SessionLike, directory: str, local: Local) -> None:

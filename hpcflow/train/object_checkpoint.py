@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections import deque
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcflow import storage
+from hpcflow.base import program_log
 from hpcflow.base.tracking import NoDependency, Trackable, tracked_attributes
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import init_scope, name_scope
@@ -209,7 +209,7 @@ class CheckpointManager:
         self._latest, now = state.model_checkpoint_path, time.time()
         self._last_preserved = state.last_preserved_timestamp
         if now < self._last_preserved:
-            logging.getLogger("hpcflow").warning(
+            program_log.warning(
                 "time.time() returned a value %f seconds behind the last preserved checkpoint "
                 "timestamp.", self._last_preserved - now)
             self._last_preserved = now

@@ -7,11 +7,11 @@ and the job ends with the status HPCFLOW_PREEMPTED_STATUS (75).
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hpcflow import config
+from hpcflow.base import program_log
 from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import Graph, get_default_graph
@@ -137,7 +137,7 @@ def exit_preempted() -> NoReturn:
     from hpcflow.comm import abort
 
     status = config.flags.preempted_status
-    logging.getLogger("hpcflow").warning("Preempted: the job ends with status %d", status)
+    program_log.warning("Preempted: the job ends with status %d", status)
     abort.expect_status(status)
     raise SystemExit(status)
 

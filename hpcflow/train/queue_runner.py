@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import errors
+from hpcflow.base import program_log
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import add_to_collection, get_collection
 from hpcflow.graph.keys import GraphKeys
@@ -142,7 +143,7 @@ class QueueRunner:
                     return
         except Exception as e:
             if coord is None:
-                logging.getLogger("hpcflow").error("Exception in QueueRunner: %s", e)
+                program_log.error("Exception in QueueRunner: %s", e)
                 self._raised.append(e)
                 raise
             coord.request_stop(e)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow import storage
+from hpcflow.base import program_log
 from hpcflow.errors import InvalidArgumentError, NotFoundError, OpError
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.keys import GraphKeys
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from hpcflow.train.local_checkpoints import LocalCheckpoints
 
-_log = logging.getLogger("hpcflow")
 
 V1, V2 = 1, 2
 
@@ -298,7 +297,7 @@ class Saver(KeptCheckpoints):
             return
         self._swept.add(save_path)
         for leftover in storage.remove_leftovers(save_path, tuning.SAVER_STALE_SECONDS):
-            _log.warning("removed the unfinished checkpoint %s", leftover)
+            program_log.warning("removed the unfinished checkpoint %s", leftover)
 
     # ------------------------------------------------------------ restoring
 

@@ -7,12 +7,12 @@ does not; below it one reports what the threads of the session raised, and one c
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import errors
+from hpcflow.base import program_log
 from hpcflow.comm import abort
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
@@ -247,7 +247,7 @@ class RecoveringSession(OneSession):
                     not self._was_there or abort.lost)  # a rank that is lost stays so
                 if never or attempt == tuning.SESSION_ATTEMPTS - 1:
                     raise
-                logging.getLogger("hpcflow").warning(
+                program_log.warning(
                     "A new session will be created, because a task was lost: %s", e)
                 time.sleep(tuning.SESSION_PAUSE_SECONDS * 2**attempt)
                 attempt += 1
@@ -259,7 +259,7 @@ class RecoveringSession(OneSession):
         found = regroup(self._creator.role)
         if found is None:
             return False
-        logging.getLogger("hpcflow").warning(
+        program_log.warning(
             "%s. A new session will be created on the %d ranks that are left; this one is number "
             "%d of them", error.message, found.size, found.rank)
         self._creator.regrouped(found)

@@ -5,7 +5,6 @@ New programs use ``MonitoredTrainingSession``.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow import errors
+from hpcflow.base import program_log
 from hpcflow.config import flags
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
@@ -278,7 +278,7 @@ class Supervisor:
             raise RuntimeError("Only chief supervisor can start standard services. Because only "
                                "chief supervisors can write events.")
         if not self._logdir:
-            logging.getLogger("hpcflow").warning(
+            program_log.warning(
                 "Standard services need a 'logdir' passed to the Supervisor")
             return None
         if self._global_step is not None and self._summary_writer is not None:
@@ -495,4 +495,4 @@ def basic_train_loop(supervisor: Supervisor, train_step_fn: Callable,
                     train_step_fn(session, *(args or ()), **(kwargs or {}))
             return
         except errors.AbortedError as error:
-            logging.getLogger("hpcflow").info("Training begins again after an error: %s", error)
+            program_log.info("Training begins again after an error: %s", error)

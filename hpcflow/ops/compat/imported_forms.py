@@ -12,7 +12,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.build import STAND_INS
-from hpcflow.graph.graph import Graph
+from hpcflow.graph.graph import Graph, control_dependencies
 from hpcflow.graph.importer import LOWERED
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Tensor
@@ -132,6 +132,15 @@ def _on_diagonals(x: Tensor, letters: str, result: str) -> Tensor:
 
 
 
+def _guarantee_const(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
+    """The value; a variable, which may change, is refused in the step."""
+    if inputs[0].dtype is not dtypes.resource:
+        return raw_ops.Identity(inputs[0])
+    refused = raw_ops.Assert(False, ["the input of GuaranteeConst cannot be a resource variable"])
+    with control_dependencies([refused]):
+        return raw_ops.Identity(inputs[0])
+
+
 _stands_for("Einsum", "inputs: N * T", "output: T", "equation: string; N: int >= 1; T: type",
             _einsum)
 _stands_for("ParallelDynamicStitch", "indices: N * int32; data: N * T", "merged: T",
@@ -197,8 +206,7 @@ def _zero(dtype: dtypes.DType) -> Any:
 _INDEX = "{int32, int64}"
 _stands_for("EuclideanNorm", "input: T; reduction_indices: Tidx", "output: T",
             f"keep_dims: bool = false; T: type; Tidx: {_INDEX} = int32", _euclidean_norm)
-_stands_for("GuaranteeConst", "input: T", "output: T", "T: type",
-            lambda attrs, inputs: raw_ops.Identity(inputs[0]))
+_stands_for("GuaranteeConst", "input: T", "output: T", "T: type", _guarantee_const)
 _stands_for("Empty", "shape: int32", "output: dtype", "dtype: type; init: bool = false",
             lambda attrs, inputs: raw_ops.Fill(inputs[0], _zero(attrs["dtype"])))
 _stands_for("Angle", "input: T", "output: Tout",

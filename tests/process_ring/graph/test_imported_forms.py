@@ -340,3 +340,10 @@ def test_a_switch_of_many_outputs():
     with hf.Session() as session:
         for number, taken in ((0, 0), (1, 1), (2, 2), (9, 2), (-1, 2)):
             assert session.run([value, which], {index: number}) == [7.0, taken]
+
+
+def test_variables_are_not_guaranteed_to_be_constant():
+    v = hf.get_variable("v", [], use_resource=True)
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError,
+                                                match="cannot be a resource variable"):
+        session.run(raw.GuaranteeConst(input=v.handle))

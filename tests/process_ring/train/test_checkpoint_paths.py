@@ -56,3 +56,10 @@ def test_what_no_path_can_be(saved):
             saver.save(session, wrong)
     with pytest.raises(ValueError, match=r"Parent directory of .* doesn't exist"):
         saver.save(session, f"{path}.h5/x")
+
+
+def test_messages_go_through_what_the_program_put_in_place(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(hf.logging, "warning", lambda text, *values: said.append(text % values))
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "gone"\n')
+    assert hf.train.latest_checkpoint(str(tmp_path)) is None and "gone" in said[0]
