@@ -51,7 +51,7 @@ def _gather_rows(xp: Any) -> Callable:
                 if indices.size * params.strides[0] >= tuning.GATHER_LARGE_BYTES:
                     return _take_rows(params, indices, places)
                 return params.take(places, 0)
-            return params[indices].copy()
+            return params[places].copy()
         except IndexError:
             check_rows(np, indices, len(params))
             raise

@@ -35,7 +35,9 @@ def _check(places: Any, values: Any, dims: Any, what: str) -> None:
     if places.ndim != 2 or places.shape != (len(values), len(dims)):
         raise invalid(f"{what}_indices of shape {shown(places)} do not fit {len(values)} "
                       f"values and {what}_shape {dims.tolist()}")
-    if len(dims) < 1 or ((places < 0) | (places >= dims)).any():
+    if len(dims) < 2:
+        raise invalid(f"{what}_shape {dims.tolist()} must have two dimensions at least")
+    if ((places < 0) | (places >= dims)).any():
         raise invalid(f"{what}_indices must lie within {what}_shape {dims.tolist()}")
 
 

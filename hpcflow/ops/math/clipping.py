@@ -88,8 +88,8 @@ def clip_by_average_norm(t: TensorLike, clip_norm: TensorLike, name: str | None 
 def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor:
     """Return the L2 norm of all elements of all tensors, ``sqrt(sum(norm(t)**2))``.
 
-    Entries may be IndexedSlices, whose values count, or None. Raises ``TypeError`` for what is no
-    sequence, ``ValueError`` if nothing but None is in it.
+    Entries may be IndexedSlices, whose values count, or None; where there is nothing else, the norm
+    is a float32 zero. Raises ``TypeError`` for what is no sequence.
     """
     values = _values_of(t_list)
     with name_scope(name, "global_norm", [v for v in values if v is not None]):
@@ -99,7 +99,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor:
                 with colocate_with(value):
                     halves.append(raw_ops.L2Loss(value))
         if not halves:
-            raise ValueError("global_norm: there is no tensor in the list")
+            return convert_to_tensor(0.0)
         half = raw_ops.AddN(inputs=halves) if len(halves) > 1 else halves[0]
         two = convert_to_tensor(2.0, half.dtype.base_dtype)
         return raw_ops.Sqrt(raw_ops.Mul(half, two, name="mul"), name="global_norm")

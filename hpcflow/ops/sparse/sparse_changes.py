@@ -85,13 +85,16 @@ def sparse_slice(sp_input: SparseTensorLike, start: TensorLike, size: TensorLike
     """Return the part of a sparse tensor that begins at `start` and has at most `size`.
 
     `start` and `size` have a number for each dimension; the part ends where the tensor ends.
-    Raises ``TypeError`` unless `sp_input` is sparse.
+    Raises ``TypeError`` unless `sp_input` is sparse, and ``ValueError`` for other numbers of
+    numbers.
     """
     sparse = to_sparse(sp_input)
     with name_scope(name, "SparseSlice", [sparse]):
         start = convert_to_tensor(int64(start), name="start")
-        end = raw_ops.Minimum(raw_ops.Add(start, convert_to_tensor(int64(size), name="size")),
-                              sparse.dense_shape)
+        size = convert_to_tensor(int64(size), name="size")
+        for given in (start, size):
+            given.get_shape().assert_is_compatible_with(sparse.dense_shape.get_shape())
+        end = raw_ops.Minimum(raw_ops.Add(start, size), sparse.dense_shape)
         inside = raw_ops.All(
             raw_ops.LogicalAnd(raw_ops.GreaterEqual(sparse.indices, start),
                                raw_ops.Less(sparse.indices, end)), np.array([1], np.int32))

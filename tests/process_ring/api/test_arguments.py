@@ -170,6 +170,8 @@ def test_empty_parts_of_strings():
 def test_parts_and_maxima_of_sparse_tensors():
     x = hf.SparseTensor([[0, 1], [1, 0], [1, 2]], [-1.0, 2.0, 3.0], [2, 3])
     part = run(hf.sparse_slice(x, [0, 1], [2, 9]))
+    with pytest.raises(ValueError, match="incompatible"):
+        hf.sparse_slice(x, [0], [1])
     assert part.indices.tolist() == [[0, 0], [1, 1]] and part.dense_shape.tolist() == [2, 2]
     assert part.values.tolist() == [-1, 3]
     assert run(hf.sparse_reduce_max(x, 1)).tolist() == [-1, 3]

@@ -51,6 +51,8 @@ def test_edit_distance_errors():
     failing(distance, a[0], a[1], np.array([1, 1]), *b)
     failing(distance, a[0], a[1][:1], a[2], *b)
     failing(distance, *a, np.zeros((0, 3), np.int64), b[1][:0], np.array([1, 1, 1]))
+    one = np.array([[0]]), a[1][:1], np.array([1])
+    failing(distance, *one, *one)
     with pytest.raises(TypeError, match="Hypothesis must be a SparseTensor"):
         hf.edit_distance(hf.constant([1]), Sparse(*b))
     with pytest.raises(TypeError, match="Truth must be a SparseTensor"):

@@ -49,6 +49,10 @@ def test_gather_out_of_range(indices, bad):
     for message in failing(hf.gather, X, np.array(indices, np.int32)):
         assert f"indices{bad} = {np.min(indices) if np.min(indices) < 0 else 4}" in message
         assert "is not in [0, 4)" in message
+    for make in (hf.transpose, lambda _: hf.ones([4, 3])):  # arrays that do not lie in order
+        for message in failing(lambda x, i, make=make: hf.gather(make(x), i), X.T,
+                               np.array(indices, np.int32)):
+            assert "is not in [0, 4)" in message
     failing(lambda p, i: raw_ops.GatherV2(params=p, indices=i, axis=1), X,
             np.array(indices, np.int32) - 1 if np.max(indices) > 0 else np.int32(-1))
 
