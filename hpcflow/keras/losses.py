@@ -146,17 +146,36 @@ kld = KLD = kullback_leibler_divergence
 # ---------------------------------------------------------------- objects
 
 
+class Reduction:
+    """Names of the reductions that losses of Keras take."""
+
+    AUTO = "auto"
+    NONE = "none"
+    SUM = "sum"
+    SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
+
+    @classmethod
+    def all(cls) -> tuple[str, ...]:
+        """Return all of them."""
+        return cls.AUTO, cls.NONE, cls.SUM, cls.SUM_OVER_BATCH_SIZE
+
+    @classmethod
+    def validate(cls, key: str) -> None:
+        """Raise ``ValueError`` for another name."""
+        if key not in cls.all():
+            raise ValueError(f"Invalid Reduction Key {key}.")
+
+
 class Loss:
     """A loss as an object: a number for labels, predictions and weights of examples.
 
     Args:
-        reduction: ``sum_over_batch_size`` (also ``auto``), ``sum`` or ``none``.
+        reduction: a :class:`Reduction`; ``auto`` is ``sum_over_batch_size``.
         name: its name.
     """
 
     def __init__(self, reduction: str = "auto", name: str | None = None) -> None:
-        if reduction not in ("auto", "none", "sum", "sum_over_batch_size"):
-            raise ValueError(f"Invalid Reduction Key {reduction}.")
+        Reduction.validate(reduction)
         self.reduction, self.name = reduction, name
 
     def call(self, y_true: TensorLike, y_pred: TensorLike) -> Any:

@@ -5,27 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import hpcflow as hf
+from hpcflow.keras.losses import Reduction as ReductionV2
 from hpcflow.keras.losses import reduced
-
-
-class ReductionV2:
-    """Names of the reductions that losses of Keras take."""
-
-    AUTO = "auto"
-    NONE = "none"
-    SUM = "sum"
-    SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
-
-    @classmethod
-    def all(cls) -> tuple[str, ...]:
-        """Return all of them."""
-        return cls.AUTO, cls.NONE, cls.SUM, cls.SUM_OVER_BATCH_SIZE
-
-    @classmethod
-    def validate(cls, key: str) -> None:
-        """Raise ``ValueError`` for another name."""
-        if key not in cls.all():
-            raise ValueError(f"Invalid Reduction Key {key}.")
 
 
 def reduce_weighted_loss(weighted_losses: Any,

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
     from hpcflow.keras.initializers import RandomUniform
 
-_OWN_OPTIONS = ("input_shape", "batch_input_shape", "batch_size", "input_dim", "input_length")
+_OWN_OPTIONS = ("input_shape", "batch_input_shape", "batch_size", "input_dim", "input_length",
+                "autocast")
 
 
 #: ``deserialize(config, custom_objects)`` is a layer of its class's name; `layers` provides it.
@@ -44,6 +45,7 @@ class Layer(Called, base.Layer):
             begins with this layer, without or with the batch.
         weights: first values of the variables.
         activity_regularizer: function of the result whose result joins the losses.
+        autocast: taken for the sake of programs; inputs keep their types, as in graphs of 1.x.
 
     Raises ``TypeError`` for another argument.
     """

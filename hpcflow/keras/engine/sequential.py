@@ -43,7 +43,10 @@ class Sequential(Model):
         return list(self._stack)
 
     def add(self, layer: Layer) -> None:
-        """Add a layer. ``TypeError`` for something else."""
+        """Add a layer, or that of an `Input`. ``TypeError`` for something else."""
+        origin = getattr(layer, "_keras_history", (None,))[0]
+        if isinstance(origin, InputLayer):
+            layer = origin
         if not isinstance(layer, Layer):
             raise TypeError("The added layer must be an instance of class Layer. Found: "
                             f"{layer!r}")

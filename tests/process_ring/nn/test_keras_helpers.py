@@ -146,3 +146,19 @@ def test_variables_of_random_numbers_are_those_of_tensorflow(session):
     session.run([v.initializer for v in made])
     first = [v[0, 0] for v in session.run(made)]
     np.testing.assert_allclose(first, [0.38831127, -1.35616565], rtol=1e-6)
+
+
+def test_a_stack_begins_with_an_input(graph):
+    k = tf.keras
+    model = k.Sequential([
+        k.Input((2,), name="feature"),
+        k.layers.Dense(1, kernel_initializer="ones", autocast=False)])
+    model.compile("sgd", k.losses.MeanSquaredError(reduction=k.losses.Reduction.SUM))
+    assert [v.name for v in model.inputs] == ["feature:0"]
+    assert len(model.layers) == 1
+    assert model.predict(np.ones((3, 2))).tolist() == [[2.0]] * 3
+    assert model.evaluate(np.ones((3, 2)), np.zeros((3, 1)), verbose=0) == 12
+    with pytest.raises(TypeError, match="instance of class Layer"):
+        model.add(tf.constant(1.0))
+    with pytest.raises(ValueError, match="Invalid Reduction Key"):
+        k.losses.MeanSquaredError(reduction="mean")
