@@ -245,3 +245,22 @@ def test_messages_that_have_come_do_not_wait_for_the_core(node: Node) -> None:
         node.until(lambda: not node.transport.pending())
         node.listen()
     node.barrier()
+
+
+@pytest.mark.ranks(1)
+def test_values_that_have_come_go_before_a_look_for_messages_once(node: Node, monkeypatch) -> None:
+    """The look may give the core away, and messages must not wait for ever."""
+    node.barrier()
+    events: list[str] = []
+    control = node.transport._control
+    while control.is_shut or node.transport._is_late:
+        node.transport.poll()
+    look = control.test
+    monkeypatch.setattr(control, "test", lambda status: events.append("look") or look(status))
+    for expected in (["value"], ["value", "look"], ["value"]):
+        watched = Watched(events)
+        watched.may_complete = True
+        node.transport.watch(watched)
+        assert node.transport.poll() and events == expected
+        events.clear()
+    monkeypatch.undo()
