@@ -136,10 +136,8 @@ class MpiTransport(LockedTransport):
                             self._finished.append(entry)
                             entry.finish(status)
                     if self._finished:
-                        for one in self._finished:
-                            active.remove(one)
-                        self._finished.clear()
-                        self._stale = came = True
+                        self._forget_finished()
+                        came = True
                 if came and not self._is_late:  # what has come goes first, once
                     self._is_late = True
                     break
@@ -190,6 +188,12 @@ class MpiTransport(LockedTransport):
             return False
         control.take(status)
         return True
+
+    def _forget_finished(self) -> None:
+        for entry in self._finished:
+            self._active.remove(entry)
+        self._finished.clear()
+        self._stale = True
 
     def pending(self) -> int:
         """The number of transfers in flight or waiting for their turn."""

@@ -107,7 +107,7 @@ class Dequeue(Attempt):
         queue, taken, wanted = self._queue, self._taken, self._wanted
         queue._take(min(wanted - len(taken), queue._available()), taken)
         if len(taken) < wanted:
-            if not queue.closed or queue._enqueues:
+            if not queue.closed or queue._enqueues or queue._lent:
                 return None
             if not (self._up_to and taken):
                 return queue._too_few(wanted, len(taken))

@@ -24,7 +24,15 @@ class FairLock:
             gate = threading.Lock()
             gate.acquire()
             self._gates.append(gate)
-        gate.acquire()  # until the one before has left
+        try:
+            gate.acquire()  # until the one before has left
+        except BaseException:  # of a signal handler
+            with self._guard:
+                if gate in self._gates:
+                    self._gates.remove(gate)
+                    raise
+            self.__exit__()  # it has just been given
+            raise
 
     def __exit__(self, *error: object) -> None:
         with self._guard:

@@ -57,6 +57,7 @@ class Queue(SharedHandle):
         self._cancelled = False  # closed, and enqueues that waited were cancelled
         self.turns = FairLock()  # of those who move many elements at once
         self._held = 0  # room that nobody gets but who has asked for it
+        self._lent = 0  # elements that may come back
         self._lock = threading.Lock()
         self._enqueues: deque[Attempt] = deque()
         self._dequeues: deque[Attempt] = deque()
@@ -196,12 +197,14 @@ class Queue(SharedHandle):
             if not self._dequeues:
                 self._take(max(min(most, self._available()), 0), taken)
                 self._held += len(taken)
+                self._lent += len(taken)
         return taken
 
     def give_back(self, elements: list[Element], room: int) -> None:
         """Give back the room of so many elements that were taken, and the last of them."""
         with self._lock:
             self._held -= room
+            self._lent -= room
             self._put_back(elements)
             over = self._advanced() if room else []
         tell(over)
@@ -320,6 +323,10 @@ class Queue(SharedHandle):
         return attempt, outcome
 
     # ------------------------------------------------------------ elements
+
+    def elements_of(self, values: Element, many: bool) -> list[Element]:
+        """The elements, checked, that an enqueue of `values` adds: one, or `many`."""
+        return self._split(values) if many else [self._checked(values)]
 
     def _checked(self, element: Element) -> Element:
         """A copy of `element` that is the queue's own, checked against the declared shapes."""

@@ -57,7 +57,8 @@ class Benchmark:
 
         `name` is that of the calling method if left out. The report is printed as a line of JSON;
         or, if the environment variable ``TEST_REPORT_FILE_PREFIX`` is set, written to the file
-        whose name is that prefix and the report's name, as a ``BenchmarkEntries`` protobuf.
+        whose name is that prefix and the report's name, "/" as "__", as a ``BenchmarkEntries``
+        protobuf.
         ``OSError`` if there is such a file.
         """
         entry = {"name": f"{type(self).__name__}.{name or self._calling_method()}", "iters": iters,
@@ -68,7 +69,8 @@ class Benchmark:
         if prefix is None:
             print(json.dumps(entry))
         else:
-            with Path(f"{prefix}{entry['name']}").open("xb") as file:
+            name = str(entry["name"]).replace("/", "__")  # in the same directory
+            with Path(f"{prefix}{name}").open("xb") as file:
                 file.write(_entries_of(entry).SerializeToString())
 
     def _calling_method(self) -> str:

@@ -133,8 +133,8 @@ class QueueRunner:
 
     def _run(self, sess: SessionLike, op: Operation, coord: Coordinator | None) -> None:
         counted = True
-        run = _turns_of(sess)
         try:
+            run = _turns_of(sess)
             while coord is None or not coord.should_stop():
                 try:
                     run(op)
@@ -195,9 +195,10 @@ class QueueRunner:
 def _turns_of(sess: SessionLike) -> Callable[[Operation], Any]:
     """What runs an operation again and again: ``sess.run``, or if that is the one of sessions, what
     may do so several times in one call."""
-    if getattr(sess.run, "__func__", None) is BaseSession.run:
-        return sess._run_turns  # type: ignore[attr-defined]
-    return sess.run
+    run = sess.run  # which a wrapper may have taken over from the session itself
+    if getattr(run, "__func__", None) is BaseSession.run:
+        return run.__self__._run_turns  # type: ignore[attr-defined]
+    return run
 
 
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:

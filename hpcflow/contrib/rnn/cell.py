@@ -198,8 +198,7 @@ def _untrained(getter: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
 def _check_agreed(what: str, given: Any, found: Any) -> None:
     """Raise ``ValueError`` if what is given and what the inputs have are not the same."""
     if given != found:
-        raise ValueError(f"{what} from input tensor is different from the argument: {found} and "
-                         f"{given}")
+        raise ValueError(f"{what} of the inputs is {found}, but {given} was given")
 
 
 # The op types of activations that cells take by name.

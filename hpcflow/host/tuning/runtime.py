@@ -83,8 +83,10 @@ TURNS_MOST = 256
 TURN_LONG_SECONDS = 100e-6
 #: Goes in a row with such turns that are enough to see that.
 TURNS_LONG = 4
-#: Steps until it is looked again how long a turn takes.
+#: Steps until it is looked again how long a turn takes: first, and at most, as each pause is twice
+#: the one before.
 TURNS_PAUSE = 64
+TURNS_PAUSE_MOST = 4096
 
 # ---- runtime.session.partings
 #: That each operation at the end may take, of a cluster that may have lost ranks.

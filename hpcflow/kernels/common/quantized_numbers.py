@@ -108,16 +108,18 @@ def requantized(values: Any, before: tuple[float, float], after: tuple[float, fl
     """The integers of type `dtype` in the range `after` of integers in the range `before`.
 
     From 32 to 8 bits in fixed-point numbers with 16 bits behind the point, as other runtimes do
-    it: the last bit of the results is theirs.
+    it, where those fit 64 bits: the last bit of the results is theirs.
     """
-    if (values.dtype, np.dtype(dtype)) != (np.int32, np.uint8):
-        return to_quantized(to_float(values, *before), *after, dtype)
     low, high, least, most = map(np.float32, (*before, *after))
     width = most - least
-    scale = int(255.0 * (1 << 16) * (high - low) / width)
-    middle = int((low + high) / np.float32(2) * (np.float32(255) / width) * np.float32(1 << 16))
-    begin = int(np.float32(1 << 16) * (least * np.float32(255)) / width)
-    moved = (values.astype(np.int64) * scale >> 32) + (middle - begin + (1 << 15))
+    with np.errstate(all="ignore"):
+        scale = 255.0 * (1 << 16) * (high - low) / width
+        middle = (low + high) / np.float32(2) * (np.float32(255) / width) * np.float32(1 << 16)
+        begin = np.float32(1 << 16) * (least * np.float32(255)) / width
+    fits = max(abs(scale), abs(middle), abs(begin)) < 1 << 31  # in 64 bits, with 31 of a value
+    if (values.dtype, np.dtype(dtype)) != (np.int32, np.uint8) or not fits:
+        return to_quantized(to_float(values, *before), *after, dtype)
+    moved = (values.astype(np.int64) * int(scale) >> 32) + (int(middle) - int(begin) + (1 << 15))
     return np.clip(moved >> 16, 0, 255).astype(np.uint8)
 
 

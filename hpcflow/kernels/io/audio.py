@@ -42,7 +42,7 @@ def _samples(contents: bytes) -> tuple[np.ndarray, int]:
         with wave.open(io.BytesIO(contents)) as file:
             form = file.getparams()
             data = file.readframes(form.nframes)
-    except (wave.Error, EOFError) as e:
+    except (wave.Error, EOFError, RuntimeError) as e:  # of chunks that do not fit, the last
         raise invalid(f"not a WAV file of PCM: {str(e) or 'it ends too early'}") from None
     if form.sampwidth != 2:
         raise invalid(f"WAV files must have 16 bits a sample, got {8 * form.sampwidth}")

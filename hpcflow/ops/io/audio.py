@@ -36,7 +36,7 @@ def _spectrogram_shape(op: Operation) -> list[Dims]:
                          f"{window} and {stride}")
     samples, channels = with_rank(op.input_dims(0), 2, "input")
     frames = None if samples is None else max(0, 1 + (samples - window) // stride)
-    return [(channels, frames, 1 + fft_length(window) // 2)]
+    return [(channels, frames, 1 + _fft_length(window) // 2)]
 
 
 def _coefficients_shape(op: Operation) -> list[Dims]:
@@ -45,7 +45,7 @@ def _coefficients_shape(op: Operation) -> list[Dims]:
     return [(channels, frames, op._attrs["dct_coefficient_count"])]
 
 
-def fft_length(window: int) -> int:
+def _fft_length(window: int) -> int:
     """The first power of 2 that is not smaller than a window."""
     return 1 << (window - 1).bit_length()
 

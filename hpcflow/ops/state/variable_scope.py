@@ -338,8 +338,8 @@ def _check_nesting(entered: VariableScope) -> None:
     """Raise ``RuntimeError`` unless `entered` is the scope that was entered last."""
     current = _scopes().current
     if current is not entered:
-        raise RuntimeError(f"Improper nesting of variable_scope: '{entered.name}' is to be left, "
-                           f"but '{current.name}', which was entered inside, has not been")
+        raise RuntimeError(f"The variable scope '{entered.name}' is to be left, but "
+                           f"'{current.name}', which was entered inside, has not been")
 
 
 @reentrant_checked(_check_nesting)

@@ -49,6 +49,7 @@ class Turns:
         self.at_once = 2
         self._long = 0  # goes in a row whose turns took long
         self._pauses = 0  # steps until the next go
+        self._pause = tuning.TURNS_PAUSE
 
     @classmethod
     def of(cls, executable: Executable) -> Turns | None:
@@ -93,14 +94,16 @@ class Turns:
         count = room // self._size
         taken = [()] * count if source is None else source.take_now(count)
         made: list[list[Element]] = []
+        done = 0
         try:
             for element in taken:
                 made.append(self._turn(element))
         except Exception:  # noqa: BLE001 - a step of its own finds it again
             pass
-        done = len(made) if target.fill(made, room) else 0
-        if source is not None:
-            source.give_back(taken[done:], len(taken))
+        finally:
+            done = len(made) if target.fill(made, room) else 0
+            if source is not None:
+                source.give_back(taken[done:], len(taken))
         return done
 
     def _turn(self, element: Element) -> list[Element]:
@@ -112,24 +115,22 @@ class Turns:
             outputs = function(None, *slots[inputs])
             for port, slot in moves:
                 slots[slot] = outputs[port]
-        values = tuple(slots[self._read])
-        if not self._is_many:
-            return [self._to._checked(values)]
-        elements = self._to._split(values)
+        elements = self._to.elements_of(tuple(slots[self._read]), self._is_many)
         if len(elements) != self._size:
             raise ValueError("other than the static shape says")
         return elements
 
     def _learn(self, seconds: float) -> None:
         """Choose the number of the next go. What takes long is better done side by side, and is
-        wanted as soon as it is there."""
+        wanted as soon as it is there: it is looked ever more rarely whether it still does."""
         if seconds > tuning.TURN_LONG_SECONDS:
-            self.at_once = 2
             self._long += 1
+            self.at_once = 2 if self._long < tuning.TURNS_LONG else 1
             if self._long >= tuning.TURNS_LONG:
-                self._pauses = tuning.TURNS_PAUSE
+                self._pauses = self._pause
+                self._pause = min(2 * self._pause, tuning.TURNS_PAUSE_MOST)
         else:
-            self._long = 0
+            self._long, self._pause = 0, tuning.TURNS_PAUSE
             self.at_once = min(max(int(tuning.TURNS_SECONDS / seconds), 2), tuning.TURNS_MOST)
 
 

@@ -557,7 +557,7 @@ def test_scopes_are_left_in_the_order_of_nesting():
     outer = hf.variable_scope("outer")
     outer.__enter__()
     with hf.variable_scope("inner"):
-        with pytest.raises(RuntimeError, match=r"Improper nesting.*outer/inner"):
+        with pytest.raises(RuntimeError, match=r"to be left.*outer/inner"):
             outer.__exit__(None, None, None)
         assert hf.get_variable_scope().name == "outer/inner"
     outer.__exit__(None, None, None)

@@ -206,7 +206,7 @@ def test_reports_of_benchmarks_in_files(session, monkeypatch, tmp_path):
 
     class Reporting(hf.test.Benchmark):
         def benchmark_first(self):
-            self.report_benchmark(iters=2, extras={"number": 3, "text": "a"})
+            self.report_benchmark(iters=2, name="first/64", extras={"number": 3, "text": "a"})
 
         def benchmark_add(self):
             return self.run_op_benchmark(session, hf.constant(1) + 2, min_iters=3,
@@ -220,8 +220,8 @@ def test_reports_of_benchmarks_in_files(session, monkeypatch, tmp_path):
     assert json.loads(extras["full_trace_chrome_format"])["traceEvents"]
     (first,), (added,) = (
         BenchmarkEntries.FromString((tmp_path / f"r_Reporting.{n}").read_bytes()).entry
-        for n in ("benchmark_first", "benchmark_add"))
-    assert first.name == "Reporting.benchmark_first" and first.iters == 2
+        for n in ("first__64", "benchmark_add"))
+    assert first.name == "Reporting.first/64" and first.iters == 2
     assert (first.extras["number"].double_value, first.extras["text"].string_value) == (3, "a")
     assert added.wall_time > 0 and added.extras["allocator_maximum_num_bytes_cpu"].double_value > 0
     with pytest.raises(OSError):

@@ -412,9 +412,9 @@ def test_initial_states():
     some, any_number = hf.zeros([4, 2]), hf.placeholder(hf.float32, (None, 2))
     for inputs, size in ((some, 5), (any_number, 5), (any_number, hf.constant(5)),
                          (some, hf.placeholder(hf.int32, ()))):
-        with pytest.raises(ValueError, match="batch size from input tensor is different"):
+        with pytest.raises(ValueError, match="batch size of the inputs is"):
             cell.get_initial_state(inputs, batch_size=size)
-    with pytest.raises(ValueError, match="dtype from input tensor is different"):
+    with pytest.raises(ValueError, match="dtype of the inputs is"):
         cell.get_initial_state(some, dtype=hf.int16)
     assert cell.get_initial_state(any_number, batch_size=hf.shape(any_number)[0]).c.shape[1] == 3
     assert cell.zero_state(hf.constant(5), hf.float32).c.shape.as_list() == [5, 3]

@@ -34,6 +34,7 @@ def test_each_channel_has_its_spectrum(session):
 @pytest.mark.parametrize(("damage", "message"), [
     (lambda text: b"", "too early"), (lambda text: b"RIFX" + text[4:], "RIFF"),
     (lambda text: text[:-9], "ends before"),
+    (lambda text: text[:16] + b"\x11" + text[17:], "not a WAV file of PCM"),  # an odd size
     (lambda text: text[:34] + b"\x08" + text[35:], "16 bits a sample"),
     (lambda text: text[:20] + b"\x03" + text[21:], "not a WAV file of PCM")])
 def test_other_files_are_refused(session, damage, message):

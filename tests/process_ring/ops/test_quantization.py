@@ -64,6 +64,22 @@ def test_empty_and_wrong_ranges(session):
         hf.quantize_v2(data(3), [1.0, 2.0], 3.0, hf.quint8)
 
 
+def test_narrow_numbers_of_unusual_ranges(session):
+    wide = hf.bitcast(np.int32([-5, 0, 2**31 - 1]), hf.qint32)
+    for reach, least, most, expected in ((1e10, -1e-5, 1e-5, [0, 128, 255]),
+                                         (1e4, -1e-4, 1e-4, [98, 128, 255]),
+                                         (1e4, 0.0, 1.0, [0, 0, 255])):
+        narrow = raw_ops.Requantize(input=wide, input_min=-reach, input_max=reach,
+                                    requested_output_min=least, requested_output_max=most,
+                                    out_type=hf.quint8)[0]
+        found = session.run(hf.bitcast(narrow, hf.uint8)).tolist()
+        assert found[::2] == expected[::2] and abs(found[1] - expected[1]) <= 1
+    flat = hf.bitcast(np.int32([-5, -5]), hf.qint32)
+    narrow = raw_ops.QuantizeDownAndShrinkRange(input=flat, input_min=0.0, input_max=0.0,
+                                                out_type=hf.quint8)[0]
+    assert session.run(hf.bitcast(narrow, hf.uint8)).tolist() == [0, 0]
+
+
 def test_products_are_exact_integers(session):
     a, b = quantized(data(4, 6)), quantized(data(6, 5, seed=1), -3.0, 2.0)
     out, low, high = raw_ops.QuantizedMatMul(a=a[0], b=b[0], min_a=a[1], max_a=a[2], min_b=b[1],

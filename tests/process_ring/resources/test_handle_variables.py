@@ -11,6 +11,7 @@ import hpcflow as hf
 from hpcflow.framework import function
 from hpcflow.ops.state.handle_variables import ResourceVariable, UnreadVariable
 
+pytestmark = pytest.mark.usefixtures("graph")
 ONES = np.ones((3, 2), np.float32)
 
 

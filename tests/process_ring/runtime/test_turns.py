@@ -246,3 +246,49 @@ def test_elements_that_come_at_once_are_taken_as_they_come():
             queue.enqueue(element, lambda _: None)
 
     assert taken(one_by_one) == taken(lambda q, e: q.fill([[x] for x in e], q.hold(len(e))))
+
+
+def test_long_turns_are_steps_which_is_looked_at_ever_more_rarely(monkeypatch):
+    source, fill = numbers(1000, 1000)
+    monkeypatch.setattr(tuning, "TURN_LONG_SECONDS", 0.0)
+    monkeypatch.setattr(tuning, "TURNS_SECONDS", 0.0)  # a go at a time
+    with hf.Session() as session:
+        target = hf.FIFOQueue(1000, [hf.int32], [[]])
+        move = target.enqueue(source.dequeue() + 1)
+        session.run(fill)
+        session.run(move)
+        turns = session._unfed[move].turns
+        found = "".join("-g"[turns()] for _ in range(400))
+    goes = tuning.TURNS_LONG
+    pauses = ["-" * tuning.TURNS_PAUSE, "-" * 2 * tuning.TURNS_PAUSE, "-" * 4 * tuning.TURNS_PAUSE]
+    assert found == ("g" * goes + "g".join(pauses))[:400]
+
+
+def test_the_end_waits_for_what_may_come_back():
+    queue, told = queue_of(), []
+    for number in range(2):
+        queue.enqueue((number,), lambda _: None)
+    queue.close(done=lambda _: None)
+    taken = queue.take_now(2)
+    queue.dequeue(told.append)
+    assert not told
+    queue.give_back(taken[1:], 2)
+    assert told == [taken[1]]
+    queue.dequeue(told.append)
+    assert isinstance(told[1], hf.errors.OutOfRangeError)
+
+
+def test_a_session_behind_another_object():
+    class Wrapper:
+        def __init__(self, session):
+            self.run, self.graph = session.run, session.graph
+
+    source, fill = numbers(20)
+    target = hf.FIFOQueue(30, [hf.int32], [[]])
+    runner = hf.train.QueueRunner(target, [target.enqueue(source.dequeue())])
+    with hf.Session() as session:
+        session.run(fill)
+        with running(Wrapper(session), runner):
+            found = session.run(target.dequeue_many(20)).tolist()
+            session.run(source.close())
+        assert found == list(range(20))
