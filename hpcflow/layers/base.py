@@ -97,8 +97,9 @@ class Layer(Module):
 
     @property
     def name(self) -> str:
-        """The name of the layer: the one given, or that of its class with a number, by which the
-        layers of a graph differ. Its variables have names of their own, by the variable scope."""
+        """The name of the layer: the one given, or that of its class with a number, ``dense_1`` for
+        the first. Layers of Keras count on from it and begin without a number, so that one of them
+        may have the same name. Its variables have names of their own, by the variable scope."""
         return self._name
 
     @property
