@@ -373,15 +373,14 @@ class Layer(Called, base.Layer):
                             else inputs[0])
         return nest.map_structure(lambda t: t.get_shape(), result)
 
-    def _around(self) -> AbstractContextManager[Any]:
+    def _outside(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
     @contextmanager
-    def _entered_scope(self, scope: Any = None) -> Iterator[Any]:
+    def _reentered(self, scope: Any) -> Iterator[Any]:
         around = hf.get_variable_scope()
-        with super()._entered_scope(scope), hf.variable_scope(
-                self._scope, custom_getter=self._own_variable, auxiliary_name_scope=False,
-                reuse=hf.AUTO_REUSE if self._called else None) as entered:
+        with hf.variable_scope(scope, custom_getter=self._own_variable, auxiliary_name_scope=False,
+                               reuse=hf.AUTO_REUSE if self._called else None) as entered:
             entered.around_layers = around.around_layers or around
             yield entered
 

@@ -36,3 +36,31 @@ def test_layers_of_one_name_in_files(by_name: bool, tmp_path: Path) -> None:
     net.load_weights(path, by_name=by_name)
     for found, value in zip(net.get_weights(), values, strict=True):
         np.testing.assert_array_equal(found, value)
+
+
+class _Scoped(tf.keras.layers.Layer):
+    def __init__(self, name: str, inner: Any = None) -> None:
+        super().__init__(name=name)
+        self.inner = inner or tf.layers.Dense(2)
+        self.dense, self.keras = tf.layers.Dense(2), tf.keras.layers.Dense(2, name="own")
+
+    def call(self, x: Any) -> Any:
+        with tf.variable_scope(f"in_{self.name}"):
+            x = self.keras(self.inner(x))
+        with tf.variable_scope("shared", reuse=tf.AUTO_REUSE):
+            x = tf.layers.Dense(2)(x)
+        return self.dense(x)
+
+
+def test_variable_scopes_inside_of_a_layer() -> None:
+    """Names of 1.x: layers of graphs do not see the scopes of Keras, but all others, and they are
+    counted with those outside of the layer."""
+    layer = _Scoped("k", _Scoped("i"))
+    with tf.Graph().as_default(), tf.variable_scope("outer"):
+        layer(layer(tf.ones([1, 2])))
+        tf.layers.dense(tf.ones([1, 2]), 2)
+        names = [v.op.name.removesuffix("/kernel") for v in tf.global_variables()]
+    assert [name for name in names if not name.endswith("bias")] == [
+        f"outer/{name}" for name in (
+            "in_k/in_i/dense", "k/in_k/i/in_i/own", "in_k/shared/dense", "in_k/dense", "k/in_k/own",
+            "shared/dense", "dense", "dense_1")]
