@@ -1,4 +1,4 @@
-"""Layers of the graph API inside of models of Keras."""
+"""Layers of the graph API inside of models of Keras, and tensors that models lie between."""
 
 from __future__ import annotations
 
@@ -64,3 +64,19 @@ def test_variable_scopes_inside_of_a_layer() -> None:
         f"outer/{name}" for name in (
             "in_k/in_i/dense", "k/in_k/i/in_i/own", "in_k/shared/dense", "in_k/dense", "k/in_k/own",
             "shared/dense", "dense", "dense_1")]
+
+
+def test_tensors_that_a_model_lies_between() -> None:
+    """Also where it is called afterwards, and where a model of features is made of its layers."""
+    x = tf.keras.Input((2,))
+    hidden = tf.keras.layers.Dense(3)(x)
+    model = tf.keras.Model(x, tf.keras.layers.Dense(1)(hidden))
+    result, called = model.output, model(tf.keras.Input((2,)))
+    assert (model.input, model.output) == (x, result) and model.get_output_at(1) is called
+    assert (model.input_shape, model.output_shape) == ((None, 2), (None, 1))
+    features = tf.keras.Model(model.input, model.layers[1].output)
+    assert features.output is hidden
+    chain = tf.keras.Sequential([tf.keras.layers.Dense(4, input_shape=(2,))])
+    assert (chain.input_shape, chain.output_shape) == ((None, 2), (None, 4))
+    with pytest.raises(AttributeError):
+        _ = tf.keras.Sequential([tf.keras.layers.Dense(1)]).output
