@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ from hpcflow.ops.state.replication import VariableSynchronization
 from hpcflow.ops.state.variable_scope import (
     VariableScope,
     get_variable,
-    get_variable_scope,
+    outside_of_layers,
     variable_scope,
 )
 from hpcflow.shapes import ShapeLike
@@ -97,8 +97,9 @@ class Layer(Module):
 
     @property
     def name(self) -> str:
-        """The name of the layer: the one given, or that of its class with a number, by which the
-        layers of a graph differ. Its variables have names of their own, by the variable scope."""
+        """The name of the layer: the one given, or that of its class with a number, ``dense_1`` for
+        the first. Layers of Keras count on from it and begin without a number, so that one of them
+        may have the same name. Its variables have names of their own, by the variable scope."""
         return self._name
 
     @property
@@ -341,18 +342,20 @@ class Layer(Module):
             chosen = scope if scope is not None else self._given_scope
             if chosen is None and self._reuse:
                 chosen = self._base_name
-            with self._around(), variable_scope(chosen, self._base_name) as first:
+            with self._outside(), variable_scope(chosen, self._base_name) as first:
                 self._scope = first
-        reuse = True if self._called or self._reuse else None
-        with variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False) as entered:
+        with self._reentered(self._scope) as entered:
             yield entered
 
-    def _around(self) -> AbstractContextManager[Any]:
+    def _outside(self) -> AbstractContextManager[Any]:
         """A context of the variable scope that the layer's own begins in: where it is applied by a
         layer of Keras, that around this one, as 1.x has none for layers of Keras."""
-        scope = get_variable_scope().around_layers
-        return nullcontext() if scope is None else variable_scope(scope,
-                                                                  auxiliary_name_scope=False)
+        return outside_of_layers()
+
+    def _reentered(self, scope: VariableScope) -> AbstractContextManager[VariableScope]:
+        """A context of the layer's variable scope."""
+        reuse = True if self._called or self._reuse else None
+        return variable_scope(scope, reuse=reuse, auxiliary_name_scope=False)
 
     def __deepcopy__(self, memo: dict) -> Layer:
         """A layer with lists and dicts of its own, and the same graph, scope and tensors."""

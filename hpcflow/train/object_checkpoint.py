@@ -51,7 +51,7 @@ class Checkpoint(Trackable):
                 raise ValueError(f"`Checkpoint` was expecting {name} to be a trackable object (an "
                                  f"object derived from `Trackable`), got {value!r}.")
         vars(self).update(objects)
-        self._counter: Any = None
+        self._counter: Any = NoDependency(None)
         self._savers: dict[tuple, Saver] = {}
 
     @property
@@ -59,7 +59,8 @@ class Checkpoint(Trackable):
         """The number of times that :meth:`save` was called; saved too."""
         if self._counter is None:
             with init_scope(), name_scope(None):
-                self._counter = Variable(0, trainable=False, name=_COUNTER, dtype="int64")
+                self._counter = NoDependency(
+                    Variable(0, trainable=False, name=_COUNTER, dtype="int64"))
         return self._counter
 
     # ------------------------------------------------------------ saving
@@ -358,7 +359,8 @@ def _dependencies(owner: Any) -> Iterator[tuple[str, Any]]:
     elif hasattr(owner, "_checkpoint_dependencies"):
         pairs = list(owner._checkpoint_dependencies)
     else:
-        pairs = [(k, v) for k, v in tracked_attributes(owner) if not k.startswith("_")]
+        pairs = [(k, v) for k, v in tracked_attributes(owner)
+                 if not k.startswith("_") or isinstance(owner, Trackable)]
         if isinstance(owner, Checkpoint) and owner._counter is not None:
             pairs.append((_COUNTER, owner._counter))
     for name, value in pairs:

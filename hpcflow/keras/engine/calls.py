@@ -37,14 +37,19 @@ class Called:
     name: Any
     inbound_nodes: list[Node]
 
+    def _calls(self) -> list[Node]:
+        """The calls that tensors may be asked of."""
+        return self.inbound_nodes
+
     def _node(self, index: int, what: str) -> Node:
-        if not self.inbound_nodes:
+        calls = self._calls()
+        if not calls:
             raise AttributeError(f"The layer \"{self.name}\" has never been called and thus has no "
                                  f"defined {what}.")
-        if index >= len(self.inbound_nodes):
+        if index >= len(calls):
             raise ValueError(f"Asked to get {what} at node {index}, but the layer has only "
-                             f"{len(self.inbound_nodes)} inbound nodes.")
-        return self.inbound_nodes[index]
+                             f"{len(calls)} inbound nodes.")
+        return calls[index]
 
     def get_input_at(self, node_index: int) -> Any:
         """Return the input of a call."""
@@ -63,23 +68,21 @@ class Called:
         return _only([_tuple(t) for t in self._node(node_index, "output shape").outputs])
 
     def _single(self, what: str) -> None:
-        if len(self.inbound_nodes) > 1 and len({
-                str([_tuple(t) for t in n.outputs + n.sources])
-                for n in self.inbound_nodes}) > (1 if "shape" in what else 0):
+        calls = self._calls()
+        if len({str([_tuple(t) for t in n.outputs + n.sources]) for n in calls}) > 1:
             raise AttributeError(f"Layer {self.name} has multiple inbound nodes, hence the notion "
                                  f"of \"layer {what}\" is ill-defined. Use `get_{what}_at"
                                  "(node_index)` instead.")
 
     @property
     def input(self) -> Any:
-        """The input of the only call. ``AttributeError`` for none or several."""
-        self._single("input")
+        """The input of the first call; of a network, what it goes from. ``AttributeError`` without
+        a call."""
         return self.get_input_at(0)
 
     @property
     def output(self) -> Any:
-        """The output of the only call."""
-        self._single("output")
+        """The output of the first call; of a network, what it goes to."""
         return self.get_output_at(0)
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.base.hooks import Hook
-from hpcflow.base.tracking import seen_attributes, tracked_attributes
+from hpcflow.base.tracking import NoDependency, seen_attributes, tracked_attributes
 from hpcflow.dtypes import DType
 from hpcflow.framework import nest
 from hpcflow.keras import constraints, initializers, regularizers
@@ -68,6 +68,12 @@ class Layer(Called, base.Layer):
         self._by_name: dict[str, Any] = {}
         self._first_values = first_values
         self._batch_input_shape = _declared_shape(keywords)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; one that was left out of checkpoints is a part of the layer again."""
+        if self._setattr_tracking and not isinstance(value, NoDependency):
+            vars(self).get("_left_out", {}).pop(name, None)
+        super().__setattr__(name, value)
 
     # ------------------------------------------------------------ what there is
 
@@ -159,10 +165,13 @@ class Layer(Called, base.Layer):
 
     @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
-        attributes = [(k, v) for k, v in tracked_attributes(self)
-                      if not k.startswith("_") and k not in _HIDDEN]
+        public: list[tuple[str, Any]] = []
+        private: list[tuple[str, Any]] = []
+        for name, value in tracked_attributes(self):
+            if name not in _HIDDEN:
+                (private if name.startswith("_") else public).append((name, value))
         own = self._trainable_weights + self._non_trainable_weights
-        return attributes + [(v.op.name.rsplit("/", 1)[-1], v) for v in own]
+        return [*public, *((v.op.name.rsplit("/", 1)[-1], v) for v in own), *private]
 
     # ------------------------------------------------------------ values and configurations
 
@@ -364,15 +373,14 @@ class Layer(Called, base.Layer):
                             else inputs[0])
         return nest.map_structure(lambda t: t.get_shape(), result)
 
-    def _around(self) -> AbstractContextManager[Any]:
+    def _outside(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
     @contextmanager
-    def _entered_scope(self, scope: Any = None) -> Iterator[Any]:
+    def _reentered(self, scope: Any) -> Iterator[Any]:
         around = hf.get_variable_scope()
-        with super()._entered_scope(scope), hf.variable_scope(
-                self._scope, custom_getter=self._own_variable, auxiliary_name_scope=False,
-                reuse=hf.AUTO_REUSE if self._called else None) as entered:
+        with hf.variable_scope(scope, custom_getter=self._own_variable, auxiliary_name_scope=False,
+                               reuse=hf.AUTO_REUSE if self._called else None) as entered:
             entered.around_layers = around.around_layers or around
             yield entered
 

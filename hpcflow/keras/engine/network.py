@@ -59,6 +59,13 @@ class Network(Layer):
                              f"\"{twice}\", which must be one's alone")
         self.built = True
 
+    def _calls(self) -> list[Node]:
+        """The calls; the first of a network is what it is made of."""
+        if self._network is None:
+            return self.inbound_nodes
+        inputs, outputs = self.inputs or [], self.outputs or []
+        return [Node(self, self._structures[0], inputs, {}, outputs), *self.inbound_nodes]
+
     # ------------------------------------------------------------ layers
 
     @property

@@ -28,8 +28,21 @@ def _by_layer(model: Model) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
     """The names and values of the variables of each layer."""
     variables = [v for layer in model.layers for v in layer.weights]
     values = iter(batch_get_value(variables))
-    return [(layer.name, [(v.name, next(values)) for v in layer.weights])
-            for layer in model.layers]
+    return [(name, [(v.name, next(values)) for v in layer.weights])
+            for name, layer in _named(model)]
+
+
+def _named(model: Model) -> list[tuple[str, Any]]:
+    """The layers with their names, which get a number where an earlier layer has the same."""
+    found: dict[str, Any] = {}
+    taken = {layer.name for layer in model.layers}
+    for layer in model.layers:
+        name, number = layer.name, 0
+        while name in found or (number and name in taken):
+            number += 1
+            name = f"{layer.name}_{number}"
+        found[name] = layer
+    return list(found.items())
 
 
 def save_weights(model: Model, filepath: str, overwrite: bool = True,
@@ -59,7 +72,7 @@ def load_weights(model: Model, filepath: str, by_name: bool = False) -> None:
 def _assign(model: Model, found: list, by_name: bool) -> None:
     if by_name:
         kept = dict(found)
-        pairs = [(layer, kept[layer.name]) for layer in model.layers if layer.name in kept]
+        pairs = [(layer, kept[name]) for name, layer in _named(model) if name in kept]
     else:
         own = [layer for layer in model.layers if layer.weights]
         found = [(name, values) for name, values in found if values]

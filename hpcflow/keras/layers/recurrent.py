@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
+from hpcflow.base.tracking import NoDependency
 from hpcflow.framework import nest
 from hpcflow.keras import lookup
 from hpcflow.keras.engine.layer import Layer, deserialize
@@ -58,7 +59,7 @@ class RNN(Layer):
         self.return_sequences, self.return_state = return_sequences, return_state
         self.go_backwards, self.stateful = go_backwards, stateful
         self.unroll, self.time_major = unroll, time_major
-        self._kept_states: list = []
+        self._kept_states: Any = []
 
     # ------------------------------------------------------------ states
 
@@ -101,11 +102,11 @@ class RNN(Layer):
                 raise ValueError("If a RNN is stateful, it needs to know its batch size. Specify "
                                  "the batch size of your input tensors.")
             with hf.init_scope(), hf.name_scope(None):
-                self._kept_states = [
+                self._kept_states = NoDependency([
                     hf.Variable(hf.zeros([batch, n]), trainable=False,
                                 collections=[hf.GraphKeys.LOCAL_VARIABLES],
                                 name=f"{self.name}/state_{k}")
-                    for k, n in enumerate(sizes_of(self.cell))]
+                    for k, n in enumerate(sizes_of(self.cell))])
         self.built = True
 
     def _own_weights(self, trained: bool) -> list:

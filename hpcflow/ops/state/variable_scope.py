@@ -6,6 +6,7 @@ import copy
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hpcflow import dtypes
@@ -38,7 +39,7 @@ class VariableScope:
     ``AUTO_REUSE``: they are made where they do not exist.
     """
 
-    #: The scope that was current where a layer of Keras entered this one; None for others.
+    #: Inside of a layer of Keras: the scope that would be current if the layer had none. Else None.
     around_layers: VariableScope | None = None
 
     def __init__(self, reuse: Reuse, name: str = "", initializer: InitializerLike | None = None,
@@ -425,9 +426,24 @@ def pure_variable_scope(name_or_scope: str | VariableScope, original_name_scope:
         yield entered
     finally:
         store.close_subscopes(name)
+        if entered.around_layers is not None and not jumped:
+            store.close_subscopes(entered.around_layers.name)
         if counts is not None:  # a scope entered again leaves no trace in the numbering
-            store.scope_counts = counts
+            store.restore_counts(counts, "" if entered.around_layers is None else name)
         scopes.current = outer
+
+
+@contextmanager
+def outside_of_layers() -> Iterator[None]:
+    """A context of the scope around the layers of Keras that are being called, if there are any."""
+    scopes = _scopes()
+    inner = scopes.current
+    if inner.around_layers is not None:
+        scopes.current = inner.around_layers
+    try:
+        yield
+    finally:
+        scopes.current = inner
 
 
 def _derived(base: VariableScope, name: str, jumped: bool, original_name_scope: str | None,
@@ -435,7 +451,7 @@ def _derived(base: VariableScope, name: str, jumped: bool, original_name_scope: 
     """The scope `name` with the defaults of `base` where `options` give none."""
     reuse = options.get("reuse")
     reuse = reuse or base.reuse  # below a scope that reuses, everything is reused
-    return VariableScope(
+    derived = VariableScope(
         reuse, name,
         _given(options.get("initializer"), base.initializer),
         _given(options.get("regularizer"), base.regularizer),
@@ -446,6 +462,12 @@ def _derived(base: VariableScope, name: str, jumped: bool, original_name_scope: 
         _given(options.get("dtype"), base.dtype),
         _given(options.get("use_resource"), base.use_resource),
         _given(options.get("constraint"), base.constraint))
+    around = base.around_layers
+    if around is not None:
+        inside = around.name + name[len(base.name):]
+        derived.around_layers = _derived(around, inside.lstrip("/"), jumped, original_name_scope,
+                                         options)
+    return derived
 
 
 def _nested_getter(inner: Callable | None, outer: Callable | None) -> Callable | None:

@@ -71,6 +71,14 @@ class VariableStore:
             if not name or key.startswith(prefix):
                 self.scope_counts[key] = 0
 
+    def restore_counts(self, before: Counter[str], name: str) -> None:
+        """Give the scope `name` and those inside of it (all for "") the counts of a copy."""
+        kept = Counter(self.scope_counts)
+        for key in {*kept, *before}:
+            if not name or f"{key}/".startswith(f"{name}/"):
+                kept[key] = before[key]
+        self.scope_counts = kept
+
     # ------------------------------------------------------------ variables
 
     def get_variable(self, name: str, shape: ShapeLike | None = None,

@@ -147,16 +147,16 @@ def test_updates_and_losses_stay_out_of_collections() -> None:
 def test_names_follow_name_scopes_and_layers_share_variables() -> None:
     with tf.name_scope("tower"), tf.variable_scope("net", reuse=tf.AUTO_REUSE):
         dense = layers.Dense(2)
-        dense(tf.ones([1, 3]))
+        first = dense(tf.ones([1, 3]))
         dense(tf.zeros([2, 3]))
         other = layers.Dense(2)
         other(tf.ones([1, 3]))
     assert [v.name for v in tf.global_variables()] == [
         "tower/net/dense/kernel:0", "tower/net/dense/bias:0",
         "tower/net/dense_1/kernel:0", "tower/net/dense_1/bias:0"]
-    assert len(dense.inbound_nodes) == 2
+    assert len(dense.inbound_nodes) == 2 and dense.output is first
     with pytest.raises(AttributeError, match="multiple inbound"):
-        _ = dense.output
+        _ = dense.output_shape
     assert dense.get_output_shape_at(1) == (2, 2)
 
 

@@ -135,6 +135,49 @@ def test_attributes_that_are_no_part_of_an_object(kind: type, tmp_path: Path) ->
         Checkpoint(a=hf.contrib.checkpoint.NoDependency(net_b))
 
 
+@pytest.mark.parametrize("kind", [hf.Module, hf.keras.Model, hf.keras.layers.Layer])
+def test_private_attributes_by_the_names_of_1x(kind: type, tmp_path: Path) -> None:
+    class Part(kind):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self._w = hf.Variable(1.0, name="other")
+
+    class Net(Part):
+        def __init__(self) -> None:
+            super().__init__()
+            self._many, self._part, self._parts = [hf.Variable(2.0)], Part(), {"a": Part()}
+            self._dense, self._old = hf.keras.layers.Dense(1), hf.layers.Dense(1)
+            self._states = hf.keras.layers.LSTM(1, stateful=True)
+            self._states(self._dense(self._old(hf.ones([1, 1])))[:, None])
+
+    net = Net()
+    checkpoint = Checkpoint(net=net)
+    checkpoint._own = hf.Variable(3.0)
+    assert checkpoint.save_counter is checkpoint._counter
+    with hf.Session() as session:
+        session.run([hf.global_variables_initializer(), hf.local_variables_initializer()])
+        path = checkpoint.write(str(tmp_path / "net"), session)
+        session.run([v.assign(9.0) for v in (net._w, net._many[0], net._parts["a"]._w)])
+        checkpoint.restore(path).assert_consumed().run_restore_ops(session)
+        assert session.run([net._w, net._many[0], net._parts["a"]._w]) == [1.0, 2.0, 1.0]
+    assert _named(path) == ["_own", *(f"net/{name}" for name in (
+        "_dense/bias", "_dense/kernel", "_many/0", "_old/bias", "_old/kernel", "_part/_w",
+        "_parts/a/_w", "_states/cell/bias", "_states/cell/kernel", "_states/cell/recurrent_kernel",
+        "_w")), "save_counter"]
+
+
+@pytest.mark.parametrize("kind", [hf.keras.Model, hf.keras.layers.Layer])
+def test_attributes_of_layers_that_are_made_parts_again(kind: type) -> None:
+    net, variable = kind(), hf.Variable(1.0)
+    net.a = hf.contrib.checkpoint.NoDependency(variable)
+    net.a = variable
+    with tracking.no_automatic_dependency_tracking_scope(net):
+        net.b, net.c = hf.Variable(1.0), hf.Variable(1.0)
+    net.b = net.b
+    assert [name for name, _ in net._checkpoint_dependencies if name in "abc"] == ["a", "b"]
+    assert net.weights == [net.a, net.b]
+
+
 def test_a_manager_keeps_the_last_few(tmp_path: Path) -> None:
     checkpoint = Checkpoint(v=hf.Variable(1.0))
     manager = Manager(checkpoint, str(tmp_path), max_to_keep=2)
