@@ -277,7 +277,11 @@ def accumulated(tf: Any) -> tuple:
     """A gradient through an accumulator, and a data set of sums of groups."""
     x = _input(tf)
     accumulator = tf.ConditionalAccumulator(tf.float32, [4])
-    with tf.control_dependencies([accumulator.apply_grad(tf.reduce_sum(x, 0), np.int64(99))]):
+    with tf.control_dependencies([accumulator.set_global_step(7)]):
+        late = accumulator.apply_grad(tf.reduce_sum(x, 1)[:4], np.int64(6))  # is dropped
+    with tf.control_dependencies([late]):
+        added = accumulator.apply_grad(tf.reduce_sum(x, 0), np.int64(99))
+    with tf.control_dependencies([added]):
         count = tf.identity(accumulator.num_accumulated())
     with tf.control_dependencies([count]):
         average = accumulator.take_grad(1)

@@ -111,12 +111,14 @@ def requantized(values: Any, before: tuple[float, float], after: tuple[float, fl
     it, where those fit 64 bits: the last bit of the results is theirs.
     """
     low, high, least, most = map(np.float32, (*before, *after))
-    width = most - least
-    with np.errstate(all="ignore"):
-        scale = 255.0 * (1 << 16) * (high - low) / width
-        middle = (low + high) / np.float32(2) * (np.float32(255) / width) * np.float32(1 << 16)
-        begin = np.float32(1 << 16) * (least * np.float32(255)) / width
-    fits = max(abs(scale), abs(middle), abs(begin)) < 1 << 31  # in 64 bits, with 31 of a value
+    width = float(most - least)
+    with np.errstate(all="ignore"):  # in float32 and float64 as they have it
+        scale = np.float64(255.0 * (1 << 16) * float(high - low)) / width
+        per_unit = np.float32(np.float64(255.0) / width)
+        middle = (low + high) / np.float32(2) * per_unit * np.float32(1 << 16)
+        begin = np.float64((1 << 16) * (float(least) * 255.0)) / width
+    largest = max(-int(values.min()), int(values.max())) if values.size else 0
+    fits = max(abs(scale) * (largest + 1), abs(middle), abs(begin)) < 1 << 62
     if (values.dtype, np.dtype(dtype)) != (np.int32, np.uint8) or not fits:
         return to_quantized(to_float(values, *before), *after, dtype)
     moved = (values.astype(np.int64) * int(scale) >> 32) + (int(middle) - int(begin) + (1 << 15))

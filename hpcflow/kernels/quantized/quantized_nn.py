@@ -120,10 +120,14 @@ def _bias_add(node: KernelNode) -> Callable:
 
 def _sum(values: tuple, ranges: tuple[tuple[float, float], ...], room: int, out: Any) -> tuple:
     """The sum of two and its range: so many bits more than the larger one of theirs."""
-    reach = max(abs(limit) for pair in ranges for limit in pair) * (1 << room)
+    reach = _reach(ranges, room)
     total = sum(to_quantized(to_float(v, *pair), -reach, reach, out).astype(np.int64)
                 for v, pair in zip(values, ranges, strict=True))
     return _wrapped(total, out), np.float32(-reach), np.float32(reach)
+
+
+def _reach(ranges: tuple[tuple[float, float], ...], room: int) -> float:
+    return max(abs(limit) for pair in ranges for limit in pair) * (1 << room)
 
 
 @kernel("QuantizedAdd", device="CPU", fresh=True)
@@ -131,9 +135,24 @@ def _add(node: KernelNode) -> Callable:
     out = node.output_dtypes[0].np
 
     def run(x: Any, y: Any, *limits: Any) -> tuple:
-        return _sum((x, y), _checked(x, y, limits), 14, out)
+        ranges = _checked(x, y, limits)
+        if not x.dtype == y.dtype == np.uint8:
+            return _sum((x, y), ranges, 14, out)
+        reach = _reach(ranges, 14)
+        total = sum(_in_steps(v, pair, reach, out)
+                    for v, pair in zip((x, y), ranges, strict=True))
+        return _wrapped(total, out), np.float32(-reach), np.float32(reach)
 
     return run
+
+
+def _in_steps(values: Any, limits: tuple[float, float], reach: float, out: Any) -> Any:
+    """8-bit integers as those of a wider range. Other runtimes round the step between two, and add
+    it up, but for scalars."""
+    known = values if values.size == 1 else np.array([0, 1], np.uint8)
+    found = to_quantized(to_float(known, *limits), -reach, reach, out).astype(np.int64)
+    return found if known is values else (
+        found[0] + values.astype(np.int64) * (found[1] - found[0]))
 
 
 @kernel("QuantizedMul", device="CPU", fresh=True)

@@ -79,10 +79,12 @@ def fifo_queue(tf: Any, session: Any) -> list:
 def queue_bad_shapes(tf: Any, session: Any) -> list:
     queue = tf.FIFOQueue(10, [tf.float32], [[2]])
     x = tf.placeholder(tf.float32)
+    less = tf.placeholder(tf.int32, [])
     one, many = queue.enqueue([x]), queue.enqueue_many([x])
     return [_outcome(session, one, {x: [1.0, 2.0, 3.0]}), _outcome(session, one, {x: 1.0}),
             _outcome(session, many, {x: [1.0, 2.0]}), _outcome(session, many, {x: [[1.0, 2.0]]}),
-            _outcome(session, queue.size()), _outcome(session, queue.dequeue_many(-1))]
+            _outcome(session, queue.size()),
+            _outcome(session, queue.dequeue_many(less), {less: -1})]
 
 
 @scenario

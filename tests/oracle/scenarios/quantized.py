@@ -97,7 +97,7 @@ def quantized_products(tf: Any, session: Any) -> list:
         input=image[0], bias=bias[0], min_input=image[1], max_input=image[2], min_bias=bias[1],
         max_bias=bias[2], out_type=tf.qint32))
     for op in (raw.QuantizedAdd, raw.QuantizedMul):  # of the same shape, a vector, a scalar
-        for y in (image, bias, _quantized(tf, _data(seed=6), -3.0, 4.0)):
+        for y in (image, bias, _quantized(tf, _data(1, seed=6)[0], -3.0, 4.0)):
             found = op(x=image[0], y=y[0], min_x=image[1], max_x=image[2], min_y=y[1], max_y=y[2])
             fetches += list(found)[1:] + [tf.bitcast(found[0], tf.int32)]
             wide = {"input": found[0], "input_min": found[1], "input_max": found[2]}
