@@ -214,6 +214,8 @@ def no_regularizer(_: object) -> None:
 class _GraphScopes:
     """A graph's variable store and the variable scope that is current in each thread."""
 
+    beginning = threading.Lock()
+
     def __init__(self, store: VariableStore | None = None) -> None:
         self.store = VariableStore() if store is None else store
         self._threads = threading.local()
@@ -233,7 +235,8 @@ class _GraphScopes:
 def _scopes() -> _GraphScopes:
     graph = get_default_graph()
     if graph._variable_scope_store is None:
-        graph._variable_scope_store = _GraphScopes()
+        with _GraphScopes.beginning:  # threads that build one graph have one store
+            graph._variable_scope_store = graph._variable_scope_store or _GraphScopes()
     return graph._variable_scope_store
 
 

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from speed import patience
 
 import hpcflow as hf
 
@@ -91,6 +92,19 @@ def test_variables_and_layers(often):
         session.run(hf.global_variables_initializer())
         for values in session.run(made):
             np.testing.assert_array_equal(values, np.full((2, 3), 3.0 ** ROUNDS))
+
+
+def test_scopes_that_begin_at_once(often):
+    for _ in range(100):
+        graph, together = hf.Graph(), threading.Barrier(THREADS)
+
+        def build(number, together=together):
+            together.wait(timeout=patience())
+            with hf.variable_scope(f"net_{number}"):
+                return hf.get_variable("v", [1]).op.name
+
+        made = built_by_threads(graph, build)
+        assert made == [f"net_{number}/v" for number in range(THREADS)]
 
 
 def test_a_failed_import_takes_back_its_own_operations_only(often):
