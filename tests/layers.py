@@ -115,6 +115,7 @@ placement: graph kernels compiler compiler.* simulator
 api: graph
 platform: graph ops.* storage runtime.* api
 api.compat: platform
+distribute: graph ops.* framework data runtime.* mpi train platform
 profiler: *
 contrib: *
 feature_column: *

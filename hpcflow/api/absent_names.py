@@ -141,7 +141,6 @@ INSTEAD: dict[str, str] = {
        for name in ("GceClusterResolver", "KubernetesClusterResolver", "UnionClusterResolver")},
     "contrib.coder": "",
     "contrib.decision_trees": "",
-    "contrib.distribute": _RANKS,
     **{f"contrib.distributions.{name}": "`hf.contrib.distributions.MixtureSameFamily`" for name in (
         "Mixture", "PoissonLogNormalQuadratureCompound", "VectorDiffeomixture")},
     **{f"contrib.distributions.{name}":
@@ -272,7 +271,6 @@ INSTEAD: dict[str, str] = {
     "contrib.timeseries":
         "`hf.keras.layers.LSTM` or `hf.nn.dynamic_rnn` over windows of the series",
     "contrib.verbs": "MPI, which uses the network's own means",
-    "distribute": _RANKS,
     "enable_v2_behavior": _EAGER,
     "estimator.BoostedTreesClassifier": "",
     "experimental": "",

@@ -14,6 +14,7 @@ LAZY = {
     "data": "hpcflow.data",
     "contrib": "hpcflow.contrib",
     "core": "hpcflow.core",
+    "distribute": "hpcflow.distribute",
     "distributions": "hpcflow.distributions",
     "estimator": "hpcflow.estimator",
     "examples": "hpcflow.examples",

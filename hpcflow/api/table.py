@@ -385,6 +385,13 @@ _PYTHON = {
        for name in _LAYERS},
     "layers.utils": Entry(("hpcflow.layers.helpers",)),
     "client.client_lib": Entry((_API,)),
+    **{f"distribute.{name}": Entry(
+        ("hpcflow.distribute", "hpcflow.distribute.experimental", "hpcflow.contrib.distribute"),
+        {"StrategyV1": "hpcflow.distribute:Strategy"}) for name in (
+        "central_storage_strategy", "collective_all_reduce_strategy", "cross_device_ops",
+        "distribute_config", "distribute_lib", "distribution_strategy_context",
+        "mirrored_strategy", "one_device_strategy", "parameter_server_strategy", "reduce_util",
+        "tpu_strategy")},
     "data": Entry(("hpcflow.data",)),
     **{f"data.ops.{name}": Entry(("hpcflow.data", "hpcflow.data.experimental"), {
         **dict.fromkeys(("DatasetV1", "DatasetV2"), "hpcflow.data:Dataset"),

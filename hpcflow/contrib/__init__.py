@@ -9,7 +9,7 @@ from typing import Any
 from hpcflow.base.late_names import named_otherwise
 
 _MODULES = ("autograph", "checkpoint", "cluster_resolver", "compiler", "copy_graph", "crf",
-            "cudnn_rnn", "data", "deprecated", "distributions", "eager", "estimator",
+            "cudnn_rnn", "data", "deprecated", "distribute", "distributions", "eager", "estimator",
             "factorization", "feature_column", "framework", "graph_editor", "image", "keras",
             "layers", "learn", "legacy_seq2seq", "linalg", "lookup", "losses", "metrics",
             "model_pruning", "nn", "opt", "optimizer_v2", "predictor", "quantize", "resampler",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import tempfile
@@ -23,6 +24,7 @@ from hpcflow.train.warm_starting import WarmStartSettings
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from hpcflow.distribute import Strategy
     from hpcflow.graph.likes import Nest, TensorLike
 
 _MODEL_ARGUMENTS = {"features", "labels", "mode", "params", "config"}
@@ -205,12 +207,28 @@ class Estimator:
         """The warm start's settings: which variables begin with a checkpoint's values; or None."""
         return self._warm_start
 
+    @property
+    def writes(self) -> bool:
+        """Whether this rank writes summaries and exports: among several replicas the first one."""
+        strategy = self._config.train_distribute or self._config.eval_distribute
+        return strategy is None or strategy.extended.should_save_summary
+
     def build_with(self, input_fn: Callable, mode: str) -> tuple[EstimatorSpec, list]:
         """Build input and model in the default graph: (spec, hooks that the input needs)."""
-        get_or_create_global_step()
-        features, labels, hooks = features_and_labels(
-            input_fn, mode, self._params_of(mode), self._config)
-        return self.build(features, labels, mode, self._config), hooks
+        strategy = self._strategy(mode)
+        with strategy.scope() if strategy else contextlib.nullcontext():
+            get_or_create_global_step()
+            features, labels, hooks = features_and_labels(
+                input_fn, mode, self._params_of(mode), self._config, strategy)
+            arguments = features, labels, mode, self._config
+            if strategy is None:
+                return self.build(*arguments), hooks
+            return strategy.extended.call_for_each_replica(self.build, arguments), hooks
+
+    def _strategy(self, mode: str) -> Strategy | None:
+        """The strategy of a mode."""
+        return {ModeKeys.TRAIN: self._config.train_distribute,
+                ModeKeys.EVAL: self._config.eval_distribute}.get(mode)
 
     def build(self, features: Nest, labels: TensorLike | None, mode: str,
               config: RunConfig) -> EstimatorSpec:
@@ -283,6 +301,9 @@ def _with_directory(config: RunConfig, model_dir: Any) -> RunConfig:
     if model_dir is None:
         if config.model_dir:
             return config
+        if config.train_distribute and config.train_distribute.num_replicas_in_sync > 1:
+            raise ValueError("The ranks that have a replica each need one `model_dir`, which all "
+                             "of them see.")
         model_dir = tempfile.mkdtemp()
         logging.warning("Using temporary folder as model directory: %s", model_dir)
     elif config.model_dir not in (None, model_dir):

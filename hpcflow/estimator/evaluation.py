@@ -46,7 +46,8 @@ def evaluate(estimator: Estimator, input_fn: Callable, steps: int | None, hooks:
             while not session.should_stop():
                 session.run(update)
         found = last.final_ops_values
-    _write(estimator.eval_dir(name), found)
+    if estimator.writes:
+        _write(estimator.eval_dir(name), found)
     return found
 
 

@@ -8,28 +8,38 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.data import Dataset
+from hpcflow.distribute.inputs import batches_of_replica
 from hpcflow.estimator.spec import ModeKeys
 from hpcflow.graph.graph import add_to_collection, device
 from hpcflow.graph.keys import GraphKeys
 
 if TYPE_CHECKING:
+    from hpcflow.distribute import Strategy
     from hpcflow.estimator.run_config import RunConfig
 
 
 def features_and_labels(input_fn: Callable, mode: str, params: Mapping[str, Any],
-                        config: RunConfig | None) -> tuple[Any, Any, list]:
+                        config: RunConfig | None,
+                        strategy: Strategy | None = None) -> tuple[Any, Any, list]:
     """Build the input: (features, labels or None, hooks).
+
+    The replicas of a `strategy` have a batch each in turn, unless the function divides the data by
+    itself, by its argument ``input_context``.
 
     Raises ``ValueError`` for a tuple or a data set of other than two parts, and ``TypeError`` for
     what is no function.
     """
     if not callable(input_fn):
         raise TypeError(f"input_fn must be a function; got {input_fn!r}")
-    given = {"mode": mode, "params": params, "config": config}
+    given: dict[str, Any] = {"mode": mode, "params": params, "config": config}
     names = _argument_names(input_fn)
+    if strategy is not None:
+        given["input_context"] = strategy.input_context
     with device("/cpu:0"):
         found = input_fn(**{name: value for name, value in given.items() if name in names})
         if isinstance(found, Dataset):
+            if strategy is not None and "input_context" not in names:
+                found = batches_of_replica(found, strategy.input_context)
             iterator = found.make_initializable_iterator()
             add_to_collection(GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
             found = iterator.get_next()

@@ -7,10 +7,13 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from hpcflow.distribute import Strategy
 from hpcflow.framework.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
+
+    from hpcflow.distribute import DistributeConfig
 
 _UNSET = object()
 _EVALUATOR, _CHIEFS = "evaluator", ("chief", "master")
@@ -38,8 +41,9 @@ class RunConfig:
         keep_checkpoint_max, keep_checkpoint_every_n_hours: as of ``hf.train.Saver``.
         log_step_count_steps: steps between two lines about loss and speed.
         device_fn: places ops; by default variables go to parameter servers, if there are some.
-        train_distribute, eval_distribute, experimental_distribute: must be None: use
-            ``hf.mpi.DistributedOptimizer``, or a cluster.
+        train_distribute, eval_distribute: strategies (``hf.distribute``): those with several
+            replicas, one on each rank, need a `model_dir` that all ranks see.
+        experimental_distribute: a ``hf.distribute.DistributeConfig`` with both.
         protocol, experimental_max_worker_delay_secs: for the 1.x API.
         session_creation_timeout_secs: how long workers wait for the chief.
 
@@ -57,9 +61,6 @@ class RunConfig:
                  experimental_distribute: Any = None,
                  experimental_max_worker_delay_secs: float | None = None,
                  session_creation_timeout_secs: float = 7200) -> None:
-        if (train_distribute, eval_distribute, experimental_distribute) != (None, None, None):
-            raise ValueError("hpcflow has no distribution strategies: replicate by "
-                             "hf.mpi.DistributedOptimizer, or by a cluster in TF_CONFIG")
         steps_given = save_checkpoints_steps not in (_UNSET, None)
         if steps_given and save_checkpoints_secs not in (_UNSET, None):
             raise ValueError("`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both "
@@ -80,7 +81,8 @@ class RunConfig:
         self.keep_checkpoint_max = keep_checkpoint_max
         self.keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
         self.log_step_count_steps = log_step_count_steps
-        self.train_distribute = self.eval_distribute = None
+        self.train_distribute, self.eval_distribute = _strategies(
+            train_distribute, eval_distribute, experimental_distribute)
         self.device_fn, self.protocol = device_fn, protocol
         self.experimental_max_worker_delay_secs = experimental_max_worker_delay_secs
         self.session_creation_timeout_secs = session_creation_timeout_secs
@@ -166,6 +168,19 @@ class _Task:
     def of_environment(cls) -> _Task:
         """The task of this process."""
         return cls(json.loads(os.environ.get("TF_CONFIG") or "{}"))
+
+
+def _strategies(train: Any, evaluation: Any, both: DistributeConfig | None) -> tuple[Any, Any]:
+    """The strategies of training and of evaluations."""
+    if both is not None:
+        if train is not None or evaluation is not None:
+            raise ValueError("Either `train_distribute` and `eval_distribute`, or "
+                             "`experimental_distribute` can be set.")
+        train, evaluation = both.train_distribute, both.eval_distribute
+    for name, strategy in (("train_distribute", train), ("eval_distribute", evaluation)):
+        if not (strategy is None or isinstance(strategy, Strategy)):
+            raise ValueError(f"{name} must be a hf.distribute.Strategy; got {strategy!r}")
+    return train, evaluation
 
 
 def _count(cluster: ClusterSpec, job: str | None) -> int:

@@ -122,8 +122,7 @@ class _Evaluator:
             return False
         result = self._estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, path, spec.name)
         is_final = is_final or self.is_last(result["global_step"])
-        exports = [e.export(self._estimator, self._directory(e), path, result, is_final)
-                   for e in spec.exporters]
+        exports = self._exported(path, result, is_final)
         self._evaluated, self._outcome = path, (result, exports)
         self._was_final = is_final
         return True
@@ -136,10 +135,14 @@ class _Evaluator:
         """Evaluate and export once more, unless the last checkpoint was evaluated already."""
         if not self.evaluate(True) and self._evaluated is not None and not self._was_final:
             result, path = self._outcome[0] or {}, self._evaluated
-            self._outcome = result, [
-                e.export(self._estimator, self._directory(e), path, result, True)
-                for e in self._spec.exporters]
+            self._outcome = result, self._exported(path, result, True)
         return self._outcome
+
+    def _exported(self, path: str, result: dict, is_final: bool) -> list:
+        """What the exporters return."""
+        exporters = self._spec.exporters if self._estimator.writes else ()
+        return [e.export(self._estimator, self._directory(e), path, result, is_final)
+                for e in exporters]
 
     def watch(self) -> tuple[dict | None, list]:
         """Evaluate new checkpoints as they appear, up to that of the last step."""

@@ -58,6 +58,8 @@ def _run(estimator: Estimator, spec: EstimatorSpec, hooks: list, listeners: list
             max_wait_secs=config.session_creation_timeout_secs) as session:
         while not session.should_stop():
             _, loss = session.run([spec.train_op, spec.loss])
+    if config.train_distribute is not None:
+        config.train_distribute.wait_for_all()  # the last checkpoint is written
     return loss
 
 

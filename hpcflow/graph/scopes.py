@@ -14,6 +14,7 @@ from hpcflow.graph.reentry import Reentrant, reentrant
 if TYPE_CHECKING:
     from hpcflow.autodiff.backward_context import BackwardContext
     from hpcflow.device_spec import DeviceSpec
+    from hpcflow.graph.replicas import Place, Replicas
     from hpcflow.ops.flow.cond_context import CondContext
     from hpcflow.ops.flow.while_context import WhileContext
 
@@ -82,6 +83,7 @@ class _Scopes(threading.local):
         self.original: Operation | None = None
         self.context: Any = None
         self.variable_creators: list[Callable] = []
+        self.place: Place | None = None
 
 
 def _of_thread(field: str, meaning: str) -> Any:
@@ -101,6 +103,10 @@ class ScopedGraph:
         self._names_in_use: dict[str, int] = {}
         self._inherited: list[tuple[list, list, list]] = []
         self._scopes = _Scopes(self._inherited)
+        self._replicas: Replicas | None = None
+        self._variables_of_strategies: dict[Any, list] = {}
+        self._strategy_scope: Any = None
+        self._last_loss_reduction: str | None = None
 
     _name_stack = _of_thread("names", "The current name scope, without a slash at the end.")
     _attr_scopes = _of_thread("attrs", "Attributes that operations get.")
@@ -108,6 +114,7 @@ class ScopedGraph:
     _gradient_scope = _of_thread("gradient", "The name scope of the call that builds gradients.")
     _container = _of_thread("container", "The resource container of stateful operations.")
     _variable_creators = _of_thread("variable_creators", "Functions that make variables.")
+    _place = _of_thread("place", "Where in a strategy of ``hpcflow.distribute`` it builds.")
     _control_flow_context = _of_thread("context", "The conditional or loop that is being built.")
 
     def _get_control_flow_context(self) -> Any:

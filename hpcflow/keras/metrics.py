@@ -469,15 +469,19 @@ deserialize = get
 
 
 def chosen(identifier: Identifier, loss: Callable[..., Any], output: TensorLike) -> Metric:
-    """A metric object for what ``compile`` was told, "accuracy" by the loss and the output."""
+    """A metric object for what ``compile`` was told, "accuracy" by the loss and the output.
+
+    As in 1.x its name is that of the function, and ``acc`` and ``ce`` for accuracies and cross
+    entropies that the loss decides.
+    """
     if isinstance(identifier, Metric):
         return identifier
-    name = identifier if isinstance(identifier, str) else getattr(identifier, "__name__", None)
-    if identifier in ("accuracy", "acc", "crossentropy", "ce"):
-        identifier = _by_loss("crossentropy" if identifier in ("crossentropy", "ce")
-                              else "accuracy", loss, output)
+    for name, kind in (("acc", "accuracy"), ("ce", "crossentropy")):
+        if identifier in (name, kind):
+            return MeanMetricWrapper(_by_loss(kind, loss, output), name)
     found = get(identifier)
-    return found if isinstance(found, Metric) else MeanMetricWrapper(found, name)
+    return found if isinstance(found, Metric) else (
+        MeanMetricWrapper(found, getattr(found, "__name__", None)))
 
 
 def _by_loss(kind: str, loss: Callable[..., Any], output: Any) -> Any:

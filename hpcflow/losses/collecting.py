@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import add_to_collection, get_collection, name_scope
+from hpcflow.graph.graph import (
+    add_to_collection,
+    get_collection,
+    get_default_graph,
+    name_scope,
+)
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
@@ -57,6 +62,7 @@ def compute_weighted_loss(losses: TensorLike, weights: TensorLike = 1.0, scope: 
     Raises: ``ValueError`` for weights that do not broadcast to the losses, and another `reduction`.
     """
     Reduction.validate(reduction)
+    get_default_graph()._last_loss_reduction = reduction
     with name_scope(scope, "weighted_loss", [losses, weights]):
         given = convert_to_tensor(losses)
         values = as_float(given)

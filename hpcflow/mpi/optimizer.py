@@ -89,7 +89,7 @@ class DistributedOptimizer(Optimizer):
             raise ValueError("inputs are for a DistributedOptimizer with slices")
         pairs = self._optimizer.compute_gradients(loss, var_list, *args, **kwargs)
         with name_scope(self._name):
-            return self._reduced(pairs)
+            return reduced_gradients(pairs, self._reduction, self._bucket_bytes)
 
     def minimize(self, loss: TensorLike, global_step: Variable | None = None,
                  var_list: Sequence[Variable] | None = None,
@@ -105,24 +105,6 @@ class DistributedOptimizer(Optimizer):
             raise ValueError(f"No gradients provided for any variable: no differentiable path "
                              f"leads from the variables {names} to the loss")
         return self.apply_gradients(pairs, global_step=global_step, name=name)
-
-    def _reduced(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        results: list[Any] = [None] * len(pairs)
-        for i, (grad, _) in enumerate(pairs):
-            if isinstance(grad, IndexedSlices):
-                with device(_task_of(grad.values)):
-                    results[i] = allreduce(grad, self._reduction)
-        for bucket in buckets([g for g, _ in pairs], self._bucket_bytes):
-            with device(_task_of(pairs[bucket[0]][0])):
-                grads, gates = zip(*(_ungated(pairs[i][0]) for i in bucket), strict=True)
-                check_reduction(self._reduction, grads[0].dtype)
-                key = _key_of([pairs[i][1].op.name for i in bucket])
-                reduced = _as_list(add_op(
-                    "MpiAllreduce", list(grads), reduction=self._reduction.encode(), key=key,
-                    name="allreduce"))
-                for i, value, gate in zip(bucket, reduced, gates, strict=True):
-                    results[i] = with_dependencies(gate, value) if gate else value
-        return [(grad, var) for grad, (_, var) in zip(results, pairs, strict=True)]
 
     # ------------------------------------------------------------ slices
 
@@ -174,6 +156,26 @@ class DistributedOptimizer(Optimizer):
     def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
         """As of the wrapped optimizer."""
         return self._optimizer.get_slot_names(*args, **kwargs)
+
+
+def reduced_gradients(pairs: Sequence[tuple[Any, Any]], reduction: str = "sum",
+                      bucket_bytes: int = 8 << 20) -> list[tuple[Any, Any]]:
+    """Return (gradient, variable) pairs with the gradients of all ranks, see the class above."""
+    results: list[Any] = [None] * len(pairs)
+    for i, (grad, _) in enumerate(pairs):
+        if isinstance(grad, IndexedSlices):
+            with device(_task_of(grad.values)):
+                results[i] = allreduce(grad, reduction)
+    for bucket in buckets([g for g, _ in pairs], bucket_bytes):
+        with device(_task_of(pairs[bucket[0]][0])):
+            grads, gates = zip(*(_ungated(pairs[i][0]) for i in bucket), strict=True)
+            check_reduction(reduction, grads[0].dtype)
+            key = _key_of([pairs[i][1].op.name for i in bucket])
+            reduced = _as_list(add_op("MpiAllreduce", list(grads), reduction=reduction.encode(),
+                                      key=key, name="allreduce"))
+            for i, value, gate in zip(bucket, reduced, gates, strict=True):
+                results[i] = with_dependencies(gate, value) if gate else value
+    return [(grad, var) for grad, (_, var) in zip(results, pairs, strict=True)]
 
 
 def buckets(grads: Sequence[Any], bucket_bytes: int) -> list[list[int]]:

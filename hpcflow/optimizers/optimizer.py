@@ -115,6 +115,8 @@ class Optimizer:
             raise ValueError("gate_gradients must be one of GATE_NONE, GATE_OP, GATE_GRAPH, got "
                              f"{gate_gradients!r}")
         loss = loss() if callable(loss) else loss
+        place = get_default_graph()._place
+        loss = loss if place is None else place.scaled(loss)
         self._check_dtypes([t for t in (loss, grad_loss) if t is not None])
         variables = _checked_variables(var_list)
         grads = gradients(
@@ -144,6 +146,8 @@ class Optimizer:
         pairs = [(_checked_gradient(g), v) for g, v in grads_and_vars]
         if not pairs:
             raise ValueError("No variables provided.")
+        place = get_default_graph()._place
+        pairs = pairs if place is None else place.reduced(pairs)
         with_gradient = [v for g, v in pairs if g is not None]
         if not with_gradient:
             raise ValueError("No gradients provided for any variable: "

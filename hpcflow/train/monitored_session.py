@@ -44,7 +44,8 @@ def MonitoredTrainingSession(
     The chief restores or initializes the model and, with a `checkpoint_dir`, saves checkpoints,
     summaries and the steps per second there; other workers wait for it. With a
     ``hf.mpi.BroadcastVariablesHook`` every rank initializes variables of its own, and the hook's
-    root alone restores and saves, whatever `is_chief` says.
+    root alone restores and saves, whatever `is_chief` says. A graph of a strategy with several
+    replicas (``hf.distribute``) has such a hook anyway.
 
     Args:
         master: target of the session.
@@ -65,6 +66,9 @@ def MonitoredTrainingSession(
     """
     scaffold = scaffold or Scaffold()
     hooks = list(hooks or [])
+    replicas = get_default_graph()._replicas
+    if replicas is not None and copies_another(hooks, master) is None:
+        hooks.insert(0, replicas.hook())
     follows = copies_another(hooks, master)
     is_chief = is_chief if follows is None else not follows
     save_steps = _given(save_checkpoint_steps, None)

@@ -13,9 +13,9 @@ from hpcflow.ops.common.grouping import group
 from hpcflow.ops.io.lookup import tables_initializer
 from hpcflow.ops.io.summary import merge_all
 from hpcflow.ops.state.variable_lists import (
+    each_initializer,
     global_variables,
-    global_variables_initializer,
-    local_variables_initializer,
+    local_variables,
     report_uninitialized_variables,
 )
 from hpcflow.train.saver import Saver
@@ -67,7 +67,8 @@ class Scaffold:
     def finalize(self) -> Scaffold:
         """Make what is missing, and let nobody change the graph any more."""
         self._init_op = self._or_default(
-            self._init_op, "init_op", GraphKeys.INIT_OP, global_variables_initializer)
+            self._init_op, "init_op", GraphKeys.INIT_OP,
+            lambda: each_initializer(global_variables()))
         self._ready_op = self._or_default(
             self._ready_op, "ready_op", GraphKeys.READY_OP, report_uninitialized_variables)
         self._ready_for_local_init_op = self._or_default(
@@ -88,7 +89,7 @@ class Scaffold:
     @staticmethod
     def default_local_init_op() -> Operation:
         """Return an operation that initializes the local variables and the tables."""
-        return group(local_variables_initializer(), tables_initializer())
+        return group(each_initializer(local_variables()), tables_initializer())
 
     def _or_default(self, given: Any, name: str, key: str, make: Callable[[], Any]) -> Any:
         return given if given is not None else Scaffold.get_or_default(name, key, make)

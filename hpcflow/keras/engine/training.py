@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.errors import UnimplementedError
 from hpcflow.keras import losses as losses_module
 from hpcflow.keras import metrics as metrics_module
 from hpcflow.keras import optimizers
@@ -139,6 +140,11 @@ class Model(Network):
     def _train(self) -> Any:
         """The operation of a training step."""
         if self._train_step is None:
+            if hf.get_default_graph()._replicas is not None:
+                raise UnimplementedError(None, None, (
+                    "Keras models train one replica, and this strategy has one on each rank: "
+                    "train an Estimator, or compile the model outside of the strategy with "
+                    "hf.mpi.DistributedOptimizer"))
             variables = self.trainable_weights
             with hf.name_scope("training"):
                 if isinstance(self.optimizer, hf.train.Optimizer):

@@ -82,7 +82,19 @@ def moving_average_variables(scope: str | None = None) -> list:
 
 
 def variables_initializer(var_list: list, name: str = "init") -> Operation:
-    """Return an operation that runs the initializers of `var_list`, in no particular order."""
+    """Return an operation that runs the initializers of `var_list`, in no particular order.
+
+    In a graph with several replicas (``hpcflow.distribute``) all ranks must run it; they begin with
+    the values of the first one.
+    """
+    replicas = get_default_graph()._replicas
+    if replicas is None or not var_list:
+        return each_initializer(var_list, name)
+    return replicas.with_equal_values(each_initializer(var_list), var_list, name)
+
+
+def each_initializer(var_list: list, name: str = "init") -> Operation:
+    """As :func:`variables_initializer`, for this rank alone."""
     if not var_list:
         return raw_ops.NoOp(name=name)
     return group(*[v.initializer for v in var_list], name=name)
@@ -95,7 +107,7 @@ def global_variables_initializer() -> Operation:
 
 def local_variables_initializer() -> Operation:
     """Return an operation that initializes all local variables of the graph so far."""
-    return variables_initializer(local_variables())
+    return each_initializer(local_variables())
 
 
 # ---------------------------------------------------------------- asking

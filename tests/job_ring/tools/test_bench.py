@@ -359,6 +359,8 @@ def test_a_benchmark_that_is_ended_leaves_no_rank(number, tmp_path):
     """Its job runs when the signal comes, and goes with it."""
     main = subprocess.Popen([sys.executable, "-m", "hpcflow", "bench", "pingpong"],
                             env=without_launcher(os.environ), start_new_session=True,
+                            # Shells let what they start in the background ignore interrupts.
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while len(session_members(main.pid)) < 4:  # this one, mpirun, two ranks

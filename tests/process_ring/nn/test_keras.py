@@ -44,7 +44,7 @@ def test_training_learns_and_has_a_history() -> None:
     model = _classifier(optimizer=tf.keras.optimizers.Adam(0.05))
     history = model.fit(x, y, epochs=12, verbose=0, validation_data=(x[:20], y[:20]))
     assert history.epoch == list(range(12))
-    assert set(history.history) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert set(history.history) == {"loss", "acc", "val_loss", "val_acc"}
     loss, accuracy = model.evaluate(x, y, verbose=0)
     assert accuracy > 0.9 and loss < history.history["loss"][0]
     assert model.predict(x[:7]).shape == (7, 2)

@@ -1,0 +1,92 @@
+"""Strategies whose replicas are the ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+
+import hpcflow as hf
+
+WORLD = MPI.COMM_WORLD
+SIZE, RANK = WORLD.Get_size(), WORLD.Get_rank()
+X = np.random.RandomState(0).randn(24 * SIZE, 4).astype(np.float32)
+Y = X[:, :3].argmax(1)
+
+
+def equal_on_all_ranks(value):
+    return all(np.array_equal(value, other) for other in WORLD.allgather(value))
+
+
+def softmax_regression(x, y, w):
+    return hf.reduce_mean(hf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=y, logits=hf.matmul(x, w)))
+
+
+def descended(steps, batch):
+    """The weights after some steps of gradient descent over batches in turn, in NumPy."""
+    w = np.zeros([4, 3])
+    for i in range(steps):
+        rows = slice(i * batch, (i + 1) * batch)
+        p = np.exp(X[rows] @ w)
+        p /= p.sum(1, keepdims=True)
+        w -= 0.5 * X[rows].T @ (p - np.eye(3)[Y[rows]]) / batch
+    return w
+
+
+def test_a_loop_trains_on_the_rows_of_all_replicas():
+    strategy = hf.distribute.MirroredStrategy()
+    assert strategy.num_replicas_in_sync == SIZE
+    with hf.Graph().as_default(), strategy.scope():
+        data = hf.data.Dataset.from_tensor_slices((X, Y)).batch(6 * SIZE)
+        rows = strategy.make_dataset_iterator(data)
+        w = hf.get_variable("w", initializer=np.zeros([4, 3], np.float32))
+        own = hf.get_variable("own", [3])  # drawn without a seed
+
+        def replica(inputs):
+            x, y = inputs
+            number = hf.distribute.get_replica_context().replica_id_in_sync_group
+            loss = softmax_regression(x, y, w)
+            return hf.train.GradientDescentOptimizer(0.5).minimize(loss), loss, number
+
+        train, loss, number = strategy.experimental_run_v2(replica, args=(rows.get_next(),))
+        mean = strategy.reduce(hf.distribute.ReduceOp.MEAN, loss)
+        uneven = hf.range(RANK + 1)
+        of_all = strategy.reduce("sum", uneven, axis=0), strategy.reduce("mean", uneven, axis=0)
+        with hf.Session() as session:
+            session.run([rows.initialize(), hf.global_variables_initializer()])
+            found = [session.run([train, mean, number]) for _ in range(4)]
+            np.testing.assert_allclose(session.run(w), descended(4, 6 * SIZE), atol=1e-5)
+            assert equal_on_all_ranks(session.run(own))
+            reduced = session.run(of_all)
+    assert equal_on_all_ranks([m for _, m, _ in found])
+    assert [n for *_, n in found] == [RANK] * 4
+    values = [v for r in range(SIZE) for v in range(r + 1)]
+    np.testing.assert_allclose(reduced, [sum(values), np.mean(values)])
+
+
+def test_an_estimator_trains_a_replica_on_each_rank(tmp_path):
+    directory = WORLD.bcast(str(tmp_path))
+    strategy = hf.distribute.experimental.MultiWorkerMirroredStrategy()
+
+    def model(features, labels, mode):
+        w = hf.get_variable("w", [4, 3], initializer=hf.zeros_initializer())
+        hf.get_variable("own", [3])
+        loss = softmax_regression(features, labels, w)
+        train = hf.train.GradientDescentOptimizer(0.5).minimize(
+            loss, hf.train.get_global_step())
+        return hf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    def batches():  # one batch is left over, which no replica has
+        return hf.data.Dataset.from_tensor_slices((X[:18 * SIZE + 6], Y[:18 * SIZE + 6])).batch(6)
+
+    config = hf.estimator.RunConfig(directory, train_distribute=strategy)
+    estimator = hf.estimator.Estimator(model, config=config)
+    estimator.train(batches)
+    assert estimator.get_variable_value("global_step") == 3
+    np.testing.assert_allclose(estimator.get_variable_value("w"), descended(3, 6 * SIZE),
+                               atol=1e-5)
+    seen = estimator.evaluate(batches)
+    assert equal_on_all_ranks(seen["loss"])
+    estimator.train(batches, steps=1)  # all go on from the checkpoint
+    assert estimator.get_variable_value("global_step") == 4
+    WORLD.Barrier()

@@ -1,0 +1,90 @@
+"""Strategies with one replica; those with several are in the MPI ring."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+STRATEGIES = [hf.distribute.MirroredStrategy, hf.contrib.distribute.CollectiveAllReduceStrategy,
+              lambda: hf.distribute.OneDeviceStrategy("/cpu:0"),
+              hf.distribute.experimental.ParameterServerStrategy]
+
+
+@pytest.mark.parametrize("make", STRATEGIES)
+def test_contexts(make, graph):
+    strategy = make()
+    assert copy.deepcopy(strategy) is strategy
+
+    def state():
+        context = hf.distribute.get_replica_context()
+        return (hf.distribute.has_strategy(), hf.distribute.in_cross_replica_context(),
+                None if context is None else context.strategy)
+
+    outside = (False, False, hf.distribute.get_strategy())
+    assert state() == outside
+    with strategy.scope():
+        assert state() == (True, True, None)
+        assert strategy.experimental_run_v2(state) == (True, False, strategy)
+        merged = strategy.run(lambda: hf.distribute.get_replica_context().merge_call(
+            lambda found, value: (found, value, *state()), args=[3]))
+        assert merged == (strategy, 3, True, True, None)
+        v = hf.get_variable("v", [])
+        assert type(v) is type(hf.get_variable("r", [], use_resource=True))
+        assert strategy.extended.variable_created_in_scope(v)
+    assert state() == outside
+
+
+def test_updates_and_reductions_belong_where_they_are(graph):
+    strategy = hf.distribute.MirroredStrategy()
+    with strategy.scope():
+        v = hf.get_variable("v", [])
+        optimizer = hf.train.GradientDescentOptimizer(1.0)
+        with pytest.raises(RuntimeError, match="cross-replica context"):
+            optimizer.minimize(v * v)
+        with pytest.raises(RuntimeError, match="cross-replica context"):
+            strategy.run(lambda: strategy.reduce("sum", v))
+        with pytest.raises(ValueError, match="MAX"):
+            strategy.reduce("max", v)
+        with pytest.raises(RuntimeError, match="inside"):
+            hf.distribute.experimental_set_strategy(strategy)
+
+
+def test_a_set_strategy_is_that_of_the_graph(graph):
+    strategy = hf.distribute.OneDeviceStrategy("/cpu:0")
+    hf.distribute.experimental_set_strategy(strategy)
+    assert hf.distribute.get_strategy() is strategy
+    assert hf.constant(1).device == "/device:CPU:0"
+    hf.distribute.experimental_set_strategy(None)
+    assert not hf.distribute.has_strategy()
+
+
+def test_parts_of_a_batch():
+    context = hf.distribute.InputContext(4, 1, 4)
+    assert context.get_per_replica_batch_size(8) == 2
+    with pytest.raises(ValueError, match="not divisible"):
+        context.get_per_replica_batch_size(9)
+
+
+def test_an_input_function_may_ask_for_its_part(tmp_path):
+    strategy, seen = hf.distribute.MirroredStrategy(), []
+
+    def input_fn(input_context=None):
+        seen.append(input_context)
+        return hf.data.Dataset.from_tensor_slices(np.ones([4, 2], np.float32)).batch(2)
+
+    def model(features, mode):
+        loss = hf.reduce_mean(hf.layers.dense(features, 1))
+        step = hf.train.GradientDescentOptimizer(0.1).minimize(loss, hf.train.get_global_step())
+        return hf.estimator.EstimatorSpec(mode, loss=loss, train_op=step)
+
+    both = hf.distribute.DistributeConfig(strategy, strategy)
+    config = hf.estimator.RunConfig(str(tmp_path), experimental_distribute=both)
+    estimator = hf.estimator.Estimator(model, config=config).train(input_fn)
+    assert estimator.evaluate(input_fn)["global_step"] == 2
+    assert seen == [hf.distribute.InputContext()] * 2
+    with pytest.raises(ValueError, match=r"hf\.distribute\.Strategy"):
+        hf.estimator.RunConfig(train_distribute="mirrored")
