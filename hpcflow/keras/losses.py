@@ -130,7 +130,7 @@ def poisson(y_true: Any, y_pred: Any) -> Any:
 
 
 def cosine_similarity(y_true: TensorLike, y_pred: TensorLike, axis: int = -1) -> Any:
-    """Minus the cosine of the angle between the two."""
+    """Minus the cosine of the angle between the two, as in all versions of 1.x but the last two."""
     y_true, y_pred = _pair(y_true, y_pred)
     return -hf.reduce_sum(hf.nn.l2_normalize(y_true, axis) * hf.nn.l2_normalize(y_pred, axis),
                           axis)

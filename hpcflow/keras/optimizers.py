@@ -72,12 +72,12 @@ class Optimizer:
             with hf.init_scope(), hf.name_scope(None):
                 if name == "iterations":
                     made = hf.Variable(0, trainable=False, dtype=hf.int64,
-                                       name=f"{self._name}/iter")
+                                       name=f"training/{self._name}/iter")
                 else:
                     value = self._numbers[name]
                     given = value() if callable(value) else value
                     made = given if isinstance(given, (hf.Tensor, hf.Variable)) else hf.Variable(
-                        float(given), trainable=False, name=f"{self._name}/{name}")
+                        float(given), trainable=False, name=f"training/{self._name}/{name}")
             self._made[name] = made
         return made
 
@@ -131,7 +131,8 @@ class Optimizer:
         if not pairs:
             raise ValueError("No gradients provided for any variable")
         with hf.name_scope(f"training/{self._name}"):
-            made = [[self._slot(v, kind) for kind in self.slots] for _, v in pairs]
+            by_kind = [[self._slot(v, kind) for _, v in pairs] for kind in self.slots]
+            made = [list(own) for own in zip(*by_kind)] if by_kind else [[] for _ in pairs]
             with hf.control_dependencies([g for g, _ in pairs]):
                 rate, step = self._rate(), hf.cast(self.iterations, hf.float32) + 1.0
                 numbers = {n: hf.convert_to_tensor(self._variable(n)) for n in self._numbers
@@ -348,7 +349,7 @@ class Nadam(_Moments):
         """Return an operation that updates variables by their gradients."""
         with hf.init_scope(), hf.name_scope(None):
             self._schedule = self._schedule or hf.Variable(
-                1.0, trainable=False, name=f"{self._name}/momentum_cache")
+                1.0, trainable=False, name=f"training/{self._name}/momentum_cache")
         beta_1, step = self.beta_1, hf.cast(self.iterations, hf.float32) + 1.0
         before = hf.identity(self._schedule)
         self._now, self._next = (beta_1 * (1.0 - 0.5 * hf.pow(0.96, 0.004 * (step + n)))
@@ -379,9 +380,12 @@ def get(identifier: Any) -> Any:
     Raises ``ValueError`` for what cannot be understood.
     """
     if isinstance(identifier, str):
-        identifier = identifier.lower()
+        identifier = {"class_name": identifier, "config": {}}
     if isinstance(identifier, dict):
-        identifier = {**identifier, "class_name": identifier["class_name"].lower()}
+        name, config = identifier["class_name"].lower(), identifier.get("config", {})
+        if name == "adagrad":  # as in 1.x, where nothing else is said
+            config = {"initial_accumulator_value": 0.0, **config}
+        identifier = {"class_name": name, "config": config}
     if isinstance(identifier, (Optimizer, hf.train.Optimizer)):
         return identifier
     return lookup.instance(_NAMED, identifier, "optimizer")

@@ -27,7 +27,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.layers.building import regularizer_below
+from hpcflow.layers.building import activity_loss, regularizer_below
 from hpcflow.layers.helpers import get_reachable_from_inputs
 from hpcflow.layers.input_spec import InputSpec, check_input
 from hpcflow.layers.module import Module
@@ -329,8 +329,7 @@ class Layer(Module):
         if self.activity_regularizer is None:
             return
         for tensor in nest.flatten(outputs):
-            with name_scope("ActivityRegularizer"):
-                loss = self.activity_regularizer(tensor)
+            loss = activity_loss(self.activity_regularizer, tensor)
             if loss is not None:
                 self.add_loss(loss, inputs=inputs)
 

@@ -94,11 +94,22 @@ def finish(outputs: Tensor, activation: Callable | None,
     if activation is not None:
         outputs = activation(outputs)
     if activity_regularizer is not None:
-        with name_scope("ActivityRegularizer"):
-            loss = activity_regularizer(outputs)
+        loss = activity_loss(activity_regularizer, outputs)
         if loss is not None:
             add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
     return outputs
+
+
+def activity_loss(regularizer: Callable, outputs: Tensor) -> Tensor | None:
+    """The regularization of a layer's outputs, for each example of the batch: as in 1.15 it is
+    divided by their number."""
+    with name_scope("ActivityRegularizer"):
+        loss = regularizer(outputs)
+        if loss is None:
+            return None
+        loss = convert_to_tensor(loss)
+        size = raw_ops.Shape(input=outputs)[0]
+        return raw_ops.RealDiv(loss, raw_ops.Cast(size, DstT=loss.dtype.base_dtype))
 
 
 def numbers(value: Any, count: int, what: str) -> list[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import hpcflow as hf
 from hpcflow.keras.engine.calls import History, Node
 from hpcflow.keras.engine.layer import Layer
-from hpcflow.keras.session import unique_name
+from hpcflow.layers.names import get_uid
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorHandle, TensorLike
@@ -31,7 +31,7 @@ class InputLayer(Layer):
                  batch_input_shape: Any = None, **keywords: Any) -> None:
         if dtype is None:
             dtype = hf.float32 if input_tensor is None else input_tensor.dtype.base_dtype
-        super().__init__(name=name or unique_name("input"), dtype=dtype, **keywords)
+        super().__init__(name=name or f"input_{get_uid('input')}", dtype=dtype, **keywords)
         self.is_placeholder = input_tensor is None
         self.sparse, self.built = sparse, True
         if input_tensor is None:

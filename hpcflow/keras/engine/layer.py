@@ -248,7 +248,8 @@ class Layer(Called, base.Layer):
             initializer = initializers.get("glorot_uniform" if dtype.is_floating else "zeros")
         with hf.init_scope(), hf.name_scope(None):
             variable = hf.Variable(lambda: _initial(initializer, dims, dtype), trainable,
-                                   name=name, dtype=dtype, constraint=constraint)
+                                   name=name, dtype=dtype, constraint=constraint,
+                                   use_resource=True)
         (self._trainable_weights if trainable else self._non_trainable_weights).append(variable)
         if regularizer is not None:
             with hf.name_scope("Regularizer"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.framework import nest
 from hpcflow.keras.session import get_session
 
 if TYPE_CHECKING:
@@ -84,9 +85,30 @@ def weights_of_classes(labels: np.ndarray, weights: Tensor, by_class: dict) -> n
 # ---------------------------------------------------------------- sources of batches
 
 
+def is_symbolic(x: Any) -> bool:
+    """True if `x` has tensors of the graph, which give a batch whenever they are run."""
+    return any(isinstance(v, (hf.Tensor, hf.SparseTensor)) for v in nest.flatten(x))
+
+
+def of_tensors(x: Any, y: Any, weights: Any, steps: int | None, argument: str) -> tuple:
+    """(x, y, weights) of ``fit`` and its kin, as one source if they are tensors.
+
+    Raises ``ValueError`` if nothing says how many batches there are.
+    """
+    if x is None or not is_symbolic(x):
+        return x, y, weights
+    if steps is None:
+        raise ValueError("When using data tensors as input to a model, you should specify the "
+                         f"`{argument}` argument.")
+    parts = (x, y) if weights is None else (x, y, weights)
+    return parts if y is not None else x, None, None
+
+
 def is_source(x: Any) -> bool:
     """True if `x` is a source of batches (a data set, an iterator, a sequence), not arrays."""
-    return isinstance(x, (hf.data.Dataset, hf.data.Iterator)) or hasattr(x, "__next__") or (
+    if is_symbolic(x) or isinstance(x, (hf.data.Dataset, hf.data.Iterator)):
+        return True
+    return hasattr(x, "__next__") or (
         hasattr(x, "__getitem__") and hasattr(x, "__len__")
         and not isinstance(x, (np.ndarray, list, tuple, dict, str)))
 
@@ -104,7 +126,11 @@ def _batches_of(x: Any) -> Iterator:
             except hf.errors.OutOfRangeError:
                 return
     elif hasattr(x, "__next__"):
-        yield from x
+        for batch in x:  # noqa: UP028 (`yield from` would close the generator with this one)
+            yield batch
+    elif is_symbolic(x):
+        while True:
+            yield get_session().run(x)
     else:
         for n in range(len(x)):
             yield x[n]
@@ -116,6 +142,7 @@ class _Source:
     def __init__(self, x: Any) -> None:
         self.x = x
         self._running: Iterator | None = None
+        self.begun = False
         self._goes_on = not isinstance(x, hf.data.Dataset) and (
             hasattr(x, "__next__") or isinstance(x, hf.data.Iterator))
 
@@ -126,6 +153,7 @@ class _Source:
                 self._running = _batches_of(self.x)
         running = self._running
         for taken, batch in enumerate(running, 1):
+            self.begun = True
             yield batch
             if steps is not None and taken == steps:
                 return
@@ -245,6 +273,10 @@ def fit(model: Any, told: Training) -> Any:
     for epoch in range(told.initial_epoch, told.epochs):
         callbacks.call("on_epoch_begin", epoch, {})
         logs = _train_epoch(model, told, data, source, callbacks)
+        if logs is None:
+            hf.logging.warning("The data have no batch for epoch %d: training ends. Repeat them, "
+                               "or leave out steps_per_epoch.", epoch + 1)
+            break
         if validation is not None and _is_due(told.validation_freq, epoch):
             found = evaluate(model, validation)
             logs.update(zip((f"val_{n}" for n in model.metrics_names), found, strict=True))
@@ -256,7 +288,8 @@ def fit(model: Any, told: Training) -> Any:
 
 
 def _train_epoch(model: Any, told: Training, data: Batches, source: _Source | None,
-                 callbacks: CallbackList) -> dict:
+                 callbacks: CallbackList) -> dict | None:
+    """The numbers of an epoch; None if a source that has given batches has no more."""
     if source is not None:
         batches = _given(model, source.epoch(told.steps_per_epoch), told.class_weight)
     else:
@@ -274,6 +307,8 @@ def _train_epoch(model: Any, told: Training, data: Batches, source: _Source | No
         callbacks.call("on_batch_end", number, {"batch": number, "size": count, **logs})
         if model.stop_training:
             break
+    if first and source is not None and source.begun:
+        return None
     return dict(zip(model.metrics_names, means.values(model), strict=True))
 
 

@@ -56,15 +56,14 @@ class Sequential(Model):
             self._join([layer.inbound_nodes[0].outputs[0]] * 2)
             return
         if first and (shape := _first_shape(layer)) is not None:
-            self._begin(shape, layer._dtype)
+            self._begin(shape, layer)
         self._stack.append(layer)
         if self.inputs is not None:
             self._join([self.inputs[0], layer((self.outputs or [])[0])])
 
-    def _begin(self, shape: Any, dtype: Any = None) -> None:
-        first = self._stack[0] if self._stack else None
-        tensor = Input(batch_shape=tuple(shape), dtype=dtype,
-                       name=None if first is None else f"{first.name}_input")
+    def _begin(self, shape: Any, first: Layer | None = None) -> None:
+        tensor = Input(batch_shape=tuple(shape), dtype=first and first._dtype,
+                       name=first and f"{first.name}_input")
         self._join([tensor, tensor])
 
     def _join(self, ends: list) -> None:
@@ -84,8 +83,10 @@ class Sequential(Model):
     def build(self, input_shape: ShapeLike | None = None) -> None:
         """Build the layers for inputs of a shape, with the batch."""
         if self.inputs is None and self._scope is None and input_shape is not None:
-            self._begin(hf.TensorShape(input_shape).as_list())
-            tensor: Any = (self.inputs or [])[0]
+            first = self._stack[0] if self._stack else None
+            tensor = Input(batch_shape=tuple(hf.TensorShape(input_shape).as_list()),
+                           name=first and f"{first.name}_input")
+            self._join([tensor, tensor])
             for layer in self._stack:
                 tensor = layer(tensor)
             self._join([(self.inputs or [])[0], tensor])

@@ -30,6 +30,7 @@ class _Target(NamedTuple):
     weights: Any  # placeholder with a default, one for each example
     loss: Any  # scalar, or None
     metrics: list  # of (name, metric, update)
+    output: list | None  # its sizes, if they are known
 
 
 class Model(Network):
@@ -123,7 +124,8 @@ class Model(Network):
             update = (metric.update_state(labels, output) if told is None
                       else metric.update_state(labels, output, sample_weight=told))
             metrics.append((shown, metric, update))
-        return _Target(name, labels, weights, loss, metrics)
+        sizes = None if output.shape.ndims is None else output.shape.as_list()
+        return _Target(name, labels, weights, loss, metrics, sizes)
 
     @property
     def metrics_names(self) -> list[str]:
@@ -250,6 +252,8 @@ class Model(Network):
         if len(ys) != len(names):
             raise ValueError(f"Model {self.name} has {len(names)} outputs, got {len(ys)} arrays of "
                              "labels")
+        for labels, target, function in zip(ys, self._targets, self.loss_functions, strict=True):
+            _check_labels(labels, target, function)
         weights: list = ([None] * len(names) if sample_weight is None
                          else loops.arrays_of(sample_weight, names))
         if class_weight is not None:
@@ -291,9 +295,10 @@ class Model(Network):
         :meth:`compile`.
         """
         self._need_compiled()
+        data = loops.of_tensors(x, y, sample_weight, steps_per_epoch, "steps_per_epoch")
         return loops.fit(self, loops.Training(
-            x, y, batch_size, epochs, verbose, callbacks, validation_split, validation_data,
-            shuffle, class_weight, sample_weight, initial_epoch, steps_per_epoch,
+            *data[:2], batch_size, epochs, verbose, callbacks, validation_split, validation_data,
+            shuffle, class_weight, data[2], initial_epoch, steps_per_epoch,
             validation_steps, validation_freq))
 
     def evaluate(self, x: Any = None, y: TensorLike | None = None, batch_size: int | None = None,
@@ -301,13 +306,15 @@ class Model(Network):
                  steps: int | None = None, callbacks: Any = None, **options: Any) -> Any:
         """Return the loss, or a list of the numbers that :attr:`metrics_names` names."""
         self._need_compiled()
-        found = loops.evaluate(self, loops.Batches(x, y, sample_weight, batch_size, steps))
+        data = loops.of_tensors(x, y, sample_weight, steps, "steps")
+        found = loops.evaluate(self, loops.Batches(*data, batch_size, steps))
         return found if len(found) > 1 else found[0]
 
     def predict(self, x: Any, batch_size: int | None = None, verbose: int = 0,
                 steps: int | None = None, callbacks: Any = None, **options: Any) -> Any:
         """Return the predictions, an array or a list of those of the outputs."""
-        return loops.predict(self, loops.Batches(x, None, None, batch_size, steps))
+        data = loops.of_tensors(x, None, None, steps, "steps")
+        return loops.predict(self, loops.Batches(*data, batch_size, steps))
 
     def _predict(self, xs: list) -> list:
         feeds = {**dict(zip(self.inputs or [], xs)), **phase_feed(False)}
@@ -387,6 +394,19 @@ def _loss(function: Any, labels: Tensor, output: Tensor, weights: Tensor,
         losses = losses * own * (hf.cast(hf.size(own), own.dtype) / hf.maximum(
             hf.reduce_sum(own), 1.0)) if reduction == "auto" else losses * own
     return losses_module.reduced(losses, weights, reduction)
+
+
+def _check_labels(labels: np.ndarray | None, target: _Target, function: Any) -> None:
+    """Raise ``ValueError`` for labels that a loss would spread over an output of other sizes."""
+    if labels is None or target.output is None:
+        return
+    name = getattr(function, "__name__", getattr(function, "name", ""))
+    sizes = _with_rank(labels, target.labels).shape
+    wrong = [(n, d) for n, d in zip(sizes[1:], target.output[1:]) if d is not None and n != d]
+    if wrong and name in ("mean_squared_error", "binary_crossentropy", "categorical_crossentropy"):
+        raise ValueError(f"A target array with shape {sizes} was passed for an output of shape "
+                         f"{tuple(target.output)} while using as loss `{name}`. This loss expects "
+                         "targets to have the same shape as the output.")
 
 
 def _with_rank(array: np.ndarray, tensor: Tensor) -> Any:
