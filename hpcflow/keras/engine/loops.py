@@ -90,7 +90,8 @@ def is_symbolic(x: Any) -> bool:
     return any(isinstance(v, (hf.Tensor, hf.SparseTensor)) for v in nest.flatten(x))
 
 
-def of_tensors(x: Any, y: Any, weights: Any, steps: int | None, argument: str) -> tuple:
+def of_tensors(x: Any, y: Any, weights: Any, steps: int | None,
+               argument: str) -> tuple[Any, Any, Any]:
     """(x, y, weights) of ``fit`` and its kin, as one source if they are tensors.
 
     Raises ``ValueError`` if nothing says how many batches there are.

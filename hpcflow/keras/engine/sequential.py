@@ -62,8 +62,8 @@ class Sequential(Model):
             self._join([self.inputs[0], layer((self.outputs or [])[0])])
 
     def _begin(self, shape: Any, first: Layer | None = None) -> None:
-        tensor = Input(batch_shape=tuple(shape), dtype=first and first._dtype,
-                       name=first and f"{first.name}_input")
+        tensor = Input(batch_shape=tuple(shape), dtype=None if first is None else first._dtype,
+                       name=None if first is None else f"{first.name}_input")
         self._join([tensor, tensor])
 
     def _join(self, ends: list) -> None:
@@ -85,7 +85,7 @@ class Sequential(Model):
         if self.inputs is None and self._scope is None and input_shape is not None:
             first = self._stack[0] if self._stack else None
             tensor = Input(batch_shape=tuple(hf.TensorShape(input_shape).as_list()),
-                           name=first and f"{first.name}_input")
+                           name=None if first is None else f"{first.name}_input")
             self._join([tensor, tensor])
             for layer in self._stack:
                 tensor = layer(tensor)
