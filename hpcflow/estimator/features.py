@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.data import Dataset
-from hpcflow.distribute.inputs import batches_of_replica
+from hpcflow.distribute.inputs import InputContext, batches_of_replica
 from hpcflow.estimator.spec import ModeKeys
 from hpcflow.graph.graph import add_to_collection, device
 from hpcflow.graph.keys import GraphKeys
@@ -23,8 +23,8 @@ def features_and_labels(input_fn: Callable, mode: str, params: Mapping[str, Any]
                         strategy: Strategy | None = None) -> tuple[Any, Any, list]:
     """Build the input: (features, labels or None, hooks).
 
-    The replicas of a `strategy` have a batch each in turn, unless the function divides the data by
-    itself, by its argument ``input_context``.
+    In training the replicas of a `strategy` have a batch each in turn, unless the function divides
+    the data by itself, by its argument ``input_context``. Otherwise each has all data.
 
     Raises ``ValueError`` for a tuple or a data set of other than two parts, and ``TypeError`` for
     what is no function.
@@ -33,13 +33,14 @@ def features_and_labels(input_fn: Callable, mode: str, params: Mapping[str, Any]
         raise TypeError(f"input_fn must be a function; got {input_fn!r}")
     given: dict[str, Any] = {"mode": mode, "params": params, "config": config}
     names = _argument_names(input_fn)
+    context = strategy.input_context if strategy and mode == ModeKeys.TRAIN else InputContext()
     if strategy is not None:
-        given["input_context"] = strategy.input_context
+        given["input_context"] = context
     with device("/cpu:0"):
         found = input_fn(**{name: value for name, value in given.items() if name in names})
         if isinstance(found, Dataset):
-            if strategy is not None and "input_context" not in names:
-                found = batches_of_replica(found, strategy.input_context)
+            if "input_context" not in names:
+                found = batches_of_replica(found, context)
             iterator = found.make_initializable_iterator()
             add_to_collection(GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
             found = iterator.get_next()
