@@ -111,8 +111,8 @@ class Network(Layer):
 
     @property
     def state_updates(self) -> list:
-        """The updates of the layers."""
-        return self.updates
+        """The updates of the states of recurrent layers that keep them, also in prediction."""
+        return _state_updates(self)
 
     def reset_states(self) -> None:
         """Set the states of recurrent layers to zero."""
@@ -251,3 +251,8 @@ def _made_of(tensor: Any) -> list:
             seen.add(id(source))
             (found if hasattr(source, "_keras_history") else waiting).append(source)
     return found
+
+
+def _state_updates(layer: Layer) -> list:
+    inner = [u for below in layer._sublayers() for u in _state_updates(below)]
+    return layer._updates + inner if getattr(layer, "stateful", False) else inner

@@ -99,3 +99,15 @@ def test_optimizers_have_their_weights_slot_by_slot():
 def test_adagrad_by_name_begins_with_nothing():
     assert tf.keras.optimizers.get("adagrad")._first("accumulator") == 0
     assert tf.keras.optimizers.Adagrad()._first("accumulator") == 0.1
+
+
+def test_states_go_on_from_one_prediction_to_the_next():
+    model = tf.keras.Sequential([layers.SimpleRNN(
+        1, None, kernel_initializer="ones", recurrent_initializer="ones", stateful=True,
+        batch_input_shape=(2, 3, 1))])
+    model.compile("sgd", "mse")
+    x = np.ones((2, 3, 1))
+    assert [model.predict(x).tolist() for _ in range(2)] == [[[3], [3]], [[6], [6]]]
+    assert model.evaluate(x, np.full((2, 1), 9), verbose=0) == 0
+    model.reset_states()
+    assert model.predict(x).tolist() == [[3], [3]]
