@@ -16,6 +16,9 @@ _MODULES = ("activations", "backend", "callbacks", "constraints", "experimental"
             "utils")
 _NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}
 
+#: The version of the Keras API.
+__version__ = "2.2.4-tf"
+
 _named_otherwise = named_otherwise(__name__)
 
 

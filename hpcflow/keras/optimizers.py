@@ -140,7 +140,13 @@ class Optimizer:
                 steps = []
                 with hf.control_dependencies([rate, step]):
                     for (grad, variable), own in zip(pairs, made, strict=True):
-                        steps += self._update(variable, grad, own, rate, step, numbers)
+                        updates = self._update(variable, grad, own, rate, step, numbers)
+                        steps += updates
+                        constraint = getattr(variable, "constraint", None)
+                        if constraint is not None:
+                            with hf.control_dependencies(updates):
+                                steps.append(hf.assign(variable, constraint(
+                                    variable.read_value())))
                 with hf.control_dependencies(steps):
                     return hf.assign_add(self.iterations, 1).op
 

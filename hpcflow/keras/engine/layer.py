@@ -65,6 +65,7 @@ class Layer(Called, base.Layer):
         own_name = name or unique_name(base._snake_case(type(self).__name__))
         super().__init__(trainable, own_name, dtype, regularizers.get(regularizer))
         self.inbound_nodes: list[Node] = []
+        self._added_metrics: list[tuple[str, Any]] = []
         self._by_name: dict[str, Any] = {}
         self._first_values = first_values
         self._batch_input_shape = _declared_shape(keywords)
@@ -232,6 +233,23 @@ class Layer(Called, base.Layer):
     def add_loss(self, losses: Any, inputs: Any = None) -> None:
         """Add a loss, or a list of them."""
         self._losses += nest.flatten(losses)
+
+    def add_metric(self, value: Any, aggregation: str | None = "mean",
+                   name: str | None = None) -> None:
+        """Let models report the mean of a tensor over the batches as a metric called `name`.
+
+        ``ValueError`` for another aggregation, or without a name.
+        """
+        if aggregation != "mean" or name is None:
+            raise ValueError("Please provide a name and the aggregation 'mean' for your metric, got "
+                             f"{name!r} and {aggregation!r}")
+        self._added_metrics.append((name, value))
+
+    @property
+    def added_metrics(self) -> list:
+        """The (name, tensor) of :meth:`add_metric`, also of layers inside of this one."""
+        below = [v for v in self._sublayers() if isinstance(v, Layer)]
+        return self._added_metrics + [m for v in below for m in v.added_metrics]
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
         """Add an update, or a list of them."""

@@ -254,5 +254,6 @@ def _made_of(tensor: Any) -> list:
 
 
 def _state_updates(layer: Layer) -> list:
-    inner = [u for below in layer._sublayers() for u in _state_updates(below)]
+    below = layer._sublayers() if isinstance(layer, Layer) else []  # cells may be other objects
+    inner = [u for v in below for u in _state_updates(v)]
     return layer._updates + inner if getattr(layer, "stateful", False) else inner

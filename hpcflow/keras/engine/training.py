@@ -47,6 +47,7 @@ class Model(Network):
         self.history: Any = None
         self._targets: list[_Target] = []
         self._train_step: Any = None
+        self._added: list = []  # the metrics that layers add
         self._results: list | None = None  # the values of metrics
         self._asked: dict[str, Any] | None = None
 
@@ -94,6 +95,10 @@ class Model(Network):
                                                   plain, weighted, strict=True)]
         self._factors = [1.0 if f is None else float(f)
                          for f in _by_output(asked["loss_weights"], names)]
+        self._added = []
+        for name, value in self.added_metrics:
+            metric = metrics_module.Mean(name)
+            self._added.append((name, metric, metric.update_state(value)))
         terms = [f * t.loss for f, t in zip(self._factors, self._targets, strict=True)
                  if t.loss is not None]
         terms += [hf.reduce_sum(v) for v in self.losses]
@@ -117,6 +122,8 @@ class Model(Network):
         metrics = []
         for asked, use_weights in [(m, False) for m in plain] + [(m, True) for m in weighted]:
             metric = metrics_module.chosen(asked, function, output)
+            if use_weights and metric is not asked:
+                metric.name = f"weighted_{metric.name}"
             shown = f"{name}_{metric.name}" if several else metric.name
             told = weights * hf.ones([hf.shape(output)[0]]) if use_weights else None
             if mask is not None:
@@ -132,12 +139,16 @@ class Model(Network):
         """The names of the numbers that :meth:`evaluate` returns."""
         losses = [f"{t.name}_loss" for t in self._targets if t.loss is not None]
         return ["loss", *(losses if len(self._targets) > 1 else []),
-                *(name for t in self._targets for name, _, _ in t.metrics)]
+                *(name for name, _, _ in self._measured())]
 
     @property
     def metrics(self) -> list:
         """The metric objects."""
-        return [metric for t in self._targets for _, metric, _ in t.metrics]
+        return [metric for _, metric, _ in self._measured()]
+
+    def _measured(self) -> list:
+        """The metrics of the outputs and those that layers add: (name, metric, update)."""
+        return [m for t in self._targets for m in t.metrics] + self._added
 
     def _train(self) -> Any:
         """The operation of a training step."""
@@ -198,7 +209,7 @@ class Model(Network):
     def _step(self, xs: list, ys: list, weights: list, train: bool) -> list:
         """Run a batch: the losses of the batch, then the metrics since they were reset."""
         self._need_compiled()
-        updates = [u for t in self._targets for _, _, u in t.metrics]
+        updates = [update for _, _, update in self._measured()]
         losses = [self.total_loss, *([t.loss for t in self._targets if t.loss is not None]
                                      if len(self._targets) > 1 else [])]
         steps = [*updates, *([self._train()] if train else self.state_updates)]
@@ -390,9 +401,7 @@ def _loss(function: Any, labels: Tensor, output: Tensor, weights: Tensor,
     if losses.shape.ndims == 0:
         return losses
     if mask is not None:
-        own = hf.cast(mask, losses.dtype.base_dtype)
-        losses = losses * own * (hf.cast(hf.size(own), own.dtype) / hf.maximum(
-            hf.reduce_sum(own), 1.0)) if reduction == "auto" else losses * own
+        losses = losses * hf.cast(mask, losses.dtype.base_dtype)
     return losses_module.reduced(losses, weights, reduction)
 
 

@@ -30,6 +30,35 @@ def test_metrics_are_called_by_their_functions():
                                    "mean_squared_error"]
 
 
+def test_weighted_metrics_and_those_that_are_added_have_names_of_their_own():
+    x = tf.keras.Input((3,))
+    y = layers.Dense(1, kernel_initializer="ones")(x)
+    model = tf.keras.Model(x, y)
+    model.add_metric(tf.reduce_max(y), "mean", "largest")
+    model.compile("sgd", "mse", metrics=["mae"], weighted_metrics=["mae"])
+    data = np.ones((2, 3)), np.zeros((2, 1)), np.array([1.0, 0.0])
+    found = dict(zip(model.metrics_names, model.evaluate(*data[:2], sample_weight=data[2],
+                                                         verbose=0)))
+    assert found == {"loss": 4.5, "mean_absolute_error": 3, "weighted_mean_absolute_error": 3,
+                     "largest": 3}
+
+
+def test_constraints_hold_after_each_update():
+    model = tf.keras.Sequential([layers.Dense(
+        1, kernel_initializer="ones", kernel_constraint=tf.keras.constraints.MaxNorm(0.5),
+        input_shape=(4,))])
+    model.compile("sgd", "mse")
+    model.fit(np.ones((2, 4)), np.ones((2, 1)), verbose=0)
+    np.testing.assert_allclose(model.get_weights()[0], np.full((4, 1), 0.25), rtol=1e-5)
+
+
+def test_the_loss_of_masked_steps_is_a_mean_over_all():
+    model = tf.keras.Sequential([layers.Masking(input_shape=(4, 1))])
+    model.compile("sgd", "mse")
+    x = np.array([[[1], [2], [0], [0]]])
+    assert model.evaluate(x, x + 2, verbose=0) == (4 + 4) / 4
+
+
 def test_inputs_are_called_by_the_first_layer_or_by_number():
     assert line().inputs[0].op.name == "dense_input"
     assert [tf.keras.Input((2,)).op.name for _ in range(2)] == ["input_1", "input_2"]
