@@ -241,8 +241,8 @@ class Layer(Called, base.Layer):
         ``ValueError`` for another aggregation, or without a name.
         """
         if aggregation != "mean" or name is None:
-            raise ValueError("Please provide a name and the aggregation 'mean' for your metric, got "
-                             f"{name!r} and {aggregation!r}")
+            raise ValueError("Please provide a name, and the aggregation 'mean' for your metric; "
+                             f"got {name!r} and {aggregation!r}")
         self._added_metrics.append((name, value))
 
     @property
