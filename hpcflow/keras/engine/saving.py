@@ -108,7 +108,7 @@ def config_of(model: Any) -> dict:
                                   "has no configuration")
     layers, calls = model._network
     numbers: dict[int, tuple[str, int, int]] = {}  # of tensors: layer, its call, which result
-    counts: dict[str, int] = {}
+    counts = {layer.name: layer._first_call for layer in layers}
     kept: dict[str, list] = {layer.name: [] for layer in layers}
     for tensor in model.inputs:
         numbers[id(tensor)] = (tensor._keras_history.layer.name, 0, 0)
@@ -118,8 +118,8 @@ def config_of(model: Any) -> dict:
             [*numbers[id(t)], dict(_plain(node.keywords)) if n == 0 else {}]
             for n, t in enumerate(node.sources)])
         for n, tensor in enumerate(node.outputs):
-            numbers[id(tensor)] = (name, counts.get(name, 0), n)
-        counts[name] = counts.get(name, 0) + 1
+            numbers[id(tensor)] = (name, counts[name], n)
+        counts[name] += 1
     return {"name": model.name,
             "layers": [{"class_name": type(v).__name__, "name": v.name, "config": v.get_config(),
                         "inbound_nodes": kept[v.name]} for v in layers],
@@ -136,8 +136,12 @@ def model_of(cls: Any, config: dict, custom_objects: dict | None = None) -> Any:
     """A model of :func:`config_of`."""
     layers = {v["name"]: deserialize(v, custom_objects) for v in config["layers"]}
     results: dict[tuple, Any] = {}
-    waiting = [(v["name"], n, call) for v in config["layers"]
-               for n, call in enumerate(v["inbound_nodes"])]
+    read = {tuple(s[:2]) for v in config["layers"] for call in v["inbound_nodes"] for s in call}
+    read |= {tuple(t[:2]) for t in config["output_layers"]}
+    waiting = []
+    for v in config["layers"]:  # the calls of a network count from 1
+        name, calls = v["name"], v["inbound_nodes"]
+        waiting += [(name, n, call) for n, call in enumerate(calls, (name, len(calls)) in read)]
     for name, layer in layers.items():
         if type(layer).__name__ == "InputLayer":
             results[(name, 0, 0)] = layer.inbound_nodes[0].outputs[0]
@@ -170,6 +174,8 @@ def to_json(model: Model, **options: Any) -> str:
 def _jsonable(value: TensorLike) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
+    if hasattr(value, "get_config"):
+        return lookup.serialized(value)
     return getattr(value, "__name__", None) or str(value)
 
 
@@ -201,6 +207,7 @@ def save_model(model: Model, filepath: str, overwrite: bool = True, include_opti
     asked = model._asked
     if asked is not None and include_optimizer and hasattr(model.optimizer, "get_config"):
         told = {k: asked[k] for k in ("loss", "metrics", "loss_weights", "weighted_metrics")}
+        told["sample_weight_mode"] = None
         told["optimizer_config"] = lookup.serialized(model.optimizer)
         texts["training_config"] = json.dumps(told, default=_jsonable)
         model._train()
