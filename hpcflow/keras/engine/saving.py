@@ -11,6 +11,7 @@ import numpy as np
 import hpcflow as hf
 from hpcflow.framework import nest
 from hpcflow.keras import lookup
+from hpcflow.keras.engine.inputs import InputLayer
 from hpcflow.keras.engine.layer import deserialize
 from hpcflow.keras.session import batch_get_value, batch_set_value, get_session
 from hpcflow.storage import layer_files
@@ -132,9 +133,10 @@ def _plain(keywords: dict) -> dict:
                                                                              str))}
 
 
-def model_of(cls: Any, config: dict, custom_objects: dict | None = None) -> Any:
-    """A model of :func:`config_of`."""
-    layers = {v["name"]: deserialize(v, custom_objects) for v in config["layers"]}
+def model_of(cls: Any, config: dict, custom_objects: dict | None = None,
+             made: dict[str, Any] | None = None) -> Any:
+    """A model of :func:`config_of`, of the layers `made` or of new ones."""
+    layers = made or {v["name"]: deserialize(v, custom_objects) for v in config["layers"]}
     results: dict[tuple, Any] = {}
     read = {tuple(s[:2]) for v in config["layers"] for call in v["inbound_nodes"] for s in call}
     read |= {tuple(t[:2]) for t in config["output_layers"]}
@@ -191,8 +193,30 @@ def model_from_json(json_string: str, custom_objects: dict | None = None) -> Any
 
 def clone_model(model: Any, input_tensors: TensorLike | None = None,
                 clone_function: Any = None) -> Any:
-    """Return a model with layers like those of another, and variables of its own."""
-    return type(model).from_config(model.get_config())
+    """Return a model with layers like those of another, and variables of its own.
+
+    `input_tensors` take the places of the placeholders that it begins with;
+    ``clone_function(layer)`` makes its layers, those of inputs excepted.
+    """
+    copied = clone_function or (lambda layer: type(layer).from_config(layer.get_config()))
+    tensors = [] if input_tensors is None else nest.flatten(input_tensors)
+    given = [_begun(t, name) for t, name in zip(tensors, model.input_names)]
+    if hasattr(model, "_stack"):
+        return type(model)([*given, *(copied(v) for v in model.layers)], model.name)
+    config = config_of(model)
+    made = {v.name: (type(v).from_config(v.get_config()) if isinstance(v, InputLayer)
+                     else copied(v)) for v in model._network[0]}
+    for (name, _, _), layer in zip(config["input_layers"], given):
+        made[name] = layer
+    return model_of(type(model), config, made=made)
+
+
+def _begun(tensor: Any, name: str) -> InputLayer:
+    """The layer of a tensor that a model begins with instead of the input `name`."""
+    layer = getattr(tensor, "_keras_history", (None,))[0]
+    if isinstance(layer, InputLayer):
+        return layer
+    return InputLayer(input_tensor=tensor, name=f"input_wrapper_for_{name}")
 
 
 # ---------------------------------------------------------------- whole models
