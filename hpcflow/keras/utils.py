@@ -68,6 +68,21 @@ def multi_gpu_model(model: Any, gpus: Any, **options: Any) -> Any:
                               "wrap the optimizer by hpcflow.mpi.DistributedOptimizer")
 
 
+def get_source_inputs(tensor: Any, layer: Any = None, node_index: Any = None) -> list:
+    """Return the tensors of inputs that a tensor is made of by layers; the tensor itself if it is
+    made by none."""
+    history = getattr(tensor, "_keras_history", None)
+    if history is None:
+        return [tensor]
+    if not node_index:
+        layer, node_index = history.layer, history.node_index
+    node = layer.inbound_nodes[node_index]
+    if not node.sources:
+        return list(node.outputs)
+    found = [t for source in node.sources for t in get_source_inputs(source)]
+    return list({id(t): t for t in found}.values())
+
+
 def serialize_keras_object(instance: Any) -> Any:
     """Return an object's name, or a dict of its class and configuration."""
     return serialized(instance)
@@ -129,8 +144,8 @@ def plot_model(model: Any, to_file: str = "model.png", **options: Any) -> None:
 
 __all__ = ["CustomObjectScope", "GeneratorEnqueuer", "OrderedEnqueuer", "Progbar", "Sequence",
            "SequenceEnqueuer", "custom_object_scope", "deserialize_keras_object",
-           "get_custom_objects", "get_file", "multi_gpu_model", "normalize", "plot_model",
-           "print_summary", "serialize_keras_object", "to_categorical"]
+           "get_custom_objects", "get_file", "get_source_inputs", "multi_gpu_model", "normalize",
+           "plot_model", "print_summary", "serialize_keras_object", "to_categorical"]
 
 
 __getattr__ = named_otherwise(__name__)

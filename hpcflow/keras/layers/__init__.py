@@ -19,6 +19,7 @@ from hpcflow.keras.layers.advanced_activations import (
     Softmax,
     ThresholdedReLU,
 )
+from hpcflow.keras.layers.attention import AdditiveAttention, Attention
 from hpcflow.keras.layers.basic import (
     Activation,
     ActivityRegularization,
