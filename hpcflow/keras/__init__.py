@@ -11,9 +11,9 @@ from typing import Any
 
 from hpcflow.base.late_names import named_otherwise
 
-_MODULES = ("activations", "backend", "callbacks", "constraints", "experimental", "initializers",
-            "layers", "losses", "metrics", "models", "optimizers", "preprocessing", "regularizers",
-            "utils")
+_MODULES = ("activations", "backend", "callbacks", "constraints", "estimator", "experimental",
+            "initializers", "layers", "losses", "metrics", "models", "optimizers", "preprocessing",
+            "regularizers", "utils")
 _NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}
 
 #: The version of the Keras API.

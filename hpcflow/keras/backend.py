@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,26 @@ from hpcflow.keras.activations import (  # noqa: F401
     softplus,
     softsign,
 )
+from hpcflow.keras.backend_images import (  # noqa: F401
+    batch_normalization,
+    conv1d,
+    conv2d,
+    conv2d_transpose,
+    conv3d,
+    normalize_batch_in_training,
+    pool2d,
+    pool3d,
+    resize_volumes,
+    separable_conv2d,
+    spatial_2d_padding,
+    spatial_3d_padding,
+)
 from hpcflow.keras.backend_losses import (  # noqa: F401
     binary_crossentropy,
     categorical_crossentropy,
     ctc_batch_cost,
+    ctc_decode,
+    ctc_label_dense_to_sparse,
     sparse_categorical_crossentropy,
 )
 from hpcflow.keras.session import (  # noqa: F401
@@ -34,6 +51,7 @@ from hpcflow.keras.session import (  # noqa: F401
     get_uid,
     get_value,
     learning_phase,
+    learning_phase_scope,
     reset_uids,
     set_learning_phase,
     set_value,
@@ -196,8 +214,9 @@ def eval(x: Any) -> Any:
 
 
 def print_tensor(x: TensorLike, message: str = "") -> Any:
-    """Return `x`, which is printed whenever it is computed."""
-    return hf.Print(x, [x], message)
+    """Return `x`, which is printed to the standard output whenever it is computed."""
+    with hf.control_dependencies([hf.print(message, x, output_stream=sys.stdout)]):
+        return hf.identity(x)
 
 
 # ---------------------------------------------------------------- arithmetic
@@ -374,14 +393,6 @@ def temporal_padding(x: Tensor, padding: str | Sequence[Any] = (1, 1)) -> Any:
     return hf.pad(x, [[0, 0], list(padding), [0, 0]])
 
 
-def spatial_2d_padding(x: Tensor, padding: str | Sequence[Any] = ((1, 1), (1, 1)),
-                       data_format: str | None = None) -> Any:
-    """Return images with zeros around."""
-    pads = [list(p) for p in padding]
-    first = (data_format or image_data_format()) == "channels_first"
-    return hf.pad(x, [[0, 0], [0, 0], *pads] if first else [[0, 0], *pads, [0, 0]])
-
-
 def resize_images(x: TensorLike, height_factor: int, width_factor: int, data_format: str,
                   interpolation: str = "nearest") -> Any:
     """Return images that are larger by whole factors."""
@@ -408,21 +419,6 @@ def bias_add(x: TensorLike, bias: TensorLike, data_format: str | None = None) ->
     if first and (ndim(x) or 0) > 2:
         return x + hf.reshape(bias, [1, -1] + [1] * ((ndim(x) or 2) - 2))
     return hf.nn.bias_add(x, bias)
-
-
-def conv2d(x: TensorHandle, kernel: TensorHandle, strides: Any = (1, 1), padding: str = "valid",
-           data_format: str | None = None, dilation_rate: Any = (1, 1)) -> Any:
-    """Return the convolution of images."""
-    first = (data_format or image_data_format()) == "channels_first"
-    return hf.nn.convolution(x, kernel, padding.upper(), list(strides), list(dilation_rate),
-                             data_format="NCHW" if first else "NHWC")
-
-
-def pool2d(x: TensorLike, pool_size: Sizes, strides: Sizes = (1, 1), padding: str = "valid",
-           data_format: str | None = None, pool_mode: str = "max") -> Any:
-    """Return the maxima or means over windows of images."""
-    pooling = {"max": hf.layers.max_pooling2d, "avg": hf.layers.average_pooling2d}[pool_mode]
-    return pooling(x, pool_size, strides, padding, data_format or image_data_format())
 
 
 def switch(condition: TensorLike, then_expression: Any, else_expression: Any) -> Any:

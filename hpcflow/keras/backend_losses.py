@@ -67,3 +67,25 @@ def ctc_batch_cost(y_true: TensorLike, y_pred: TensorLike, input_length: TensorL
                              hf.shape(y_true, out_type=hf.int64))
     scores = hf.log(hf.transpose(y_pred, [1, 0, 2]) + epsilon())
     return hf.expand_dims(hf.nn.ctc_loss(inputs=scores, labels=labels, sequence_length=steps), 1)
+
+
+def ctc_label_dense_to_sparse(labels: Any, label_lengths: Any) -> Any:
+    """Return the first labels of each row, as many as `label_lengths` says, as a sparse tensor."""
+    kept = hf.sequence_mask(label_lengths, hf.shape(labels)[1])
+    places = hf.where(kept)
+    return hf.SparseTensor(places, hf.gather_nd(labels, places),
+                           hf.cast(hf.shape(labels), hf.int64))
+
+
+def ctc_decode(y_pred: Any, input_length: Any, greedy: bool = True, beam_width: int = 100,
+               top_paths: int = 1) -> tuple[list, Any]:
+    """Return the most probable labels of probabilities of shape ``[batch, time, classes]``, rows
+    filled with -1, and the logarithms of their probabilities.
+
+    The best of each step are taken (`greedy`), or the `top_paths` best of a search.
+    """
+    steps = hf.log(hf.transpose(y_pred, [1, 0, 2]) + epsilon())
+    length = hf.cast(input_length, hf.int32)
+    decoded, logs = hf.nn.ctc_greedy_decoder(steps, length) if greedy else \
+        hf.nn.ctc_beam_search_decoder(steps, length, beam_width, top_paths)
+    return [hf.sparse_tensor_to_dense(v, default_value=-1) for v in decoded], logs

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import AxisLike, Sizes
@@ -96,10 +98,32 @@ class MinMaxNorm(Constraint):
                 "axis": self.axis}
 
 
+class RadialConstraint(Constraint):
+    """Kernels of shape ``[size, size, channels, filters]`` whose values are the same at the same
+    distance of the middle: those of the diagonal behind it. ``ValueError`` for another rank."""
+
+    def __call__(self, w: Any) -> Any:
+        """Return kernels made of the diagonal of `w`."""
+        w = convert_to_tensor(w)
+        if w.shape.ndims != 4:
+            raise ValueError("The weight tensor must be of rank 4, but is of shape: "
+                             f"{w.get_shape()}")
+        size = w.shape[0].value
+        half, even = size // 2, 1 - size % 2
+        # The middle is the element before the diagonal's second half, as in 1.x.
+        places = [half - 1, *range(half + even, size)]
+        distance = np.maximum(*np.abs(np.indices((size, size)) * 2 - (size - 1))) // 2
+        flat = raw_ops.Reshape(w, np.array([size * size, w.shape[2].value, w.shape[3].value]))
+        rows = (np.array(places) * (size + 1))[distance]
+        return raw_ops.GatherV2(flat, rows, np.int32(0))
+
+
 max_norm, non_neg, unit_norm, min_max_norm = MaxNorm, NonNeg, UnitNorm, MinMaxNorm
+radial_constraint = RadialConstraint
 _NAMED = {"MaxNorm": MaxNorm, "max_norm": MaxNorm, "NonNeg": NonNeg, "non_neg": NonNeg,
           "UnitNorm": UnitNorm, "unit_norm": UnitNorm, "MinMaxNorm": MinMaxNorm,
-          "min_max_norm": MinMaxNorm}
+          "min_max_norm": MinMaxNorm, "RadialConstraint": RadialConstraint,
+          "radial_constraint": RadialConstraint}
 
 
 def get(identifier: Any) -> Any:

@@ -22,8 +22,6 @@ from hpcflow.ops.state.initializers import (
     lecun_normal,
     lecun_uniform,
 )
-from hpcflow.ops.state.initializers import glorot_normal_initializer as glorot_normal
-from hpcflow.ops.state.initializers import glorot_uniform_initializer as glorot_uniform
 
 
 class RandomNormal(_own.RandomNormal):
@@ -50,6 +48,21 @@ class TruncatedNormal(_own.TruncatedNormal):
         super().__init__(mean, stddev, seed, dtype)
 
 
+class GlorotNormal(VarianceScaling):
+    """Truncated normal numbers of variance ``2 / (inputs + outputs)``."""
+
+    def __init__(self, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
+        super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+
+
+class GlorotUniform(VarianceScaling):
+    """Uniform numbers in ``+-sqrt(6 / (inputs + outputs))``."""
+
+    def __init__(self, seed: int | None = None, dtype: DTypeLike = dtypes.float32) -> None:
+        super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
+
+
+glorot_normal, glorot_uniform = GlorotNormal, GlorotUniform
 zeros, ones, constant, identity, orthogonal = Zeros, Ones, Constant, Identity, Orthogonal
 normal = random_normal = RandomNormal
 uniform = random_uniform = RandomUniform
@@ -75,7 +88,8 @@ _NAMED: dict[str, Any] = {
     "truncated_normal": TruncatedNormal, "TruncatedNormal": TruncatedNormal,
     "VarianceScaling": VarianceScaling, "variance_scaling": VarianceScaling,
     **{f.__name__: _make(f) for f in (he_normal, he_uniform, lecun_normal, lecun_uniform)},
-    "glorot_normal": _make(glorot_normal), "glorot_uniform": _make(glorot_uniform),
+    "glorot_normal": GlorotNormal, "GlorotNormal": GlorotNormal,
+    "glorot_uniform": GlorotUniform, "GlorotUniform": GlorotUniform,
 }  # fmt: skip
 
 

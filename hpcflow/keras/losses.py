@@ -229,13 +229,16 @@ class _OfFunction(Loss):
     """A loss whose examples have what a function says."""
 
     function: Callable
+    hidden: tuple[str, ...] = ()  # options of the function that the class has not
 
     def __init__(self, *args: Any, reduction: str = "auto", name: str | None = None,
                  **options: Any) -> None:
         names = self.function.__code__.co_varnames[2:self.function.__code__.co_argcount]
         options.update(zip(names, args))
         super().__init__(reduction, name or type(self).function.__name__)
-        self._options = options
+        defaults = self.function.__defaults__ or ()
+        known = {n: v for n, v in zip(names, defaults, strict=True) if n not in self.hidden}
+        self._options = {**known, **options}
 
     def call(self, y_true: TensorLike, y_pred: TensorLike) -> Any:
         """Return the losses of the examples."""
@@ -246,8 +249,9 @@ class _OfFunction(Loss):
         return {**super().get_config(), **self._options}
 
 
-def _loss(name: str, function: Callable) -> Any:
+def _loss(name: str, function: Callable, hidden: tuple[str, ...] = ()) -> Any:
     return type(name, (_OfFunction,), {"function": staticmethod(function), "__module__": __name__,
+                                       "hidden": hidden,
                                        "__doc__": f"``{function.__name__}`` as an object."})
 
 
@@ -258,7 +262,7 @@ MeanSquaredLogarithmicError = _loss("MeanSquaredLogarithmicError", mean_squared_
 BinaryCrossentropy = _loss("BinaryCrossentropy", binary_crossentropy)
 CategoricalCrossentropy = _loss("CategoricalCrossentropy", categorical_crossentropy)
 SparseCategoricalCrossentropy = _loss("SparseCategoricalCrossentropy",
-                                      sparse_categorical_crossentropy)
+                                      sparse_categorical_crossentropy, ("axis",))
 Hinge = _loss("Hinge", hinge)
 SquaredHinge = _loss("SquaredHinge", squared_hinge)
 CategoricalHinge = _loss("CategoricalHinge", categorical_hinge)
@@ -274,7 +278,10 @@ _NAMED = {name: value for name, value in globals().items()
 
 
 def get(identifier: Any) -> Any:
-    """Return the loss of a name or itself; None stays None. ``ValueError`` for other names."""
+    """Return the loss of a name, of a configuration (``class_name``, ``config``) or itself; None
+    stays None. ``ValueError`` for other names."""
+    if isinstance(identifier, dict) and "class_name" in identifier:
+        return lookup.instance(_NAMED, identifier, "loss function")
     if isinstance(identifier, str):
         found = lookup.named(_NAMED, identifier, "loss function")
         return found() if isinstance(found, type) else found

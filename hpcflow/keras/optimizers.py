@@ -375,9 +375,55 @@ class Nadam(_Moments):
         return [hf.assign_sub(var, rate * move / (hf.sqrt(square) + numbers["epsilon"]))]
 
 
+class Ftrl(Optimizer):
+    """Follow the regularized leader (McMahan et al., 2013), with the shrinkage of 1.x."""
+
+    slots = ("accumulator", "linear")
+
+    def __init__(self, learning_rate: Any = 0.001, learning_rate_power: float = -0.5,
+                 initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
+                 l2_regularization_strength: float = 0.0, name: str = "Ftrl",
+                 l2_shrinkage_regularization_strength: float = 0.0, **keywords: Any) -> None:
+        for what, value, wrong in (
+                ("initial_accumulator_value", initial_accumulator_value,
+                 initial_accumulator_value < 0), ("learning_rate_power", learning_rate_power,
+                                                  learning_rate_power > 0)):
+            if wrong:
+                raise ValueError(f"{what} {value} has the wrong sign")
+        self._begin, self._shrinkage = initial_accumulator_value, (
+            l2_shrinkage_regularization_strength)
+        decay = keywords.pop("decay", 0.0)
+        super().__init__({
+            "learning_rate": learning_rate, "decay": decay,
+            "learning_rate_power": learning_rate_power,
+            "l1_regularization_strength": l1_regularization_strength,
+            "l2_regularization_strength": l2_regularization_strength}, name=name, **keywords)
+
+    def _first(self, kind: str) -> float:
+        return self._begin if kind == "accumulator" else 0.0
+
+    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> list:
+        power = -numbers["learning_rate_power"]
+        l1, l2 = (numbers[f"{n}_regularization_strength"] for n in ("l1", "l2"))
+        before, value = hf.identity(slots[0]), hf.identity(var)
+        total = hf.assign(slots[0], before + hf.square(grad))
+        toward = grad + 2.0 * self._shrinkage * value if self._shrinkage else grad
+        moved = (hf.pow(total, power) - hf.pow(before, power)) / rate * value
+        linear = hf.assign(slots[1], slots[1] + toward - moved)
+        squared = hf.pow(total, power) / rate + 2.0 * l2
+        return [hf.assign(var, (hf.clip_by_value(linear, -l1, l1) - linear) / squared)]
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "initial_accumulator_value": self._begin,
+                "l2_shrinkage_regularization_strength": self._shrinkage}
+
+
 sgd, rmsprop, adagrad, adadelta, adam, adamax, nadam = (
     SGD, RMSprop, Adagrad, Adadelta, Adam, Adamax, Nadam)
-_NAMED = {c.__name__.lower(): c for c in (SGD, RMSprop, Adagrad, Adadelta, Adam, Adamax, Nadam)}
+_NAMED = {c.__name__.lower(): c for c in (
+    SGD, RMSprop, Adagrad, Adadelta, Adam, Adamax, Nadam, Ftrl)}
 
 
 def get(identifier: Any) -> Any:

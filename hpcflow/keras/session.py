@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -47,6 +48,20 @@ def set_learning_phase(value: int) -> None:
     if value not in (0, 1):
         raise ValueError("Expected learning phase to be 0 or 1.")
     _fixed_phases[hf.get_default_graph()] = int(value)
+
+
+@contextmanager
+def learning_phase_scope(value: int) -> Iterator[None]:
+    """Context manager in which layers are made for training (1) or not (0)."""
+    graph = hf.get_default_graph()
+    before = _fixed_phases.get(graph)
+    set_learning_phase(value)
+    try:
+        yield
+    finally:
+        _fixed_phases.pop(graph, None)
+        if before is not None:
+            _fixed_phases[graph] = before
 
 
 def phase_feed(value: bool) -> dict:

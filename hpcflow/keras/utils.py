@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from hpcflow.base.late_names import named_otherwise
 from hpcflow.keras.enqueuers import GeneratorEnqueuer, OrderedEnqueuer, SequenceEnqueuer
 from hpcflow.keras.lookup import custom_object_scope, get_custom_objects, instance, serialized
 from hpcflow.keras.progress import Progbar
+from hpcflow.keras.summaries import print_summary
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
@@ -67,41 +68,19 @@ def multi_gpu_model(model: Any, gpus: Any, **options: Any) -> Any:
                               "wrap the optimizer by hpcflow.mpi.DistributedOptimizer")
 
 
-def print_summary(model: Any, line_length: int | None = None,
-                  print_fn: Callable | None = None) -> None:
-    """Print the layers of a model with their shapes and numbers of parameters.
-
-    ``ValueError`` for a model that is not built.
-    """
-    if not model.built and model.inputs is None:
-        raise ValueError("This model has not yet been built. Build the model first by calling "
-                         "`build()` or calling `fit()` with some data.")
-    show, width = print_fn or print, line_length or 65
-    columns = [int(width * p) for p in (0.45, 0.85, 1.0)]
-
-    def line(*fields: str) -> None:
-        text = ""
-        for field, end in zip(fields, columns, strict=True):
-            text = (text + field)[:end].ljust(end)
-        show(text)
-
-    show(f"Model: \"{model.name}\"")
-    show("_" * width)
-    line("Layer (type)", "Output Shape", "Param #")
-    show("=" * width)
-    layers = model.layers
-    for layer in layers:
-        calls = getattr(layer, "inbound_nodes", None)  # layers of ``hf.layers`` remember none
-        shape = layer.get_output_shape_at(0) if calls else "multiple"
-        count = sum(v.get_shape().num_elements() for v in layer.weights)
-        line(f"{layer.name} ({type(layer).__name__})", str(shape), str(count))
-        show(("=" if layer is layers[-1] else "_") * width)
-    trained, other = (sum(v.get_shape().num_elements() for v in variables) for variables in (
-        model.trainable_weights, model.non_trainable_weights))
-    show(f"Total params: {trained + other:,}")
-    show(f"Trainable params: {trained:,}")
-    show(f"Non-trainable params: {other:,}")
-    show("_" * width)
+def get_source_inputs(tensor: Any, layer: Any = None, node_index: Any = None) -> list:
+    """Return the tensors of inputs that a tensor is made of by layers; the tensor itself if it is
+    made by none."""
+    history = getattr(tensor, "_keras_history", None)
+    if history is None:
+        return [tensor]
+    if not node_index:
+        layer, node_index = history.layer, history.node_index
+    node = layer.inbound_nodes[node_index]
+    if not node.sources:
+        return list(node.outputs)
+    found = [t for source in node.sources for t in get_source_inputs(source)]
+    return list({id(t): t for t in found}.values())
 
 
 def serialize_keras_object(instance: Any) -> Any:
@@ -165,8 +144,8 @@ def plot_model(model: Any, to_file: str = "model.png", **options: Any) -> None:
 
 __all__ = ["CustomObjectScope", "GeneratorEnqueuer", "OrderedEnqueuer", "Progbar", "Sequence",
            "SequenceEnqueuer", "custom_object_scope", "deserialize_keras_object",
-           "get_custom_objects", "get_file", "multi_gpu_model", "normalize", "plot_model",
-           "print_summary", "serialize_keras_object", "to_categorical"]
+           "get_custom_objects", "get_file", "get_source_inputs", "multi_gpu_model", "normalize",
+           "plot_model", "print_summary", "serialize_keras_object", "to_categorical"]
 
 
 __getattr__ = named_otherwise(__name__)

@@ -382,7 +382,7 @@ def _packed(inputs: Any, values: list) -> Any:
 
 def _snake_case(name: str) -> str:
     """``max_pooling2d`` for ``MaxPooling2D``; a leading underscore becomes ``private``."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^_])(?=[A-Z][a-z])", "_", name).lower()
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^_])(?=[A-Z][a-z0-9])", "_", name).lower()
     return f"private{words}" if words.startswith("_") else words
 
 

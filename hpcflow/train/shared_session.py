@@ -42,6 +42,13 @@ def forget_session() -> None:
     _sessions.clear()
 
 
+def any_initialized(variables: list) -> bool:
+    """Return whether the session has initialized one of the variables, without making one."""
+    session = get_default_session() or next(iter(_sessions), None)
+    seen = set() if session is None else vars(session).get(_INITIALIZED, set())
+    return any(v in seen for v in variables)
+
+
 def _initialize(session: SessionLike) -> None:
     """Initialize the variables that nothing has initialized, each of them looked at once."""
     seen = session.__dict__.setdefault(_INITIALIZED, set())

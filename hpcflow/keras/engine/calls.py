@@ -37,6 +37,12 @@ class Called:
     name: Any
     inbound_nodes: list[Node]
 
+    @property
+    def _first_call(self) -> int:
+        """The number of the first call in what is written: the calls of a network are counted
+        from 1, its own tensors are call 0."""
+        return int(getattr(self, "_network", None) is not None)
+
     def _calls(self) -> list[Node]:
         """The calls that tensors may be asked of."""
         return self.inbound_nodes

@@ -24,11 +24,15 @@ class InputLayer(Layer):
         sparse: whether the placeholder is for sparse tensors.
         name: its name.
         batch_input_shape: shape with the batch.
+
+    Raises ``NotImplementedError`` if `ragged`.
     """
 
     def __init__(self, input_shape: Any = None, batch_size: int | None = None, dtype: Any = None,
                  input_tensor: Any = None, sparse: bool = False, name: str | None = None,
-                 batch_input_shape: Any = None, **keywords: Any) -> None:
+                 batch_input_shape: Any = None, ragged: bool = False, **keywords: Any) -> None:
+        if ragged:
+            raise NotImplementedError(f"InputLayer {name}: there are no ragged placeholders")
         if dtype is None:
             dtype = hf.float32 if input_tensor is None else input_tensor.dtype.base_dtype
         super().__init__(name=name or f"input_{get_uid('input')}", dtype=dtype, **keywords)
@@ -49,7 +53,7 @@ class InputLayer(Layer):
     def get_config(self) -> dict:
         """Return the arguments."""
         return {"batch_input_shape": self._batch_input_shape, "dtype": self.dtype.name,
-                "sparse": self.sparse, "name": self.name}
+                "sparse": self.sparse, "ragged": False, "name": self.name}
 
 
 def Input(shape: TensorLike | None = None, batch_size: int | None = None, name: str | None = None,

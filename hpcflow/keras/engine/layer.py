@@ -198,8 +198,7 @@ class Layer(Called, base.Layer):
         config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
         if self._batch_input_shape is not None:
             config["batch_input_shape"] = self._batch_input_shape
-        if self._dtype is not None:
-            config["dtype"] = self._dtype.name
+        config["dtype"] = None if self._dtype is None else self._dtype.name
         return config
 
     @classmethod

@@ -11,6 +11,7 @@ from hpcflow.keras.engine.calls import Node
 from hpcflow.keras.engine.inputs import InputLayer
 from hpcflow.keras.engine.layer import Layer, _parameters, _training
 from hpcflow.keras.session import flat
+from hpcflow.keras.summaries import print_summary
 from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
@@ -101,6 +102,27 @@ class Network(Layer):
         return list(dict.fromkeys(inner + [v for v in own if v not in inner]))
 
     @property
+    def updates(self) -> list:
+        """The operations that are to be run with the training step: those of the layers that are
+        made of the network's inputs, or of no inputs."""
+        return self._of_own_inputs(super().updates)
+
+    @property
+    def losses(self) -> list:
+        """The losses of the layers for the network's inputs, and those of variables."""
+        return self._of_own_inputs(super().losses)
+
+    def _of_own_inputs(self, items: list) -> list:
+        """Those of `items` that are made of the inputs of the network or of one of its calls, or
+        of no inputs of models: a layer may be called in other networks, too."""
+        if self._network is None or not items:
+            return items
+        own = list(self.inputs or ())
+        own += [t for node in self.inbound_nodes for t in node.sources]
+        reached = _reached(own)
+        return [v for v in items if _operation(v) in reached or not _reads_inputs(v)]
+
+    @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         if self._network is None and not hasattr(self, "_stack"):
             return super()._checkpoint_dependencies
@@ -161,9 +183,7 @@ class Network(Layer):
     def summary(self, line_length: int | None = None, positions: Any = None,
                 print_fn: Callable[..., Any] | None = None) -> None:
         """Print the layers with their shapes and numbers of parameters."""
-        from hpcflow.keras.utils import print_summary
-
-        print_summary(self, line_length, print_fn)
+        print_summary(self, line_length, positions, print_fn)
 
 
 def _replay(node: Node, values: dict[int, Any], training: TensorLike) -> None:
@@ -237,6 +257,38 @@ def _sorted(inputs: list, outputs: list) -> tuple[list[Layer], list[Node]]:
                 depths[before] = max(depths.get(before, 0), own + 1)
     ranked = sorted(layers.values(), key=lambda v: (-depths[id(v)], positions[id(v)]))
     return ranked, [n for n in order if not isinstance(n.layer, InputLayer)]
+
+
+def _operation(value: Any) -> Any:
+    return getattr(value, "op", value)
+
+
+def _reached(tensors: list) -> set:
+    """The operations that are made of tensors."""
+    found: set = set()
+    waiting = [op for t in tensors for op in t.consumers()]
+    while waiting:
+        op = waiting.pop()
+        if op not in found:
+            found.add(op)
+            waiting += [c for t in op.outputs for c in t.consumers()]
+    return found
+
+
+def _reads_inputs(value: Any) -> bool:
+    """Whether an operation or tensor is made of the placeholder of a model."""
+    seen: set = set()
+    waiting = [op for op in [_operation(value)] if isinstance(op, hf.Operation)]
+    while waiting:
+        op = waiting.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if any(isinstance(getattr(t, "_keras_history", (None,))[0], InputLayer)
+               for t in op.outputs):
+            return True
+        waiting += [t.op for t in op.inputs]
+    return False
 
 
 def _made_of(tensor: Any) -> list:

@@ -11,6 +11,7 @@ import numpy as np
 import hpcflow as hf
 from hpcflow.framework import nest
 from hpcflow.keras import lookup
+from hpcflow.keras.engine.inputs import InputLayer
 from hpcflow.keras.engine.layer import deserialize
 from hpcflow.keras.session import batch_get_value, batch_set_value, get_session
 from hpcflow.storage import layer_files
@@ -108,7 +109,7 @@ def config_of(model: Any) -> dict:
                                   "has no configuration")
     layers, calls = model._network
     numbers: dict[int, tuple[str, int, int]] = {}  # of tensors: layer, its call, which result
-    counts: dict[str, int] = {}
+    counts = {layer.name: layer._first_call for layer in layers}
     kept: dict[str, list] = {layer.name: [] for layer in layers}
     for tensor in model.inputs:
         numbers[id(tensor)] = (tensor._keras_history.layer.name, 0, 0)
@@ -118,8 +119,8 @@ def config_of(model: Any) -> dict:
             [*numbers[id(t)], dict(_plain(node.keywords)) if n == 0 else {}]
             for n, t in enumerate(node.sources)])
         for n, tensor in enumerate(node.outputs):
-            numbers[id(tensor)] = (name, counts.get(name, 0), n)
-        counts[name] = counts.get(name, 0) + 1
+            numbers[id(tensor)] = (name, counts[name], n)
+        counts[name] += 1
     return {"name": model.name,
             "layers": [{"class_name": type(v).__name__, "name": v.name, "config": v.get_config(),
                         "inbound_nodes": kept[v.name]} for v in layers],
@@ -132,12 +133,17 @@ def _plain(keywords: dict) -> dict:
                                                                              str))}
 
 
-def model_of(cls: Any, config: dict, custom_objects: dict | None = None) -> Any:
-    """A model of :func:`config_of`."""
-    layers = {v["name"]: deserialize(v, custom_objects) for v in config["layers"]}
+def model_of(cls: Any, config: dict, custom_objects: dict | None = None,
+             made: dict[str, Any] | None = None) -> Any:
+    """A model of :func:`config_of`, of the layers `made` or of new ones."""
+    layers = made or {v["name"]: deserialize(v, custom_objects) for v in config["layers"]}
     results: dict[tuple, Any] = {}
-    waiting = [(v["name"], n, call) for v in config["layers"]
-               for n, call in enumerate(v["inbound_nodes"])]
+    read = {tuple(s[:2]) for v in config["layers"] for call in v["inbound_nodes"] for s in call}
+    read |= {tuple(t[:2]) for t in config["output_layers"]}
+    waiting = []
+    for v in config["layers"]:  # the calls of a network count from 1
+        name, calls = v["name"], v["inbound_nodes"]
+        waiting += [(name, n, call) for n, call in enumerate(calls, (name, len(calls)) in read)]
     for name, layer in layers.items():
         if type(layer).__name__ == "InputLayer":
             results[(name, 0, 0)] = layer.inbound_nodes[0].outputs[0]
@@ -170,6 +176,8 @@ def to_json(model: Model, **options: Any) -> str:
 def _jsonable(value: TensorLike) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
+    if hasattr(value, "get_config"):
+        return lookup.serialized(value)
     return getattr(value, "__name__", None) or str(value)
 
 
@@ -185,8 +193,30 @@ def model_from_json(json_string: str, custom_objects: dict | None = None) -> Any
 
 def clone_model(model: Any, input_tensors: TensorLike | None = None,
                 clone_function: Any = None) -> Any:
-    """Return a model with layers like those of another, and variables of its own."""
-    return type(model).from_config(model.get_config())
+    """Return a model with layers like those of another, and variables of its own.
+
+    `input_tensors` take the places of the placeholders that it begins with;
+    ``clone_function(layer)`` makes its layers, those of inputs excepted.
+    """
+    copied = clone_function or (lambda layer: type(layer).from_config(layer.get_config()))
+    tensors = [] if input_tensors is None else nest.flatten(input_tensors)
+    given = [_begun(t, name) for t, name in zip(tensors, model.input_names)]
+    if hasattr(model, "_stack"):
+        return type(model)([*given, *(copied(v) for v in model.layers)], model.name)
+    config = config_of(model)
+    made = {v.name: (type(v).from_config(v.get_config()) if isinstance(v, InputLayer)
+                     else copied(v)) for v in model._network[0]}
+    for (name, _, _), layer in zip(config["input_layers"], given):
+        made[name] = layer
+    return model_of(type(model), config, made=made)
+
+
+def _begun(tensor: Any, name: str) -> InputLayer:
+    """The layer of a tensor that a model begins with instead of the input `name`."""
+    layer = getattr(tensor, "_keras_history", (None,))[0]
+    if isinstance(layer, InputLayer):
+        return layer
+    return InputLayer(input_tensor=tensor, name=f"input_wrapper_for_{name}")
 
 
 # ---------------------------------------------------------------- whole models
@@ -201,6 +231,7 @@ def save_model(model: Model, filepath: str, overwrite: bool = True, include_opti
     asked = model._asked
     if asked is not None and include_optimizer and hasattr(model.optimizer, "get_config"):
         told = {k: asked[k] for k in ("loss", "metrics", "loss_weights", "weighted_metrics")}
+        told["sample_weight_mode"] = None
         told["optimizer_config"] = lookup.serialized(model.optimizer)
         texts["training_config"] = json.dumps(told, default=_jsonable)
         model._train()

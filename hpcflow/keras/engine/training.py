@@ -50,6 +50,7 @@ class Model(Network):
         self._added: list = []  # the metrics that layers add
         self._results: list | None = None  # the values of metrics
         self._asked: dict[str, Any] | None = None
+        self._sample_weights: Any = None  # tensors for examples that are not fed
 
     # ------------------------------------------------------------ what is trained
 
@@ -111,8 +112,10 @@ class Model(Network):
             dtype = output.dtype.base_dtype
             rank = output.shape.ndims
             labels = hf.placeholder(dtype, rank and [None] * rank, name=f"{name}_target")
-        weights = hf.placeholder_with_default(np.ones([1], np.float32), None,
-                                              name=f"{name}_sample_weights")
+        kept = self._sample_weights
+        own = kept[name] if isinstance(kept, dict) else kept
+        weights = hf.placeholder_with_default(
+            np.ones([1], np.float32) if own is None else own, None, name=f"{name}_sample_weights")
         loss = None
         mask = getattr(output, "_keras_mask", None)
         if function is not None:

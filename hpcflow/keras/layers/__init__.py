@@ -11,8 +11,16 @@ from hpcflow.keras.engine.inputs import Input, InputLayer
 from hpcflow.keras.engine.layer import Layer
 from hpcflow.keras.engine.sequential import Sequential as _Sequential
 from hpcflow.keras.engine.training import Model as _Model
-from hpcflow.keras.layers.basic import (
+from hpcflow.keras.layers.advanced_activations import (
     ELU,
+    LeakyReLU,
+    PReLU,
+    ReLU,
+    Softmax,
+    ThresholdedReLU,
+)
+from hpcflow.keras.layers.attention import AdditiveAttention, Attention
+from hpcflow.keras.layers.basic import (
     Activation,
     ActivityRegularization,
     BatchNormalization,
@@ -20,21 +28,11 @@ from hpcflow.keras.layers.basic import (
     Dropout,
     Embedding,
     Flatten,
-    GaussianDropout,
-    GaussianNoise,
     Lambda,
-    LeakyReLU,
     Masking,
     Permute,
-    PReLU,
-    ReLU,
     RepeatVector,
     Reshape,
-    Softmax,
-    SpatialDropout1D,
-    SpatialDropout2D,
-    SpatialDropout3D,
-    ThresholdedReLU,
 )
 from hpcflow.keras.layers.convolutional import (
     AveragePooling1D,
@@ -45,14 +43,10 @@ from hpcflow.keras.layers.convolutional import (
     AvgPool3D,
     Conv1D,
     Conv2D,
-    Conv2DTranspose,
     Conv3D,
-    Conv3DTranspose,
     Convolution1D,
     Convolution2D,
-    Convolution2DTranspose,
     Convolution3D,
-    Convolution3DTranspose,
     Cropping1D,
     Cropping2D,
     Cropping3D,
@@ -86,8 +80,10 @@ from hpcflow.keras.layers.convolutional import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from hpcflow.keras.layers.convolutional_recurrent import ConvLSTM2D
 from hpcflow.keras.layers.cudnn import CuDNNGRU, CuDNNLSTM
 from hpcflow.keras.layers.features import DenseFeatures
+from hpcflow.keras.layers.local import LocallyConnected1D, LocallyConnected2D
 from hpcflow.keras.layers.merging import (
     Add,
     Average,
@@ -106,6 +102,14 @@ from hpcflow.keras.layers.merging import (
     multiply,
     subtract,
 )
+from hpcflow.keras.layers.noise import (
+    AlphaDropout,
+    GaussianDropout,
+    GaussianNoise,
+    SpatialDropout1D,
+    SpatialDropout2D,
+    SpatialDropout3D,
+)
 from hpcflow.keras.layers.normalization import LayerNormalization
 from hpcflow.keras.layers.recurrent import GRU, LSTM, RNN, SimpleRNN
 from hpcflow.keras.layers.recurrent_cells import (
@@ -114,6 +118,12 @@ from hpcflow.keras.layers.recurrent_cells import (
     LSTMCell,
     SimpleRNNCell,
     StackedRNNCells,
+)
+from hpcflow.keras.layers.transposed import (
+    Conv2DTranspose,
+    Conv3DTranspose,
+    Convolution2DTranspose,
+    Convolution3DTranspose,
 )
 from hpcflow.keras.layers.wrappers import Bidirectional, TimeDistributed, Wrapper
 from hpcflow.layers.input_spec import InputSpec

@@ -1,4 +1,4 @@
-"""Dense layers, dropout, changes of shape, functions as layers, masks."""
+"""Dense layers, normalization of batches, changes of shape, functions as layers, masks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from hpcflow.keras import activations, initializers, lookup
 from hpcflow.keras.engine.layer import Layer, _parameters
 from hpcflow.keras.layers.function_layer import FunctionLayer, layer_of
 from hpcflow.keras.session import learning_phase
-from hpcflow.layers.building import if_training
 from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
@@ -36,6 +35,24 @@ Dropout = layer_of("Dropout", __name__, lambda inputs, rate, noise_shape=None, s
                        inputs, rate, noise_shape, seed, training, name), _Trained,
                    __doc__="In training, zeros in the place of a part `rate` of the elements, and "
                            "the others divided by 1 - `rate`; elsewhere the inputs as they are.")
+class _OfBatches(_Trained):
+    """Batch normalization; what is left out of its configuration belongs to graphs of 1.x."""
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        config = super().get_config()
+        for name in ("fused", "adjustment"):
+            config.pop(name)
+        if not config["renorm"]:
+            for name in ("renorm", "renorm_clipping", "renorm_momentum"):
+                config.pop(name)
+        if config["virtual_batch_size"] is None:
+            config.pop("virtual_batch_size")
+        if self.inbound_nodes and isinstance(self.axis, int):
+            config["axis"] = [self.axis % self.inbound_nodes[0].sources[0].get_shape().ndims]
+        return config
+
+
 BatchNormalization = layer_of(
     "BatchNormalization", __name__,
     lambda inputs, axis=-1, momentum=0.99, epsilon=1e-3, center=True, scale=True,
@@ -47,53 +64,9 @@ BatchNormalization = layer_of(
         inputs, axis, momentum, epsilon, center, scale, beta_initializer, gamma_initializer,
         moving_mean_initializer, moving_variance_initializer, beta_regularizer,
         gamma_regularizer, training, True, name, None, renorm, renorm_clipping, renorm_momentum,
-        fused, virtual_batch_size, adjustment, beta_constraint, gamma_constraint), _Trained,
+        fused, virtual_batch_size, adjustment, beta_constraint, gamma_constraint), _OfBatches,
     __doc__="Values less their mean, by their standard deviation, times gamma plus beta: of the "
             "batch in training, of moving averages elsewhere. `axis` is that of the channels.")
-
-
-class _Spatial(Layer):
-    """Dropout of whole channels."""
-
-    supports_masking = True
-    rank = 1
-
-    def __init__(self, rate: float, data_format: str | None = None, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.rate, self.data_format = rate, data_format or "channels_last"
-
-    def call(self, inputs: TensorLike, training: BoolLike | None = None) -> Any:
-        """Return the inputs without some of their channels, in training."""
-        shape = hf.shape(inputs)
-        ones = [1] * self.rank
-        kept = [shape[0], shape[1], *ones] if self.data_format == "channels_first" else [
-            shape[0], *ones, shape[self.rank + 1]]
-        phase = learning_phase() if training is None else training
-        return hf.layers.dropout(inputs, self.rate, hf.stack(kept), training=phase)
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        config = {**super().get_config(), "rate": self.rate}
-        return config if self.rank == 1 else {**config, "data_format": self.data_format}
-
-
-class SpatialDropout1D(_Spatial):
-    """Dropout of whole channels of sequences."""
-
-    def __init__(self, rate: float, **keywords: Any) -> None:
-        super().__init__(rate, **keywords)
-
-
-class SpatialDropout2D(_Spatial):
-    """Dropout of whole channels of images."""
-
-    rank = 2
-
-
-class SpatialDropout3D(_Spatial):
-    """Dropout of whole channels of volumes."""
-
-    rank = 3
 
 
 class Activation(Layer):
@@ -319,174 +292,5 @@ class Embedding(Layer):
         config = super().get_config()
         config.update((k, lookup.serialized(getattr(self, k))) for k in (
             "input_dim", "output_dim", "embeddings_initializer", "embeddings_regularizer",
-            "embeddings_constraint", "mask_zero", "input_length"))
-        return config
-
-
-class GaussianNoise(Layer):
-    """Normal noise of a standard deviation, added in training."""
-
-    supports_masking = True
-
-    def __init__(self, stddev: float, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.stddev = stddev
-
-    def call(self, inputs: TensorLike, training: BoolLike | None = None) -> Any:
-        """Return the inputs, in training with noise."""
-        phase = learning_phase() if training is None else training
-        return if_training(
-            phase, lambda: inputs + hf.random_normal(hf.shape(inputs), 0.0, self.stddev),
-            lambda: hf.identity(inputs))
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        return {**super().get_config(), "stddev": self.stddev}
-
-
-class GaussianDropout(Layer):
-    """Factors in training, normal around 1 with variance rate / (1 - rate)."""
-
-    supports_masking = True
-
-    def __init__(self, rate: float, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.rate = rate
-
-    def call(self, inputs: TensorLike, training: BoolLike | None = None) -> Any:
-        """Return the inputs, in training times such factors."""
-        phase = learning_phase() if training is None else training
-        spread = float(np.sqrt(self.rate / (1.0 - self.rate)))
-        return if_training(
-            phase, lambda: inputs * hf.random_normal(hf.shape(inputs), 1.0, spread),
-            lambda: hf.identity(inputs))
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        return {**super().get_config(), "rate": self.rate}
-
-
-# ---------------------------------------------------------------- activations with parameters
-
-
-class _Elementwise(Layer):
-    """A function of numbers with parameters."""
-
-    supports_masking = True
-    options: tuple[str, ...] = ()
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        return {**super().get_config(), **{k: getattr(self, k) for k in self.options}}
-
-
-class LeakyReLU(_Elementwise):
-    """x where it is positive, alpha x elsewhere."""
-
-    options = ("alpha",)
-
-    def __init__(self, alpha: float = 0.3, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.alpha = float(alpha)
-
-    def call(self, inputs: TensorLike) -> Any:
-        """Return the activation."""
-        return hf.nn.leaky_relu(inputs, self.alpha)
-
-
-class ELU(_Elementwise):
-    """x where it is positive, alpha (exp(x) - 1) elsewhere."""
-
-    options = ("alpha",)
-
-    def __init__(self, alpha: float = 1.0, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.alpha = float(alpha)
-
-    def call(self, inputs: TensorLike) -> Any:
-        """Return the activation."""
-        return activations.elu(inputs, self.alpha)
-
-
-class ThresholdedReLU(_Elementwise):
-    """x above theta, 0 elsewhere."""
-
-    options = ("theta",)
-
-    def __init__(self, theta: float = 1.0, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.theta = float(theta)
-
-    def call(self, inputs: Any) -> Any:
-        """Return the activation."""
-        return inputs * hf.cast(inputs > self.theta, inputs.dtype.base_dtype)
-
-
-class ReLU(_Elementwise):
-    """See ``activations.relu``; `negative_slope` is its alpha."""
-
-    options = ("max_value", "negative_slope", "threshold")
-
-    def __init__(self, max_value: float | None = None, negative_slope: float = 0,
-                 threshold: float = 0, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        if (max_value is not None and max_value < 0) or negative_slope < 0 or threshold < 0:
-            raise ValueError("the arguments of a ReLU layer cannot be negative: max_value "
-                             f"{max_value}, negative_slope {negative_slope}, threshold {threshold}")
-        self.max_value, self.negative_slope, self.threshold = max_value, negative_slope, threshold
-
-    def call(self, inputs: TensorLike) -> Any:
-        """Return the activation."""
-        return activations.relu(inputs, self.negative_slope, self.max_value, self.threshold)
-
-
-class Softmax(_Elementwise):
-    """exp(x) over its sum along `axis`."""
-
-    options = ("axis",)
-
-    def __init__(self, axis: int = -1, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.axis = axis
-
-    def call(self, inputs: TensorLike) -> Any:
-        """Return the activation."""
-        return activations.softmax(inputs, self.axis)
-
-
-class PReLU(Layer):
-    """x where it is positive, elsewhere alpha x, which is learned for each feature.
-
-    `shared_axes` are those along which there is one alpha.
-    """
-
-    supports_masking = True
-
-    def __init__(self, alpha_initializer: Identifier = "zeros",
-                 alpha_regularizer: Identifier | None = None,
-                 alpha_constraint: Identifier | None = None, shared_axes: Any = None,
-                 **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.alpha_initializer = initializers.get(alpha_initializer)
-        self.alpha_regularizer, self.alpha_constraint = alpha_regularizer, alpha_constraint
-        self.shared_axes = None if shared_axes is None else np.atleast_1d(shared_axes).tolist()
-
-    def build(self, input_shape: ShapeLike) -> None:
-        """Make the variable ``alpha``."""
-        shape = hf.TensorShape(input_shape).as_list()[1:]
-        for axis in self.shared_axes or ():
-            shape[axis - 1] = 1
-        self.alpha = self.add_weight("alpha", shape, None, self.alpha_initializer,
-                                     self.alpha_regularizer, constraint=self.alpha_constraint)
-        self.built = True
-
-    def call(self, inputs: Any) -> Any:
-        """Return the activation."""
-        return hf.nn.relu(inputs) - self.alpha * hf.nn.relu(-inputs)
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        config = super().get_config()
-        config.update((k, lookup.serialized(getattr(self, k))) for k in (
-            "alpha_initializer", "alpha_regularizer", "alpha_constraint", "shared_axes"))
+            "activity_regularizer", "embeddings_constraint", "mask_zero", "input_length"))
         return config

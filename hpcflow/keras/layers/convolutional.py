@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 import hpcflow as hf
 from hpcflow.keras import backend, lookup
 from hpcflow.keras.engine.layer import Layer
-from hpcflow.keras.layers.function_layer import FunctionLayer, layer_of, understood
+from hpcflow.keras.layers.function_layer import (
+    FunctionLayer,
+    OptionLayer,
+    layer_of,
+    understood,
+)
 from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
@@ -16,16 +21,31 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- convolutions
 
-Conv2D = Convolution2D = layer_of("Conv2D", __name__, hf.layers.conv2d)
-Conv3D = Convolution3D = layer_of("Conv3D", __name__, hf.layers.conv3d)
-Conv2DTranspose = Convolution2DTranspose = layer_of("Conv2DTranspose", __name__,
-                                                    hf.layers.conv2d_transpose)
-Conv3DTranspose = Convolution3DTranspose = layer_of("Conv3DTranspose", __name__,
-                                                    hf.layers.conv3d_transpose)
-SeparableConv1D = SeparableConvolution1D = layer_of("SeparableConv1D", __name__,
-                                                    hf.layers.separable_conv1d)
-SeparableConv2D = SeparableConvolution2D = layer_of("SeparableConv2D", __name__,
-                                                    hf.layers.separable_conv2d)
+Conv2D = Convolution2D = layer_of("Conv2D", __name__, hf.layers.conv2d, rank=2)
+Conv3D = Convolution3D = layer_of("Conv3D", __name__, hf.layers.conv3d, rank=3)
+
+
+class _Separable(FunctionLayer):
+    """A separable convolution; arguments of a ``kernel``, which it has not, change nothing."""
+
+    def __init__(self, *args: Any, kernel_initializer: Any = "glorot_uniform",
+                 kernel_regularizer: Any = None, kernel_constraint: Any = None,
+                 **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self._unused = {k: understood(k, v) for k, v in (
+            ("kernel_initializer", kernel_initializer), ("kernel_regularizer", kernel_regularizer),
+            ("kernel_constraint", kernel_constraint))}
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(),
+                **{k: lookup.serialized(v) for k, v in self._unused.items()}}
+
+
+SeparableConv1D = SeparableConvolution1D = layer_of(
+    "SeparableConv1D", __name__, hf.layers.separable_conv1d, _Separable, rank=1)
+SeparableConv2D = SeparableConvolution2D = layer_of(
+    "SeparableConv2D", __name__, hf.layers.separable_conv2d, _Separable, rank=2)
 
 
 class Conv1D(FunctionLayer):
@@ -33,6 +53,7 @@ class Conv1D(FunctionLayer):
     after it."""
 
     function = staticmethod(hf.layers.conv1d)
+    rank = 1
     padding: str
 
     def call(self, inputs: TensorLike) -> Any:
@@ -54,7 +75,7 @@ class Conv1D(FunctionLayer):
 Convolution1D = Conv1D
 
 
-class DepthwiseConv2D(Layer):
+class DepthwiseConv2D(OptionLayer):
     """A convolution of each channel by itself, with `depth_multiplier` results for each."""
 
     def __init__(self, kernel_size: Sizes, strides: Sizes = (1, 1), padding: str = "valid",
@@ -66,46 +87,31 @@ class DepthwiseConv2D(Layer):
                  bias_regularizer: Identifier | None = None,
                  activity_regularizer: Identifier | None = None,
                  depthwise_constraint: Identifier | None = None,
-                 bias_constraint: Identifier | None = None, **keywords: Any) -> None:
+                 bias_constraint: Identifier | None = None, dilation_rate: Sizes = (1, 1),
+                 **keywords: Any) -> None:
         super().__init__(activity_regularizer=activity_regularizer, **keywords)
-        given = {k: v for k, v in locals().items() if k not in (
-            "self", "keywords", "activity_regularizer", "__class__")}
-        self._options = {k: understood(k, v) for k, v in given.items()}
-        vars(self).update(self._options)
+        self._take(locals())
 
     def build(self, input_shape: ShapeLike) -> None:
         """Make the variables."""
-        first = self.data_format == "channels_first"
-        channels = hf.TensorShape(input_shape).as_list()[1 if first else -1]
-        if channels is None:
-            raise ValueError("The channel dimension of the inputs to `DepthwiseConv2D` should be "
-                             "defined. Found `None`.")
-        self.depthwise_kernel = self.add_weight(
-            "depthwise_kernel", [*_pair(self.kernel_size), channels, self.depth_multiplier], None,
-            self.depthwise_initializer, self.depthwise_regularizer,
-            constraint=self.depthwise_constraint)
+        channels = self._channels(input_shape)
+        self.depthwise_kernel = self._add(
+            "depthwise_kernel", [*self.kernel_size, channels, self.depth_multiplier], "depthwise")
         if self.use_bias:
-            self.bias = self.add_weight("bias", [channels * self.depth_multiplier], None,
-                                        self.bias_initializer, self.bias_regularizer,
-                                        constraint=self.bias_constraint)
+            self.bias = self._add("bias", [channels * self.depth_multiplier])
         self.built = True
 
     def call(self, inputs: TensorLike) -> Any:
         """Return the convolution."""
         first = self.data_format == "channels_first"
-        steps = list(_pair(self.strides))
+        steps = list(self.strides)
         outputs = hf.nn.depthwise_conv2d(
             inputs, self.depthwise_kernel, [1, 1, *steps] if first else [1, *steps, 1],
-            self.padding.upper(), data_format="NCHW" if first else "NHWC")
+            self.padding.upper(), list(self.dilation_rate),
+            data_format="NCHW" if first else "NHWC")
         if self.use_bias:
             outputs = backend.bias_add(outputs, self.bias, self.data_format)
         return self.activation(outputs)
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        config = super().get_config()
-        config.update((k, lookup.serialized(v)) for k, v in self._options.items())
-        return config
 
 
 def _pair(value: Any) -> tuple:
@@ -113,6 +119,16 @@ def _pair(value: Any) -> tuple:
 
 
 # ---------------------------------------------------------------- pooling
+
+
+class _Pooling(FunctionLayer):
+    """A pooling layer, whose strides are the size of its windows if None."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        if self._options["strides"] is None:
+            self._options["strides"] = self._options["pool_size"]
+            vars(self).update(self._options)
 
 
 def _pooling(name: str, rank: int, pool: Callable[..., Any]) -> Any:
@@ -124,7 +140,7 @@ def _pooling(name: str, rank: int, pool: Callable[..., Any]) -> Any:
                     data_format or "channels_last", name)
 
     pooled.__doc__ = f"As ``layers.{pool.__name__}``, by default over windows of 2."
-    return layer_of(name, __name__, pooled)
+    return layer_of(name, __name__, pooled, _Pooling, rank=rank)
 
 
 MaxPooling1D = MaxPool1D = _pooling("MaxPooling1D", 1, hf.layers.max_pooling1d)

@@ -9,7 +9,7 @@ from hpcflow.keras.layers.recurrent_cells import GRUCell, LSTMCell
 
 # Arguments of cells that are fixed here.
 _FIXED = ("activation", "recurrent_activation", "use_bias", "dropout", "recurrent_dropout",
-          "reset_after")
+          "reset_after", "implementation")
 
 
 def _options(cell: Any) -> dict[str, Any]:
@@ -52,7 +52,17 @@ class _CuDNNLSTMCell(LSTMCell):
         return bias[:4 * self.units] + bias[4 * self.units:]
 
 
-class CuDNNGRU(_Recurrent):
+class _OfCuDNN(_Recurrent):
+    """A recurrent layer that is never unrolled."""
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        config = super().get_config()
+        config.pop("unroll")
+        return config
+
+
+class CuDNNGRU(_OfCuDNN):
     """``GRU`` with ``reset_after`` and sigmoid gates, and a bias of shape ``[6 units]``: those of
     the inputs, and behind them those of the state.
     """
@@ -60,7 +70,7 @@ class CuDNNGRU(_Recurrent):
     cell_class = _CuDNNGRUCell
 
 
-class CuDNNLSTM(_Recurrent):
+class CuDNNLSTM(_OfCuDNN):
     """``LSTM`` with sigmoid gates, and a bias of shape ``[8 units]``: those of the inputs, and
     behind them those of the state.
     """

@@ -84,7 +84,7 @@ class RNN(Layer):
         """Return zeros for a batch."""
         batch = hf.shape(inputs)[1 if self.time_major else 0]
         return as_list(states_of(self.cell, [
-            hf.zeros(hf.stack([batch, *as_list(n)]), inputs.dtype.base_dtype)
+            hf.zeros(hf.stack([batch, *_dims(n)]), inputs.dtype.base_dtype)
             for n in sizes_of(self.cell)]))
 
     def build(self, input_shape: ShapeLike) -> None:
@@ -95,7 +95,7 @@ class RNN(Layer):
         if isinstance(self.cell, Layer) and not self.cell.built:
             self.cell._scope, self.cell._graph = self._scope, hf.get_default_graph()
             self.cell._dtype = self.cell._dtype or self._dtype
-            self.cell.build((batch, shape[-1]))
+            self.cell.build((batch, *shape[2:]))
             self.cell.built = True
         if self.stateful:
             if batch is None:
@@ -103,7 +103,7 @@ class RNN(Layer):
                                  "the batch size of your input tensors.")
             with hf.init_scope(), hf.name_scope(None):
                 self._kept_states = NoDependency([
-                    hf.Variable(hf.zeros([batch, n]), trainable=False,
+                    hf.Variable(hf.zeros([batch, *_dims(n)]), trainable=False,
                                 collections=[hf.GraphKeys.LOCAL_VARIABLES],
                                 name=f"{self.name}/state_{k}")
                     for k, n in enumerate(sizes_of(self.cell))])
@@ -159,22 +159,22 @@ class RNN(Layer):
     def _steps(self, inputs: Any, states: list, mask: Any) -> tuple[Any, Any, list]:
         """All outputs, the last one, and the states after it."""
         cell = _Adapter(self.cell, len(states), mask is not None)
-        size = hf.TensorShape([cell.output_size])
         given = inputs if mask is None else (
             inputs, hf.expand_dims(hf.cast(mask, hf.float32), -1))
         begin: tuple = tuple(states)
         if mask is not None:
-            begin = (*begin, hf.zeros(hf.stack([hf.shape(inputs)[0], size[0].value]),
-                                      inputs.dtype.base_dtype))
+            begin = (*begin, hf.zeros(
+                hf.stack([hf.shape(inputs)[0], *_dims(cell.output_size)]),
+                inputs.dtype.base_dtype))
         for state, dims in zip(begin, cell.state_size, strict=True):
-            state.set_shape([inputs.shape[0].value, dims])
+            state.set_shape([inputs.shape[0].value, *_dims(dims)])
         if self.unroll:
             outputs, after = self._unrolled(cell, given, begin)
         else:
             outputs, after = hf.nn.dynamic_rnn(cell, given, initial_state=begin)
         last = after[-1] if mask is not None else outputs[:, -1]
         if mask is not None and self.zero_output_for_mask:
-            outputs = outputs * given[1]
+            outputs = outputs * _of_rank(given[1], outputs.shape.ndims)
         return outputs, last, list(after)[:len(states)]
 
     @staticmethod
@@ -197,7 +197,10 @@ class RNN(Layer):
     def get_config(self) -> dict:
         """Return the arguments."""
         config = {**super().get_config(), **{k: getattr(self, k) for k in (
-            "return_sequences", "return_state", "go_backwards", "stateful", "unroll")}}
+            "return_sequences", "return_state", "go_backwards", "stateful", "unroll",
+            "time_major")}}
+        if self.zero_output_for_mask:
+            config["zero_output_for_mask"] = True
         return {**config, "cell": lookup.serialized(self.cell)}
 
     @classmethod
@@ -236,9 +239,23 @@ class _Adapter(hf.nn.rnn_cell.RNNCell):
             return output, tuple(after)
         x, mask = inputs
         output, after = run_cell(self._cell, x, state[:-1])
-        kept = [mask * new + (1.0 - mask) * old
-                for new, old in zip((*after, output), state, strict=True)]
+        kept = []
+        for new, old in zip((*after, output), state, strict=True):
+            own = _of_rank(mask, new.shape.ndims)
+            kept.append(own * new + (1.0 - own) * old)
         return kept[-1], tuple(kept)
+
+
+def _dims(size: Any) -> list:
+    """The dimensions of a state after the batch."""
+    return hf.TensorShape(size).as_list()
+
+
+def _of_rank(mask: Any, rank: int) -> Any:
+    """A mask with more dimensions of size 1 at its end."""
+    while mask.shape.ndims < rank:
+        mask = hf.expand_dims(mask, -1)
+    return mask
 
 
 _OF_LAYER = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll",
@@ -268,6 +285,7 @@ class _Recurrent(RNN):
         config = super().get_config()
         config.pop("cell")
         config.update((k, lookup.serialized(v)) for k, v in self.cell._options.items())
+        config["activity_regularizer"] = lookup.serialized(self.activity_regularizer)
         return config
 
 

@@ -151,12 +151,14 @@ class SimpleRNNCell(_Cell):
 
 
 class _Gated(_Cell):
-    """A cell with an activation of its gates."""
+    """A cell with an activation of its gates. `implementation` says no more than in 1.x how the
+    same numbers are computed, and changes nothing here."""
 
     def __init__(self, units: int, activation: str = "tanh",
                  recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
-                 **keywords: Any) -> None:
+                 implementation: int = 1, **keywords: Any) -> None:
         super().__init__(units, activation, use_bias, **keywords)
+        self.implementation = self._options["implementation"] = implementation
         self._options["recurrent_activation"] = understood("recurrent_activation",
                                                            recurrent_activation)
         self.recurrent_activation = self._options["recurrent_activation"]
@@ -227,13 +229,15 @@ class LSTMCell(_Gated):
     def _bias(self) -> Any:
         return self.bias
 
+    def _sums(self, x: Any, h: Any) -> list:
+        """What the gates and the new memory are activations of."""
+        sums = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
+        return hf.split(sums if self.bias is None else sums + self._bias(), 4, 1)
+
     def call(self, inputs: Any, states: Any,
              training: TensorLike | None = None) -> tuple[Any, list]:
         """Return the output and the states after a step."""
-        x, h = self._kept(inputs, states[0])
-        sums = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
-        sums = sums if self.bias is None else sums + self._bias()
-        i, f, c, o = hf.split(sums, 4, 1)
+        i, f, c, o = self._sums(*self._kept(inputs, states[0]))
         gate = self.recurrent_activation
         memory = gate(f) * states[1] + gate(i) * self.activation(c)
         output = gate(o) * self.activation(memory)
@@ -264,12 +268,11 @@ class StackedRNNCells(Layer):
 
     def build(self, input_shape: ShapeLike) -> None:
         """Build the cells."""
-        for number, cell in enumerate(self.cells):
-            with self._entered_scope(), hf.variable_scope(f"cell_{number}") as scope:
-                if isinstance(cell, Layer) and not cell.built:
-                    cell._scope, cell._graph = scope, hf.get_default_graph()
-                    cell.build(input_shape)
-                    cell.built = True
+        for cell in self.cells:
+            if isinstance(cell, Layer) and not cell.built:
+                cell._scope, cell._graph = self._scope, hf.get_default_graph()
+                cell.build(input_shape)
+                cell.built = True
             input_shape = (hf.TensorShape(input_shape)[0].value, output_size_of(cell))
         self.built = True
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import hpcflow as hf
 from hpcflow.keras import lookup
 from hpcflow.keras.engine.layer import Layer, _parameters, deserialize
+from hpcflow.keras.engine.network import Network
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import BoolLike, TensorHandle, TensorLike
@@ -44,6 +45,8 @@ class TimeDistributed(Wrapper):
         rows = hf.reshape(inputs, [-1, *dims[2:]])
         told = {"training": training} if "training" in _parameters(
             type(self.layer).call) and training is not None else {}
+        if self.layer._scope is None and not isinstance(self.layer, Network):
+            self.layer._scope = self._scope  # its variables have the names of this layer's
         outputs = self.layer(rows, **told)
         after = outputs.shape.as_list()[1:]
         result = hf.reshape(outputs, hf.concat(
@@ -125,4 +128,5 @@ class Bidirectional(Wrapper):
         config = Layer.get_config(self)
         own = lookup.serialized(self.forward_layer)
         own["config"]["name"] = own["config"]["name"].removeprefix("forward_")
+        own["config"].pop("zero_output_for_mask", None)
         return {**config, "layer": own, "merge_mode": self.merge_mode}
