@@ -32,6 +32,7 @@ TRAINING["monitored_session"] = Entry((_TRAIN, _API), {
     "_HookedSession": "hpcflow.train.session_layers:_Hooked",
     "_MonitoredSession": "hpcflow.train.monitored_session:_Monitored"})
 TRAINING["optimizer"] = Entry((_TRAIN, _API), {
+    "_deduplicate_indexed_slices": "hpcflow.optimizers.optimizer:deduplicated",
     "_var_key": "hpcflow.optimizers.slots:slot_key"})
 TRAINING["moving_averages"] = Entry((_TRAIN, "hpcflow.optimizers.moving_averages"))
 TRAINING["saver"] = Entry((_TRAIN, _API), {
