@@ -17,6 +17,7 @@ TRAINING = {name: Entry((_TRAIN, _API)) for name in (
     "summary_io", "supervisor", "sync_replicas_optimizer", "training", "training_ops",
     "training_util",
 )}  # fmt: skip
+TRAINING["basic_session_run_hooks"] = Entry((_TRAIN, "hpcflow.train.step_timer", _API))
 TRAINING["summary_io"] = Entry(("hpcflow.summary", _TRAIN), {
     "SummaryWriter": "hpcflow.summary:FileWriter",
     "SummaryWriterCache": "hpcflow.summary:FileWriterCache"})
