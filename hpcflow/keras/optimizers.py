@@ -2,209 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.base.late_names import named_otherwise
-from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.keras import lookup
-from hpcflow.keras.session import batch_get_value, batch_set_value
+from hpcflow.keras.optimizer import Optimizer
+from hpcflow.keras.session import batch_get_value
 
 if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
     from hpcflow.ops.state.variables import Variable
 
 
-class Optimizer:
-    """Base of the optimizers.
+class _Formula(Optimizer):
+    """The base of the optimizers of this module.
 
-    A derived class says the names of its `numbers` and `slots`, and in :meth:`_update` what a
-    gradient does to a variable.
-
-    Args (keywords):
-        clipnorm: longest norm of each gradient.
-        clipvalue: largest absolute value of a gradient's elements.
-        decay: the learning rate is divided by 1 + decay * iterations.
-        name: accepted.
+    A derived class says the names of its `slots`, and in :meth:`_update` what a gradient does to a
+    variable. `numbers` are its hyperparameters by name; keywords with these names replace them.
     """
 
     slots: tuple[str, ...] = ()
 
-    def __init__(self, numbers: dict[str, float], **keywords: Any) -> None:
-        self.clipnorm, self.clipvalue = keywords.pop("clipnorm", None), keywords.pop("clipvalue",
-                                                                                     None)
-        self._name = keywords.pop("name", None) or type(self).__name__
+    def __init__(self, numbers: dict[str, Any], **keywords: Any) -> None:
         if "lr" in keywords:
             numbers["learning_rate"] = keywords.pop("lr")
-        for key in keywords:
-            if key not in numbers:
-                raise TypeError(f"Unexpected keyword argument passed to optimizer: {key}")
-        numbers.update(keywords)
-        self._numbers: dict[str, Any] = dict(numbers)
-        self._made: dict[str, Any] = {}
-        self._slots: list[Any] = []
-        self._slots_of: list[tuple[Any, str, Any]] = []
-        self.updates: list[Any] = []
+        numbers.update((key, keywords.pop(key)) for key in list(keywords) if key in numbers)
+        super().__init__(keywords.pop("name", None), **keywords)
+        for name, value in numbers.items():
+            self._set_hyper(name, value)
 
-    # ------------------------------------------------------------ numbers
-
-    def __getattr__(self, name: str) -> Any:
-        name = "learning_rate" if name == "lr" else name
-        if name == "iterations" or name in self.__dict__.get("_numbers", ()):
-            return self._variable(name)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        name = "learning_rate" if name == "lr" else name
-        if name not in self.__dict__.get("_numbers", ()):
-            super().__setattr__(name, value)
-        elif name in self._made:
-            batch_set_value([(self._made[name], value)])
-        else:
-            self._numbers[name] = value
-
-    def _variable(self, name: str) -> Any:
-        """The variable of a number, in the default graph."""
-        made = self._made.get(name)
-        if made is None:
-            with hf.init_scope(), hf.name_scope(None):
-                if name == "iterations":
-                    made = hf.Variable(0, trainable=False, dtype=hf.int64,
-                                       name=f"{self._name}/iter")
-                else:
-                    value = self._numbers[name]
-                    given = value() if callable(value) else value
-                    made = given if isinstance(given, (hf.Tensor, hf.Variable)) else hf.Variable(
-                        float(given), trainable=False, name=f"{self._name}/{name}")
-            self._made[name] = made
-        return made
-
-    def _rate(self) -> Any:
-        rate = hf.convert_to_tensor(self.learning_rate)
-        if not self._numbers.get("decay"):
-            return rate
-        return rate / (1.0 + self.decay * hf.cast(self.iterations, hf.float32))
-
-    # ------------------------------------------------------------ updates
-
-    def get_gradients(self, loss: TensorLike, params: list) -> list:
-        """Return the gradients, clipped. ``ValueError`` where one of them is None."""
-        grads = hf.gradients(loss, params)
-        if any(g is None for g in grads):
-            raise ValueError("An operation has `None` for gradient. Please make sure that all of "
-                             "your ops have a gradient defined (i.e. are differentiable).")
-        return self._clipped(grads)
-
-    def _clipped(self, grads: list) -> list:
-        if self.clipnorm is not None:
-            grads = [hf.clip_by_norm(_dense(g), self.clipnorm) for g in grads]
-        if self.clipvalue is not None:
-            grads = [hf.clip_by_value(_dense(g), -self.clipvalue, self.clipvalue) for g in grads]
-        return grads
-
-    def get_updates(self, loss: TensorLike, params: list) -> list:
-        """Return the operations that update `params` against the gradient of `loss`."""
-        self.updates = [self.apply_gradients(zip(self.get_gradients(loss, params), params))]
-        return self.updates
-
-    def minimize(self, loss: TensorLike, var_list: Sequence[Variable] | Callable[[], Any] | None,
-                 grad_loss: Any = None, name: str | None = None) -> Any:
-        """Return an operation that updates the variables against the gradient of `loss`.
-
-        `var_list` are the variables, a function that returns them, or None for all trained ones.
-        """
-        loss = loss() if callable(loss) else loss
-        variables = var_list() if callable(var_list) else var_list or hf.trainable_variables()
-        pairs = list(zip(hf.gradients(loss, variables, grad_loss), variables))
-        known = [(g, v) for g, v in pairs if g is not None]
-        grads = self._clipped([g for g, _ in known])
-        return self.apply_gradients(zip(grads, [v for _, v in known]), name)
-
-    def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
-        """Return an operation that updates variables by their gradients.
-
-        ``ValueError`` if there are none.
-        """
-        pairs = [(_dense(g), v) for g, v in grads_and_vars if g is not None]
-        if not pairs:
-            raise ValueError("No gradients provided for any variable")
-        with hf.name_scope(f"training/{self._name}"):
-            made = [[self._slot(v, kind) for kind in self.slots] for _, v in pairs]
-            with hf.control_dependencies([g for g, _ in pairs]):
-                rate, step = self._rate(), hf.cast(self.iterations, hf.float32) + 1.0
-                numbers = {n: hf.convert_to_tensor(self._variable(n)) for n in self._numbers
-                           if n not in ("learning_rate", "decay")}
-                steps = []
-                with hf.control_dependencies([rate, step]):
-                    for (grad, variable), own in zip(pairs, made, strict=True):
-                        steps += self._update(variable, grad, own, rate, step, numbers)
-                with hf.control_dependencies(steps):
-                    return hf.assign_add(self.iterations, 1).op
-
-    def _slot(self, variable: Variable, kind: str) -> Any:
-        with hf.init_scope(), hf.name_scope(None):
-            made = hf.Variable(hf.zeros(variable.shape.as_list(), variable.dtype.base_dtype)
-                               + self._first(kind), trainable=False,
-                               name=f"training/{self._name}/{variable.op.name}/{kind}")
-        self._slots.append(made)
-        self._slots_of.append((variable, kind, made))
-        return made
+    def _create_slots(self, var_list: list) -> None:
+        for var in var_list:
+            for kind in self.slots:
+                self.add_slot(var, kind, hf.constant_initializer(self._first(kind)))
 
     def _first(self, kind: str) -> float:
         """Return the initial value of a slot's elements."""
         return 0.0
 
+    def _prepare(self, var_list: list) -> dict:
+        return {}
+
+    def _update_of(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
+        numbers = {n: hf.convert_to_tensor(self._variable(n)) for n in self._hyper
+                   if n not in ("learning_rate", "decay")}
+        slots = [self.get_slot(var, kind) for kind in self.slots]
+        return hf.group(*self._update(var, grad, slots, rate, step, numbers))
+
     def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
                 numbers: dict[str, Any]) -> list:
-        raise NotImplementedError(f"{type(self).__name__} does not say its updates")
-
-    # ------------------------------------------------------------ values
-
-    @property
-    def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
-        return [("iter" if n == "iterations" else n, v) for n, v in self._made.items()]
-
-    def _checkpoint_slots(self) -> list[tuple[Any, str, Any]]:
-        return self._slots_of
-
-    @property
-    def weights(self) -> list:
-        """The number of iterations and the slots."""
-        return [self.iterations, *self._slots]
-
-    variables = weights
-
-    def get_weights(self) -> list:
-        """Return the values of :attr:`weights`."""
-        return batch_get_value(self.weights)
-
-    def set_weights(self, weights: list) -> None:
-        """Set :attr:`weights`."""
-        batch_set_value(list(zip(self.weights, weights, strict=True)))
+        raise NotImplementedError
 
     def get_config(self) -> dict:
         """Return the arguments, with the numbers that hold now."""
-        names = [n for n in self._numbers if n in self._made]
-        config = {"name": self._name, **self._numbers}
+        names = [n for n in self._hyper if n in self._made]
         values = batch_get_value([self._made[n] for n in names])
-        config.update((n, float(v)) for n, v in zip(names, values, strict=True))
-        config.update((n, getattr(self, n)) for n in ("clipnorm", "clipvalue")
-                      if getattr(self, n) is not None)
-        return config
-
-    @classmethod
-    def from_config(cls, config: dict) -> Any:
-        """Return an optimizer of a configuration."""
-        return cls(**config)
+        now = {n: float(v) for n, v in zip(names, values, strict=True)}
+        return {**super().get_config(), **self._hyper, **now}
 
 
-def _dense(grad: Tensor) -> Any:
-    return hf.convert_to_tensor(grad) if isinstance(grad, IndexedSlices) else grad
-
-
-class SGD(Optimizer):
+class SGD(_Formula):
     """v = momentum v - rate g; w += v, with nesterov momentum v - rate g."""
 
     def __init__(self, learning_rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False,
@@ -226,7 +86,7 @@ class SGD(Optimizer):
         return {**super().get_config(), "nesterov": self.nesterov}
 
 
-class RMSprop(Optimizer):
+class RMSprop(_Formula):
     """a = rho a + (1 - rho) g²; w -= rate g / (√a + epsilon)."""
 
     slots = ("rms",)
@@ -243,7 +103,7 @@ class RMSprop(Optimizer):
         return [hf.assign_sub(var, rate * grad / (hf.sqrt(mean) + numbers["epsilon"]))]
 
 
-class Adagrad(Optimizer):
+class Adagrad(_Formula):
     """a += g²; w -= rate g / (√a + epsilon)."""
 
     slots = ("accumulator",)
@@ -263,7 +123,7 @@ class Adagrad(Optimizer):
         return [hf.assign_sub(var, rate * grad / (hf.sqrt(total) + numbers["epsilon"]))]
 
 
-class Adadelta(Optimizer):
+class Adadelta(_Formula):
     """Steps by the means of squared gradients and of squared steps (arXiv:1212.5701)."""
 
     slots = ("accum_grad", "accum_var")
@@ -283,7 +143,7 @@ class Adadelta(Optimizer):
         return [hf.assign_sub(var, rate * move), moved]
 
 
-class _Moments(Optimizer):
+class _Moments(_Formula):
     """The base of Adam and its variants: hyperparameters, and the moving averages of gradients."""
 
     slots: tuple[str, ...] = ("m", "v")

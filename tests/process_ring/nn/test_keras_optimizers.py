@@ -1,0 +1,92 @@
+"""Optimizers of models: constraints, and optimizers of a program's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import keras
+from hpcflow.python.keras.optimizer_v2.optimizer_v2 import OptimizerV2
+
+X = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
+Y = X @ np.array([[2.0], [-3.0], [1.0]], "float32")
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    keras.backend.clear_session()
+
+
+def model(optimizer, constraint=None):
+    net = keras.Sequential([keras.layers.Dense(1, use_bias=False, input_shape=(3,),
+                                               kernel_initializer="ones",
+                                               kernel_constraint=constraint)])
+    net.compile(optimizer, "mse")
+    net.fit(X, Y, epochs=5, batch_size=16, shuffle=False, verbose=0)
+    return net.get_weights()[0].ravel()
+
+
+class Own(OptimizerV2):
+    """Momentum by the methods and hyperparameters of 1.x."""
+
+    def __init__(self, learning_rate=0.1, momentum=0.9, name="Own", **keywords):
+        super().__init__(name, **keywords)
+        self._set_hyper("learning_rate", keywords.get("lr", learning_rate))
+        self._set_hyper("decay", self._initial_decay)
+        self._set_hyper("momentum", momentum)
+
+    def _create_slots(self, var_list):
+        for var in var_list:
+            self.add_slot(var, "momentum")
+
+    def _resource_apply_dense(self, grad, var, apply_state=None):
+        shared = apply_state[var.device, var.dtype.base_dtype]
+        moved = self._get_hyper("momentum", var.dtype.base_dtype) * self.get_slot(var, "momentum")
+        velocity = hf.assign(self.get_slot(var, "momentum"), moved - shared["lr_t"] * grad)
+        return hf.assign_add(var, velocity).op
+
+    def get_config(self):
+        return {**super().get_config(), **{name: self._serialize_hyperparameter(name) for name in (
+            "learning_rate", "decay", "momentum")}}
+
+
+@pytest.mark.parametrize("options", [{}, {"decay": 0.1}, {"clipvalue": 0.5}, {"lr": 0.05}])
+def test_an_optimizer_of_its_own(options):
+    own = Own(**options)
+    np.testing.assert_allclose(model(own), model(keras.optimizers.SGD(
+        **{"learning_rate": 0.1, "momentum": 0.9, **options})), rtol=1e-5)
+    assert len(own.weights) == 2 == len(own.get_weights()) and own.variables() == own.weights
+    own.lr = 0.5
+    assert own.get_config()["learning_rate"] == 0.5 and own.get_slot_names() == ["momentum"]
+    again = Own.from_config(own.get_config())
+    assert again.get_config()["momentum"] == pytest.approx(0.9)
+    with pytest.raises(TypeError, match="Unexpected keyword"):
+        Own(rate=1)
+
+
+@pytest.mark.parametrize("optimizer", [
+    keras.optimizers.SGD, keras.optimizers.Adam, keras.optimizers.RMSprop, Own],
+    ids=lambda c: c.__name__)
+def test_weights_keep_to_their_constraint(optimizer):
+    weights = model(optimizer(learning_rate=0.3), keras.constraints.NonNeg())
+    assert weights[1] == 0.0 and (weights >= 0).all() and weights[0] != 1.0
+    clipped = model(optimizer(learning_rate=0.3), lambda w: hf.clip_by_value(w, -0.5, 0.5))
+    assert np.abs(clipped).max() <= 0.5
+
+
+class Rows(Own):
+    """Updates the rows that a gradient has, and these alone."""
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return hf.scatter_sub(var, indices, self._decayed_lr(hf.float32) * grad).op
+
+
+def test_rows_of_a_variable():
+    table = hf.Variable(np.ones((4, 2), "float32"))
+    loss = hf.reduce_sum(hf.gather(table, [1, 1, 3]) * 2.0)
+    step = Rows(0.5).minimize(loss, [table])
+    session = keras.backend.get_session()
+    session.run(hf.global_variables_initializer())
+    session.run(step)
+    np.testing.assert_array_equal(session.run(table), [[1, 1], [-1, -1], [1, 1], [0, 0]])
