@@ -165,9 +165,13 @@ class Optimizer:
 
     def _as_taken(self, grad: Any) -> Any:
         """A gradient in the form that the updates take: rows with unique indices, or all of it."""
-        if self._resource_apply_sparse is None or not isinstance(grad, IndexedSlices):
+        if not (self._takes_rows() and isinstance(grad, IndexedSlices)):
             return _dense(grad)
         return IndexedSlices(*deduplicated(grad.values, grad.indices), grad.dense_shape)
+
+    def _takes_rows(self) -> bool:
+        """Whether updates take the gradients of rows as such."""
+        return self._resource_apply_sparse is not None
 
     def _steps(self, pairs: list[tuple[Any, Any]], rate: Any, step: Any) -> list:
         """The operations that update the variables of `pairs` by their gradients."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hpcflow as hf
 from hpcflow.base.late_names import named_otherwise
-from hpcflow.graph.likes import TensorHandle, TensorLike
+from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.keras import lookup
 from hpcflow.keras.optimizer import Optimizer
 from hpcflow.keras.session import batch_get_value
-
-if TYPE_CHECKING:
-    from hpcflow.graph.operation import Tensor
-    from hpcflow.ops.state.variables import Variable
 
 
 class _Formula(Optimizer):
@@ -22,9 +18,13 @@ class _Formula(Optimizer):
 
     A derived class says the names of its `slots`, and in :meth:`_update` what a gradient does to a
     variable. `numbers` are its hyperparameters by name; keywords with these names replace them.
+
+    What a gradient of some rows changes is said by `_rows`: "all" that it changes filled up with
+    zeros, these rows of the variable and of its slots "only", or of the variable alone ("moved").
     """
 
     slots: tuple[str, ...] = ()
+    _rows = "all"
 
     def __init__(self, numbers: dict[str, Any], **keywords: Any) -> None:
         if "lr" in keywords:
@@ -46,14 +46,28 @@ class _Formula(Optimizer):
     def _prepare(self, var_list: list) -> dict:
         return {}
 
+    def _takes_rows(self) -> bool:
+        return self._rows != "all"
+
     def _update_of(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
         numbers = {n: hf.convert_to_tensor(self._variable(n)) for n in self._hyper
                    if n not in ("learning_rate", "decay")}
         slots = [self.get_slot(var, kind) for kind in self.slots]
-        return hf.group(*self._update(var, grad, slots, rate, step, numbers))
+        rows = grad.indices if isinstance(grad, IndexedSlices) else None
+        only = rows is not None and self._rows == "only"
+        move, now = self._update(
+            grad.values if only else hf.convert_to_tensor(grad),
+            [hf.gather(s, rows) if only else s for s in slots], rate, step, numbers)
+        with hf.control_dependencies([move, *now]):
+            kept = [hf.scatter_update(s, rows, new) if only else hf.assign(s, new)
+                    for s, new in zip(slots, now, strict=True)]
+            moved = (hf.assign_add(var, move) if rows is None else hf.scatter_add(
+                var, rows, move if only else hf.gather(move, rows)))
+        return hf.group(moved, *kept)
 
-    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
-                numbers: dict[str, Any]) -> list:
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
+        """Return what is added to the variable, and the new values of its slots."""
         raise NotImplementedError
 
     def get_config(self) -> dict:
@@ -67,19 +81,21 @@ class _Formula(Optimizer):
 class SGD(_Formula):
     """v = momentum v - rate g; w += v, with nesterov momentum v - rate g."""
 
+    _rows = "only"
+
     def __init__(self, learning_rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False,
                  decay: float = 0.0, **keywords: Any) -> None:
         super().__init__({"learning_rate": learning_rate, "momentum": momentum, "decay": decay},
                          **keywords)
         self.nesterov, self.slots = nesterov, ("momentum",) if momentum else ()
 
-    def _update(self, var: TensorLike, grad: TensorHandle, slots: list, rate: Any, step: Tensor,
-                numbers: dict[str, Any]) -> list:
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
         if not slots:
-            return [hf.assign_sub(var, rate * grad)]
-        velocity = hf.assign(slots[0], numbers["momentum"] * slots[0] - rate * grad)
-        move = numbers["momentum"] * velocity - rate * grad if self.nesterov else velocity
-        return [hf.assign_add(var, move)]
+            return -rate * grad, []
+        velocity = numbers["momentum"] * slots[0] - rate * grad
+        return (numbers["momentum"] * velocity - rate * grad if self.nesterov else velocity,
+                [velocity])
 
     def get_config(self) -> dict:
         """Return the arguments."""
@@ -87,20 +103,42 @@ class SGD(_Formula):
 
 
 class RMSprop(_Formula):
-    """a = rho a + (1 - rho) g²; w -= rate g / (√a + epsilon)."""
+    """a = rho a + (1 - rho) g²; w -= rate g / (√a + epsilon).
 
-    slots = ("rms",)
+    Args:
+        learning_rate, rho, epsilon: as above.
+        decay: the learning rate is divided by 1 + decay * iterations.
+        momentum: of the steps, m = momentum m + rate g / √(a + epsilon); w -= m.
+        centered: subtract the square of the mean gradient from a.
+    """
 
     def __init__(self, learning_rate: Any = 0.001, rho: float = 0.9,
-                 epsilon: float | None = 1e-7, decay: float = 0.0, **keywords: Any) -> None:
-        super().__init__({"learning_rate": learning_rate, "rho": rho,
-                          "epsilon": epsilon or 1e-7, "decay": decay}, **keywords)
+                 epsilon: float | None = 1e-7, decay: float = 0.0, momentum: float = 0.0,
+                 centered: bool = False, **keywords: Any) -> None:
+        super().__init__({"learning_rate": learning_rate, "rho": rho, "epsilon": epsilon or 1e-7,
+                          "decay": decay, "momentum": momentum}, **keywords)
+        self.centered, self._has_momentum = centered, bool(momentum)
+        self.slots = ("rms", *["momentum"] * self._has_momentum, *["mg"] * centered)
+        self._rows = "only" if self._has_momentum else "all"
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
-                numbers: dict[str, Any]) -> list:
-        rho = numbers["rho"]
-        mean = hf.assign(slots[0], rho * slots[0] + (1.0 - rho) * hf.square(grad))
-        return [hf.assign_sub(var, rate * grad / (hf.sqrt(mean) + numbers["epsilon"]))]
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
+        rho, epsilon = numbers["rho"], numbers["epsilon"]
+        old = dict(zip(self.slots, slots, strict=True))
+        new = {"rms": rho * old["rms"] + (1.0 - rho) * hf.square(grad)}
+        spread = new["rms"]
+        if self.centered:
+            new["mg"] = rho * old["mg"] + (1.0 - rho) * grad
+            spread = spread - hf.square(new["mg"])
+        if self._has_momentum:
+            new["momentum"] = (numbers["momentum"] * old["momentum"]
+                               + rate * grad / hf.sqrt(spread + epsilon))
+            return -new["momentum"], [new[kind] for kind in self.slots]
+        return -rate * grad / (hf.sqrt(spread) + epsilon), [new[kind] for kind in self.slots]
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "centered": self.centered}
 
 
 class Adagrad(_Formula):
@@ -117,30 +155,29 @@ class Adagrad(_Formula):
     def _first(self, kind: str) -> float:
         return self._begin
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
-                numbers: dict[str, Any]) -> list:
-        total = hf.assign_add(slots[0], hf.square(grad))
-        return [hf.assign_sub(var, rate * grad / (hf.sqrt(total) + numbers["epsilon"]))]
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
+        total = slots[0] + hf.square(grad)
+        return -rate * grad / (hf.sqrt(total) + numbers["epsilon"]), [total]
 
 
 class Adadelta(_Formula):
     """Steps by the means of squared gradients and of squared steps (arXiv:1212.5701)."""
 
     slots = ("accum_grad", "accum_var")
+    _rows = "only"
 
     def __init__(self, learning_rate: Any = 0.001, rho: float = 0.95,
                  epsilon: float | None = 1e-7, decay: float = 0.0, **keywords: Any) -> None:
         super().__init__({"learning_rate": learning_rate, "rho": rho,
                           "epsilon": epsilon or 1e-7, "decay": decay}, **keywords)
 
-    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
-                numbers: dict[str, Any]) -> list:
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
         rho, epsilon = numbers["rho"], numbers["epsilon"]
-        before = hf.identity(slots[1])
-        mean = hf.assign(slots[0], rho * slots[0] + (1.0 - rho) * hf.square(grad))
-        move = grad * hf.sqrt(before + epsilon) / hf.sqrt(mean + epsilon)
-        moved = hf.assign(slots[1], rho * before + (1.0 - rho) * hf.square(move))
-        return [hf.assign_sub(var, rate * move), moved]
+        mean = rho * slots[0] + (1.0 - rho) * hf.square(grad)
+        move = grad * hf.sqrt(slots[1] + epsilon) / hf.sqrt(mean + epsilon)
+        return -rate * move, [mean, rho * slots[1] + (1.0 - rho) * hf.square(move)]
 
 
 class _Moments(_Formula):
@@ -154,10 +191,10 @@ class _Moments(_Formula):
                           "epsilon": epsilon or 1e-7, "decay": decay}, **keywords)
 
     @staticmethod
-    def _means(grad: Tensor, slots: list, numbers: dict[str, Any]) -> tuple[Any, Any]:
+    def _means(grad: Any, slots: list, numbers: dict[str, Any]) -> tuple[Any, Any]:
         beta_1, beta_2 = numbers["beta_1"], numbers["beta_2"]
-        return (hf.assign(slots[0], beta_1 * slots[0] + (1.0 - beta_1) * grad),
-                hf.assign(slots[1], beta_2 * slots[1] + (1.0 - beta_2) * hf.square(grad)))
+        return (beta_1 * slots[0] + (1.0 - beta_1) * grad,
+                beta_2 * slots[1] + (1.0 - beta_2) * hf.square(grad))
 
 
 class Adam(_Moments):
@@ -168,14 +205,14 @@ class Adam(_Moments):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **keywords)
         self.amsgrad, self.slots = amsgrad, ("m", "v", "vhat") if amsgrad else ("m", "v")
 
-    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Tensor,
-                numbers: dict[str, Any]) -> list:
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
         rate = rate * (hf.sqrt(1.0 - hf.pow(numbers["beta_2"], step))
                        / (1.0 - hf.pow(numbers["beta_1"], step)))
-        m, v = self._means(grad, slots, numbers)
+        now = list(self._means(grad, slots, numbers))
         if self.amsgrad:
-            v = hf.assign(slots[2], hf.maximum(slots[2], v))
-        return [hf.assign_sub(var, rate * m / (hf.sqrt(v) + numbers["epsilon"]))]
+            now.append(hf.maximum(slots[2], now[1]))
+        return -rate * now[0] / (hf.sqrt(now[-1]) + numbers["epsilon"]), now
 
     def get_config(self) -> dict:
         """Return the arguments."""
@@ -185,17 +222,20 @@ class Adam(_Moments):
 class Adamax(_Moments):
     """Adam by the largest gradients (section 7 of arXiv:1412.6980)."""
 
-    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
-                numbers: dict[str, Any]) -> list:
+    _rows = "only"
+
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
         beta_1 = numbers["beta_1"]
-        m = hf.assign(slots[0], beta_1 * slots[0] + (1.0 - beta_1) * grad)
-        v = hf.assign(slots[1], hf.maximum(numbers["beta_2"] * slots[1], hf.abs(grad)))
-        rate = rate / (1.0 - hf.pow(beta_1, step))
-        return [hf.assign_sub(var, rate * m / (v + numbers["epsilon"]))]
+        m = beta_1 * slots[0] + (1.0 - beta_1) * grad
+        v = hf.maximum(numbers["beta_2"] * slots[1], hf.abs(grad))
+        return -rate / (1.0 - hf.pow(beta_1, step)) * m / (v + numbers["epsilon"]), [m, v]
 
 
 class Nadam(_Moments):
     """Adam with Nesterov momentum (Dozat, 2016), whose momentum rises by 0.96 every 250 steps."""
+
+    _rows = "moved"
 
     def __init__(self, learning_rate: Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999,
                  epsilon: float | None = 1e-7, **keywords: Any) -> None:
@@ -218,14 +258,14 @@ class Nadam(_Moments):
         with hf.control_dependencies([moved]):
             return hf.assign(self._schedule, self._product).op
 
-    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
-                numbers: dict[str, Any]) -> list:
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
         m, v = self._means(grad, slots, numbers)
         towards = grad / (1.0 - self._product)
         mean = m / (1.0 - self._product * self._next)
         square = v / (1.0 - hf.pow(numbers["beta_2"], step))
         move = (1.0 - self._now) * towards + self._next * mean
-        return [hf.assign_sub(var, rate * move / (hf.sqrt(square) + numbers["epsilon"]))]
+        return -rate * move / (hf.sqrt(square) + numbers["epsilon"]), [m, v]
 
 
 sgd, rmsprop, adagrad, adadelta, adam, adamax, nadam = (

@@ -90,3 +90,47 @@ def test_rows_of_a_variable():
     session.run(hf.global_variables_initializer())
     session.run(step)
     np.testing.assert_array_equal(session.run(table), [[1, 1], [-1, -1], [1, 1], [0, 0]])
+
+
+@pytest.mark.parametrize("make, moves", [
+    (lambda: keras.optimizers.SGD(0.1, momentum=0.9), False),
+    (lambda: keras.optimizers.Adamax(0.1), False),
+    (lambda: keras.optimizers.Nadam(0.1), False),
+    (lambda: keras.optimizers.RMSprop(0.1), False),
+    (lambda: keras.optimizers.RMSprop(0.1, momentum=0.9, centered=True), False),
+    (lambda: keras.optimizers.Adam(0.1), True)], ids=[
+    "SGD", "Adamax", "Nadam", "RMSprop", "RMSprop with momentum", "Adam"])
+def test_rows_without_a_gradient_stay_but_for_adam(make, moves):
+    table = hf.Variable(np.ones((3, 2), "float32"))
+    row = hf.placeholder(hf.int32, [2])
+    step = make().minimize(hf.reduce_sum(hf.gather(table, row) * 2.0), [table])
+    session = keras.backend.get_session()
+    session.run(hf.global_variables_initializer())
+    session.run(step, {row: [0, 0]})
+    first = session.run(table)
+    session.run(step, {row: [1, 1]})
+    second = session.run(table)
+    assert (first[0] < 1).all() and (second[1] < 1).all() and (second[2] == 1).all()
+    assert (second[0] != first[0]).all() == moves
+
+
+def test_rmsprop_with_momentum():
+    def expected(w, grads, centered, rate=0.1, rho=0.9, momentum=0.5, eps=1e-3):
+        square = mean = moved = 0.0
+        for g in grads:
+            square, mean = rho * square + (1 - rho) * g * g, rho * mean + (1 - rho) * g
+            moved = momentum * moved + rate * g / np.sqrt(square - centered * mean**2 + eps)
+            w = w - moved
+        return w
+
+    for centered in (False, True):
+        w = hf.Variable(2.0)
+        grad = hf.placeholder(hf.float32, [])
+        step = keras.optimizers.RMSprop(0.1, momentum=0.5, epsilon=1e-3, centered=centered
+                                        ).apply_gradients([(grad, w)])
+        session = keras.backend.get_session()
+        session.run(hf.global_variables_initializer())
+        for g in (1.0, -0.5, 2.0):
+            session.run(step, {grad: g})
+        np.testing.assert_allclose(session.run(w), expected(2.0, [1.0, -0.5, 2.0], centered),
+                                   rtol=1e-5)
