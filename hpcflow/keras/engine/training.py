@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,6 +45,7 @@ class Model(Network):
         self.history: Any = None
         self._targets: list[_Target] = []
         self._train_step: Any = None
+        self._trained: Callable[[], list] = list
         self._results: list | None = None  # the values of metrics
         self._asked: dict[str, Any] | None = None
 
@@ -77,6 +78,8 @@ class Model(Network):
 
     def _make_targets(self) -> None:
         asked = self._asked or {}
+        trained = list(self.trainable_weights)  # also if `trainable` is changed later on
+        self._trained = lambda: trained  # a list would count among the model's weights
         names, outputs = self.output_names, self.outputs or []
         functions = _by_output(asked["loss"], names)
         if all(f is None for f in functions):
@@ -139,13 +142,12 @@ class Model(Network):
     def _train(self) -> Any:
         """The operation of a training step."""
         if self._train_step is None:
-            variables = self.trainable_weights
             with hf.name_scope("training"):
                 if isinstance(self.optimizer, hf.train.Optimizer):
                     step = self.optimizer.minimize(
-                        self.total_loss, hf.train.get_or_create_global_step(), variables)
+                        self.total_loss, hf.train.get_or_create_global_step(), self._trained())
                 else:
-                    step = hf.group(*self.optimizer.get_updates(self.total_loss, variables))
+                    step = hf.group(*self.optimizer.get_updates(self.total_loss, self._trained()))
             self._train_step = hf.group(step, *self.updates)
         return self._train_step
 

@@ -134,3 +134,19 @@ def test_rmsprop_with_momentum():
             session.run(step, {grad: g})
         np.testing.assert_allclose(session.run(w), expected(2.0, [1.0, -0.5, 2.0], centered),
                                    rtol=1e-5)
+
+
+def test_what_is_trained_is_what_could_be_when_compiled():
+    judge = keras.Sequential([keras.layers.Dense(1, use_bias=False, input_shape=(3,))])
+    judge.compile("sgd", "mse")
+    judge.trainable = False
+    maker = keras.Sequential([keras.layers.Dense(3, use_bias=False, input_shape=(2,))])
+    both = keras.Sequential([maker, judge])
+    both.compile("sgd", "mse")
+    before = judge.get_weights()[0]
+    judge.train_on_batch(X, Y)
+    judged, made = judge.get_weights()[0], maker.get_weights()[0]
+    assert (judged != before).any()
+    both.train_on_batch(X[:, :2], Y)
+    np.testing.assert_array_equal(judge.get_weights()[0], judged)
+    assert (maker.get_weights()[0] != made).any()
