@@ -199,10 +199,26 @@ class Model(Network):
         feeds = self._feeds(xs, ys, weights)
         session = get_session()
         found = session.run([losses, steps], {**feeds, **phase_feed(train)})[0]
-        if self._results is None:
-            self._results = [m.result() for m in self.metrics]
+        self._make_test_function()
         gathered = session.run(self._results) if self._results else []
         return [*(float(v) for v in found), *(np.asarray(v)[()] for v in gathered)]
+
+    # Programs call these before they finalize the graph, or share the model among threads.
+
+    def _make_train_function(self) -> None:
+        """Build what a training step needs."""
+        self._make_test_function()
+        self._train()
+
+    def _make_test_function(self) -> None:
+        """Build what the metrics need."""
+        self._need_compiled()
+        if self._results is None:
+            self._results = [m.result() for m in self.metrics]
+
+    def _make_predict_function(self) -> None:
+        """Let the session have the variables; predictions need nothing else."""
+        get_session()
 
     def _need_compiled(self) -> None:
         if self._asked is None:

@@ -150,3 +150,15 @@ def test_what_is_trained_is_what_could_be_when_compiled():
     both.train_on_batch(X[:, :2], Y)
     np.testing.assert_array_equal(judge.get_weights()[0], judged)
     assert (maker.get_weights()[0] != made).any()
+
+
+def test_a_finalized_graph():
+    net = keras.Sequential([keras.layers.Dense(1, input_shape=(3,))])
+    net.compile("adam", "mse", metrics=["mae"])
+    net._make_predict_function()
+    net._make_train_function()
+    keras.backend.get_session()
+    hf.get_default_graph().finalize()
+    first = net.predict(X)
+    net.train_on_batch(X, Y)
+    assert (net.predict(X) != first).any() and len(net.evaluate(X, Y, verbose=0)) == 2
