@@ -16,6 +16,8 @@ Y = X @ np.array([[2.0], [-3.0], [1.0]], "float32")
 @pytest.fixture(autouse=True)
 def graph():
     keras.backend.clear_session()
+    yield
+    keras.backend.clear_session()
 
 
 def model(optimizer, constraint=None):
