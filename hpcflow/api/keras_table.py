@@ -11,6 +11,11 @@ KERAS = {
     **{f"keras.layers.{name}": Entry(("hpcflow.keras.layers",)) for name in (
         "advanced_activations", "convolutional", "core", "embeddings", "merge", "normalization",
         "cudnn_recurrent", "local", "noise", "pooling", "recurrent", "wrappers")},
+    "keras.backend_config": Entry(("hpcflow.keras.backend",)),
+    "keras.optimizer_v2.optimizer_v2": Entry(("hpcflow.keras.optimizer",), {
+        "OptimizerV2": "hpcflow.keras.optimizer:Optimizer"}),
+    **{f"keras.optimizer_v2.{name}": Entry(("hpcflow.keras.optimizers",)) for name in (
+        "adadelta", "adagrad", "adam", "adamax", "gradient_descent", "nadam", "rmsprop")},
     "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.training": Entry(("hpcflow.keras",)),

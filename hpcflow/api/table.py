@@ -67,6 +67,7 @@ _FRAMEWORK = {
                   "_set_call_cpp_shape_fn": _GRAPH + "legacy:set_call_cpp_shape_fn",
                   **members(_GRAPH + "op_statistics", "OpStats", "RegisterStatistics"),
                   "get_stats_for_node_def": "hpcflow.profiler.flops:stats_for_node_def",
+                  "_gradient_registry": _GRAPH + "gradient_registry:gradient_registry",
                   "uid": _GRAPH + "legacy:uid"}),
     "random_seed": Entry(("hpcflow.ops.random.random_ops",), members("hpcflow", "set_random_seed")),
     "sparse_tensor": Entry((_GRAPH + "sparse_tensor", _GRAPH + "composite_specs")),

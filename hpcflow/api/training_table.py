@@ -17,6 +17,7 @@ TRAINING = {name: Entry((_TRAIN, _API)) for name in (
     "summary_io", "supervisor", "sync_replicas_optimizer", "training", "training_ops",
     "training_util",
 )}  # fmt: skip
+TRAINING["basic_session_run_hooks"] = Entry((_TRAIN, "hpcflow.train.step_timer", _API))
 TRAINING["summary_io"] = Entry(("hpcflow.summary", _TRAIN), {
     "SummaryWriter": "hpcflow.summary:FileWriter",
     "SummaryWriterCache": "hpcflow.summary:FileWriterCache"})
@@ -32,6 +33,7 @@ TRAINING["monitored_session"] = Entry((_TRAIN, _API), {
     "_HookedSession": "hpcflow.train.session_layers:_Hooked",
     "_MonitoredSession": "hpcflow.train.monitored_session:_Monitored"})
 TRAINING["optimizer"] = Entry((_TRAIN, _API), {
+    "_deduplicate_indexed_slices": "hpcflow.optimizers.optimizer:deduplicated",
     "_var_key": "hpcflow.optimizers.slots:slot_key"})
 TRAINING["moving_averages"] = Entry((_TRAIN, "hpcflow.optimizers.moving_averages"))
 TRAINING["saver"] = Entry((_TRAIN, _API), {

@@ -14,7 +14,7 @@ class Elements:
     def __init__(self) -> None:
         super().__init__()
         self._ops: list[Operation] = []
-        self._ops_by_name: dict[str, Operation] = {}
+        self._nodes_by_name: dict[str, Operation] = {}
 
     def get_operations(self) -> list[Operation]:
         """Return the operations in the order they were added."""
@@ -66,7 +66,7 @@ class Elements:
                                  "valid one. Tensor names must be of the form "
                                  '"<op_name>:<output_index>".')
             return self._output_by_name(name, op_name, int(index))
-        op = self._ops_by_name.get(name)
+        op = self._nodes_by_name.get(name)
         if not allow_operation:
             looks = "refers to an" if op is not None else "looks like an (invalid)"
             kind = "Operation" if op is not None else "Operation name"
@@ -78,7 +78,7 @@ class Elements:
         return op
 
     def _output_by_name(self, name: str, op_name: str, index: int) -> Tensor:
-        op = self._ops_by_name.get(op_name)
+        op = self._nodes_by_name.get(op_name)
         if op is None:
             raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The "
                            f"operation, {op_name!r}, does not exist in the graph."
@@ -92,7 +92,7 @@ class Elements:
     def _similar(self, name: str) -> str:
         import difflib
 
-        near = difflib.get_close_matches(name, list(self._ops_by_name), 3)
+        near = difflib.get_close_matches(name, list(self._nodes_by_name), 3)
         return f" Similar names: {', '.join(near)}." if near else ""
 
 

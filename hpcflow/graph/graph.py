@@ -92,6 +92,11 @@ class Graph(Elements, Collections, ScopedGraph):
         return len(self._ops)
 
     @property
+    def _last_id(self) -> int:
+        """The number of operations, by the name that older programs use."""
+        return len(self._ops)
+
+    @property
     def graph_def_versions(self) -> Any:
         """The ``VersionDef`` of this graph's GraphDef."""
         from tensorboard.compat.proto import versions_pb2
@@ -200,7 +205,7 @@ class Graph(Elements, Collections, ScopedGraph):
         with self._lock:
             op._id = len(self._ops)
             self._ops.append(op)
-            self._ops_by_name[full_name] = op
+            self._nodes_by_name[full_name] = op
         for scope in self._scopes.control:
             scope.op_added(op)
         if compute_device:
@@ -219,7 +224,7 @@ class Graph(Elements, Collections, ScopedGraph):
         with self._lock:
             for op in reversed(self._ops[start:]):
                 self._disconnect(op)
-                del self._ops_by_name[op.name]
+                del self._nodes_by_name[op.name]
             del self._ops[start:]
 
     def _op_name(self, name: str | bytes) -> str:
@@ -237,7 +242,7 @@ class Graph(Elements, Collections, ScopedGraph):
         """Add what the surrounding scopes say; an attribute that is set already stays."""
         for key, value in self._attr_scopes.items():
             attrs.setdefault(key, value)
-        override = self._gradient_overrides.get(op_def.name)
+        override = self._gradient_override_map.get(op_def.name)
         if override is not None:
             attrs["_gradient_op_type"] = override.encode()
         if self._container and op_def.is_stateful and attrs.get("container") == b"":

@@ -316,7 +316,7 @@ class Importer:
     def _name(self, scope: str, node: Message) -> str:
         name = f"{scope}{node.name}"
         used, folded = self.graph._names_in_use, name.lower()
-        if name in self.graph._ops_by_name or (
+        if name in self.graph._nodes_by_name or (
                 folded in used and folded not in self.named and folded in self._taken()):
             return self.graph.unique_name(node.name)
         used.setdefault(folded, 1)
@@ -428,7 +428,7 @@ class Importer:
                 raise ValueError(f"Node '{name}': {e}") from None
             self.graph._apply_device(op)
         for op in colocated:
-            targets = (self.graph._ops_by_name[c[len(COLOCATION_PREFIX):].decode()]
+            targets = (self.graph._nodes_by_name[c[len(COLOCATION_PREFIX):].decode()]
                        for c in op.colocation_groups())
             op._set_device(next((t.device for t in targets if t.device), ""))
 

@@ -148,7 +148,7 @@ class OpDef:
 
 
 _OPS: dict[str, OpDef] = {}
-_GRADIENTS: dict[str, Callable | None] = {}
+GRADIENTS: dict[str, Callable | None] = {}
 
 
 def registered_ops() -> dict[str, OpDef]:
@@ -229,7 +229,7 @@ class RegisterGradient:
         """Register `f` as the gradient function."""
         if has_gradient(self._op_type) and self._op_type not in _LATER_GRADIENTS:
             raise KeyError(f"Registering two gradient with name '{self._op_type}' !")
-        _GRADIENTS[self._op_type] = f
+        GRADIENTS[self._op_type] = f
         return f
 
 
@@ -240,7 +240,7 @@ def not_differentiable(*op_types: str) -> None:
             raise TypeError("op_type must be a string")
         if has_gradient(op_type) and op_type not in _LATER_GRADIENTS:
             raise KeyError(f"Registering two gradient with name '{op_type}' !")
-        _GRADIENTS[op_type] = None
+        GRADIENTS[op_type] = None
 
 
 def NotDifferentiable(op_type: str) -> None:
@@ -254,14 +254,14 @@ def get_gradient(name: str) -> Callable | None:
     Raises ``LookupError`` when nothing was registered.
     """
     try:
-        return _GRADIENTS[name]
+        return GRADIENTS[name]
     except KeyError:
         raise LookupError(f"No gradient defined for operation type '{name}'") from None
 
 
 def has_gradient(name: str) -> bool:
     """True if a gradient function (not None) is registered under `name`."""
-    return _GRADIENTS.get(name) is not None
+    return GRADIENTS.get(name) is not None
 
 
 # ---------------------------------------------------------------- notation

@@ -309,6 +309,16 @@ class Operation:
         return node_def(self)
 
     @property
+    def _node_def(self) -> Any:
+        """:attr:`node_def`, by the name that older programs use."""
+        return self.node_def
+
+    @property
+    def _op_def(self) -> OpDef:
+        """:attr:`op_def`, by the name that older programs use."""
+        return self.op_def
+
+    @property
     def traceback(self) -> list[tuple[str, int, str, str | None]]:
         """The stack at creation as (filename, lineno, function, line), outermost first."""
         sites = reversed(tracing.resolve(self._stack))

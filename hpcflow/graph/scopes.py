@@ -110,7 +110,7 @@ class ScopedGraph:
 
     _name_stack = _of_thread("names", "The current name scope, without a slash at the end.")
     _attr_scopes = _of_thread("attrs", "Attributes that operations get.")
-    _gradient_overrides = _of_thread("gradient_overrides", "Op types and their other gradients.")
+    _gradient_override_map = _of_thread("gradient_overrides", "Op types and their other gradients.")
     _gradient_scope = _of_thread("gradient", "The name scope of the call that builds gradients.")
     _container = _of_thread("container", "The resource container of stateful operations.")
     _variable_creators = _of_thread("variable_creators", "Functions that make variables.")
@@ -299,12 +299,12 @@ class ScopedGraph:
         for key, value in op_type_map.items():
             if not (isinstance(key, str) and isinstance(value, str)):
                 raise TypeError("op_type_map must be a dictionary mapping strings to strings")
-        old = self._gradient_overrides
-        self._gradient_overrides = {**old, **op_type_map}
+        old = self._gradient_override_map
+        self._gradient_override_map = {**old, **op_type_map}
         try:
             yield
         finally:
-            self._gradient_overrides = old
+            self._gradient_override_map = old
 
     @reentrant
     def _attr_scope(self, attr_map: dict[str, Any]) -> Iterator[None]:

@@ -2,217 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import hpcflow as hf
 from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.indexed_slices import IndexedSlices
-from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.keras import lookup
-from hpcflow.keras.session import batch_get_value, batch_set_value
-
-if TYPE_CHECKING:
-    from hpcflow.graph.operation import Tensor
-    from hpcflow.ops.state.variables import Variable
+from hpcflow.keras.optimizer import Optimizer
+from hpcflow.keras.session import batch_get_value
 
 
-class Optimizer:
-    """Base of the optimizers.
+class _Formula(Optimizer):
+    """The base of the optimizers of this module.
 
-    A derived class says the names of its `numbers` and `slots`, and in :meth:`_update` what a
-    gradient does to a variable.
+    A derived class says the names of its `slots`, and in :meth:`_update` what a gradient does to a
+    variable. `numbers` are its hyperparameters by name; keywords with these names replace them.
 
-    Args (keywords):
-        clipnorm: longest norm of each gradient.
-        clipvalue: largest absolute value of a gradient's elements.
-        decay: the learning rate is divided by 1 + decay * iterations.
-        name: accepted.
+    What a gradient of some rows changes is said by `_rows`: "all" that it changes filled up with
+    zeros, these rows of the variable and of its slots "only", or of the variable alone ("moved").
     """
 
     slots: tuple[str, ...] = ()
+    _rows = "all"
 
-    def __init__(self, numbers: dict[str, float], **keywords: Any) -> None:
-        self.clipnorm, self.clipvalue = keywords.pop("clipnorm", None), keywords.pop("clipvalue",
-                                                                                     None)
-        self._name = keywords.pop("name", None) or type(self).__name__
+    def __init__(self, numbers: dict[str, Any], **keywords: Any) -> None:
         if "lr" in keywords:
             numbers["learning_rate"] = keywords.pop("lr")
-        for key in keywords:
-            if key not in numbers:
-                raise TypeError(f"Unexpected keyword argument passed to optimizer: {key}")
-        numbers.update(keywords)
-        self._numbers: dict[str, Any] = dict(numbers)
-        self._made: dict[str, Any] = {}
-        self._slots: list[Any] = []
-        self._slots_of: list[tuple[Any, str, Any]] = []
-        self.updates: list[Any] = []
+        numbers.update((key, keywords.pop(key)) for key in list(keywords) if key in numbers)
+        super().__init__(keywords.pop("name", None), **keywords)
+        for name, value in numbers.items():
+            self._set_hyper(name, value)
 
-    # ------------------------------------------------------------ numbers
-
-    def __getattr__(self, name: str) -> Any:
-        name = "learning_rate" if name == "lr" else name
-        if name == "iterations" or name in self.__dict__.get("_numbers", ()):
-            return self._variable(name)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        name = "learning_rate" if name == "lr" else name
-        if name not in self.__dict__.get("_numbers", ()):
-            super().__setattr__(name, value)
-        elif name in self._made:
-            batch_set_value([(self._made[name], value)])
-        else:
-            self._numbers[name] = value
-
-    def _variable(self, name: str) -> Any:
-        """The variable of a number, in the default graph."""
-        made = self._made.get(name)
-        if made is None:
-            with hf.init_scope(), hf.name_scope(None):
-                if name == "iterations":
-                    made = hf.Variable(0, trainable=False, dtype=hf.int64,
-                                       name=f"training/{self._name}/iter")
-                else:
-                    value = self._numbers[name]
-                    given = value() if callable(value) else value
-                    made = given if isinstance(given, (hf.Tensor, hf.Variable)) else hf.Variable(
-                        float(given), trainable=False, name=f"training/{self._name}/{name}")
-            self._made[name] = made
-        return made
-
-    def _rate(self) -> Any:
-        rate = hf.convert_to_tensor(self.learning_rate)
-        if not self._numbers.get("decay"):
-            return rate
-        return rate / (1.0 + self.decay * hf.cast(self.iterations, hf.float32))
-
-    # ------------------------------------------------------------ updates
-
-    def get_gradients(self, loss: TensorLike, params: list) -> list:
-        """Return the gradients, clipped. ``ValueError`` where one of them is None."""
-        grads = hf.gradients(loss, params)
-        if any(g is None for g in grads):
-            raise ValueError("An operation has `None` for gradient. Please make sure that all of "
-                             "your ops have a gradient defined (i.e. are differentiable).")
-        return self._clipped(grads)
-
-    def _clipped(self, grads: list) -> list:
-        if self.clipnorm is not None:
-            grads = [hf.clip_by_norm(_dense(g), self.clipnorm) for g in grads]
-        if self.clipvalue is not None:
-            grads = [hf.clip_by_value(_dense(g), -self.clipvalue, self.clipvalue) for g in grads]
-        return grads
-
-    def get_updates(self, loss: TensorLike, params: list) -> list:
-        """Return the operations that update `params` against the gradient of `loss`."""
-        self.updates = [self.apply_gradients(zip(self.get_gradients(loss, params), params))]
-        return self.updates
-
-    def minimize(self, loss: TensorLike, var_list: Sequence[Variable] | Callable[[], Any] | None,
-                 grad_loss: Any = None, name: str | None = None) -> Any:
-        """Return an operation that updates the variables against the gradient of `loss`.
-
-        `var_list` are the variables, a function that returns them, or None for all trained ones.
-        """
-        loss = loss() if callable(loss) else loss
-        variables = var_list() if callable(var_list) else var_list or hf.trainable_variables()
-        pairs = list(zip(hf.gradients(loss, variables, grad_loss), variables))
-        known = [(g, v) for g, v in pairs if g is not None]
-        grads = self._clipped([g for g, _ in known])
-        return self.apply_gradients(zip(grads, [v for _, v in known]), name)
-
-    def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
-        """Return an operation that updates variables by their gradients.
-
-        ``ValueError`` if there are none.
-        """
-        pairs = [(_dense(g), v) for g, v in grads_and_vars if g is not None]
-        if not pairs:
-            raise ValueError("No gradients provided for any variable")
-        with hf.name_scope(f"training/{self._name}"):
-            by_kind = [[self._slot(v, kind) for _, v in pairs] for kind in self.slots]
-            made = [list(own) for own in zip(*by_kind)] if by_kind else [[] for _ in pairs]
-            with hf.control_dependencies([g for g, _ in pairs]):
-                rate, step = self._rate(), hf.cast(self.iterations, hf.float32) + 1.0
-                numbers = {n: hf.convert_to_tensor(self._variable(n)) for n in self._numbers
-                           if n not in ("learning_rate", "decay")}
-                steps = []
-                with hf.control_dependencies([rate, step]):
-                    for (grad, variable), own in zip(pairs, made, strict=True):
-                        updates = self._update(variable, grad, own, rate, step, numbers)
-                        steps += updates
-                        constraint = getattr(variable, "constraint", None)
-                        if constraint is not None:
-                            with hf.control_dependencies(updates):
-                                steps.append(hf.assign(variable, constraint(
-                                    variable.read_value())))
-                with hf.control_dependencies(steps):
-                    return hf.assign_add(self.iterations, 1).op
-
-    def _slot(self, variable: Variable, kind: str) -> Any:
-        with hf.init_scope(), hf.name_scope(None):
-            made = hf.Variable(hf.zeros(variable.shape.as_list(), variable.dtype.base_dtype)
-                               + self._first(kind), trainable=False,
-                               name=f"training/{self._name}/{variable.op.name}/{kind}")
-        self._slots.append(made)
-        self._slots_of.append((variable, kind, made))
-        return made
+    def _create_slots(self, var_list: list) -> None:
+        for kind in self.slots:
+            for var in var_list:
+                self.add_slot(var, kind, hf.constant_initializer(self._first(kind)))
 
     def _first(self, kind: str) -> float:
         """Return the initial value of a slot's elements."""
         return 0.0
 
-    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
-                numbers: dict[str, Any]) -> list:
-        raise NotImplementedError(f"{type(self).__name__} does not say its updates")
+    def _prepare(self, var_list: list) -> dict:
+        return {}
 
-    # ------------------------------------------------------------ values
+    def _takes_rows(self) -> bool:
+        return self._rows != "all"
 
-    @property
-    def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
-        return [("iter" if n == "iterations" else n, v) for n, v in self._made.items()]
+    def _update_of(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
+        numbers = {n: hf.convert_to_tensor(self._variable(n)) for n in self._hyper
+                   if n not in ("learning_rate", "decay")}
+        slots = [self.get_slot(var, kind) for kind in self.slots]
+        rows = grad.indices if isinstance(grad, IndexedSlices) else None
+        only = rows is not None and self._rows == "only"
+        move, now = self._update(
+            grad.values if only else hf.convert_to_tensor(grad),
+            [hf.gather(s, rows) if only else s for s in slots], rate, step, numbers)
+        with hf.control_dependencies([move, *now]):
+            kept = [hf.scatter_update(s, rows, new) if only else hf.assign(s, new)
+                    for s, new in zip(slots, now, strict=True)]
+            moved = (hf.assign_add(var, move) if rows is None else hf.scatter_add(
+                var, rows, move if only else hf.gather(move, rows)))
+        return hf.group(moved, *kept)
 
-    def _checkpoint_slots(self) -> list[tuple[Any, str, Any]]:
-        return self._slots_of
-
-    @property
-    def weights(self) -> list:
-        """The number of iterations and the slots."""
-        return [self.iterations, *self._slots]
-
-    variables = weights
-
-    def get_weights(self) -> list:
-        """Return the values of :attr:`weights`."""
-        return batch_get_value(self.weights)
-
-    def set_weights(self, weights: list) -> None:
-        """Set :attr:`weights`."""
-        batch_set_value(list(zip(self.weights, weights, strict=True)))
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
+        """Return what is added to the variable, and the new values of its slots."""
+        raise NotImplementedError
 
     def get_config(self) -> dict:
         """Return the arguments, with the numbers that hold now."""
-        names = [n for n in self._numbers if n in self._made]
-        config = {"name": self._name, **self._numbers}
+        names = [n for n in self._hyper if n in self._made]
         values = batch_get_value([self._made[n] for n in names])
-        config.update((n, float(v)) for n, v in zip(names, values, strict=True))
-        config.update((n, getattr(self, n)) for n in ("clipnorm", "clipvalue")
-                      if getattr(self, n) is not None)
-        return config
-
-    @classmethod
-    def from_config(cls, config: dict) -> Any:
-        """Return an optimizer of a configuration."""
-        return cls(**config)
+        now = {n: float(v) for n, v in zip(names, values, strict=True)}
+        return {**super().get_config(), **self._hyper, **now}
 
 
-def _dense(grad: Tensor) -> Any:
-    return hf.convert_to_tensor(grad) if isinstance(grad, IndexedSlices) else grad
-
-
-class SGD(Optimizer):
+class SGD(_Formula):
     """v = momentum v - rate g; w += v, with nesterov momentum v - rate g."""
+
+    _rows = "only"
 
     def __init__(self, learning_rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False,
                  decay: float = 0.0, **keywords: Any) -> None:
@@ -220,37 +89,59 @@ class SGD(Optimizer):
                          **keywords)
         self.nesterov, self.slots = nesterov, ("momentum",) if momentum else ()
 
-    def _update(self, var: TensorLike, grad: TensorHandle, slots: list, rate: Any, step: Tensor,
-                numbers: dict[str, Any]) -> list:
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
         if not slots:
-            return [hf.assign_sub(var, rate * grad)]
-        velocity = hf.assign(slots[0], numbers["momentum"] * slots[0] - rate * grad)
-        move = numbers["momentum"] * velocity - rate * grad if self.nesterov else velocity
-        return [hf.assign_add(var, move)]
+            return -rate * grad, []
+        velocity = numbers["momentum"] * slots[0] - rate * grad
+        return (numbers["momentum"] * velocity - rate * grad if self.nesterov else velocity,
+                [velocity])
 
     def get_config(self) -> dict:
         """Return the arguments."""
         return {**super().get_config(), "nesterov": self.nesterov}
 
 
-class RMSprop(Optimizer):
-    """a = rho a + (1 - rho) g²; w -= rate g / (√a + epsilon)."""
+class RMSprop(_Formula):
+    """a = rho a + (1 - rho) g²; w -= rate g / (√a + epsilon).
 
-    slots = ("rms",)
+    Args:
+        learning_rate, rho, epsilon: as above.
+        decay: the learning rate is divided by 1 + decay * iterations.
+        momentum: of the steps, m = momentum m + rate g / √(a + epsilon); w -= m.
+        centered: subtract the square of the mean gradient from a.
+    """
 
     def __init__(self, learning_rate: Any = 0.001, rho: float = 0.9,
-                 epsilon: float | None = 1e-7, decay: float = 0.0, **keywords: Any) -> None:
-        super().__init__({"learning_rate": learning_rate, "rho": rho,
-                          "epsilon": epsilon or 1e-7, "decay": decay}, **keywords)
+                 epsilon: float | None = 1e-7, decay: float = 0.0, momentum: float = 0.0,
+                 centered: bool = False, **keywords: Any) -> None:
+        super().__init__({"learning_rate": learning_rate, "rho": rho, "epsilon": epsilon or 1e-7,
+                          "decay": decay, "momentum": momentum}, **keywords)
+        self.centered, self._has_momentum = centered, bool(momentum)
+        self.slots = ("rms", *["momentum"] * self._has_momentum, *["mg"] * centered)
+        self._rows = "only" if self._has_momentum else "all"
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
-                numbers: dict[str, Any]) -> list:
-        rho = numbers["rho"]
-        mean = hf.assign(slots[0], rho * slots[0] + (1.0 - rho) * hf.square(grad))
-        return [hf.assign_sub(var, rate * grad / (hf.sqrt(mean) + numbers["epsilon"]))]
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
+        rho, epsilon = numbers["rho"], numbers["epsilon"]
+        old = dict(zip(self.slots, slots, strict=True))
+        new = {"rms": rho * old["rms"] + (1.0 - rho) * hf.square(grad)}
+        spread = new["rms"]
+        if self.centered:
+            new["mg"] = rho * old["mg"] + (1.0 - rho) * grad
+            spread = spread - hf.square(new["mg"])
+        if self._has_momentum:
+            new["momentum"] = (numbers["momentum"] * old["momentum"]
+                               + rate * grad / hf.sqrt(spread + epsilon))
+            return -new["momentum"], [new[kind] for kind in self.slots]
+        return -rate * grad / (hf.sqrt(spread) + epsilon), [new[kind] for kind in self.slots]
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "centered": self.centered}
 
 
-class Adagrad(Optimizer):
+class Adagrad(_Formula):
     """a += g²; w -= rate g / (√a + epsilon)."""
 
     slots = ("accumulator",)
@@ -264,33 +155,32 @@ class Adagrad(Optimizer):
     def _first(self, kind: str) -> float:
         return self._begin
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
-                numbers: dict[str, Any]) -> list:
-        total = hf.assign_add(slots[0], hf.square(grad))
-        return [hf.assign_sub(var, rate * grad / (hf.sqrt(total) + numbers["epsilon"]))]
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
+        total = slots[0] + hf.square(grad)
+        return -rate * grad / (hf.sqrt(total) + numbers["epsilon"]), [total]
 
 
-class Adadelta(Optimizer):
+class Adadelta(_Formula):
     """Steps by the means of squared gradients and of squared steps (arXiv:1212.5701)."""
 
     slots = ("accum_grad", "accum_var")
+    _rows = "only"
 
     def __init__(self, learning_rate: Any = 0.001, rho: float = 0.95,
                  epsilon: float | None = 1e-7, decay: float = 0.0, **keywords: Any) -> None:
         super().__init__({"learning_rate": learning_rate, "rho": rho,
                           "epsilon": epsilon or 1e-7, "decay": decay}, **keywords)
 
-    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
-                numbers: dict[str, Any]) -> list:
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
         rho, epsilon = numbers["rho"], numbers["epsilon"]
-        before = hf.identity(slots[1])
-        mean = hf.assign(slots[0], rho * slots[0] + (1.0 - rho) * hf.square(grad))
-        move = grad * hf.sqrt(before + epsilon) / hf.sqrt(mean + epsilon)
-        moved = hf.assign(slots[1], rho * before + (1.0 - rho) * hf.square(move))
-        return [hf.assign_sub(var, rate * move), moved]
+        mean = rho * slots[0] + (1.0 - rho) * hf.square(grad)
+        move = grad * hf.sqrt(slots[1] + epsilon) / hf.sqrt(mean + epsilon)
+        return -rate * move, [mean, rho * slots[1] + (1.0 - rho) * hf.square(move)]
 
 
-class _Moments(Optimizer):
+class _Moments(_Formula):
     """The base of Adam and its variants: hyperparameters, and the moving averages of gradients."""
 
     slots: tuple[str, ...] = ("m", "v")
@@ -301,10 +191,10 @@ class _Moments(Optimizer):
                           "epsilon": epsilon or 1e-7, "decay": decay}, **keywords)
 
     @staticmethod
-    def _means(grad: Tensor, slots: list, numbers: dict[str, Any]) -> tuple[Any, Any]:
+    def _means(grad: Any, slots: list, numbers: dict[str, Any]) -> tuple[Any, Any]:
         beta_1, beta_2 = numbers["beta_1"], numbers["beta_2"]
-        return (hf.assign(slots[0], beta_1 * slots[0] + (1.0 - beta_1) * grad),
-                hf.assign(slots[1], beta_2 * slots[1] + (1.0 - beta_2) * hf.square(grad)))
+        return (beta_1 * slots[0] + (1.0 - beta_1) * grad,
+                beta_2 * slots[1] + (1.0 - beta_2) * hf.square(grad))
 
 
 class Adam(_Moments):
@@ -315,14 +205,14 @@ class Adam(_Moments):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **keywords)
         self.amsgrad, self.slots = amsgrad, ("m", "v", "vhat") if amsgrad else ("m", "v")
 
-    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Tensor,
-                numbers: dict[str, Any]) -> list:
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
         rate = rate * (hf.sqrt(1.0 - hf.pow(numbers["beta_2"], step))
                        / (1.0 - hf.pow(numbers["beta_1"], step)))
-        m, v = self._means(grad, slots, numbers)
+        now = list(self._means(grad, slots, numbers))
         if self.amsgrad:
-            v = hf.assign(slots[2], hf.maximum(slots[2], v))
-        return [hf.assign_sub(var, rate * m / (hf.sqrt(v) + numbers["epsilon"]))]
+            now.append(hf.maximum(slots[2], now[1]))
+        return -rate * now[0] / (hf.sqrt(now[-1]) + numbers["epsilon"]), now
 
     def get_config(self) -> dict:
         """Return the arguments."""
@@ -332,17 +222,20 @@ class Adam(_Moments):
 class Adamax(_Moments):
     """Adam by the largest gradients (section 7 of arXiv:1412.6980)."""
 
-    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
-                numbers: dict[str, Any]) -> list:
+    _rows = "only"
+
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
         beta_1 = numbers["beta_1"]
-        m = hf.assign(slots[0], beta_1 * slots[0] + (1.0 - beta_1) * grad)
-        v = hf.assign(slots[1], hf.maximum(numbers["beta_2"] * slots[1], hf.abs(grad)))
-        rate = rate / (1.0 - hf.pow(beta_1, step))
-        return [hf.assign_sub(var, rate * m / (v + numbers["epsilon"]))]
+        m = beta_1 * slots[0] + (1.0 - beta_1) * grad
+        v = hf.maximum(numbers["beta_2"] * slots[1], hf.abs(grad))
+        return -rate / (1.0 - hf.pow(beta_1, step)) * m / (v + numbers["epsilon"]), [m, v]
 
 
 class Nadam(_Moments):
     """Adam with Nesterov momentum (Dozat, 2016), whose momentum rises by 0.96 every 250 steps."""
+
+    _rows = "moved"
 
     def __init__(self, learning_rate: Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999,
                  epsilon: float | None = 1e-7, **keywords: Any) -> None:
@@ -365,17 +258,17 @@ class Nadam(_Moments):
         with hf.control_dependencies([moved]):
             return hf.assign(self._schedule, self._product).op
 
-    def _update(self, var: Variable, grad: Tensor, slots: list, rate: TensorLike, step: Any,
-                numbers: dict[str, Any]) -> list:
+    def _update(self, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> tuple[Any, list]:
         m, v = self._means(grad, slots, numbers)
         towards = grad / (1.0 - self._product)
         mean = m / (1.0 - self._product * self._next)
         square = v / (1.0 - hf.pow(numbers["beta_2"], step))
         move = (1.0 - self._now) * towards + self._next * mean
-        return [hf.assign_sub(var, rate * move / (hf.sqrt(square) + numbers["epsilon"]))]
+        return -rate * move / (hf.sqrt(square) + numbers["epsilon"]), [m, v]
 
 
-class Ftrl(Optimizer):
+class Ftrl(_Formula):
     """Follow the regularized leader (McMahan et al., 2013), with the shrinkage of 1.x."""
 
     slots = ("accumulator", "linear")
@@ -390,11 +283,10 @@ class Ftrl(Optimizer):
                                                   learning_rate_power > 0)):
             if wrong:
                 raise ValueError(f"{what} {value} has the wrong sign")
-        self._begin, self._shrinkage = initial_accumulator_value, (
-            l2_shrinkage_regularization_strength)
-        decay = keywords.pop("decay", 0.0)
+        self._begin = initial_accumulator_value
+        self._shrinkage = l2_shrinkage_regularization_strength
         super().__init__({
-            "learning_rate": learning_rate, "decay": decay,
+            "learning_rate": learning_rate, "decay": keywords.pop("decay", 0.0),
             "learning_rate_power": learning_rate_power,
             "l1_regularization_strength": l1_regularization_strength,
             "l2_regularization_strength": l2_regularization_strength}, name=name, **keywords)
@@ -402,17 +294,18 @@ class Ftrl(Optimizer):
     def _first(self, kind: str) -> float:
         return self._begin if kind == "accumulator" else 0.0
 
-    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
-                numbers: dict[str, Any]) -> list:
-        power = -numbers["learning_rate_power"]
-        l1, l2 = (numbers[f"{n}_regularization_strength"] for n in ("l1", "l2"))
-        before, value = hf.identity(slots[0]), hf.identity(var)
-        total = hf.assign(slots[0], before + hf.square(grad))
+    def _update_of(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
+        power, l1, l2 = (self._get_hyper(name, hf.float32) for name in (
+            "learning_rate_power", "l1_regularization_strength", "l2_regularization_strength"))
+        slots = [self.get_slot(var, kind) for kind in self.slots]
+        before, linear, value = (hf.identity(v) for v in (*slots, var))
+        total = before + hf.square(grad)
         toward = grad + 2.0 * self._shrinkage * value if self._shrinkage else grad
-        moved = (hf.pow(total, power) - hf.pow(before, power)) / rate * value
-        linear = hf.assign(slots[1], slots[1] + toward - moved)
-        squared = hf.pow(total, power) / rate + 2.0 * l2
-        return [hf.assign(var, (hf.clip_by_value(linear, -l1, l1) - linear) / squared)]
+        linear += toward - (hf.pow(total, -power) - hf.pow(before, -power)) / rate * value
+        squared = hf.pow(total, -power) / rate + 2.0 * l2
+        now = [total, linear, (hf.clip_by_value(linear, -l1, l1) - linear) / squared]
+        with hf.control_dependencies(now):
+            return hf.group(*[hf.assign(v, x) for v, x in zip((*slots, var), now, strict=True)])
 
     def get_config(self) -> dict:
         """Return the arguments."""

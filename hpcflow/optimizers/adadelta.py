@@ -7,7 +7,7 @@ from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
+from hpcflow.optimizers.optimizer import Optimizer
 
 
 class AdadeltaOptimizer(Optimizer):
@@ -28,26 +28,21 @@ class AdadeltaOptimizer(Optimizer):
         name: name of the update operations and of the slots.
     """
 
+    _tensor_suffix = "_t"
+
     def __init__(self, learning_rate: Hyperparameter = 0.001, rho: TensorLike = 0.95,
                  epsilon: TensorLike = 1e-8, use_locking: bool = False,
                  name: str = "Adadelta") -> None:
         super().__init__(use_locking, name)
-        self._hyperparameters = {"lr": learning_rate, "rho": rho, "epsilon": epsilon}
+        self._keep(lr=learning_rate, rho=rho, epsilon=epsilon)
 
     def _create_slots(self, var_list: list[Variable]) -> None:
         for var in var_list:
             self._zeros_slot(var, "accum", self._name)
             self._zeros_slot(var, "accum_update", self._name)
 
-    def _prepare(self) -> None:
-        self._tensors = [hyperparameter(value, name)
-                         for name, value in self._hyperparameters.items()]
-
     def _states(self, var: Variable) -> list:
         return [var, *(self.get_slot(var, name) for name in ("accum", "accum_update"))]
-
-    def _scalars(self, var: Variable) -> list[Tensor]:
-        return [cast(t, var.dtype) for t in self._tensors]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         return updated("ApplyAdadelta", self._states(var), *self._scalars(var), grad,

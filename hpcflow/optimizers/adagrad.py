@@ -11,7 +11,7 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
+from hpcflow.optimizers.optimizer import Optimizer, cast
 
 
 class AdagradOptimizer(Optimizer):
@@ -34,25 +34,22 @@ class AdagradOptimizer(Optimizer):
             raise ValueError(f"initial_accumulator_value must be positive: "
                              f"{initial_accumulator_value}")
         super().__init__(use_locking, name)
-        self._learning_rate = learning_rate
-        self._initial = initial_accumulator_value
+        self._keep(learning_rate=learning_rate)
+        self._initial_accumulator_value = initial_accumulator_value
 
     def _create_slots(self, var_list: list[Variable]) -> None:
         for var in var_list:
-            self._filled_slot(var, self._initial, "accumulator", self._name)
-
-    def _prepare(self) -> None:
-        self._rate = hyperparameter(self._learning_rate, "learning_rate")
+            self._filled_slot(var, self._initial_accumulator_value, "accumulator", self._name)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         return updated(
             "ApplyAdagrad", [var, self.get_slot(var, "accumulator")],
-            cast(self._rate, var.dtype), grad, use_locking=self._use_locking)
+            *self._scalars(var), grad, use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         return updated(
             "SparseApplyAdagrad", [var, self.get_slot(var, "accumulator")],
-            cast(self._rate, var.dtype), grad.values, grad.indices,
+            *self._scalars(var), grad.values, grad.indices,
             use_locking=self._use_locking)
 
 
@@ -83,19 +80,17 @@ class AdagradDAOptimizer(Optimizer):
             raise ValueError(f"initial_gradient_squared_accumulator_value must be positive: "
                              f"{initial}")
         super().__init__(use_locking, name)
-        self._learning_rate = learning_rate
+        self._keep(learning_rate=learning_rate)
         self._global_step = global_step
-        self._initial = initial
-        self._l1 = l1_regularization_strength
-        self._l2 = l2_regularization_strength
+        self._initial_gradient_squared_accumulator_value = initial
+        self._l1_regularization_strength = l1_regularization_strength
+        self._l2_regularization_strength = l2_regularization_strength
 
     def _create_slots(self, var_list: list[Variable]) -> None:
         for var in var_list:
             self._zeros_slot(var, "gradient_accumulator", self._name)
-            self._filled_slot(var, self._initial, "gradient_squared_accumulator", self._name)
-
-    def _prepare(self) -> None:
-        self._rate = hyperparameter(self._learning_rate, "learning_rate")
+            self._filled_slot(var, self._initial_gradient_squared_accumulator_value,
+                              "gradient_squared_accumulator", self._name)
 
     def _slots_of(self, var: Variable) -> list:
         return [self.get_slot(var, "gradient_accumulator"),
@@ -105,9 +100,9 @@ class AdagradDAOptimizer(Optimizer):
         with device(var.device):
             step = raw_ops.Identity(self._global_step)
             step = raw_ops.Add(cast(step, dtypes.int64), 1)
-        rate = cast(self._rate, var.dtype)
-        l1 = convert_to_tensor(self._l1, var.dtype.base_dtype)
-        l2 = convert_to_tensor(self._l2, var.dtype.base_dtype)
+        (rate,) = super()._scalars(var)
+        l1 = convert_to_tensor(self._l1_regularization_strength, var.dtype.base_dtype)
+        l2 = convert_to_tensor(self._l2_regularization_strength, var.dtype.base_dtype)
         return [rate, l1, l2, step]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:

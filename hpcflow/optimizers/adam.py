@@ -40,37 +40,34 @@ class AdamOptimizer(Optimizer):
                  beta2: TensorLike = 0.999, epsilon: TensorLike = 1e-08, use_locking: bool = False,
                  name: str = "Adam") -> None:
         super().__init__(use_locking, name)
-        self._hyperparameters = {"learning_rate": learning_rate, "beta1": beta1, "beta2": beta2,
-                                 "epsilon": epsilon}
-        self._beta1_power: Any = None
-        self._beta2_power: Any = None
+        self._lr, self._beta1, self._beta2, self._epsilon = learning_rate, beta1, beta2, epsilon
+        self._lr_t: Any = None
+        self._beta1_t: Any = None
+        self._beta2_t: Any = None
+        self._epsilon_t: Any = None
 
     def _create_slots(self, var_list: list[Variable]) -> None:
-        first = var_list[0]
-        if self._beta1_power is None or self._beta1_power.graph is not first.graph:
-            with colocate_with(first):
-                self._beta1_power, self._beta2_power = (
-                    Variable(self._hyperparameters[beta], name=f"{beta}_power", trainable=False,
-                             use_resource=first._is_by_handle) for beta in ("beta1", "beta2"))
+        self._create_non_slot_variable(self._beta1, "beta1_power", var_list[0])
+        self._create_non_slot_variable(self._beta2, "beta2_power", var_list[0])
         for var in var_list:
             self._zeros_slot(var, "m", self._name)
             self._zeros_slot(var, "v", self._name)
 
-    def _non_slot_variables(self) -> list[Variable]:
-        return [power for power in self._get_beta_accumulators() if power is not None]
-
-    def _get_beta_accumulators(self) -> tuple[Variable | None, Variable | None]:
+    def _get_beta_accumulators(self) -> tuple[Any, Any]:
         """The powers of the decays: variables that a checkpoint must hold."""
-        return self._beta1_power, self._beta2_power
+        return (self._get_non_slot_variable("beta1_power"),
+                self._get_non_slot_variable("beta2_power"))
 
     def _prepare(self) -> None:
-        self._rate, self._beta1, self._beta2, self._epsilon = (
-            hyperparameter(value, name) for name, value in self._hyperparameters.items())
+        self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t = (
+            hyperparameter(value, name) for value, name in (
+                (self._lr, "learning_rate"), (self._beta1, "beta1"), (self._beta2, "beta2"),
+                (self._epsilon, "epsilon")))
 
     def _scalars(self, var: Variable) -> list[Any]:
         """beta1_power, beta2_power, learning rate, beta1, beta2 and epsilon in the var's type."""
-        return [cast(x, var.dtype) for x in (self._beta1_power, self._beta2_power, self._rate,
-                                             self._beta1, self._beta2, self._epsilon)]
+        return [cast(x, var.dtype) for x in (*self._get_beta_accumulators(), self._lr_t,
+                                             self._beta1_t, self._beta2_t, self._epsilon_t)]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         return updated(
@@ -95,7 +92,8 @@ class AdamOptimizer(Optimizer):
         return scatter_add(decayed, indices, values, use_locking=self._use_locking)
 
     def _finish(self, update_ops: list[Operation], name_scope: str) -> Operation:
-        with control_dependencies(update_ops), colocate_with(self._beta1_power):
-            powers = [power.assign(power * beta, use_locking=self._use_locking) for power, beta in (
-                (self._beta1_power, self._beta1), (self._beta2_power, self._beta2))]
+        power1, power2 = self._get_beta_accumulators()
+        with control_dependencies(update_ops), colocate_with(power1):
+            powers = [power.assign(power * beta, use_locking=self._use_locking)
+                      for power, beta in ((power1, self._beta1_t), (power2, self._beta2_t))]
         return group(*update_ops, *powers, name=name_scope)

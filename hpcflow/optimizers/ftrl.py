@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import Hyperparameter
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
+from hpcflow.optimizers.optimizer import Optimizer
 
 
 class FtrlOptimizer(Optimizer):
@@ -48,35 +50,27 @@ class FtrlOptimizer(Optimizer):
                l2_regularization_strength)
         _check("l2_shrinkage_regularization_strength", l2_shrinkage_regularization_strength >= 0,
                "positive or zero", l2_shrinkage_regularization_strength)
-        self._names = (accum_name or name, linear_name or name)
-        self._version = ""
-        self._initial = initial_accumulator_value
-        self._hyperparameters = {
-            "learning_rate": learning_rate,
-            "l1_regularization_strength": l1_regularization_strength,
-            "l2_regularization_strength": l2_regularization_strength,
-            "learning_rate_power": learning_rate_power}
-        if l2_shrinkage_regularization_strength > 0:
-            self._version = "V2"
-            del self._hyperparameters["learning_rate_power"]  # it comes last in the operation
-            self._hyperparameters |= {
-                "l2_shrinkage_regularization_strength": l2_shrinkage_regularization_strength,
-                "learning_rate_power": learning_rate_power}
+        self._accum_name, self._linear_name = accum_name, linear_name
+        self._initial_accumulator_value = initial_accumulator_value
+        self._version = "V2" if l2_shrinkage_regularization_strength > 0 else ""
+        self._keep(learning_rate=learning_rate,
+                   l1_regularization_strength=l1_regularization_strength,
+                   l2_regularization_strength=l2_regularization_strength,
+                   l2_shrinkage_regularization_strength=l2_shrinkage_regularization_strength,
+                   learning_rate_power=learning_rate_power)
 
     def _create_slots(self, var_list: list[Variable]) -> None:
         for var in var_list:
-            self._filled_slot(var, self._initial, "accum", self._names[0])
-            self._zeros_slot(var, "linear", self._names[1])
-
-    def _prepare(self) -> None:
-        self._tensors = [hyperparameter(value, name)
-                         for name, value in self._hyperparameters.items()]
+            self._filled_slot(var, self._initial_accumulator_value, "accum",
+                              self._accum_name or self._name)
+            self._zeros_slot(var, "linear", self._linear_name or self._name)
 
     def _states(self, var: Variable) -> list:
         return [var, self.get_slot(var, "accum"), self.get_slot(var, "linear")]
 
-    def _scalars(self, var: Variable) -> list[Tensor]:
-        return [cast(t, var.dtype) for t in self._tensors]
+    def _scalars(self, var: Variable) -> list[Any]:
+        rate, l1, l2, shrinkage, power = super()._scalars(var)
+        return [rate, l1, l2, shrinkage, power] if self._version else [rate, l1, l2, power]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         return updated(f"ApplyFtrl{self._version}", self._states(var), grad, *self._scalars(var),

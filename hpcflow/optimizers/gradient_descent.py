@@ -9,7 +9,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.state import scatter_sub
 from hpcflow.ops.state.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
+from hpcflow.optimizers.optimizer import Optimizer
 
 
 class GradientDescentOptimizer(Optimizer):
@@ -24,15 +24,12 @@ class GradientDescentOptimizer(Optimizer):
     def __init__(self, learning_rate: Hyperparameter, use_locking: bool = False,
                  name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
-        self._learning_rate = learning_rate
-
-    def _prepare(self) -> None:
-        self._rate = hyperparameter(self._learning_rate, "learning_rate")
+        self._keep(learning_rate=learning_rate)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return updated("ApplyGradientDescent", [var], cast(self._rate, var.dtype), grad,
+        return updated("ApplyGradientDescent", [var], *self._scalars(var), grad,
                        use_locking=self._use_locking)
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Operation:
-        delta = raw_ops.Mul(grad.values, cast(self._rate, var.dtype))
+        delta = raw_ops.Mul(grad.values, *self._scalars(var))
         return scatter_sub(var, grad.indices, delta, use_locking=self._use_locking).op

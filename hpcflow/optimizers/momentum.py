@@ -7,7 +7,7 @@ from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
+from hpcflow.optimizers.optimizer import Optimizer
 
 
 class MomentumOptimizer(Optimizer):
@@ -28,26 +28,22 @@ class MomentumOptimizer(Optimizer):
                  use_locking: bool = False, name: str = "Momentum",
                  use_nesterov: bool = False) -> None:
         super().__init__(use_locking, name)
-        self._learning_rate = learning_rate
-        self._momentum = momentum
+        self._keep(learning_rate=learning_rate, momentum=momentum)
         self._use_nesterov = use_nesterov
 
     def _create_slots(self, var_list: list[Variable]) -> None:
         for var in var_list:
             self._zeros_slot(var, "momentum", self._name)
 
-    def _prepare(self) -> None:
-        self._rate = hyperparameter(self._learning_rate, "learning_rate")
-        self._decay = hyperparameter(self._momentum, "momentum")
-
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        rate, momentum = self._scalars(var)
         return updated(
-            "ApplyMomentum", [var, self.get_slot(var, "momentum")],
-            cast(self._rate, var.dtype), grad, cast(self._decay, var.dtype),
+            "ApplyMomentum", [var, self.get_slot(var, "momentum")], rate, grad, momentum,
             use_locking=self._use_locking, use_nesterov=self._use_nesterov)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        rate, momentum = self._scalars(var)
         return updated(
             "SparseApplyMomentum", [var, self.get_slot(var, "momentum")],
-            cast(self._rate, var.dtype), grad.values, grad.indices, cast(self._decay, var.dtype),
+            rate, grad.values, grad.indices, momentum,
             use_locking=self._use_locking, use_nesterov=self._use_nesterov)

@@ -58,6 +58,9 @@ class Optimizer:
     GATE_OP = 1
     GATE_GRAPH = 2
 
+    _kept: tuple[str, ...] = ()
+    _tensor_suffix = "_tensor"
+
     def __init__(self, use_locking: bool, name: str) -> None:
         if not name:
             raise ValueError("Must specify the optimizer name")
@@ -65,7 +68,7 @@ class Optimizer:
         self._name = name
         self._slots: dict[str, dict[tuple[Graph, str], Variable]] = {}
         self._slotted: dict[tuple[Graph, str], Any] = {}  # the variables that slots belong to
-        self._non_slots: dict[tuple[str, Any], Variable] = {}
+        self._non_slot_dict: dict[tuple[str, Any], Variable] = {}
 
     def get_name(self) -> str:
         """Return the optimizer's name."""
@@ -117,7 +120,7 @@ class Optimizer:
         loss = loss() if callable(loss) else loss
         place = get_default_graph()._place
         loss = loss if place is None else place.scaled(loss)
-        self._check_dtypes([t for t in (loss, grad_loss) if t is not None])
+        self._assert_valid_dtypes([t for t in (loss, grad_loss) if t is not None])
         variables = _checked_variables(var_list)
         grads = gradients(
             loss, [_target(v) for v in variables], grad_ys=grad_loss,
@@ -125,7 +128,7 @@ class Optimizer:
             colocate_gradients_with_ops=colocate_gradients_with_ops)
         if gate_gradients == self.GATE_GRAPH:
             grads = grouping.tuple(grads)
-        self._check_dtypes([v for g, v in zip(grads, variables) if g is not None])
+        self._assert_valid_dtypes([v for g, v in zip(grads, variables) if g is not None])
         return list(zip(grads, variables))
 
     # ------------------------------------------------------------ updates
@@ -218,22 +221,22 @@ class Optimizer:
 
     def _non_slot_variables(self) -> list[Variable]:
         """The variables that belong to no other variable."""
-        return list(self._non_slots.values())
+        return list(self._non_slot_dict.values())
 
-    def _create_non_slot_variable(self, initial_value: float, name: str,
+    def _create_non_slot_variable(self, initial_value: Any, name: str,
                                   colocate_with: Variable) -> Variable:
         """The variable `name` that belongs to no other one, made where `colocate_with` is."""
         key = (name, colocate_with.graph)
-        if key not in self._non_slots:
+        if key not in self._non_slot_dict:
             with get_default_graph().colocate_with(colocate_with):
-                self._non_slots[key] = Variable(
+                self._non_slot_dict[key] = Variable(
                     initial_value, name=name, trainable=False,
                     use_resource=getattr(colocate_with, "_is_by_handle", False))
-        return self._non_slots[key]
+        return self._non_slot_dict[key]
 
     def _get_non_slot_variable(self, name: str, graph: Graph | None = None) -> Variable | None:
         """A variable of :meth:`_create_non_slot_variable`, None if there is none in `graph`."""
-        return self._non_slots.get((name, graph or get_default_graph()))
+        return self._non_slot_dict.get((name, graph or get_default_graph()))
 
     def _slot_dict(self, slot_name: str) -> dict[tuple[Graph, str], Variable]:
         return self._slots.setdefault(slot_name, {})
@@ -275,7 +278,7 @@ class Optimizer:
         """The element types of losses, gradients and variables."""
         return {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64}
 
-    def _check_dtypes(self, tensors: list) -> None:
+    def _assert_valid_dtypes(self, tensors: list) -> None:
         valid = self._valid_dtypes()
         for tensor in tensors:
             dtype = convert_to_tensor(tensor).dtype.base_dtype
@@ -287,8 +290,27 @@ class Optimizer:
     def _create_slots(self, var_list: list[Variable]) -> None:
         """Make the slots of `var_list` that do not exist yet."""
 
+    def _keep(self, **hyperparameters: Any) -> None:
+        """Keep each hyperparameter as an attribute that has an underscore before its name.
+
+        Its tensor, of :meth:`_prepare`, has the suffix of the class behind. These are the names
+        of 1.x, by which optimizers that programs derive from ours read and set them.
+        """
+        self._kept = tuple(hyperparameters)
+        for name, value in hyperparameters.items():
+            setattr(self, f"_{name}", value)
+            setattr(self, f"_{name}{self._tensor_suffix}", None)
+
     def _prepare(self) -> None:
         """Make tensors of the hyperparameters."""
+        for name in self._kept:
+            value = getattr(self, f"_{name}")
+            setattr(self, f"_{name}{self._tensor_suffix}", hyperparameter(value, name))
+
+    def _scalars(self, var: Variable) -> list[Any]:
+        """The tensors of the hyperparameters in the element type of `var`."""
+        return [cast(getattr(self, f"_{name}{self._tensor_suffix}"), var.dtype)
+                for name in self._kept]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         """Return the update of `var` by `grad`."""

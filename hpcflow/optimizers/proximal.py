@@ -7,24 +7,7 @@ from hpcflow.graph.likes import Hyperparameter
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
-
-
-class _Penalties:
-    """The hyperparameters that both forms share."""
-
-    def __init__(self, learning_rate: Hyperparameter, l1: float, l2: float) -> None:
-        self._values = {"learning_rate": learning_rate, "l1_regularization_strength": l1,
-                        "l2_regularization_strength": l2}
-
-    def prepare(self) -> None:
-        """Make the tensors of the values."""
-        self._tensors = [hyperparameter(value, name)
-                         for name, value in self._values.items()]
-
-    def of(self, var: Variable) -> list[Tensor]:
-        """The values in the type of a variable."""
-        return [cast(t, var.dtype) for t in self._tensors]
+from hpcflow.optimizers.optimizer import Optimizer
 
 
 class ProximalGradientDescentOptimizer(Optimizer):
@@ -42,19 +25,17 @@ class ProximalGradientDescentOptimizer(Optimizer):
                  l2_regularization_strength: float = 0.0, use_locking: bool = False,
                  name: str = "ProximalGradientDescent") -> None:
         super().__init__(use_locking, name)
-        self._penalties = _Penalties(learning_rate, l1_regularization_strength,
-                                     l2_regularization_strength)
-
-    def _prepare(self) -> None:
-        self._penalties.prepare()
+        self._keep(learning_rate=learning_rate,
+                   l1_regularization_strength=l1_regularization_strength,
+                   l2_regularization_strength=l2_regularization_strength)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return updated("ApplyProximalGradientDescent", [var], *self._penalties.of(var), grad,
+        return updated("ApplyProximalGradientDescent", [var], *self._scalars(var), grad,
                        use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         return updated(
-            "SparseApplyProximalGradientDescent", [var], *self._penalties.of(var), grad.values,
+            "SparseApplyProximalGradientDescent", [var], *self._scalars(var), grad.values,
             grad.indices, use_locking=self._use_locking)
 
 
@@ -81,23 +62,21 @@ class ProximalAdagradOptimizer(Optimizer):
             raise ValueError(f"initial_accumulator_value must be positive: "
                              f"{initial_accumulator_value}")
         super().__init__(use_locking, name)
-        self._penalties = _Penalties(learning_rate, l1_regularization_strength,
-                                     l2_regularization_strength)
-        self._initial = initial_accumulator_value
+        self._keep(learning_rate=learning_rate,
+                   l1_regularization_strength=l1_regularization_strength,
+                   l2_regularization_strength=l2_regularization_strength)
+        self._initial_accumulator_value = initial_accumulator_value
 
     def _create_slots(self, var_list: list[Variable]) -> None:
         for var in var_list:
-            self._filled_slot(var, self._initial, "accumulator", self._name)
-
-    def _prepare(self) -> None:
-        self._penalties.prepare()
+            self._filled_slot(var, self._initial_accumulator_value, "accumulator", self._name)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         return updated(
             "ApplyProximalAdagrad", [var, self.get_slot(var, "accumulator")],
-            *self._penalties.of(var), grad, use_locking=self._use_locking)
+            *self._scalars(var), grad, use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         return updated(
             "SparseApplyProximalAdagrad", [var, self.get_slot(var, "accumulator")],
-            *self._penalties.of(var), grad.values, grad.indices, use_locking=self._use_locking)
+            *self._scalars(var), grad.values, grad.indices, use_locking=self._use_locking)

@@ -7,7 +7,7 @@ from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
+from hpcflow.optimizers.optimizer import Optimizer
 
 
 class RMSPropOptimizer(Optimizer):
@@ -34,8 +34,7 @@ class RMSPropOptimizer(Optimizer):
                  momentum: TensorLike = 0.0, epsilon: TensorLike = 1e-10, use_locking: bool = False,
                  centered: bool = False, name: str = "RMSProp") -> None:
         super().__init__(use_locking, name)
-        self._hyperparameters = {"learning_rate": learning_rate, "decay": decay,
-                                 "momentum": momentum, "epsilon": epsilon}
+        self._keep(learning_rate=learning_rate, decay=decay, momentum=momentum, epsilon=epsilon)
         self._centered = centered
 
     def _create_slots(self, var_list: list[Variable]) -> None:
@@ -45,16 +44,9 @@ class RMSPropOptimizer(Optimizer):
                 self._zeros_slot(var, "mg", self._name)
             self._zeros_slot(var, "momentum", self._name)
 
-    def _prepare(self) -> None:
-        self._tensors = [hyperparameter(value, name)
-                         for name, value in self._hyperparameters.items()]
-
     def _states(self, var: Variable) -> list:
         names = ["mg", "rms", "momentum"] if self._centered else ["rms", "momentum"]
         return [var, *(self.get_slot(var, name) for name in names)]
-
-    def _scalars(self, var: Variable) -> list[Tensor]:
-        return [cast(t, var.dtype) for t in self._tensors]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         op_type = "ApplyCenteredRMSProp" if self._centered else "ApplyRMSProp"

@@ -19,7 +19,7 @@ from hpcflow.framework.session_run_hook import (
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import SessionLike
 from hpcflow.optimizers.global_step import get_global_step
-from hpcflow.train.step_timer import SecondOrStepTimer
+from hpcflow.train.step_timer import NeverTriggerTimer, SecondOrStepTimer
 
 if TYPE_CHECKING:
     from hpcflow.train.coordinator import Coordinator
@@ -49,24 +49,24 @@ class StopAtStepHook(SessionRunHook):
 
     def begin(self) -> None:
         """Find the global step; ``RuntimeError`` without one."""
-        self._global_step = global_step_for(self)
+        self._global_step_tensor = global_step_for(self)
 
     def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
         """Find the last step, counted from the first session."""
         if self._last_step is None:
             assert self._num_steps is not None
-            self._last_step = int(session.run(self._global_step)) + self._num_steps
+            self._last_step = int(session.run(self._global_step_tensor)) + self._num_steps
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Fetch the global step."""
-        return SessionRunArgs(self._global_step)
+        return SessionRunArgs(self._global_step_tensor)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Stop at the last step."""
         assert self._last_step is not None
         # The value may have been read before or after this very step was counted.
         if run_values.results + 1 >= self._last_step and (
-                run_context.session.run(self._global_step) >= self._last_step):
+                run_context.session.run(self._global_step_tensor) >= self._last_step):
             run_context.request_stop()
 
 
@@ -78,19 +78,19 @@ class GlobalStepWaiterHook(SessionRunHook):
 
     def __init__(self, wait_until_step: int) -> None:
         self._wait_until_step = wait_until_step
-        self._started = wait_until_step <= 0
+        self._worker_is_started = wait_until_step <= 0
 
     def begin(self) -> None:
         """Find the global step; ``RuntimeError`` without one."""
-        self._global_step = global_step_for(self)
+        self._global_step_tensor = global_step_for(self)
 
     def before_run(self, run_context: SessionRunContext) -> None:
         """Wait, the first time."""
         logged = time.monotonic()
-        while not self._started:
-            current = int(run_context.session.run(self._global_step))
+        while not self._worker_is_started:
+            current = int(run_context.session.run(self._global_step_tensor))
             if current >= self._wait_until_step:
-                self._started = True
+                self._worker_is_started = True
                 return
             if time.monotonic() - logged > 60:
                 logged = time.monotonic()
@@ -115,18 +115,18 @@ class NanTensorHook(SessionRunHook):
     """Watches `loss_tensor`: when it is NaN, raises or (`fail_on_nan_loss` False) asks to stop."""
 
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
-        self._loss = loss_tensor
-        self._fail = fail_on_nan_loss
+        self._loss_tensor = loss_tensor
+        self._fail_on_nan_loss = fail_on_nan_loss
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Fetch the loss."""
-        return SessionRunArgs(self._loss)
+        return SessionRunArgs(self._loss_tensor)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Raise ``NanLossDuringTrainingError``, or ask to stop, if the loss is NaN."""
         if not np.isnan(run_values.results).any():
             return
-        if self._fail:
+        if self._fail_on_nan_loss:
             program_log.error("Model diverged with loss = NaN.")
             raise NanLossDuringTrainingError
         program_log.warning("Model diverged with loss = NaN.")
@@ -156,43 +156,47 @@ class LoggingTensorHook(SessionRunHook):
                              "must be provided.")
         if every_n_iter is not None and every_n_iter <= 0:
             raise ValueError(f"invalid every_n_iter={every_n_iter}.")
-        self._tensors = tensors if isinstance(tensors, dict) else {
-            getattr(t, "name", t): t for t in tensors}
+        is_dict = isinstance(tensors, dict)
+        self._tensors = tensors if is_dict else {getattr(t, "name", t): t for t in tensors}
+        self._tag_order = sorted(self._tensors) if is_dict else list(self._tensors)
         self._formatter = formatter
-        self._intervals = (every_n_secs, every_n_iter) if intervals else None
-        self._at_end = at_end
+        self._timer: SecondOrStepTimer | NeverTriggerTimer = (
+            SecondOrStepTimer(every_n_secs, every_n_iter) if intervals else NeverTriggerTimer())
+        self._log_at_end = at_end
 
     def begin(self) -> None:
         """Find the tensors that were given by name."""
-        self._timer = SecondOrStepTimer(*self._intervals or (None, 1))
-        self._step = 0
+        self._timer.reset()
+        self._iter_count = 0
         graph = get_default_graph()
-        self._fetches = {label: graph.as_graph_element(t) for label, t in self._tensors.items()}
+        self._current_tensors = {label: graph.as_graph_element(t)
+                                 for label, t in self._tensors.items()}
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Fetch the tensors when a line is due."""
-        self._due = self._intervals is not None and self._timer.should_trigger_for_step(self._step)
-        return SessionRunArgs(self._fetches) if self._due else None
+        self._should_trigger = self._timer.should_trigger_for_step(self._iter_count)
+        return SessionRunArgs(self._current_tensors) if self._should_trigger else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Log the line."""
-        if self._due:
-            self._log_values(run_values.results)
-        self._step += 1
+        if self._should_trigger:
+            self._log_tensors(run_values.results)
+        self._iter_count += 1
 
     def end(self, session: SessionLike) -> None:
         """Log the values of the end, if asked for."""
-        if self._at_end:
-            self._log_values(session.run(self._fetches))
+        if self._log_at_end:
+            self._log_tensors(session.run(self._current_tensors))
 
-    def _log_values(self, values: dict) -> None:
-        elapsed, _ = self._timer.update_last_triggered_step(self._step)
-        program_log.info(self._line(values, elapsed))
+    def _log_tensors(self, tensor_values: dict) -> None:
+        elapsed, _ = self._timer.update_last_triggered_step(self._iter_count)
+        with np.printoptions(suppress=True):
+            program_log.info(self._line(tensor_values, elapsed))
 
     def _line(self, values: dict, elapsed: float | None) -> str:
         if self._formatter is not None:
             return self._formatter(values)
-        line = ", ".join(f"{label} = {value}" for label, value in values.items())
+        line = ", ".join(f"{label} = {values[label]}" for label in self._tag_order)
         return line if elapsed is None else f"{line} ({elapsed:.3f} sec)"
 
 
@@ -201,20 +205,21 @@ class FinalOpsHook(SessionRunHook):
 
     def __init__(self, final_ops: Any, final_ops_feed_dict: dict | None = None) -> None:
         self._final_ops = final_ops
-        self._feed_dict = final_ops_feed_dict
-        self._values: Any = None
+        self._final_ops_feed_dict = final_ops_feed_dict
+        self._final_ops_values: Any = None
 
     @property
     def final_ops_values(self) -> Any:
         """The values of the final ops, once the session has ended."""
-        return self._values
+        return self._final_ops_values
 
     def end(self, session: SessionLike) -> None:
         """Run the final ops."""
         if self._final_ops is None:
             return
         try:
-            self._values = session.run(self._final_ops, feed_dict=self._feed_dict)
+            self._final_ops_values = session.run(self._final_ops,
+                                                 feed_dict=self._final_ops_feed_dict)
         except OutOfRangeError:
             program_log.warning("The final ops have found the end of the data: they seem to have a "
                                 "dependency back to some input source, whose elements are used up")

@@ -50,10 +50,11 @@ class QueueRunner:
             self._cancel_op = cancel_op if cancel_op is not None else queue.close(
                 cancel_pending_enqueues=True)
             self._name = queue.name
-            self._closed_types = tuple(queue_closed_exception_types or (errors.OutOfRangeError,))
+            self._queue_closed_exception_types = tuple(
+                queue_closed_exception_types or (errors.OutOfRangeError,))
         self._lock = threading.Lock()
-        self._running: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._raised: list[BaseException] = []
+        self._runs_per_session: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._exceptions_raised: list[BaseException] = []
 
     def _from_def(self, proto: Message, scope: str | None) -> None:
         from hpcflow.graph.graph import get_default_graph
@@ -67,7 +68,7 @@ class QueueRunner:
         self._cancel_op = element(prefix + proto.cancel_op_name)
         kinds = [errors.exception_type_from_error_code(c)
                  for c in proto.queue_closed_exception_types]
-        self._closed_types = tuple(kinds) or (errors.OutOfRangeError,)
+        self._queue_closed_exception_types = tuple(kinds) or (errors.OutOfRangeError,)
 
     @property
     def queue(self) -> Any:
@@ -92,12 +93,12 @@ class QueueRunner:
     @property
     def queue_closed_exception_types(self) -> tuple:
         """The errors that mean that the queue was closed."""
-        return self._closed_types
+        return self._queue_closed_exception_types
 
     @property
     def exceptions_raised(self) -> list[BaseException]:
         """The exceptions of the threads that no coordinator received."""
-        return self._raised
+        return self._exceptions_raised
 
     @property
     def name(self) -> str:
@@ -112,16 +113,16 @@ class QueueRunner:
         threads run at once.
         """
         with self._lock:
-            if self._running.get(sess, 0) > 0:
+            if self._runs_per_session.get(sess, 0) > 0:
                 return []
-            self._running[sess] = len(self._enqueue_ops)
-            self._raised = []
+            self._runs_per_session[sess] = len(self._enqueue_ops)
+            self._exceptions_raised = []
         threads = [threading.Thread(target=self._run, args=(sess, op, coord),
                                     name=f"QueueRunnerThread-{self._name}-{op.name}")
                    for op in self._enqueue_ops]
         if coord is not None:
             threads.append(threading.Thread(target=self._close_on_stop,
-                                            args=(sess, coord),
+                                            args=(sess, self._cancel_op, coord),
                                             name=f"QueueRunnerThread-{self._name}-close_on_stop"))
         for thread in threads:
             if coord is not None:
@@ -131,20 +132,21 @@ class QueueRunner:
                 thread.start()
         return threads
 
-    def _run(self, sess: SessionLike, op: Operation, coord: Coordinator | None) -> None:
+    def _run(self, sess: SessionLike, enqueue_op: Operation,
+             coord: Coordinator | None = None) -> None:
         counted = True
         try:
             run = _turns_of(sess)
             while coord is None or not coord.should_stop():
                 try:
-                    run(op)
-                except self._closed_types:
+                    run(enqueue_op)
+                except self._queue_closed_exception_types:
                     counted = self._one_less(sess)
                     return
         except Exception as e:
             if coord is None:
                 program_log.error("Exception in QueueRunner: %s", e)
-                self._raised.append(e)
+                self._exceptions_raised.append(e)
                 raise
             coord.request_stop(e)
         finally:
@@ -154,8 +156,8 @@ class QueueRunner:
     def _one_less(self, sess: SessionLike, close: bool = True) -> bool:
         """One thread has ended; the last one closes the queue. Returns False: counted."""
         with self._lock:
-            left = self._running.get(sess, 1) - 1
-            self._running[sess] = left
+            left = self._runs_per_session.get(sess, 1) - 1
+            self._runs_per_session[sess] = left
         if left == 0 and close:
             try:
                 sess.run(self._close_op)
@@ -163,10 +165,10 @@ class QueueRunner:
                 logging.getLogger("hpcflow").debug("Closing %s: %s", self._name, e)
         return False
 
-    def _close_on_stop(self, sess: SessionLike, coord: Coordinator) -> None:
+    def _close_on_stop(self, sess: SessionLike, cancel_op: Operation, coord: Coordinator) -> None:
         coord.wait_for_stop()
         try:
-            sess.run(self._cancel_op)
+            sess.run(cancel_op)
         except Exception as e:  # noqa: BLE001  (the session may be closed already)
             logging.getLogger("hpcflow").debug("Cancelling %s: %s", self._name, e)
 
@@ -183,7 +185,7 @@ class QueueRunner:
         proto.close_op_name = self._close_op.name[cut:]
         proto.cancel_op_name = self._cancel_op.name[cut:]
         proto.queue_closed_exception_types.extend(
-            errors.error_code_from_exception_type(t) for t in self._closed_types)
+            errors.error_code_from_exception_type(t) for t in self._queue_closed_exception_types)
         return proto
 
     @staticmethod

@@ -68,8 +68,8 @@ class CheckpointSaverHook(SessionRunHook):
                  listeners: list[CheckpointSaverListener] | None = None) -> None:
         if saver is not None and scaffold is not None:
             raise ValueError("You cannot provide both saver and scaffold.")
-        self._dir = checkpoint_dir
-        self._path = os.path.join(checkpoint_dir, checkpoint_basename)
+        self._checkpoint_dir = checkpoint_dir
+        self._save_path = os.path.join(checkpoint_dir, checkpoint_basename)
         self._saver = saver
         self._scaffold = scaffold
         self._timer = SecondOrStepTimer(save_secs, save_steps)
@@ -83,8 +83,8 @@ class CheckpointSaverHook(SessionRunHook):
 
     def begin(self) -> None:
         """Find the global step; ``RuntimeError`` without one."""
-        self._global_step = global_step_for(self)
-        self._writer = FileWriterCache.get(self._dir)
+        self._global_step_tensor = global_step_for(self)
+        self._summary_writer = FileWriterCache.get(self._checkpoint_dir)
         for listener in self._listeners:
             listener.begin()
 
@@ -95,20 +95,20 @@ class CheckpointSaverHook(SessionRunHook):
 
     def save_at_once(self, session: SessionLike) -> None:
         """Save, and count the interval from here."""
-        step = int(session.run(self._global_step))
+        step = int(session.run(self._global_step_tensor))
         self._save(session, step)
         self._timer.update_last_triggered_step(step)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Fetch the global step. Raises what the last save failed with."""
         check(self._get_saver())
-        return SessionRunArgs(self._global_step)
+        return SessionRunArgs(self._global_step_tensor)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Save if it is time."""
         # The value may have been read before this very step was counted.
         if self._timer.should_trigger_for_step(int(run_values.results) + 1):
-            step = int(run_context.session.run(self._global_step))
+            step = int(run_context.session.run(self._global_step_tensor))
             if self._timer.should_trigger_for_step(step):
                 self._timer.update_last_triggered_step(step)
                 if self._save_somewhere(run_context.session, step):
@@ -116,7 +116,7 @@ class CheckpointSaverHook(SessionRunHook):
 
     def end(self, session: SessionLike) -> None:
         """Save, unless the last step is saved already."""
-        step = int(session.run(self._global_step))
+        step = int(session.run(self._global_step_tensor))
         if step != self._timer.last_triggered_step() or self._is_local:
             self._timer.update_last_triggered_step(step)
             self._save(session, step)
@@ -126,9 +126,9 @@ class CheckpointSaverHook(SessionRunHook):
 
     def _write_graph(self) -> None:
         graph = get_default_graph()
-        write_graph(graph.as_graph_def(add_shapes=True), self._dir, "graph.pbtxt")
-        self._writer.add_graph(graph)
-        self._writer.add_meta_graph(export_meta_graph(
+        write_graph(graph.as_graph_def(add_shapes=True), self._checkpoint_dir, "graph.pbtxt")
+        self._summary_writer.add_graph(graph)
+        self._summary_writer.add_meta_graph(export_meta_graph(
             graph_def=graph.as_graph_def(add_shapes=True),
             saver_def=self._get_saver().as_saver_def()))
 
@@ -139,23 +139,24 @@ class CheckpointSaverHook(SessionRunHook):
         local = getattr(self._get_saver(), "local", None)
         self._is_local = (
             local is not None and self._turn % max(flags.shared_checkpoint_every, 1) != 0
-            and local.try_save(session, self._dir, f"{os.path.basename(self._path)}-{step}"))
+            and local.try_save(session, self._checkpoint_dir,
+                               f"{os.path.basename(self._save_path)}-{step}"))
         return False if self._is_local else self._save(session, step)
 
     def _save(self, session: SessionLike, step: int) -> bool:
         """Write a checkpoint; returns whether a listener wants training to end."""
         from tensorboard.compat.proto.event_pb2 import SessionLog
 
-        program_log.info("Saving checkpoints for %d into %s.", step, self._path)
+        program_log.info("Saving checkpoints for %d into %s.", step, self._save_path)
         for listener in self._listeners:
             listener.before_save(session, step)
         saver = self._get_saver()
         with in_background(saver):
-            saver.save(session, self._path, global_step=step)
+            saver.save(session, self._save_path, global_step=step)
         if self._listeners:
             join(saver)
-        self._writer.add_session_log(
-            SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._path), step)
+        self._summary_writer.add_session_log(
+            SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._save_path), step)
         return any([listener.after_save(session, step) is True for listener in self._listeners])
 
     def _get_saver(self) -> Any:
@@ -189,43 +190,45 @@ class StepCounterHook(SessionRunHook):
             raise ValueError("exactly one of every_n_steps and every_n_secs should be provided.")
         self._timer = SecondOrStepTimer(every_n_secs, every_n_steps)
         self._output_dir = output_dir
-        self._writer = summary_writer
+        self._summary_writer = summary_writer
 
     def begin(self) -> None:
         """Find the global step; ``RuntimeError`` without one."""
-        if self._writer is None and self._output_dir:
-            self._writer = FileWriterCache.get(self._output_dir)
-        self._seen: int | None = None
-        self._global_step = global_step_for(self)
-        self._tag = f"{self._global_step.op.name}/sec"
+        if self._summary_writer is None and self._output_dir:
+            self._summary_writer = FileWriterCache.get(self._output_dir)
+        self._last_global_step: int | None = None
+        self._global_step_tensor = global_step_for(self)
+        self._summary_tag = f"{self._global_step_tensor.op.name}/sec"
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Fetch the global step."""
-        return SessionRunArgs(self._global_step)
+        return SessionRunArgs(self._global_step_tensor)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Write the speed since the last time, if it is time; warn if steps are not counted."""
-        if run_values.results == self._seen:
+        if run_values.results == self._last_global_step:
             program_log.warn_first_n(
                 "It seems that global step (tf.train.get_global_step) has not been increased. "
                 "Current value (could be stable): %s vs previous value: %s", 5,
-                run_values.results, self._seen)
-        self._seen = run_values.results
+                run_values.results, self._last_global_step)
+        self._last_global_step = run_values.results
         if not self._timer.should_trigger_for_step(int(run_values.results) + 1):
             return
-        step = int(run_context.session.run(self._global_step))
+        step = int(run_context.session.run(self._global_step_tensor))
         if self._timer.should_trigger_for_step(step):
             seconds, steps = self._timer.update_last_triggered_step(step)
             if seconds and steps is not None:
-                self._write(steps / seconds, step)
+                self._log_and_record(steps, seconds, step)
 
-    def _write(self, steps_per_second: float, step: int) -> None:
-        if self._writer is not None:
+    def _log_and_record(self, elapsed_steps: int, elapsed_time: float, global_step: int) -> None:
+        """Write the speed of the `elapsed_steps` that have taken `elapsed_time` seconds."""
+        steps_per_second = elapsed_steps / elapsed_time
+        if self._summary_writer is not None:
             from tensorboard.compat.proto.summary_pb2 import Summary
 
-            value = Summary.Value(tag=self._tag, simple_value=steps_per_second)
-            self._writer.add_summary(Summary(value=[value]), step)
-        program_log.info("%s: %g", self._tag, steps_per_second)
+            value = Summary.Value(tag=self._summary_tag, simple_value=steps_per_second)
+            self._summary_writer.add_summary(Summary(value=[value]), global_step)
+        program_log.info("%s: %g", self._summary_tag, steps_per_second)
 
 
 class SummarySaverHook(SessionRunHook):
@@ -249,53 +252,54 @@ class SummarySaverHook(SessionRunHook):
             raise ValueError("Exactly one of scaffold or summary_op must be provided.")
         self._timer = SecondOrStepTimer(save_secs, save_steps)
         self._output_dir = output_dir
-        self._writer = summary_writer
+        self._summary_writer = summary_writer
         self._scaffold = scaffold
         self._summary_op = summary_op
 
     def begin(self) -> None:
         """Find the global step; ``RuntimeError`` without one."""
-        if self._writer is None and self._output_dir:
-            self._writer = FileWriterCache.get(self._output_dir)
+        if self._summary_writer is None and self._output_dir:
+            self._summary_writer = FileWriterCache.get(self._output_dir)
         self._next_step: int | None = None
-        self._global_step = global_step_for(self)
+        self._global_step_tensor = global_step_for(self)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         """Fetch the summaries when they are due."""
-        self._due = self._next_step is None or self._timer.should_trigger_for_step(self._next_step)
-        fetches = [self._global_step]
-        if self._due:
-            fetches += self._summaries()
+        self._request_summary = self._next_step is None or (
+            self._timer.should_trigger_for_step(self._next_step))
+        fetches = [self._global_step_tensor]
+        if self._request_summary:
+            fetches += self._get_summary_op()
         return SessionRunArgs(fetches)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Write them."""
-        if self._writer is None:
+        if self._summary_writer is None:
             return
         seen, *summaries = run_values.results
         # The value may have been read before or after this very step was counted.
         counted = self._next_step is not None and int(seen) >= self._next_step
         step = int(seen) + (0 if counted else 1)
-        if self._due:
-            step = int(run_context.session.run(self._global_step))
+        if self._request_summary:
+            step = int(run_context.session.run(self._global_step_tensor))
             if self._next_step is None:
                 self._log_start(step)
             self._timer.update_last_triggered_step(step)
         for summary in summaries:
-            self._writer.add_summary(summary, step)
+            self._summary_writer.add_summary(summary, step)
         self._next_step = step + 1
 
     def _log_start(self, step: int) -> None:
         from tensorboard.compat.proto.event_pb2 import SessionLog
 
-        self._writer.add_session_log(SessionLog(status=SessionLog.START), step)
+        self._summary_writer.add_session_log(SessionLog(status=SessionLog.START), step)
 
     def end(self, session: SessionLike | None = None) -> None:
         """Write all to disk."""
-        if self._writer is not None:
-            self._writer.flush()
+        if self._summary_writer is not None:
+            self._summary_writer.flush()
 
-    def _summaries(self) -> list:
+    def _get_summary_op(self) -> list:
         found = self._summary_op if self._scaffold is None else self._scaffold.summary_op
         if found is None:
             return []

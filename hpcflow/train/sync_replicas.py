@@ -299,10 +299,11 @@ class _UpdateRunner(QueueRunner):
             thread.start()
         return [thread]
 
-    def _run(self, sess: SessionLike, op: Operation, coord: Coordinator | None) -> None:
+    def _run(self, sess: SessionLike, enqueue_op: Operation,
+             coord: Coordinator | None = None) -> None:
         try:
             while True:
-                sess.run(op)
+                sess.run(enqueue_op)
         except errors.CancelledError as e:
             logging.getLogger("hpcflow").debug("The updates have ended: %s", e)
         except Exception as e:

@@ -22,7 +22,7 @@ def check_requests(graph: Graph, placer: Placer) -> None:
         if op._device and not (placer.pinned and placer.pinned(op.name, op.type)):
             asking.setdefault(op._device, op)
         for named in op._attrs.get(COLOCATION_ATTR, ()):
-            anchor = graph._ops_by_name.get(named.removeprefix(COLOCATION_PREFIX).decode())
+            anchor = graph._nodes_by_name.get(named.removeprefix(COLOCATION_PREFIX).decode())
             colocated.update({op: None} if anchor is None else {anchor: None, op: None})
     for op in asking.values():
         placer.check_exists(_node(op))

@@ -15,7 +15,6 @@ from hpcflow.ops.linalg.norms import norm
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.momentum import MomentumOptimizer
-from hpcflow.optimizers.optimizer import cast
 
 
 class LARSOptimizer(MomentumOptimizer):
@@ -51,14 +50,14 @@ class LARSOptimizer(MomentumOptimizer):
         self._skip_list = skip_list or ()
 
     def _apply_dense(self, grad: Any, var: Variable) -> Operation:
-        rate: Any = cast(self._rate, var.dtype)
+        rate, momentum = self._scalars(var)
         if not any(part in var.op.name for part in self._skip_list):
             rate = rate * self._trust(grad, var)
             value: Any = var
             grad = grad + self._weight_decay * value
         one = np.ones([], var.dtype.base_dtype.np)  # the rate is in what is accumulated
         return updated("ApplyMomentum", [var, self.get_slot(var, "momentum")], one, rate * grad,
-                       cast(self._decay, var.dtype), use_locking=self._use_locking,
+                       momentum, use_locking=self._use_locking,
                        use_nesterov=self._use_nesterov)
 
     def _trust(self, grad: Tensor, var: Variable) -> Tensor:

@@ -92,7 +92,7 @@ class AdaMaxOptimizer(LazyAdamOptimizer):
         return group(*self._written(var, grad, m, v, step))
 
     def _finish(self, update_ops: list[Operation], name_scope: str) -> Operation:
-        with control_dependencies(update_ops), colocate_with(self._beta1_power):
-            power = self._beta1_power.assign(self._beta1_power * self._beta1,
-                                             use_locking=self._use_locking)
-        return group(*update_ops, power, name=name_scope)
+        power, _ = self._get_beta_accumulators()
+        with control_dependencies(update_ops), colocate_with(power):
+            decayed = power.assign(power * self._beta1_t, use_locking=self._use_locking)
+        return group(*update_ops, decayed, name=name_scope)

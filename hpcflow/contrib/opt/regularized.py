@@ -47,5 +47,5 @@ class RegAdagradOptimizer(AdagradOptimizer):
 
     def _without_slots(self, op_type: str, var: Variable, *grad: Tensor) -> Operation:
         return updated(op_type, [var, self.get_slot(var, "accumulator")],
-                       cast(self._rate, var.dtype), cast(0.0, var.dtype), *grad,
+                       *self._scalars(var), cast(0.0, var.dtype), *grad,
                        use_locking=self._use_locking, update_slots=False)

@@ -40,14 +40,7 @@ class AdamGSOptimizer(AdamOptimizer):
 
     def _get_beta_accumulators(self) -> tuple[Any, Any]:
         """The powers of the decays, as tensors."""
-        return raw_ops.Pow(self._beta1, self._step), raw_ops.Pow(self._beta2, self._step)
-
-    def _non_slot_variables(self) -> list[Variable]:
-        return []
-
-    def _scalars(self, var: Variable) -> list[Any]:
-        return [cast(x, var.dtype) for x in (*self._get_beta_accumulators(), self._rate,
-                                             self._beta1, self._beta2, self._epsilon)]
+        return raw_ops.Pow(self._beta1_t, self._step), raw_ops.Pow(self._beta2_t, self._step)
 
     def _finish(self, update_ops: list[Operation], name_scope: str) -> Operation:
         return group(*update_ops, name=name_scope)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,7 @@ class Model(Network):
         self._targets: list[_Target] = []
         self._train_step: Any = None
         self._added: list = []  # the metrics that layers add
+        self._trained: Callable[[], list] = list
         self._results: list | None = None  # the values of metrics
         self._asked: dict[str, Any] | None = None
         self._sample_weights: Any = None  # tensors for examples that are not fed
@@ -81,6 +82,8 @@ class Model(Network):
 
     def _make_targets(self) -> None:
         asked = self._asked or {}
+        trained = list(self.trainable_weights)  # also if `trainable` is changed later on
+        self._trained = lambda: trained  # a list would count among the model's weights
         names, outputs = self.output_names, self.outputs or []
         functions = _by_output(asked["loss"], names)
         if all(f is None for f in functions):
@@ -161,13 +164,12 @@ class Model(Network):
                     "Keras models train one replica, and this strategy has one on each rank: "
                     "train an Estimator, or compile the model outside of the strategy with "
                     "hf.mpi.DistributedOptimizer"))
-            variables = self.trainable_weights
             with hf.name_scope("training"):
                 if isinstance(self.optimizer, hf.train.Optimizer):
                     step = self.optimizer.minimize(
-                        self.total_loss, hf.train.get_or_create_global_step(), variables)
+                        self.total_loss, hf.train.get_or_create_global_step(), self._trained())
                 else:
-                    step = hf.group(*self.optimizer.get_updates(self.total_loss, variables))
+                    step = hf.group(*self.optimizer.get_updates(self.total_loss, self._trained()))
             self._train_step = hf.group(step, *self.updates)
         return self._train_step
 
@@ -219,10 +221,26 @@ class Model(Network):
         feeds = self._feeds(xs, ys, weights)
         session = get_session()
         found = session.run([losses, steps], {**feeds, **phase_feed(train)})[0]
-        if self._results is None:
-            self._results = [m.result() for m in self.metrics]
+        self._make_test_function()
         gathered = session.run(self._results) if self._results else []
         return [*(float(v) for v in found), *(np.asarray(v)[()] for v in gathered)]
+
+    # Programs call these before they finalize the graph, or share the model among threads.
+
+    def _make_train_function(self) -> None:
+        """Build what a training step needs."""
+        self._make_test_function()
+        self._train()
+
+    def _make_test_function(self) -> None:
+        """Build what the metrics need."""
+        self._need_compiled()
+        if self._results is None:
+            self._results = [m.result() for m in self.metrics]
+
+    def _make_predict_function(self) -> None:
+        """Let the session have the variables; predictions need nothing else."""
+        get_session()
 
     def _need_compiled(self) -> None:
         if self._asked is None:

@@ -95,7 +95,7 @@ def from_proto(proto: Any, import_scope: str | None = None) -> ControlFlowContex
         context.imported_name = prepend_scope(proto.context_name, import_scope or "")
         named = prepend_scope(getattr(proto, "pred_name", ""), import_scope or "")
         if isinstance(context, CondContext) and named.rpartition(":")[0] in (
-                context.graph._ops_by_name):
+                context.graph._nodes_by_name):
             context.pred = context.graph.get_tensor_by_name(named)
     return context
 

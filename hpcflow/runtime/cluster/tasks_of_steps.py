@@ -32,7 +32,7 @@ def tasks_in(elements: list) -> set[str]:
         stack.extend(t.op for t in op.inputs)
         stack.extend(op.control_inputs)
         for group in op._attrs.get(COLOCATION_ATTR, ()):
-            other = op.graph._ops_by_name.get(group[len(COLOCATION_PREFIX):].decode())
+            other = op.graph._nodes_by_name.get(group[len(COLOCATION_PREFIX):].decode())
             if other is not None:
                 found.add(other.device)
     return found

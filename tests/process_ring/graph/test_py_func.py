@@ -131,7 +131,7 @@ def test_a_gradient_of_its_own(session, graph):
     def cube_grad(op, grad):
         return 3 * op.inputs[0] ** 2 * grad
 
-    name = next(n for n, f in hf.graph.opdef._GRADIENTS.items() if f is cube_grad)
+    name = next(n for n, f in hf.graph.opdef.GRADIENTS.items() if f is cube_grad)
     x = hf.constant(2.0)
     with graph.gradient_override_map({"PyFunc": name}):
         y = hf.py_func(lambda v: v**3, [x], hf.float32)

@@ -86,6 +86,41 @@ def test_logging(step, caplog):
         hf.train.LoggingTensorHook([x])
 
 
+class MetricHook(hf.train.LoggingTensorHook):
+    """A hook of a program's own, by the attributes of 1.x."""
+
+    def __init__(self, seen, *args, **options):
+        super().__init__(*args, **options)
+        self._seen = seen
+
+    def after_run(self, run_context, run_values):
+        if self._should_trigger:
+            self._timer.update_last_triggered_step(self._iter_count)
+            self._seen.append([(tag, run_values.results[tag]) for tag in self._tag_order])
+        self._iter_count += 1
+
+
+class SpeedHook(hf.train.StepCounterHook):
+    """As :class:`MetricHook`."""
+
+    def __init__(self, seen, *args, **options):
+        super().__init__(*args, **options)
+        self._seen = seen
+
+    def _log_and_record(self, elapsed_steps, elapsed_time, global_step):
+        self._seen.append((elapsed_steps, elapsed_time > 0, global_step))
+
+
+def test_derived_hooks(step):
+    x = hf.assign_add(step, 1)
+    seen: list = []
+    hooks = [MetricHook(seen, {"b": x, "a": x * 2}, every_n_iter=2), SpeedHook(seen, 2),
+             hf.train.StopAtStepHook(num_steps=3)]
+    run_steps(x, hooks)
+    assert seen == [[("a", 2), ("b", 1)], [("a", 6), ("b", 3)], (2, True, 3)]
+    assert not hf.train.LoggingTensorHook([x], at_end=True)._timer.should_trigger_for_step(1)
+
+
 def test_nan(step):
     loss = hf.placeholder_with_default(np.nan, [])
     with pytest.raises(hf.train.NanLossDuringTrainingError, match="NaN loss"):

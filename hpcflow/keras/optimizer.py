@@ -1,0 +1,303 @@
+"""Optimizer, the base of the optimizers of models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import hpcflow as hf
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.likes import TensorLike
+from hpcflow.keras import initializers
+from hpcflow.keras.session import batch_get_value, batch_set_value
+from hpcflow.optimizers.optimizer import deduplicated
+from hpcflow.platform.inspecting import fn_args
+
+if TYPE_CHECKING:
+    from hpcflow.ops.state.variables import Variable
+
+
+class Optimizer:
+    """Base of the optimizers.
+
+    A derived class gives its hyperparameters to :meth:`_set_hyper`, makes its slots in
+    :meth:`_create_slots`, and says in :meth:`_resource_apply_dense` what a gradient does to a
+    variable; in :meth:`_resource_apply_sparse`, what the gradient of some of its rows does. Without
+    the latter such gradients are filled up with zeros.
+
+    Args:
+        name: of the optimizer's variables; that of the class if None.
+        **keywords: `clipnorm`, the longest norm of each gradient; `clipvalue`, the largest
+            absolute value of a gradient's elements; `decay`: the learning rate is divided by
+            1 + decay * iterations; `lr`, which derived classes read.
+
+    Raises ``TypeError`` for other keywords, ``ValueError`` for negative ones.
+    """
+
+    def __init__(self, name: str | None, **keywords: Any) -> None:
+        for key, value in keywords.items():
+            if key not in ("clipnorm", "clipvalue", "lr", "decay"):
+                raise TypeError(f"Unexpected keyword argument passed to optimizer: {key}")
+            if value is not None and not callable(value) and value < 0:
+                raise ValueError(f"Expected {key} >= 0, received: {value}")
+        self.clipnorm, self.clipvalue = keywords.get("clipnorm"), keywords.get("clipvalue")
+        self._initial_decay = keywords.get("decay", 0.0)
+        self._name = name or type(self).__name__
+        self._hyper: dict[str, Any] = {}
+        self._made: dict[str, Any] = {}
+        self._slots: list[Any] = []
+        self._slots_of: list[tuple[Any, str, Any]] = []
+        self.updates: list[Any] = []
+
+    # ------------------------------------------------------------ numbers
+
+    def __getattr__(self, name: str) -> Any:
+        name = "learning_rate" if name == "lr" else name
+        if name == "iterations" or name in self.__dict__.get("_hyper", ()):
+            return self._variable(name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        name = "learning_rate" if name == "lr" else name
+        if name not in self.__dict__.get("_hyper", ()):
+            super().__setattr__(name, value)
+        elif name in self._made:
+            batch_set_value([(self._made[name], value)])
+        else:
+            self._hyper[name] = value
+
+    def _variable(self, name: str) -> Any:
+        """The variable of a number, in the default graph."""
+        made = self._made.get(name)
+        if made is None:
+            with hf.init_scope(), hf.name_scope(None):
+                if name == "iterations":
+                    made = hf.Variable(0, trainable=False, dtype=hf.int64,
+                                       name=f"training/{self._name}/iter")
+                else:
+                    value = self._hyper[name]
+                    given = value() if callable(value) else value
+                    made = given if isinstance(given, (hf.Tensor, hf.Variable)) else hf.Variable(
+                        float(given), trainable=False, name=f"training/{self._name}/{name}")
+            self._made[name] = made
+        return made
+
+    def _set_hyper(self, name: str, value: Any) -> None:
+        """Keep a hyperparameter: a number, a tensor, or a function that returns one of these."""
+        if name in self._hyper:
+            setattr(self, name, value)
+        else:
+            self._hyper[name] = value
+
+    def _get_hyper(self, name: str, dtype: Any = None) -> Any:
+        """The variable of a hyperparameter, or its value in the type `dtype`."""
+        value = self._variable(name)
+        return value if dtype is None else hf.cast(value, dtype)
+
+    def _serialize_hyperparameter(self, hyperparameter_name: str) -> Any:
+        """The value that a hyperparameter has now, as a number."""
+        value = self._made.get(hyperparameter_name, self._hyper[hyperparameter_name])
+        if isinstance(value, (hf.Tensor, hf.Variable)):
+            return float(batch_get_value([value])[0])
+        return value() if callable(value) else value
+
+    def _decayed_lr(self, var_dtype: Any) -> Any:
+        """The learning rate of this iteration."""
+        return hf.cast(self._rate(), var_dtype)
+
+    def _rate(self) -> Any:
+        rate = hf.convert_to_tensor(self.learning_rate)
+        if not self._hyper.get("decay"):
+            return rate
+        return rate / (1.0 + self.decay * hf.cast(self.iterations, hf.float32))
+
+    # ------------------------------------------------------------ updates
+
+    def get_gradients(self, loss: TensorLike, params: list) -> list:
+        """Return the gradients, clipped. ``ValueError`` where one of them is None."""
+        grads = hf.gradients(loss, params)
+        if any(g is None for g in grads):
+            raise ValueError("An operation has `None` for gradient. Please make sure that all of "
+                             "your ops have a gradient defined (i.e. are differentiable).")
+        return self._clipped(grads)
+
+    def _clipped(self, grads: list) -> list:
+        if self.clipnorm is not None:
+            grads = [hf.clip_by_norm(_dense(g), self.clipnorm) for g in grads]
+        if self.clipvalue is not None:
+            grads = [hf.clip_by_value(_dense(g), -self.clipvalue, self.clipvalue) for g in grads]
+        return grads
+
+    def get_updates(self, loss: TensorLike, params: list) -> list:
+        """Return the operations that update `params` against the gradient of `loss`."""
+        self.updates = [self.apply_gradients(zip(self.get_gradients(loss, params), params))]
+        return self.updates
+
+    def minimize(self, loss: TensorLike, var_list: Sequence[Variable] | Callable[[], Any] | None,
+                 grad_loss: Any = None, name: str | None = None) -> Any:
+        """Return an operation that updates the variables against the gradient of `loss`.
+
+        `var_list` are the variables, a function that returns them, or None for all trained ones.
+        """
+        loss = loss() if callable(loss) else loss
+        variables = var_list() if callable(var_list) else var_list or hf.trainable_variables()
+        pairs = list(zip(hf.gradients(loss, variables, grad_loss), variables))
+        known = [(g, v) for g, v in pairs if g is not None]
+        grads = self._clipped([g for g, _ in known])
+        return self.apply_gradients(zip(grads, [v for _, v in known]), name)
+
+    def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
+        """Return an operation that updates variables by their gradients.
+
+        ``ValueError`` if there are none.
+        """
+        pairs = [(self._as_taken(g), v) for g, v in grads_and_vars if g is not None]
+        if not pairs:
+            raise ValueError("No gradients provided for any variable")
+        with hf.name_scope(f"training/{self._name}"):
+            self._create_slots([v for _, v in pairs])
+            with hf.control_dependencies([_values(g) for g, _ in pairs]):
+                rate, step = self._rate(), hf.cast(self.iterations, hf.float32) + 1.0
+                with hf.control_dependencies([rate, step]):
+                    steps = self._steps(pairs, rate, step)
+                with hf.control_dependencies(steps):
+                    return hf.assign_add(self.iterations, 1).op
+
+    def _as_taken(self, grad: Any) -> Any:
+        """A gradient in the form that the updates take: rows with unique indices, or all of it."""
+        if not (self._takes_rows() and isinstance(grad, IndexedSlices)):
+            return _dense(grad)
+        return IndexedSlices(*deduplicated(grad.values, grad.indices), grad.dense_shape)
+
+    def _takes_rows(self) -> bool:
+        """Whether updates take the gradients of rows as such."""
+        return self._resource_apply_sparse is not None
+
+    def _steps(self, pairs: list[tuple[Any, Any]], rate: Any, step: Any) -> list:
+        """The operations that update the variables of `pairs` by their gradients."""
+        self._shared = self._prepare([v for _, v in pairs])
+        steps = []
+        for grad, var in pairs:
+            update = self._update_of(var, grad, rate, step)
+            constraint = getattr(var, "constraint", None)
+            steps.append(update if constraint is None else _constrained(var, constraint, update))
+        return steps
+
+    def _update_of(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
+        """The operation that updates one variable by its gradient, without its constraint."""
+        sparse = isinstance(grad, IndexedSlices)
+        apply: Any = self._resource_apply_sparse if sparse else self._resource_apply_dense
+        given = {"apply_state": self._shared} if "apply_state" in fn_args(apply) else {}
+        if sparse:
+            return apply(grad.values, var, grad.indices, **given)
+        return apply(grad, var, **given)
+
+    # ------------------------------------------------------------ what derived classes define
+
+    def _create_slots(self, var_list: list) -> None:
+        """Make the slots of the variables."""
+
+    def _prepare(self, var_list: list) -> dict:
+        """What the updates of all variables of a device and type share, by these."""
+        state: dict = {}
+        for key in dict.fromkeys((v.device, v.dtype.base_dtype) for v in var_list):
+            state[key] = {}
+            self._prepare_local(*key, state)
+        return state
+
+    def _prepare_local(self, var_device: str, var_dtype: Any, apply_state: dict) -> None:
+        """Put what is shared by the variables of one device and type into `apply_state`."""
+        if "learning_rate" in self._hyper:
+            apply_state[var_device, var_dtype]["lr_t"] = self._decayed_lr(var_dtype)
+
+    def _fallback_apply_state(self, var_device: str, var_dtype: Any) -> dict:
+        state: dict = {(var_device, var_dtype): {}}
+        self._prepare_local(var_device, var_dtype, state)
+        return state[var_device, var_dtype]
+
+    def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
+        """Return the operation that updates `var` by `grad`."""
+        raise NotImplementedError(f"{type(self).__name__} does not say its updates")
+
+    _resource_apply_sparse: Any = None
+
+    # ------------------------------------------------------------ slots
+
+    def add_slot(self, var: Variable, slot_name: str, initializer: Any = "zeros") -> Any:
+        """Return the slot of a variable: another variable of its shape, made the first time."""
+        made = self._found(var, slot_name)
+        if made is not None:
+            return made
+        with hf.init_scope(), hf.name_scope(None):
+            first = initializers.get(initializer) if isinstance(initializer, str) else initializer
+            dtype = var.dtype.base_dtype
+            made = hf.Variable(
+                first(var.shape.as_list(), dtype=dtype) if callable(first) else first, dtype=dtype,
+                trainable=False, name=f"training/{self._name}/{var.op.name}/{slot_name}")
+        self._slots.append(made)
+        self._slots_of.append((var, slot_name, made))
+        return made
+
+    def _found(self, var: Variable, slot_name: str) -> Any:
+        return next((s for v, n, s in self._slots_of if v is var and n == slot_name), None)
+
+    def get_slot(self, var: Variable, slot_name: str) -> Any:
+        """Return the slot of a variable; ``KeyError`` if it has none of that name."""
+        made = self._found(var, slot_name)
+        if made is None:
+            raise KeyError(slot_name)
+        return made
+
+    def get_slot_names(self) -> list[str]:
+        """Return the names of the slots."""
+        return list(dict.fromkeys(name for _, name, _ in self._slots_of))
+
+    # ------------------------------------------------------------ values
+
+    @property
+    def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
+        return [("iter" if n == "iterations" else n, v) for n, v in self._made.items()]
+
+    def _checkpoint_slots(self) -> list[tuple[Any, str, Any]]:
+        return self._slots_of
+
+    @property
+    def weights(self) -> list:
+        """The number of iterations and the slots."""
+        return [self.iterations, *self._slots]
+
+    def variables(self) -> list:
+        """Return :attr:`weights`."""
+        return self.weights
+
+    def get_weights(self) -> list:
+        """Return the values of :attr:`weights`."""
+        return batch_get_value(self.weights)
+
+    def set_weights(self, weights: list) -> None:
+        """Set :attr:`weights`."""
+        batch_set_value(list(zip(self.weights, weights, strict=True)))
+
+    def get_config(self) -> dict:
+        """Return the name, and the bounds of gradients that are set."""
+        return {"name": self._name, **{n: getattr(self, n) for n in ("clipnorm", "clipvalue")
+                                       if getattr(self, n) is not None}}
+
+    @classmethod
+    def from_config(cls, config: dict) -> Any:
+        """Return an optimizer of a configuration."""
+        return cls(**config)
+
+
+def _dense(grad: Any) -> Any:
+    return hf.convert_to_tensor(grad) if isinstance(grad, IndexedSlices) else grad
+
+
+def _values(grad: Any) -> Any:
+    return grad.values if isinstance(grad, IndexedSlices) else grad
+
+
+def _constrained(var: Any, constraint: Callable, update: Any) -> Any:
+    """Put the value that the constraint makes of it into `var`, after `update`."""
+    with hf.control_dependencies([update]):
+        return hf.assign(var, constraint(var.read_value())).op

@@ -1,0 +1,166 @@
+"""Optimizers of models: constraints, and optimizers of a program's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import keras
+from hpcflow.python.keras.optimizer_v2.optimizer_v2 import OptimizerV2
+
+X = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
+Y = X @ np.array([[2.0], [-3.0], [1.0]], "float32")
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    keras.backend.clear_session()
+    yield
+    keras.backend.clear_session()
+
+
+def model(optimizer, constraint=None):
+    net = keras.Sequential([keras.layers.Dense(1, use_bias=False, input_shape=(3,),
+                                               kernel_initializer="ones",
+                                               kernel_constraint=constraint)])
+    net.compile(optimizer, "mse")
+    net.fit(X, Y, epochs=5, batch_size=16, shuffle=False, verbose=0)
+    return net.get_weights()[0].ravel()
+
+
+class Own(OptimizerV2):
+    """Momentum by the methods and hyperparameters of 1.x."""
+
+    def __init__(self, learning_rate=0.1, momentum=0.9, name="Own", **keywords):
+        super().__init__(name, **keywords)
+        self._set_hyper("learning_rate", keywords.get("lr", learning_rate))
+        self._set_hyper("decay", self._initial_decay)
+        self._set_hyper("momentum", momentum)
+
+    def _create_slots(self, var_list):
+        for var in var_list:
+            self.add_slot(var, "momentum")
+
+    def _resource_apply_dense(self, grad, var, apply_state=None):
+        shared = apply_state[var.device, var.dtype.base_dtype]
+        moved = self._get_hyper("momentum", var.dtype.base_dtype) * self.get_slot(var, "momentum")
+        velocity = hf.assign(self.get_slot(var, "momentum"), moved - shared["lr_t"] * grad)
+        return hf.assign_add(var, velocity).op
+
+    def get_config(self):
+        return {**super().get_config(), **{name: self._serialize_hyperparameter(name) for name in (
+            "learning_rate", "decay", "momentum")}}
+
+
+@pytest.mark.parametrize("options", [{}, {"decay": 0.1}, {"clipvalue": 0.5}, {"lr": 0.05}])
+def test_an_optimizer_of_its_own(options):
+    own = Own(**options)
+    np.testing.assert_allclose(model(own), model(keras.optimizers.SGD(
+        **{"learning_rate": 0.1, "momentum": 0.9, **options})), rtol=1e-5)
+    assert len(own.weights) == 2 == len(own.get_weights()) and own.variables() == own.weights
+    own.lr = 0.5
+    assert own.get_config()["learning_rate"] == 0.5 and own.get_slot_names() == ["momentum"]
+    again = Own.from_config(own.get_config())
+    assert again.get_config()["momentum"] == pytest.approx(0.9)
+    with pytest.raises(TypeError, match="Unexpected keyword"):
+        Own(rate=1)
+
+
+@pytest.mark.parametrize("optimizer", [
+    keras.optimizers.SGD, keras.optimizers.Adam, keras.optimizers.RMSprop, Own],
+    ids=lambda c: c.__name__)
+def test_weights_keep_to_their_constraint(optimizer):
+    weights = model(optimizer(learning_rate=0.3), keras.constraints.NonNeg())
+    assert weights[1] == 0.0 and (weights >= 0).all() and weights[0] != 1.0
+    clipped = model(optimizer(learning_rate=0.3), lambda w: hf.clip_by_value(w, -0.5, 0.5))
+    assert np.abs(clipped).max() <= 0.5
+
+
+class Rows(Own):
+    """Updates the rows that a gradient has, and these alone."""
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return hf.scatter_sub(var, indices, self._decayed_lr(hf.float32) * grad).op
+
+
+def test_rows_of_a_variable():
+    table = hf.Variable(np.ones((4, 2), "float32"))
+    loss = hf.reduce_sum(hf.gather(table, [1, 1, 3]) * 2.0)
+    step = Rows(0.5).minimize(loss, [table])
+    session = keras.backend.get_session()
+    session.run(hf.global_variables_initializer())
+    session.run(step)
+    np.testing.assert_array_equal(session.run(table), [[1, 1], [-1, -1], [1, 1], [0, 0]])
+
+
+@pytest.mark.parametrize("make, moves", [
+    (lambda: keras.optimizers.SGD(0.1, momentum=0.9), False),
+    (lambda: keras.optimizers.Adamax(0.1), False),
+    (lambda: keras.optimizers.Nadam(0.1), False),
+    (lambda: keras.optimizers.RMSprop(0.1), False),
+    (lambda: keras.optimizers.RMSprop(0.1, momentum=0.9, centered=True), False),
+    (lambda: keras.optimizers.Adam(0.1), True)], ids=[
+    "SGD", "Adamax", "Nadam", "RMSprop", "RMSprop with momentum", "Adam"])
+def test_rows_without_a_gradient_stay_but_for_adam(make, moves):
+    table = hf.Variable(np.ones((3, 2), "float32"))
+    row = hf.placeholder(hf.int32, [2])
+    step = make().minimize(hf.reduce_sum(hf.gather(table, row) * 2.0), [table])
+    session = keras.backend.get_session()
+    session.run(hf.global_variables_initializer())
+    session.run(step, {row: [0, 0]})
+    first = session.run(table)
+    session.run(step, {row: [1, 1]})
+    second = session.run(table)
+    assert (first[0] < 1).all() and (second[1] < 1).all() and (second[2] == 1).all()
+    assert (second[0] != first[0]).all() == moves
+
+
+def test_rmsprop_with_momentum():
+    def expected(w, grads, centered, rate=0.1, rho=0.9, momentum=0.5, eps=1e-3):
+        square = mean = moved = 0.0
+        for g in grads:
+            square, mean = rho * square + (1 - rho) * g * g, rho * mean + (1 - rho) * g
+            moved = momentum * moved + rate * g / np.sqrt(square - centered * mean**2 + eps)
+            w = w - moved
+        return w
+
+    for centered in (False, True):
+        w = hf.Variable(2.0)
+        grad = hf.placeholder(hf.float32, [])
+        step = keras.optimizers.RMSprop(0.1, momentum=0.5, epsilon=1e-3, centered=centered
+                                        ).apply_gradients([(grad, w)])
+        session = keras.backend.get_session()
+        session.run(hf.global_variables_initializer())
+        for g in (1.0, -0.5, 2.0):
+            session.run(step, {grad: g})
+        np.testing.assert_allclose(session.run(w), expected(2.0, [1.0, -0.5, 2.0], centered),
+                                   rtol=1e-5)
+
+
+def test_what_is_trained_is_what_could_be_when_compiled():
+    judge = keras.Sequential([keras.layers.Dense(1, use_bias=False, input_shape=(3,))])
+    judge.compile("sgd", "mse")
+    judge.trainable = False
+    maker = keras.Sequential([keras.layers.Dense(3, use_bias=False, input_shape=(2,))])
+    both = keras.Sequential([maker, judge])
+    both.compile("sgd", "mse")
+    before = judge.get_weights()[0]
+    judge.train_on_batch(X, Y)
+    judged, made = judge.get_weights()[0], maker.get_weights()[0]
+    assert (judged != before).any()
+    both.train_on_batch(X[:, :2], Y)
+    np.testing.assert_array_equal(judge.get_weights()[0], judged)
+    assert (maker.get_weights()[0] != made).any()
+
+
+def test_a_finalized_graph():
+    net = keras.Sequential([keras.layers.Dense(1, input_shape=(3,))])
+    net.compile("adam", "mse", metrics=["mae"])
+    net._make_predict_function()
+    net._make_train_function()
+    keras.backend.get_session()
+    hf.get_default_graph().finalize()
+    first = net.predict(X)
+    net.train_on_batch(X, Y)
+    assert (net.predict(X) != first).any() and len(net.evaluate(X, Y, verbose=0)) == 2
