@@ -11,6 +11,7 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.keras import lookup
 from hpcflow.keras.session import batch_get_value, batch_set_value
+from hpcflow.optimizers.optimizer import constrained
 
 if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
@@ -125,11 +126,15 @@ class Optimizer:
     def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
         """Return an operation that updates variables by their gradients.
 
-        ``ValueError`` if there are none.
+        Variables with a constraint keep it. ``ValueError`` if there are no gradients,
+        ``RuntimeError`` for sparse ones of a variable with a constraint.
         """
-        pairs = [(_dense(g), v) for g, v in grads_and_vars if g is not None]
-        if not pairs:
+        given = [(g, v) for g, v in grads_and_vars if g is not None]
+        if not given:
             raise ValueError("No gradients provided for any variable")
+        if any(isinstance(g, IndexedSlices) and _constraint(v) is not None for g, v in given):
+            raise RuntimeError("Cannot use a constraint function on a sparse variable.")
+        pairs = [(_dense(g), v) for g, v in given]
         with hf.name_scope(f"training/{self._name}"):
             made = [[self._slot(v, kind) for kind in self.slots] for _, v in pairs]
             with hf.control_dependencies([g for g, _ in pairs]):
@@ -139,7 +144,10 @@ class Optimizer:
                 steps = []
                 with hf.control_dependencies([rate, step]):
                     for (grad, variable), own in zip(pairs, made, strict=True):
-                        steps += self._update(variable, grad, own, rate, step, numbers)
+                        updates = self._update(variable, grad, own, rate, step, numbers)
+                        if (constraint := _constraint(variable)) is not None:
+                            updates = [constrained(variable, constraint, updates)]
+                        steps += updates
                 with hf.control_dependencies(steps):
                     return hf.assign_add(self.iterations, 1).op
 
@@ -202,6 +210,10 @@ class Optimizer:
 
 def _dense(grad: Tensor) -> Any:
     return hf.convert_to_tensor(grad) if isinstance(grad, IndexedSlices) else grad
+
+
+def _constraint(variable: Any) -> Callable | None:
+    return getattr(variable, "constraint", None)
 
 
 class SGD(Optimizer):
