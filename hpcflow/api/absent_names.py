@@ -100,7 +100,7 @@ INSTEAD: dict[str, str] = {
         "keep_t_if_possible_handler", "replace_t_with_placeholder_handler",
         "transform_op_if_inside_handler")},
     **{f"contrib.image.{name}": "`hf.py_func` over the arrays" for name in (
-        "bipartite_match", "connected_components", "single_image_random_dot_stereograms")},
+        "connected_components", "single_image_random_dot_stereograms")},
     **{f"contrib.losses.metric_learning.{name}":
        "`hf.contrib.losses.metric_learning.npairs_loss`" for name in (
            "cluster_loss", "npairs_loss_multilabel")},

@@ -45,6 +45,10 @@ class Trackable:
             vars(self).setdefault("_left_out", {})[name] = left_out
         super().__setattr__(name, value)
 
+    def _no_dependency(self, value: Any) -> NoDependency:
+        """`value` as an attribute that checkpoints leave out."""
+        return NoDependency(value)
+
 
 AutoTrackable = Trackable
 

@@ -182,7 +182,7 @@ def _of_one_type(first: Any, second: Any) -> bool:
     """True for containers of one type, and namedtuples of one name and the same fields."""
     kinds = type(first), type(second)
     return kinds[0] is kinds[1] or (
-        hasattr(first, "_fields") and hasattr(second, "_fields")
+        is_namedtuple(first) and is_namedtuple(second)
         and first._fields == second._fields and kinds[0].__name__ == kinds[1].__name__)
 
 
@@ -190,3 +190,8 @@ def _as_lists(structure: TensorLike) -> Any:
     if not is_sequence(structure):
         return structure
     return [_as_lists(item) for item in nest.children(structure)]
+
+
+def is_namedtuple(instance: Any) -> bool:
+    """True for instances of namedtuples."""
+    return isinstance(instance, tuple) and hasattr(instance, "_fields")

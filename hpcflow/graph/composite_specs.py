@@ -15,7 +15,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from hpcflow.graph.tensor_spec import TensorSpec
-from hpcflow.graph.type_spec import TypeSpec, all_arrays
+from hpcflow.graph.type_spec import BatchableTypeSpec, TypeSpec, all_arrays
 from hpcflow.shapes import ShapeLike, TensorShape, as_shape
 
 
@@ -27,7 +27,7 @@ CompositeTensor.register(SparseTensor)
 CompositeTensor.register(IndexedSlices)
 
 
-class SparseTensorSpec(TypeSpec):
+class SparseTensorSpec(BatchableTypeSpec):
     """A specification of a sparse tensor: its dense shape and its element type."""
 
     __slots__ = ("_dtype", "_shape")

@@ -6,11 +6,11 @@ from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.graph.operation import Tensor
-from hpcflow.graph.type_spec import TypeSpec
+from hpcflow.graph.type_spec import BatchableTypeSpec, TypeSpec
 from hpcflow.shapes import TensorShape
 
 
-class TensorSpec(TypeSpec):
+class TensorSpec(BatchableTypeSpec):
     """A specification of a tensor: its shape, element type and name.
 
     Attributes:
@@ -61,6 +61,14 @@ class TensorSpec(TypeSpec):
 
     def _from_components(self, components: Any) -> Any:
         return components
+
+    def _batch(self, batch_size: int | None) -> TensorSpec:
+        return TensorSpec(TensorShape([batch_size]).concatenate(self.shape), self.dtype)
+
+    def _unbatch(self) -> TensorSpec:
+        if self.shape.ndims == 0:
+            raise ValueError("Unbatching a tensor is only supported for rank >= 1")
+        return TensorSpec(self.shape[1:], self.dtype)
 
     def most_specific_compatible_type(self, other: TypeSpec) -> TensorSpec:
         """Return the specification that says what this one and `other` agree on.

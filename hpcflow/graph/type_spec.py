@@ -82,6 +82,23 @@ class TypeSpec:
         return f"{type(self).__name__}{self._serialize()!r}"
 
 
+class BatchableTypeSpec(TypeSpec):
+    """A specification whose values can be made into a batch, and a batch into its values.
+
+    A subclass gives `_batch` and `_unbatch`, too.
+    """
+
+    __slots__ = ()
+
+    def _batch(self, batch_size: int | None) -> TypeSpec:
+        """The specification of `batch_size` such values, None if their number is not known."""
+        raise NotImplementedError(f"{type(self).__name__}._batch")
+
+    def _unbatch(self) -> TypeSpec:
+        """The specification of a value of such a batch."""
+        raise NotImplementedError(f"{type(self).__name__}._unbatch")
+
+
 def _key(part: Any) -> Any:
     """What stands for a part of a specification where it is compared and hashed."""
     if isinstance(part, np.ndarray):

@@ -10,7 +10,7 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import TensorLike
 from hpcflow.keras import initializers
 from hpcflow.keras.session import batch_get_value, batch_set_value
-from hpcflow.optimizers.optimizer import deduplicated
+from hpcflow.optimizers.optimizer import constrained, deduplicated
 from hpcflow.platform.inspecting import fn_args
 
 if TYPE_CHECKING:
@@ -149,9 +149,10 @@ class Optimizer:
     def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
         """Return an operation that updates variables by their gradients.
 
-        ``ValueError`` if there are none.
+        ``ValueError`` if there are none, ``RuntimeError`` for those of some rows of a variable with
+        a constraint.
         """
-        pairs = [(self._as_taken(g), v) for g, v in grads_and_vars if g is not None]
+        pairs = [(self._as_taken(g, v), v) for g, v in grads_and_vars if g is not None]
         if not pairs:
             raise ValueError("No gradients provided for any variable")
         with hf.name_scope(f"training/{self._name}"):
@@ -163,8 +164,10 @@ class Optimizer:
                 with hf.control_dependencies(steps):
                     return hf.assign_add(self.iterations, 1).op
 
-    def _as_taken(self, grad: Any) -> Any:
+    def _as_taken(self, grad: Any, var: Any) -> Any:
         """A gradient in the form that the updates take: rows with unique indices, or all of it."""
+        if isinstance(grad, IndexedSlices) and getattr(var, "constraint", None) is not None:
+            raise RuntimeError("Cannot use a constraint function on a sparse variable.")
         if not (self._takes_rows() and isinstance(grad, IndexedSlices)):
             return _dense(grad)
         return IndexedSlices(*deduplicated(grad.values, grad.indices), grad.dense_shape)
@@ -180,7 +183,7 @@ class Optimizer:
         for grad, var in pairs:
             update = self._update_of(var, grad, rate, step)
             constraint = getattr(var, "constraint", None)
-            steps.append(update if constraint is None else _constrained(var, constraint, update))
+            steps.append(update if constraint is None else constrained(var, constraint, [update]))
         return steps
 
     def _update_of(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
@@ -295,9 +298,3 @@ def _dense(grad: Any) -> Any:
 
 def _values(grad: Any) -> Any:
     return grad.values if isinstance(grad, IndexedSlices) else grad
-
-
-def _constrained(var: Any, constraint: Callable, update: Any) -> Any:
-    """Put the value that the constraint makes of it into `var`, after `update`."""
-    with hf.control_dependencies([update]):
-        return hf.assign(var, constraint(var.read_value())).op

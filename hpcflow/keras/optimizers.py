@@ -50,8 +50,10 @@ class _Formula(Optimizer):
         return self._rows != "all"
 
     def _update_of(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
-        numbers = {n: hf.convert_to_tensor(self._variable(n)) for n in self._hyper
+        dtype = var.dtype.base_dtype
+        numbers = {n: self._get_hyper(n, dtype) for n in self._hyper
                    if n not in ("learning_rate", "decay")}
+        rate, step = hf.cast(rate, dtype), hf.cast(step, dtype)
         slots = [self.get_slot(var, kind) for kind in self.slots]
         rows = grad.indices if isinstance(grad, IndexedSlices) else None
         only = rows is not None and self._rows == "only"
@@ -295,8 +297,9 @@ class Ftrl(_Formula):
         return self._begin if kind == "accumulator" else 0.0
 
     def _update_of(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
-        power, l1, l2 = (self._get_hyper(name, hf.float32) for name in (
+        power, l1, l2 = (self._get_hyper(name, var.dtype.base_dtype) for name in (
             "learning_rate_power", "l1_regularization_strength", "l2_regularization_strength"))
+        rate = hf.cast(rate, var.dtype.base_dtype)
         slots = [self.get_slot(var, kind) for kind in self.slots]
         before, linear, value = (hf.identity(v) for v in (*slots, var))
         total = before + hf.square(grad)

@@ -78,6 +78,23 @@ def constant_value(pred: Any) -> bool | None:
     return None if known is None else bool(known)
 
 
+#: Classes of programs that stand for tensors, which a conversion function makes of them.
+_TENSOR_LIKE: list[type] = []
+
+
+def register_symbolic_tensor_type(cls: type) -> None:
+    """Let values of the class `cls` be what layers give: they count as tensors of the graph.
+
+    The class has a function registered by ``register_tensor_conversion_function``.
+    """
+    _TENSOR_LIKE.append(cls)
+
+
+def is_symbolic_tensor(tensor: Any) -> bool:
+    """True for tensors of a graph and variables, and for values of the classes registered."""
+    return isinstance(tensor, (hf.Tensor, hf.Variable, hf.SparseTensor, *_TENSOR_LIKE))
+
+
 def is_tensor_or_variable(x: Any) -> bool:
     """True for tensors and variables."""
     return isinstance(x, (hf.Tensor, hf.SparseTensor, hf.Variable))

@@ -184,7 +184,7 @@ class Optimizer:
                 return self._apply_sparse_duplicate_indices(grad, var)
             apply = self._resource_apply_dense if by_handle else self._apply_dense
             update = apply(grad, var)
-            return update if constraint is None else _constrained(var, constraint, update)
+            return update if constraint is None else constrained(var, constraint, [update])
 
     def _count(self, updates: Operation, global_step: Variable, scope: str) -> Operation:
         with control_dependencies([updates]), colocate_with(global_step):
@@ -349,9 +349,9 @@ class Optimizer:
         return grouping.group(*update_ops, name=name_scope)
 
 
-def _constrained(var: Variable, constraint: Callable, update: Operation) -> Operation:
-    """Put the value that the constraint makes of it into `var`, after `update`."""
-    with control_dependencies([update]):
+def constrained(var: Variable, constraint: Callable, updates: list[Any]) -> Operation:
+    """Put the value that the constraint makes of it into `var`, after `updates`."""
+    with control_dependencies(updates):
         return state.assign(var, constraint(var.read_value())).op
 
 

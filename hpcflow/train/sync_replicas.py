@@ -317,13 +317,13 @@ class _SyncReplicasHook(SessionRunHook):
     """Initializes a replica; the chief's makes the updates too, in a thread."""
 
     def __init__(self, optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int) -> None:
-        self._optimizer = optimizer
+        self._sync_optimizer = optimizer
         self._is_chief = is_chief
         self._num_tokens = num_tokens
 
     def begin(self) -> None:
         """Add what the hook needs to the graph; ``ValueError`` before ``apply_gradients``."""
-        optimizer = self._optimizer
+        optimizer = self._sync_optimizer
         optimizer._check_applied("begin")
         self._init = optimizer.chief_init_op if self._is_chief else optimizer.local_step_init_op
         if self._is_chief:
@@ -331,11 +331,11 @@ class _SyncReplicasHook(SessionRunHook):
 
     def after_create_session(self, session: SessionLike, coord: Coordinator) -> None:
         """Initialize; the chief begins to make updates. ``RuntimeError`` if it cannot."""
-        missing = missing_by(self._optimizer.ready_for_local_init_op, session)
+        missing = missing_by(self._sync_optimizer.ready_for_local_init_op, session)
         if missing is not None:
             raise RuntimeError("Init operations did not make model ready for SyncReplicasOptimizer "
                                f"local_init. Init op: {self._init.name}, error: {missing}")
         session.run(self._init)
         if self._is_chief:
             session.run(self._first_tokens)
-            self._optimizer.get_chief_queue_runner().create_threads(session, coord, start=True)
+            self._sync_optimizer.get_chief_queue_runner().create_threads(session, coord, start=True)

@@ -24,6 +24,8 @@ EXEMPT: dict[str, str] = {
                      "_ReluBiasGrad", "_IteratorState", "_SetIteratorState"), _OWN),
     "GatherTree": "an op of contrib, which the reference has no more; compared with plain Python "
                   "in the process ring",
+    "BipartiteMatch": "an op of contrib, which the reference has no more; own tests in the process "
+                      "ring",
     "CTCLossV2": "the reference has no kernel of it for CPUs; ctc_loss_v2 is compared",
     **dict.fromkeys(("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", "CudnnRNNBackprop",
                      "CudnnRNNBackpropV2", "CudnnRNNBackpropV3", "CudnnRNNParamsSize",

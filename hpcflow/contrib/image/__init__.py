@@ -1,4 +1,4 @@
-"""``contrib.image``: images rotated, moved and seen from elsewhere."""
+"""``contrib.image``: images rotated, moved and seen from elsewhere; matches by distance."""
 
 from __future__ import annotations
 
@@ -17,10 +17,30 @@ from hpcflow.contrib.image.warping import (
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
 
-__all__ = ["angles_to_projective_transforms", "compose_transforms", "dense_image_warp",
-           "flat_transforms_to_matrices", "interpolate_spline", "matrices_to_flat_transforms",
-           "rotate", "sparse_image_warp", "transform", "translate",
+__all__ = ["angles_to_projective_transforms", "bipartite_match", "compose_transforms",
+           "dense_image_warp", "flat_transforms_to_matrices", "interpolate_spline",
+           "matrices_to_flat_transforms", "rotate", "sparse_image_warp", "transform", "translate",
            "translations_to_projective_transforms"]
+
+
+def bipartite_match(distance_mat: TensorLike, num_valid_rows: TensorLike, top_k: int = -1,
+                    name: str | None = "bipartite_match") -> Any:
+    """Match rows and columns of a matrix of distances, those of the least distance first.
+
+    Args:
+        distance_mat: floats ``[rows, columns]``.
+        num_valid_rows: how many rows, from the first on, are matched; all if negative. A scalar or
+            one element.
+        top_k: the most pairs; as many as there can be if not positive.
+        name: of the operation.
+
+    Returns:
+        for each row its column, and for each column its row, int32; -1 for those without.
+
+    Steps raise ``InvalidArgumentError`` for more valid rows than there are. Of pairs at one
+    distance the first one in the order of rows is chosen.
+    """
+    return hf.raw_ops.BipartiteMatch(distance_mat, num_valid_rows, top_k=top_k, name=name)
 
 
 def rotate(images: TensorLike, angles: TensorLike, interpolation: str = "NEAREST",

@@ -1,4 +1,4 @@
-"""Kernels that select boxes: NonMaxSuppression in all its versions."""
+"""Kernels that select boxes: NonMaxSuppression in all its versions, BipartiteMatch."""
 
 from __future__ import annotations
 
@@ -231,3 +231,34 @@ def _best_of_image(boxes: np.ndarray, scores: np.ndarray, per_class: int, total:
     if not len(order):
         return np.zeros((0, 4), _F), joined, np.zeros(0, _F)
     return np.concatenate(chosen)[order], joined[order], np.concatenate(classes)[order]
+
+
+@kernel("BipartiteMatch", fresh=True, device="CPU")
+def _match(node: KernelNode) -> Callable:
+    """Greedy: of the pairs whose row and column are free, the one of the least distance."""
+    most = node.attr("top_k")
+
+    def run(distances: Any, valid: Any) -> Any:
+        if distances.ndim != 2:
+            raise invalid(f"distance_mat should be 2-dimensional, but got {shown(distances)}")
+        if np.size(valid) != 1:
+            raise invalid("num_valid_rows argument should be a tensor with 1 element, but got "
+                          f"{np.size(valid)}")
+        rows, columns = distances.shape
+        count = int(np.ravel(valid)[0])
+        if count > rows:
+            raise invalid(f"There should be at least {count} rows in distance_mat, but only got "
+                          f"{rows} rows.")
+        count = rows if count < 0 else count
+        limit = min(count, columns) if most <= 0 else min(most, count, columns)
+        of_row, of_column = np.full(rows, -1, np.int32), np.full(columns, -1, np.int32)
+        for pair in np.argsort(distances[:count], axis=None, kind="stable"):
+            if limit == 0:
+                break
+            row, column = divmod(int(pair), columns)
+            if of_row[row] < 0 and of_column[column] < 0:
+                of_row[row], of_column[column] = column, row
+                limit -= 1
+        return of_row, of_column
+
+    return run

@@ -33,7 +33,7 @@ def _scalar(node: KernelNode) -> Callable:
     def scalars(tags: Any, values: Any) -> bytes:
         labels, numbers = texts(tags), np.asarray(values)
         if getattr(tags, "shape", ()) != numbers.shape:
-            raise invalid(f"tags and values are not the same shape: "
+            raise invalid(f"tags and values not the same shape: "
                           f"{format_shape(getattr(tags, 'shape', ()))} != "
                           f"{format_shape(numbers.shape)}")
         summary = summary_class()
@@ -51,13 +51,19 @@ def one_scalar(tag: Any, value: Any) -> bytes:
     return summary.SerializeToString()
 
 
+def _label(tag: Any) -> str:
+    if getattr(tag, "shape", ()):
+        raise invalid(f"tags must be scalar, got shape {format_shape(tag.shape)}")
+    return as_text(tag)
+
+
 @kernel("HistogramSummary", device="CPU", fresh=True)
 def histogram_of(node: KernelNode) -> Callable:
     """A function of a tag and numbers that returns their summary."""
     summary_class = _summary_class()
 
     def histogram(tag: Any, values: Any) -> bytes:
-        label = as_text(tag)
+        label = _label(tag)
         numbers = np.asarray(values, dtype=np.float64).reshape(-1)
         _check_finite(label, numbers)
         summary = summary_class()
@@ -115,7 +121,7 @@ def images_of(node: KernelNode) -> Callable:
     summary_class, limit = _summary_class(), node.attr("max_images")
 
     def image(tag: Any, tensor: np.ndarray, bad: np.ndarray) -> bytes:
-        label = as_text(tag)
+        label = _label(tag)
         if tensor.ndim != 4 or tensor.shape[3] not in (1, 3, 4):
             raise invalid("Tensor must be 4-D with last dim 1, 3, or 4, not "
                           f"{format_shape(tensor.shape)}")
@@ -161,7 +167,7 @@ def audio_of(node: KernelNode) -> Callable:
     fixed_rate = node.attr("sample_rate")
 
     def audio(tag: Any, tensor: np.ndarray, rate: Any = fixed_rate) -> bytes:
-        label = as_text(tag)
+        label = _label(tag)
         if tensor.ndim not in (2, 3):
             raise invalid(f"Tensor must be 3-D or 2-D, got: {format_shape(tensor.shape)}")
         summary = summary_class()
@@ -201,7 +207,7 @@ def tensor_of(node: KernelNode) -> Callable:
 
     def tensor(tag: Any, value: Any, metadata: Any) -> bytes:
         summary = summary_class()
-        added = summary.value.add(tag=as_text(tag))
+        added = summary.value.add(tag=_label(tag))
         added.metadata.ParseFromString(as_bytes(metadata))
         to_proto(value, added.tensor)
         return summary.SerializeToString()

@@ -1,4 +1,4 @@
-"""Boxes in images: DrawBoundingBoxes, NonMaxSuppression, SampleDistortedBoundingBox; glimpses."""
+"""Boxes in images: drawn, suppressed by others, sampled, matched; glimpses."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def _glimpse_shape(op: Operation) -> list[Dims]:
     offsets = with_rank(op.input_dims(2), 2, "offsets")
     merge_dims(offsets[1:], (2,))
     return [(merge_dim(images[0], offsets[0]), *new_size(op, 1), images[3])]
+
+
+def _matched_shape(op: Operation) -> list[Dims]:
+    distances: Any = with_rank(op.input_dims(0), 2, "distance_mat")
+    return [distances[:1], distances[1:]]
 
 
 def _selected_by_overlaps_shape(op: Operation) -> list[Dims]:
@@ -81,7 +86,10 @@ register_op("DrawBoundingBoxesV2", "images: T; boxes: float; colors: float", "ou
 register_op("NonMaxSuppressionWithOverlaps",
             "overlaps: float; scores: float; max_output_size: int32; overlap_threshold: float; "
             "score_threshold: float", "selected_indices: int32", shape=_selected_by_overlaps_shape)
-not_differentiable("DrawBoundingBoxesV2", "NonMaxSuppressionWithOverlaps")
+register_op("BipartiteMatch", "distance_mat: float; num_valid_rows: float",
+            "row_to_col_match_indices: int32; col_to_row_match_indices: int32", "top_k: int = -1",
+            shape=_matched_shape, stateful=True)
+not_differentiable("DrawBoundingBoxesV2", "NonMaxSuppressionWithOverlaps", "BipartiteMatch")
 # Not stateful by its definition, but random: its noise must not be computed once and for all.
 register_op("ExtractGlimpse", "input: float; size: int32; offsets: float", "glimpse: float",
             "centered: bool = true; normalized: bool = true; uniform_noise: bool = true; "

@@ -14,9 +14,8 @@ from hpcflow.graph.graph import add_to_collection, get_collection, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
-from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import merge_dims, show
 from hpcflow.graph.shape_inference import scalar as scalar_shape
 from hpcflow.ops.common.type_sets import ORDERED
 
@@ -25,50 +24,27 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []  # they are in hpcflow.summary, not in hpcflow
 
-def _same_shapes(op: Operation) -> list[Dims]:
-    merge_dims(op.input_dims(0), op.input_dims(1))
-    return [()]
-
-
-def _check_scalar(op: Operation, position: int, what: str) -> None:
-    dims = op.input_dims(position)
-    if dims:
-        raise ValueError(f"{what} must be a scalar, got shape {show(dims)}")
-
-
-def _tagged(op: Operation) -> list[Dims]:
-    _check_scalar(op, 0, "the tag")
-    return [()]
-
-
-def _image_shape(op: Operation) -> list[Dims]:
-    dims = op.input_dims(1)
-    if dims is not None and (len(dims) != 4 or dims[3] not in (None, 1, 3, 4)):
-        raise ValueError("the images must have shape [batch, height, width, 1, 3 or 4], got "
-                         f"{show(dims)}")
-    return _tagged(op)
-
-
+# What does not fit is refused by a step: programs build summaries that they never run.
 register_op("ScalarSummary", "tags: string; values: T", "summary: string", f"T: {ORDERED}",
-            shape=_same_shapes)
+            shape=scalar_shape)
 register_op("MergeSummary", "inputs: N * string", "summary: string", "N: int >= 1",
             shape=lambda op: [()])
 register_op("HistogramSummary", "tag: string; values: T", "summary: string",
-            f"T: {ORDERED} = float", shape=_tagged)
+            f"T: {ORDERED} = float", shape=scalar_shape)
 register_op("ImageSummary", "tag: string; tensor: T", "summary: string",
             "max_images: int >= 1 = 3; T: {uint8, float, half} = float; "
             "bad_color: tensor = uint8 [255, 0, 0, 255]",
-            shape=_image_shape)
+            shape=scalar_shape)
 register_op("AudioSummary", "tag: string; tensor: float", "summary: string",
-            "sample_rate: float; max_outputs: int >= 1 = 3", shape=_tagged,
+            "sample_rate: float; max_outputs: int >= 1 = 3", shape=scalar_shape,
             deprecated="AudioSummaryV2 takes the sample rate as an input")
 register_op("AudioSummaryV2", "tag: string; tensor: float; sample_rate: float", "summary: string",
-            "max_outputs: int >= 1 = 3", shape=_tagged)
+            "max_outputs: int >= 1 = 3", shape=scalar_shape)
 register_op("TensorSummary", "tensor: T", "summary: string",
             'T: type; description: string = ""; labels: list(string) = []; '
             'display_name: string = ""', shape=scalar_shape)
 register_op("TensorSummaryV2", "tag: string; tensor: T; serialized_summary_metadata: string",
-            "summary: string", "T: type", shape=_tagged)
+            "summary: string", "T: type", shape=scalar_shape)
 not_differentiable("ScalarSummary", "MergeSummary", "HistogramSummary", "ImageSummary",
                    "AudioSummary", "AudioSummaryV2", "TensorSummary", "TensorSummaryV2")
 

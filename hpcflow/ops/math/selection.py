@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 
 
 def _select_shape(op: Operation) -> list[Dims]:
-    """The condition has the shape of both inputs, is a scalar, or picks rows."""
+    """The condition has the shape of both inputs, is a scalar, or picks rows.
+
+    One that picks rows says nothing of their number: programs rely on shapes that loops left open.
+    """
     condition = op.input_dims(0)
     dims = merge_dims(op.input_dims(1), op.input_dims(2))
     if condition is None or dims is None or condition == ():
         return [dims]
-    if len(condition) == 1 and len(dims) > 1:
-        return [(*(merge_dims(condition, dims[:1]) or ()), *dims[1:])]
+    if len(condition) == 1 and dims:
+        merge_dims(condition, dims[:1])
+        return [dims]
     return [merge_dims(condition, dims)]
 
 

@@ -107,6 +107,8 @@ def test_select():
     x, y = tensor(2, None), tensor(None, 3)
     for condition in ((2, 3), (), (2,), UNKNOWN):
         assert dims(raw_ops.Select(tensor(*condition, dtype=hf.bool), x, y)) == [2, 3]
+    rows = raw_ops.Select(tensor(2, dtype=hf.bool), tensor(None, 3), tensor(None, 3))
+    assert dims(rows) == [None, 3]
     with pytest.raises(ValueError, match="in both shapes must be equal, but are 5 and 2"):
         raw_ops.Select(tensor(5, dtype=hf.bool), x, y)
     with pytest.raises(ValueError):

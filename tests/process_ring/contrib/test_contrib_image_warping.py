@@ -51,3 +51,20 @@ def test_points_move_and_corners_stay(session):
     np.testing.assert_allclose(flow[0, 5, 4], [2, 1], atol=1e-3)
     for row, column in ((0, 0), (0, 4), (0, 8), (4, 0), (8, 8)):
         np.testing.assert_allclose(flow[0, row, column], 0, atol=1e-3)
+
+
+def test_rows_and_columns_are_matched_by_least_distance() -> None:
+    distances = np.float32([[0.5, 0.7, 0.6], [0.54, 0.4, 0.65], [0.44, 0.9, 0.96],
+                            [0.3, 0.8, 0.53]])
+    match = hf.contrib.image.bipartite_match
+    with hf.Session() as sess:
+        rows, columns = sess.run(match(distances, -1))
+        assert rows.tolist() == [2, 1, -1, 0] and columns.tolist() == [3, 1, 0]
+        rows, columns = sess.run(match(distances, [2.6]))
+        assert rows.tolist() == [0, 1, -1, -1] and columns.tolist() == [0, 1, -1]
+        rows, columns = sess.run(match(distances, -1, top_k=1))
+        assert rows.tolist() == [-1, -1, -1, 0] and columns.tolist() == [3, -1, -1]
+        with pytest.raises(hf.errors.InvalidArgumentError, match="at least 9 rows"):
+            sess.run(match(distances, 9.0))
+    with pytest.raises(ValueError, match="rank"):
+        match(distances[0], -1)

@@ -144,3 +144,13 @@ def test_composite_tensors_are_instances_of_a_class() -> None:
     sparse = hf.SparseTensor([[0]], [1.0], [3])
     assert isinstance(Mine(), CompositeTensor) and isinstance(sparse, CompositeTensor)
     assert not isinstance(sparse.values, CompositeTensor)
+
+
+def test_specifications_of_batches() -> None:
+    spec = hf.TensorSpec([3], hf.int32)
+    assert isinstance(spec, type_spec.BatchableTypeSpec)
+    assert isinstance(hf.SparseTensorSpec([3]), type_spec.BatchableTypeSpec)
+    assert spec._batch(None) == hf.TensorSpec([None, 3], hf.int32)
+    assert spec._batch(2)._unbatch() == spec
+    with pytest.raises(ValueError, match="Unbatching a tensor is only supported for rank >= 1"):
+        hf.TensorSpec([])._unbatch()

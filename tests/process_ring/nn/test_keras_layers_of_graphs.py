@@ -80,3 +80,29 @@ def test_tensors_that_a_model_lies_between() -> None:
     assert (chain.input_shape, chain.output_shape) == ((None, 2), (None, 4))
     with pytest.raises(AttributeError):
         _ = tf.keras.Sequential([tf.keras.layers.Dense(1)]).output
+
+
+def test_optimizers_keep_the_constraints_of_weights() -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Dense(
+        3, input_shape=(4,), kernel_constraint=tf.keras.constraints.max_norm(0.5),
+        bias_constraint="non_neg", kernel_initializer="ones")])
+    model.compile("sgd", "mse")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    model.fit(x, np.zeros((2, 3), np.float32), epochs=2, verbose=0)
+    kernel, bias = model.get_weights()
+    assert np.all(np.linalg.norm(kernel, axis=0) < 0.5 + 1e-5)
+    assert np.all(bias == 0)
+    rows = tf.Variable(np.ones((4, 2)), constraint=lambda v: v / 2)
+    with pytest.raises(RuntimeError, match="Cannot use a constraint function on a sparse variable"):
+        tf.keras.optimizers.SGD(0.1).minimize(tf.reduce_sum(tf.gather(rows, [1])), [rows])
+
+
+def test_classes_that_stand_for_tensors() -> None:
+    from hpcflow.python.keras.utils import tf_utils
+
+    class Drawn:
+        pass
+
+    assert not tf_utils.is_symbolic_tensor(Drawn())
+    tf_utils.register_symbolic_tensor_type(Drawn)
+    assert tf_utils.is_symbolic_tensor(Drawn()) and tf_utils.is_symbolic_tensor(tf.constant(1))

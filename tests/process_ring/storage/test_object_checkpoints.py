@@ -123,6 +123,7 @@ def test_attributes_that_are_no_part_of_an_object(kind: type, tmp_path: Path) ->
         raise KeyError
     net.z, net.d = hf.Variable(4.0), hf.contrib.checkpoint.NoDependency(hf.Variable(5.0))
     net.d = hf.Variable(6.0)  # another one, which is a part
+    net.e = net._no_dependency(hf.Variable(8.0))
     checkpoint = Checkpoint(net=net)
     checkpoint.more = [hf.contrib.checkpoint.NoDependency(net_b), hf.Variable(7.0)]
     with hf.Session() as session:

@@ -112,7 +112,7 @@ class Supervised(Replica):
     def train(self):
         try:
             with self.graph.as_default():
-                optimizer, chief = self.hooks[0]._optimizer, self.index == 0
+                optimizer, chief = self.hooks[0]._sync_optimizer, self.index == 0
                 runner, tokens = optimizer.get_chief_queue_runner(), optimizer.get_init_tokens_op()
                 init = optimizer.chief_init_op if chief else optimizer.local_step_init_op
                 supervisor = hf.train.Supervisor(
@@ -141,7 +141,7 @@ def test_supervised_replicas_whose_data_ends_at_different_times(rows):
 def test_what_waits_for_the_chief_finishes_its_step():
     with cluster(2) as (spec, servers):
         chief, other = (Replica(spec, servers["worker", i], i, 2, 2, num_tokens=0) for i in (0, 1))
-        optimizer = chief.hooks[0]._optimizer
+        optimizer = chief.hooks[0]._sync_optimizer
         with chief.graph.as_default():
             start = [hf.global_variables_initializer(), optimizer.chief_init_op,
                      optimizer.get_init_tokens_op(0)]
@@ -150,7 +150,7 @@ def test_what_waits_for_the_chief_finishes_its_step():
                 for op in start:
                     leading.run(op)
                 optimizer.get_chief_queue_runner().create_threads(leading, start=True)
-                session.run(other.hooks[0]._optimizer.local_step_init_op)
+                session.run(other.hooks[0]._sync_optimizer.local_step_init_op)
                 feed = dict(zip((other.x, other.y), other.batch, strict=True))
                 waiting = threading.Thread(target=session.run, args=(other.train_op, feed))
                 waiting.start()
