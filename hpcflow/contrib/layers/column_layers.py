@@ -47,9 +47,17 @@ def check_feature_columns(feature_columns: Any) -> None:
 
 
 def _in_order(columns: Iterable) -> list:
-    columns = list(columns)
     check_feature_columns(columns)
-    return sorted(columns, key=lambda column: column.key)
+    return sorted(set(columns), key=lambda column: column.key)
+
+
+class _Features(Features):
+    """The features that columns read; a missing one is a ``KeyError``."""
+
+    def _read(self, key: str) -> Any:
+        if key not in self._features:
+            raise KeyError(key)
+        return super()._read(key)
 
 
 def _scope(scope: Any, name: str, features: dict) -> Any:
@@ -79,12 +87,12 @@ def input_from_feature_columns(columns_to_tensors: dict, feature_columns: Iterab
         cols_to_outs: filled with the numbers of each column.
 
     Returns float32 ``[batch, numbers of all columns]``. Raises ``ValueError`` for columns of ids,
-    and those that are alike.
+    and those that are alike, ``KeyError`` for features that are missing.
     """
     columns = _in_order(feature_columns)
     if cols_to_outs is not None and not isinstance(cols_to_outs, dict):
         raise ValueError("cols_to_outs must be a dict unless None")
-    outputs, read = {}, Features(columns_to_tensors)
+    outputs, read = {}, _Features(columns_to_tensors)
     collections = list(weight_collections or ())
     with _scope(scope, "input_from_feature_columns", columns_to_tensors):
         for column in columns:
@@ -116,7 +124,7 @@ def weighted_sum_from_feature_columns(columns_to_tensors: dict, feature_columns:
     ``ValueError`` for embeddings, and columns that are alike, ``NotImplementedError`` for one-hot
     columns.
     """
-    columns, read = _in_order(feature_columns), Features(columns_to_tensors)
+    columns, read = _in_order(feature_columns), _Features(columns_to_tensors)
     sums, variables = [], {}
     with _scope(scope, "weighted_sum_from_feature_columns", columns_to_tensors):
         for column in columns:
@@ -170,7 +178,7 @@ def joint_weighted_sum_from_feature_columns(columns_to_tensors: dict, feature_co
     Columns are of ids without weights, combined by "sum". Returns the sums, the variables of the
     weights, and the bias. Raises ``NotImplementedError`` for columns of numbers.
     """
-    columns, read = _in_order(feature_columns), Features(columns_to_tensors)
+    columns, read = _in_order(feature_columns), _Features(columns_to_tensors)
     with _scope(scope, "joint_weighted_sum_from_feature_columns", columns_to_tensors):
         parts, size = [], 0
         for column in columns:
@@ -224,7 +232,7 @@ def parse_feature_columns_from_examples(serialized: Any, feature_columns: Iterab
 
 def transform_features(features: dict, feature_columns: Iterable) -> dict:
     """Return what each column makes of a batch of features, before any variables apply."""
-    read = Features(features)
+    read = _Features(features)
     return {column: read.get(column) for column in _in_order(feature_columns)}
 
 

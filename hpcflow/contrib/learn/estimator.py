@@ -24,6 +24,7 @@ from hpcflow.graph.graph import Graph, get_collection
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.legacy import is_tensor
 from hpcflow.metrics import mean
+from hpcflow.optimizers.global_step import global_step_read
 from hpcflow.platform import logging
 from hpcflow.train.hooks import FeedFnHook
 
@@ -237,6 +238,7 @@ class BaseEstimator(Evaluable, Trainable):
             return self._get_predict_ops(features)
         self._check_inputs(features, labels)
         if mode == ModeKeys.TRAIN:
+            global_step_read()  # random numbers follow from the number of ops
             return self._get_train_ops(features, labels)
         return self._get_eval_ops(features, labels, self._metrics)
 

@@ -184,7 +184,7 @@ class _SingleHead(Head):
     def _bias_step(self, bias: Any, labels: Any, logits: Tensor, weights: Any) -> Operation:
         alone = zeros_like(logits) + bias
         return AdagradOptimizer(_BIAS_RATE).minimize(
-            reduce_mean(self._loss(labels, alone, weights)[0]), var_list=[bias])
+            reduce_mean(self._loss(labels, alone, weights)), var_list=[bias])
 
     def _ids(self, labels: Any) -> Any:
         """The labels in the form that the loss needs."""
