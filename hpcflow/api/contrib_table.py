@@ -21,6 +21,7 @@ _FILES = {
                   "python.ops", "python.ops.arg_scope", "python.ops.ops", "python.ops.variables"),
     "image": ("python.ops.image_ops",),
     "layers": ("python.layers", "python.layers.embedding_ops", "python.layers.encoders",
+               "python.layers.feature_column", "python.layers.feature_column_ops",
                "python.layers.initializers", "python.layers.layers",
                "python.layers.normalization", "python.layers.optimizers",
                "python.layers.regularizers", "python.layers.summaries", "python.layers.utils"),
@@ -68,6 +69,10 @@ _SOURCES = {
         "models", "operations", "conversion", "saveables", "cells")),
     **{f"losses.python.metric_learning{path}": ("hpcflow.contrib.losses.metric_learning",)
        for path in ("", ".metric_loss_ops")},
+    **{f"layers.python.layers.{name}": (
+        "hpcflow.contrib.layers", *(f"hpcflow.contrib.layers.{part}" for part in (
+            "columns", "dense_columns", "numeric_columns", "column_layers"))) for name in (
+                "feature_column", "feature_column_ops")},
     "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
                                    "hpcflow.contrib.slim.utils"),
     "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
@@ -77,6 +82,9 @@ _SEQUENCES = "hpcflow.contrib.training.sequence_batches"
 _PREDICTING = "hpcflow.contrib.predictor.predicting"
 _RESAMPLING = "hpcflow.contrib.training.resampling"
 _HELPERS = {
+    "layers.python.layers.feature_column": {
+        "_FeatureColumn": "hpcflow.contrib.layers.columns:FeatureColumn",
+        "_SparseColumn": "hpcflow.contrib.layers.columns:SparseColumn"},
     "training.python.training.resample": {"_repeat_range": f"{_RESAMPLING}:repeated"},
     "training.python.training.sampling_ops": {
         "_estimate_data_distribution": f"{_RESAMPLING}:estimated"},
@@ -128,7 +136,18 @@ _VIEWS = {
     "learn.python.learn.preprocessing.categorical_vocabulary": Entry(
         ("hpcflow.contrib.learn.preprocessing",)),
     **{f"learn.python.{path}": Entry(("hpcflow.contrib.learn",)) for path in (
-        "learn", "learn.estimators.model_fn", "learn.experiment")},
+        "learn", "learn.evaluable", "learn.trainable", "learn.experiment", "learn.estimators",
+        "learn.export_strategy", "learn.metric_spec", "learn.utils",
+        *(f"learn.estimators.{name}" for name in (
+            "constants", "dnn", "dnn_linear_combined", "estimator", "head", "linear",
+            "metric_key", "model_fn", "prediction_key")),
+        *(f"learn.utils.{name}" for name in ("input_fn_utils", "saved_model_export_utils")))},
+    "learn.python.learn.estimators._sklearn": Entry(("hpcflow.contrib.learn.model_fn",)),
+    **{f"learn.python.learn.{path}": Entry(("hpcflow.contrib.learn.inputs",)) for path in (
+        "learn_io", "learn_io.numpy_io", "learn_io.pandas_io")},
+    **{f"learn.python.learn.{path}": Entry((f"hpcflow.contrib.learn.{path}",)) for path in (
+        "models", "ops")},
+    "learn.python.learn.monitors": Entry(("hpcflow.contrib.learn.monitors",)),
     "learn.python.learn.estimators.run_config": Entry(("hpcflow.contrib.learn.run_config",)),
     "learn.python.learn.learn_runner": Entry(("hpcflow.contrib.learn.learn_runner",)),
     "metrics.python.ops.set_ops": Entry(("hpcflow.ops.sparse.sets",)),

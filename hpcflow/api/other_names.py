@@ -144,6 +144,24 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "hpcflow.contrib.graph_editor": {name: f"hpcflow.contrib.graph_editor.{name}" for name in (
         "edit", "reroute", "select", "subgraph", "transform", "util")},
+    "hpcflow.contrib.layers": {
+        **{name: f"hpcflow.contrib.layers.columns:{name}" for name in (
+            "sparse_column_with_hash_bucket", "sparse_column_with_integerized_feature",
+            "sparse_column_with_keys", "sparse_column_with_vocabulary_file",
+            "weighted_sparse_column")},
+        **{name: f"hpcflow.contrib.layers.dense_columns:{name}" for name in (
+            "embedding_column", "one_hot_column", "shared_embedding_columns")},
+        **{name: f"hpcflow.contrib.layers.numeric_columns:{name}" for name in (
+            "bucketized_column", "crossed_column", "real_valued_column")},
+        **{name: f"hpcflow.contrib.layers.column_layers:{name}" for name in (
+            "check_feature_columns", "create_feature_spec_for_parsing",
+            "infer_real_valued_columns", "input_from_feature_columns",
+            "joint_weighted_sum_from_feature_columns",
+            "make_place_holder_tensors_for_base_features", "parse_feature_columns_from_examples",
+            "transform_features", "weighted_sum_from_feature_columns")},
+    },
+    "hpcflow.contrib.learn": {name: f"hpcflow.contrib.learn.python.learn.{name}" for name in (
+        "estimators", "utils")},
     "hpcflow.contrib.lookup": {
         f"string_to_index_table_from_{source}":
             f"hpcflow.contrib.lookup.vocabulary:index_table_from_{source}"

@@ -78,7 +78,7 @@ class LatestExporter(_SavedModelExporter):
         """See Exporter."""
         path = super().export(estimator, export_path, checkpoint_path, eval_result,
                               is_the_final_export)
-        _keep_last(export_path, self._kept)
+        keep_last(export_path, self._kept)
         return path
 
 
@@ -131,7 +131,7 @@ class BestExporter(_SavedModelExporter):
         self._best = eval_result
         path = super().export(estimator, export_path, checkpoint_path, eval_result,
                               is_the_final_export)
-        _keep_last(export_path, self._kept)
+        keep_last(export_path, self._kept)
         return path
 
     def _is_better(self, result: dict) -> bool:
@@ -167,7 +167,7 @@ def _check_count(number: int | None) -> None:
         raise ValueError(f"`exports_to_keep`, if provided, must be a positive number. Got {number}")
 
 
-def _keep_last(path: str, number: int | None) -> None:
+def keep_last(path: str, number: int | None) -> None:
     """Remove all exports of a directory but the last."""
     if number is None:
         return

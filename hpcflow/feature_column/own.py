@@ -135,7 +135,8 @@ class OwnIds(OwnColumn, CategoricalColumn, EarlierCategoricalColumn):
 
 
 def _hashable(value: Any) -> Any:
-    return tuple(_hashable(v) for v in value) if isinstance(value, (list, tuple)) else value
+    # Columns of earlier releases may be tuples of fields: these stay what they are.
+    return tuple(_hashable(v) for v in value) if type(value) in (list, tuple) else value
 
 
 def _written(value: Any) -> Any:

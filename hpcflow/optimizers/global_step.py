@@ -10,7 +10,6 @@ from hpcflow.graph.graph import Graph, control_dependencies, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import SessionLike, TensorLike
 from hpcflow.graph.operation import Tensor
-from hpcflow.ops.arrays.identities import identity
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.state import assign_add
 from hpcflow.ops.state.variable_scope import get_variable
@@ -79,7 +78,7 @@ def global_step_read(graph: Graph | None = None) -> Tensor | None:
     with graph.as_default(), graph.name_scope(None), graph.name_scope(
             f"{variable.op.name}/"), control_dependencies(None):
         value = variable.initialized_value() if hasattr(variable, "_ref") else variable
-        read = identity(value)
+        read = value + 0  # as 1.x counts operations, which seeds follow
     graph.add_to_collection(_READ, read)
     return read
 

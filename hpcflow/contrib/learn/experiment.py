@@ -7,11 +7,15 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from hpcflow.contrib.learn.estimator import Evaluable, Trainable
+from hpcflow.contrib.learn.monitors import ValidationMonitor
 from hpcflow.estimator import Estimator
 from hpcflow.estimator.exporters import Exporter
 from hpcflow.estimator.train_and_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 from hpcflow.platform import logging
+from hpcflow.train.checkpoint_state import latest_checkpoint
 from hpcflow.train.hooks import GlobalStepWaiterHook
 from hpcflow.train.server import Server
 
@@ -22,16 +26,18 @@ class Experiment:
     """An estimator, the inputs that it is trained and evaluated with, and for how long.
 
     Args:
-        estimator: an ``hf.estimator.Estimator``.
+        estimator: an ``hf.estimator.Estimator``, or what is ``Evaluable`` and ``Trainable``, as
+            those of ``hf.contrib.learn``.
         train_input_fn, eval_input_fn: input functions.
-        eval_metrics: must be None: ``eval_metric_ops`` of the model function say it.
+        eval_metrics: of estimators of ``hf.contrib.learn``; others have ``eval_metric_ops``.
         train_steps: the step at which training ends; None: the end of the input.
         eval_steps: batches of an evaluation; None: all.
-        train_monitors, eval_hooks: hooks.
+        train_monitors, eval_hooks: hooks; estimators of ``hf.contrib.learn`` take monitors, too.
         eval_delay_secs: seconds before the first evaluation of :meth:`continuous_eval`.
         continuous_eval_throttle_secs: seconds between the beginnings of two evaluations at least.
-        min_eval_frequency: 0 or None: :meth:`train_and_evaluate` evaluates at the end only; else
-            also after checkpoints.
+        min_eval_frequency: 0: :meth:`train_and_evaluate` evaluates at the end only; else also
+            after checkpoints, for which estimators of ``hf.contrib.learn`` look every so many
+            steps, each one by default. None is 0 for others.
         delay_workers_by_global_step: workers wait for steps, not for seconds, before they begin.
         export_strategies: an exporter, or several.
         train_steps_per_iteration: steps between evaluations of :meth:`continuous_train_and_eval`.
@@ -39,11 +45,12 @@ class Experiment:
         saving_listeners: told of checkpoints.
         local_eval_frequency, check_interval_secs: for the 1.x API.
 
-    Raises ``ValueError`` for what is no estimator, and for metrics.
+    Raises ``ValueError`` for what is no estimator, and for metrics or listeners that one has no
+    use for.
     """
 
-    def __init__(self, estimator: Estimator, train_input_fn: Callable, eval_input_fn: Callable,
-                 eval_metrics: None = None, train_steps: int | None = None,
+    def __init__(self, estimator: Any, train_input_fn: Callable, eval_input_fn: Callable,
+                 eval_metrics: dict | None = None, train_steps: int | None = None,
                  eval_steps: int | None = 100, train_monitors: Iterable | None = None,
                  eval_hooks: Iterable | None = None, local_eval_frequency: int | None = None,
                  eval_delay_secs: float = 120, continuous_eval_throttle_secs: float = 60,
@@ -51,13 +58,16 @@ class Experiment:
                  export_strategies: Exporter | Sequence[Exporter] | None = None,
                  train_steps_per_iteration: int | None = None, checkpoint_and_export: bool = False,
                  saving_listeners: Sequence | None = None, check_interval_secs: float = 5) -> None:
-        del check_interval_secs
-        if not isinstance(estimator, Estimator):
-            raise ValueError("`estimator` must be a hf.estimator.Estimator, but is "
-                             f"{estimator!r}")
-        if eval_metrics is not None:
-            raise ValueError("`eval_metrics` must be `None`: use `eval_metric_ops` of "
-                             "hf.estimator.EstimatorSpec")
+        self._is_core = isinstance(estimator, Estimator)
+        if self._is_core and eval_metrics is not None:
+            raise ValueError("`eval_metrics` must be `None` with hf.estimator.Estimator: use "
+                             "`eval_metric_ops` of hf.estimator.EstimatorSpec")
+        if not self._is_core and not (isinstance(estimator, Evaluable)
+                                      and isinstance(estimator, Trainable)):
+            raise ValueError("`estimator` must be a hf.estimator.Estimator, or implement "
+                             f"hf.contrib.learn.Evaluable and Trainable, but is {estimator!r}")
+        if not self._is_core and saving_listeners is not None:
+            raise ValueError("`saving_listeners` must be `None` with hf.contrib.learn.Estimator.")
         self.estimator, self.eval_metrics = estimator, eval_metrics
         self.train_steps, self.eval_steps = train_steps, eval_steps
         self._train_input, self._eval_input = train_input_fn, eval_input_fn
@@ -65,12 +75,14 @@ class Experiment:
         self._delay, self._throttle = eval_delay_secs, continuous_eval_throttle_secs
         self._evaluates_between = bool(min_eval_frequency or local_eval_frequency
                                        or checkpoint_and_export)
+        self._looks = 1 if min_eval_frequency is None else min_eval_frequency
+        self._interval = check_interval_secs
         self._waits_for_steps = delay_workers_by_global_step
         self._exporters = _several(export_strategies)
         self._steps_at_once = train_steps_per_iteration
         self._listeners = saving_listeners
 
-    def train(self, delay_secs: float | None = None) -> Estimator:
+    def train(self, delay_secs: float | None = None) -> Any:
         """Train up to ``train_steps``, as a task of a cluster if ``TF_CONFIG`` describes one.
 
         `delay_secs` are waited before; by default 5 more for each worker, up to 60.
@@ -82,8 +94,7 @@ class Experiment:
         elif delay_secs is None:
             delay_secs = min(60, 5 * config.task_id)
         time.sleep(delay_secs or 0)
-        return self.estimator.train(self._train_input, hooks, max_steps=self.train_steps,
-                                    saving_listeners=self._listeners)
+        return self._train(hooks, max_steps=self.train_steps)
 
     def evaluate(self, delay_secs: float | None = None, name: str | None = None) -> dict:
         """Return the metrics of the latest checkpoint, after `delay_secs`: for tasks of a cluster
@@ -98,12 +109,22 @@ class Experiment:
 
         Returns the last metrics and what the exporters returned.
         """
-        if self._evaluates_between and not self.estimator.config.cluster_spec.jobs:
+        if (self._is_core and self._evaluates_between
+                and not self.estimator.config.cluster_spec.jobs):
             return train_and_evaluate(
                 self.estimator, TrainSpec(self._train_input, self.train_steps, self._train_hooks),
                 EvalSpec(self._eval_input, self.eval_steps, None, self._eval_hooks,
                          self._exporters, self._delay, 0))
-        self.train(0)
+        hooks = self._train_hooks
+        if not self._is_core and self._looks:
+            self._train_hooks = [*hooks, ValidationMonitor(
+                input_fn=self._eval_input, eval_steps=self.eval_steps, metrics=self.eval_metrics,
+                every_n_steps=self._looks, hooks=self._eval_hooks,
+                check_interval_secs=self._interval)]
+        try:
+            self.train(0)
+        finally:
+            self._train_hooks = hooks
         return self._evaluated_and_exported(None)
 
     def continuous_train_and_eval(
@@ -115,8 +136,7 @@ class Experiment:
         outcome: tuple[dict | None, list] = (None, [])
         steps = self._steps_at_once or max(1, (self.train_steps or 10000) // 10)
         while goes_on(outcome[0], self._checkpoint()) and not self._has_ended(outcome[0]):
-            self.estimator.train(self._train_input, self._train_hooks, steps,
-                                 saving_listeners=self._listeners)
+            self._train(self._train_hooks, steps)
             outcome = self._evaluated_and_exported("one_pass")
         return outcome
 
@@ -144,9 +164,8 @@ class Experiment:
 
     def test(self) -> dict:
         """Train one step, evaluate one batch, export, and return the metrics."""
-        self.estimator.train(self._train_input, self._train_hooks, 1,
-                             saving_listeners=self._listeners)
-        result = self.estimator.evaluate(self._eval_input, 1, self._eval_hooks, name="one_pass")
+        self._train(self._train_hooks, 1)
+        result = self._evaluate(self._eval_input, "one_pass", steps=1)
         self._exported(result)
         return result
 
@@ -167,10 +186,19 @@ class Experiment:
 
     # ------------------------------------------------------------ of its own
 
+    def _train(self, hooks: list, steps: int | None = None, max_steps: int | None = None) -> Any:
+        if self._is_core:
+            return self.estimator.train(self._train_input, hooks, steps, max_steps,
+                                        self._listeners)
+        return self.estimator.fit(input_fn=self._train_input, steps=steps, max_steps=max_steps,
+                                  monitors=hooks)
+
     def _evaluate(self, input_fn: Callable, name: str | None = None,
-                  checkpoint: str | None = None) -> dict:
-        return self.estimator.evaluate(input_fn, self.eval_steps, self._eval_hooks, checkpoint,
-                                       name)
+                  checkpoint: str | None = None, steps: int | None = None) -> dict:
+        more = {} if self._is_core else {"metrics": self.eval_metrics}
+        return self.estimator.evaluate(
+            input_fn=input_fn, steps=steps or self.eval_steps, hooks=self._eval_hooks,
+            checkpoint_path=checkpoint, name=name, **more)
 
     def _evaluated_and_exported(self, name: str | None) -> tuple[dict, list]:
         result = self._evaluate(self._eval_input, name)
@@ -182,7 +210,7 @@ class Experiment:
                                 self._checkpoint(), result, True) for exporter in self._exporters]
 
     def _checkpoint(self) -> str | None:
-        return self.estimator.latest_checkpoint()
+        return latest_checkpoint(self.estimator.model_dir)
 
     def _has_ended(self, result: dict | None) -> bool:
         step = (result or {}).get("global_step")

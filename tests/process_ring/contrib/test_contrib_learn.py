@@ -108,8 +108,8 @@ def test_rare_words_are_unknown():
     np.testing.assert_array_equal(rows, [[1, 2, 0], [2, 1, 1], [0, 0, 0]])
 
 
-def test_estimators_of_contrib_say_what_to_use():
+def test_absent_estimators_say_what_to_use():
     assert learn.ModeKeys.INFER == "infer" and issubclass(
         learn.RunConfig, hf.estimator.RunConfig)
-    with pytest.raises(AttributeError, match=r"hf\.estimator\.EstimatorSpec"):
-        _ = learn.ModelFnOps
+    with pytest.raises(AttributeError, match=r"hf\.estimator\.LinearClassifier"):
+        _ = learn.SVM

@@ -1,0 +1,171 @@
+"""Estimators of ``contrib.learn`` whose models are the sum of a linear and a deep one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from hpcflow.contrib import layers
+from hpcflow.contrib.learn.canned import (
+    DEEP,
+    DEEP_RATE,
+    INPUT_SLICES,
+    LINEAR,
+    Classifier,
+    DeepRegressor,
+    by_name,
+    deep_logits,
+    deep_params,
+    gradient_factors,
+    linear_logits,
+    linear_rate,
+    made_optimizer,
+    part_scope,
+    watch_together,
+)
+from hpcflow.contrib.learn.estimator import Estimator
+from hpcflow.contrib.learn.heads import Head, multi_class_head, regression_head
+from hpcflow.contrib.learn.model_fn import ModelFnOps
+from hpcflow.graph.graph import control_dependencies, get_collection
+from hpcflow.graph.operation import Tensor
+from hpcflow.nn import relu
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.math.binary import add
+from hpcflow.ops.state.state import assign_add
+from hpcflow.optimizers.global_step import get_global_step
+
+
+def _combined_model_fn(features: Any, labels: Any, mode: str, params: dict,
+                       config: Any) -> ModelFnOps:
+    features, head = by_name(features), params["head"]
+    units = head.logits_dimension
+    parts: list[Tensor] = []
+    trained: list[tuple] = []
+    counts = not params["fix_global_step_increment_bug"]
+    if params["dnn_feature_columns"]:
+        if not params["hidden_units"]:
+            raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is "
+                             "specified.")
+        with part_scope(DEEP, features, config):
+            logits, inputs = deep_logits(features, params["dnn_feature_columns"], units, params,
+                                         mode, config, watch_together)
+        parts.append(logits)
+        trained.append((DEEP, DEEP_RATE, params["dnn_optimizer"] or "Adagrad",
+                        params["embedding_lr_multipliers"], inputs))
+    columns = params["linear_feature_columns"]
+    if columns:
+        with part_scope(LINEAR, features, config, INPUT_SLICES) as scope:
+            parts.append(linear_logits(features, columns, units, params["joint_weights"], scope))
+            watch_together(parts[-1], scope.name)
+        trained.append((LINEAR, linear_rate(columns), params["linear_optimizer"] or "Ftrl",
+                        None, ""))
+
+    def train(loss: Tensor) -> Any:
+        step = get_global_step()
+        moved = [layers.optimize_loss(
+            loss, step, rate, made_optimizer(optimizer),
+            gradient_multipliers=gradient_factors(multipliers, inputs), name=name, summaries=[],
+            clip_gradients=params["gradient_clip_norm"], variables=get_collection(name),
+            increment_global_step=counts)
+            for name, rate, optimizer, multipliers, inputs in trained]
+        if counts:
+            return group(*moved)
+        with control_dependencies([group(*moved)]):
+            return assign_add(step, 1).op
+
+    return head.create_model_fn_ops(
+        features, mode, labels, train, parts[0] if len(parts) == 1 else add(parts[0], parts[1]))
+
+
+def _params(head: Head, linear: Iterable | None, linear_optimizer: Any, joint: bool,
+            deep: Iterable | None, deep_optimizer: Any, hidden: Sequence[int] | None,
+            activation: Any, dropout: float | None, clip: float | None, factors: dict | None,
+            slice_size: int | None, fix: bool) -> dict:
+    if not linear and not deep:
+        raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
+    return {"head": head, "linear_feature_columns": tuple(linear or ()),
+            "linear_optimizer": linear_optimizer, "joint_weights": joint,
+            "dnn_feature_columns": tuple(deep or ()), "dnn_optimizer": deep_optimizer,
+            "fix_global_step_increment_bug": fix, **deep_params(
+                hidden, deep_optimizer, activation or relu, dropout, clip, factors, slice_size)}
+
+
+class DNNLinearCombinedEstimator(Estimator):
+    """The sum of a linear and a deep model, with a head.
+
+    Args:
+        head, model_dir, config, feature_engineering_fn: as of LinearEstimator.
+        linear_feature_columns, linear_optimizer: of the linear part.
+        dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout: of the
+            deep part.
+        gradient_clip_norm, embedding_lr_multipliers: as of DNNEstimator.
+        fix_global_step_increment_bug: count a step once, not once for each part.
+        input_layer_partitioner: must be None.
+
+    Raises ``ValueError`` for no columns, and for a partitioner.
+    """
+
+    def __init__(self, head: Head, model_dir: str | None = None,
+                 linear_feature_columns: Iterable | None = None, linear_optimizer: Any = None,
+                 _joint_linear_weights: bool = False, dnn_feature_columns: Iterable | None = None,
+                 dnn_optimizer: Any = None, dnn_hidden_units: Sequence[int] | None = None,
+                 dnn_activation_fn: Any = None, dnn_dropout: float | None = None,
+                 gradient_clip_norm: float | None = None, config: Any = None,
+                 feature_engineering_fn: Callable | None = None,
+                 embedding_lr_multipliers: dict | None = None,
+                 fix_global_step_increment_bug: bool = False,
+                 input_layer_partitioner: None = None) -> None:
+        if input_layer_partitioner is not None:
+            raise ValueError("input_layer_partitioner must be None: sizes of slices say it")
+        super().__init__(_combined_model_fn, model_dir, config, _params(
+            head, linear_feature_columns, linear_optimizer, _joint_linear_weights,
+            dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout,
+            gradient_clip_norm, embedding_lr_multipliers, None, fix_global_step_increment_bug),
+            feature_engineering_fn)
+
+
+class DNNLinearCombinedClassifier(Classifier):
+    """The sum of a linear and a deep model, of classes; arguments as of both parts."""
+
+    def __init__(self, model_dir: str | None = None, n_classes: int = 2,
+                 weight_column_name: str | None = None,
+                 linear_feature_columns: Iterable | None = None, linear_optimizer: Any = None,
+                 _joint_linear_weights: bool = False, dnn_feature_columns: Iterable | None = None,
+                 dnn_optimizer: Any = None, dnn_hidden_units: Sequence[int] | None = None,
+                 dnn_activation_fn: Any = relu, dnn_dropout: float | None = None,
+                 gradient_clip_norm: float | None = None, enable_centered_bias: bool = False,
+                 config: Any = None, feature_engineering_fn: Callable | None = None,
+                 embedding_lr_multipliers: dict | None = None,
+                 input_layer_min_slice_size: int | None = None,
+                 label_keys: Sequence[str] | None = None,
+                 fix_global_step_increment_bug: bool = False) -> None:
+        head = multi_class_head(n_classes, None, weight_column_name, enable_centered_bias,
+                                label_keys=label_keys)
+        super().__init__(_combined_model_fn, model_dir, config, _params(
+            head, linear_feature_columns, linear_optimizer, _joint_linear_weights,
+            dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout,
+            gradient_clip_norm, embedding_lr_multipliers, input_layer_min_slice_size,
+            fix_global_step_increment_bug), feature_engineering_fn)
+
+
+class DNNLinearCombinedRegressor(DeepRegressor):
+    """The sum of a linear and a deep model, of `label_dimension` numbers; arguments as of both
+    parts."""
+
+    def __init__(self, model_dir: str | None = None, weight_column_name: str | None = None,
+                 linear_feature_columns: Iterable | None = None, linear_optimizer: Any = None,
+                 _joint_linear_weights: bool = False, dnn_feature_columns: Iterable | None = None,
+                 dnn_optimizer: Any = None, dnn_hidden_units: Sequence[int] | None = None,
+                 dnn_activation_fn: Any = relu, dnn_dropout: float | None = None,
+                 gradient_clip_norm: float | None = None, enable_centered_bias: bool = False,
+                 label_dimension: int = 1, config: Any = None,
+                 feature_engineering_fn: Callable | None = None,
+                 embedding_lr_multipliers: dict | None = None,
+                 input_layer_min_slice_size: int | None = None,
+                 fix_global_step_increment_bug: bool = False) -> None:
+        head = regression_head(None, weight_column_name, label_dimension, enable_centered_bias)
+        super().__init__(_combined_model_fn, model_dir, config, _params(
+            head, linear_feature_columns, linear_optimizer, _joint_linear_weights,
+            dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout,
+            gradient_clip_norm, embedding_lr_multipliers, input_layer_min_slice_size,
+            fix_global_step_increment_bug), feature_engineering_fn)
