@@ -27,7 +27,7 @@ def test_the_error_of_an_absent_name_says_what_to_use(path):
 
 
 @pytest.mark.parametrize("path", [
-    "hpcflow.contrib.tensor_forest.python", "hpcflow.contrib.timeseries", "hpcflow.distribute"])
+    "hpcflow.contrib.tensor_forest.python", "hpcflow.contrib.timeseries", "hpcflow.xla"])
 def test_importing_an_absent_module_says_what_to_use(path):
     with pytest.raises(ModuleNotFoundError, match="hpcflow does without; use"):
         importlib.import_module(path)
