@@ -296,6 +296,10 @@ class Ftrl(_Formula):
     def _first(self, kind: str) -> float:
         return self._begin if kind == "accumulator" else 0.0
 
+    def _create_slots(self, var_list: list) -> None:
+        for var in var_list:
+            super()._create_slots([var])
+
     def _update_of(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
         power, l1, l2 = (self._get_hyper(name, var.dtype.base_dtype) for name in (
             "learning_rate_power", "l1_regularization_strength", "l2_regularization_strength"))

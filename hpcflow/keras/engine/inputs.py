@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import hpcflow as hf
 from hpcflow.keras.engine.calls import History, Node
 from hpcflow.keras.engine.layer import Layer
+from hpcflow.keras.settings import floatx
 from hpcflow.layers.names import get_uid
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class InputLayer(Layer):
         if ragged:
             raise NotImplementedError(f"InputLayer {name}: there are no ragged placeholders")
         if dtype is None:
-            dtype = hf.float32 if input_tensor is None else input_tensor.dtype.base_dtype
+            dtype = floatx() if input_tensor is None else input_tensor.dtype.base_dtype
         super().__init__(name=name or f"input_{get_uid('input')}", dtype=dtype, **keywords)
         self.is_placeholder = input_tensor is None
         self.sparse, self.built = sparse, True

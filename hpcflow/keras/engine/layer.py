@@ -16,6 +16,7 @@ from hpcflow.framework import nest
 from hpcflow.keras import constraints, initializers, regularizers
 from hpcflow.keras.engine.calls import Called, History, Node
 from hpcflow.keras.session import batch_get_value, batch_set_value, unique_name
+from hpcflow.keras.settings import floatx
 from hpcflow.layers import base
 from hpcflow.shapes import ShapeLike
 
@@ -257,7 +258,7 @@ class Layer(Called, base.Layer):
 
     def _made(self, name: str, shape: Any, dtype: Any, initializer: Any, regularizer: Any,
               trainable: bool, constraint: Any, **others: Any) -> Any:
-        dtype = hf.as_dtype(dtype or hf.float32).base_dtype
+        dtype = hf.as_dtype(dtype or floatx()).base_dtype
         dims = [getattr(d, "value", d) for d in hf.TensorShape(shape)]
         if None in dims:
             raise ValueError(f"The shape {dims} of the variable {name} must be known")
@@ -385,7 +386,7 @@ class Layer(Called, base.Layer):
         """Return the static shape of the result for inputs of a shape."""
         with hf.Graph().as_default():
             shapes = _shapes(input_shape)
-            inputs = [hf.placeholder(self._dtype or hf.float32, s) for s in shapes]
+            inputs = [hf.placeholder(self._dtype or floatx(), s) for s in shapes]
             copied = type(self).from_config(self.get_config())
             result = copied(inputs if isinstance(input_shape, list) and len(shapes) > 1
                             else inputs[0])

@@ -11,6 +11,7 @@ from hpcflow.keras.engine.calls import Node
 from hpcflow.keras.engine.inputs import InputLayer
 from hpcflow.keras.engine.layer import Layer, _parameters, _training
 from hpcflow.keras.session import flat
+from hpcflow.keras.settings import floatx
 from hpcflow.keras.summaries import print_summary
 from hpcflow.shapes import ShapeLike
 
@@ -176,7 +177,7 @@ class Network(Layer):
         if self._network is None and not self.built and self._scope is None:
             shapes = input_shape if isinstance(input_shape, list) and input_shape and isinstance(
                 input_shape[0], (list, tuple, hf.TensorShape)) else [input_shape]
-            made = [hf.placeholder(self._dtype or hf.float32, s) for s in shapes]
+            made = [hf.placeholder(self._dtype or floatx(), s) for s in shapes]
             self(made if len(made) > 1 else made[0])
         self.built = True
 

@@ -15,6 +15,7 @@ from hpcflow.keras import optimizers
 from hpcflow.keras.engine import loops, saving
 from hpcflow.keras.engine.network import Network
 from hpcflow.keras.session import get_session, phase_feed
+from hpcflow.keras.settings import floatx
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
@@ -187,7 +188,7 @@ class Model(Network):
     def _take_inputs(self, arrays: list, x: TensorLike) -> None:
         from hpcflow.keras.engine.inputs import Input
 
-        dtypes = [hf.float32 if a.dtype.kind == "f" else hf.as_dtype(a.dtype) for a in arrays]
+        dtypes = [hf.as_dtype(floatx() if a.dtype.kind == "f" else a.dtype) for a in arrays]
         made = [Input(a.shape[1:], dtype=d, name=f"input_{n + 1}")
                 for n, (a, d) in enumerate(zip(arrays, dtypes))]
         self.inputs = made

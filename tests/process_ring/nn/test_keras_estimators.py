@@ -95,4 +95,6 @@ def test_ftrl_follows_1_x():
     model.compile("ftrl", "mse")
     found = model.fit(inputs, labels, 4, 3, shuffle=False, verbose=0).history["loss"]
     np.testing.assert_allclose(found, [3.96074, 3.65762, 3.64833], atol=2e-5)
+    assert [v.name.split("/", 3)[-1] for v in model.optimizer.weights[1:]] == [
+        "kernel/accumulator:0", "kernel/linear:0", "bias/accumulator:0", "bias/linear:0"]
     assert model.optimizer.get_config()["initial_accumulator_value"] == 0.1
