@@ -164,3 +164,23 @@ def test_a_finalized_graph():
     first = net.predict(X)
     net.train_on_batch(X, Y)
     assert (net.predict(X) != first).any() and len(net.evaluate(X, Y, verbose=0)) == 2
+
+
+def test_a_model_in_two_places_steps_with_its_own_input():
+    shared = keras.Sequential([
+        keras.layers.Dense(2, input_shape=(3,), activity_regularizer="l2"),
+        keras.layers.BatchNormalization(), keras.layers.Dense(1)])
+    shared.compile("sgd", "mse")
+    maker = keras.Sequential([keras.layers.Dense(3, input_shape=(2,)),
+                              keras.layers.BatchNormalization()])
+    z = keras.layers.Input((2,))
+    both = keras.Model(z, shared(maker(z)))
+    both.compile("sgd", "mse")
+    moving = shared.layers[1].get_weights()[2]
+    assert np.isfinite(shared.train_on_batch(X, Y))
+    assert (shared.layers[1].get_weights()[2] != moving).any()
+    moving = maker.layers[1].get_weights()[2]
+    assert np.isfinite(both.train_on_batch(X[:, :2], Y))
+    assert (maker.layers[1].get_weights()[2] != moving).any()
+    assert len(shared.updates) == 4 == 2 * len(shared.get_updates_for(shared.inputs))
+    assert shared.get_updates_for(None) == [] and len(both.get_updates_for(z)) == 4
