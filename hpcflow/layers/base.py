@@ -27,7 +27,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.layers.building import regularizer_below
+from hpcflow.layers.building import activity_losses, regularizer_below
 from hpcflow.layers.helpers import get_reachable_from_inputs
 from hpcflow.layers.input_spec import InputSpec, check_input
 from hpcflow.layers.module import Module
@@ -328,11 +328,8 @@ class Layer(Module):
     def _regularize(self, outputs: Any, inputs: Any) -> None:
         if self.activity_regularizer is None:
             return
-        for tensor in nest.flatten(outputs):
-            with name_scope("ActivityRegularizer"):
-                loss = self.activity_regularizer(tensor)
-            if loss is not None:
-                self.add_loss(loss, inputs=inputs)
+        for loss in activity_losses(self.activity_regularizer, nest.flatten(outputs)):
+            self.add_loss(loss, inputs=inputs)
 
     @contextmanager
     def _entered_scope(self, scope: VariableScope | str | None = None) -> Iterator[VariableScope]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -94,11 +94,21 @@ def finish(outputs: Tensor, activation: Callable | None,
     if activation is not None:
         outputs = activation(outputs)
     if activity_regularizer is not None:
-        with name_scope("ActivityRegularizer"):
-            loss = activity_regularizer(outputs)
-        if loss is not None:
+        for loss in activity_losses(activity_regularizer, [outputs]):
             add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
     return outputs
+
+
+def activity_losses(regularizer: Callable, outputs: Iterable) -> list:
+    """What a regularizer says of each output, for one example of the batch."""
+    losses = []
+    with name_scope("ActivityRegularizer"):
+        for output in outputs:
+            loss = regularizer(output)
+            if loss is not None:
+                loss, examples = convert_to_tensor(loss), raw_ops.Shape(output)[0]
+                losses.append(loss / raw_ops.Cast(examples, DstT=loss.dtype))
+    return losses
 
 
 def numbers(value: Any, count: int, what: str) -> list[int]:

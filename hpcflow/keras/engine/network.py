@@ -111,8 +111,9 @@ class Network(Layer):
 
     @property
     def state_updates(self) -> list:
-        """The updates of the layers."""
-        return self.updates
+        """The updates of the stateful layers, which evaluation and prediction run too."""
+        return [u for layer in self.layers if getattr(layer, "stateful", False)
+                for u in layer.updates]
 
     def reset_states(self) -> None:
         """Set the states of recurrent layers to zero."""

@@ -197,7 +197,7 @@ class Model(Network):
         updates = [u for t in self._targets for _, _, u in t.metrics]
         losses = [self.total_loss, *([t.loss for t in self._targets if t.loss is not None]
                                      if len(self._targets) > 1 else [])]
-        steps = [*updates, self._train()] if train else updates
+        steps = [*updates, *([self._train()] if train else self.state_updates)]
         feeds = self._feeds(xs, ys, weights)
         session = get_session()
         found = session.run([losses, steps], {**feeds, **phase_feed(train)})[0]
@@ -325,7 +325,7 @@ class Model(Network):
 
     def _predict(self, xs: list) -> list:
         feeds = {**dict(zip(self.inputs or [], xs)), **phase_feed(False)}
-        return get_session().run(self.outputs, feeds)
+        return get_session().run([self.outputs, self.state_updates], feeds)[0]
 
     def fit_generator(self, generator: Iterable, steps_per_epoch: int | None = None,
                       epochs: int = 1, verbose: int = 1, callbacks: Any = None,
