@@ -10,7 +10,6 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
-from hpcflow.framework import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import graph_of, name_scope
 from hpcflow.graph.likes import TensorLike
@@ -103,7 +102,7 @@ def resize_images(images: TensorLike, size: TensorLike, method: int = ResizeMeth
     Raises:
         ValueError: for another rank, size or method.
     """
-    graph = graph_of(nest.flatten([images, size]))
+    graph = graph_of([images, *(size if isinstance(size, (list, tuple)) else [size])])
     with graph.as_default(), name_scope(name) if name else nullcontext():
         return _resized(images, size, method, align_corners, preserve_aspect_ratio)
 

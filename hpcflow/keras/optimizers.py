@@ -152,6 +152,16 @@ class Adagrad(_Formula):
         super().__init__({"learning_rate": learning_rate, "epsilon": epsilon or 1e-7,
                           "decay": decay}, **keywords)
 
+    def get_config(self) -> dict:
+        """Return the configuration."""
+        return {**super().get_config(), "initial_accumulator_value": self._begin}
+
+    @classmethod
+    def from_config(cls, config: dict) -> Any:
+        """Return an optimizer of a configuration; as in 1.x its sums begin at 0 unless told
+        otherwise, so those of ``"adagrad"`` do."""
+        return super().from_config({"initial_accumulator_value": 0.0, **config})
+
     def _first(self, kind: str) -> float:
         return self._begin
 
@@ -279,9 +289,11 @@ def get(identifier: Any) -> Any:
     Raises ``ValueError`` for what cannot be understood.
     """
     if isinstance(identifier, str):
-        identifier = identifier.lower()
+        identifier = {"class_name": identifier.lower(), "config": {}}
     if isinstance(identifier, dict):
-        identifier = {**identifier, "class_name": identifier["class_name"].lower()}
+        name, config = identifier["class_name"], dict(identifier.get("config", {}))
+        made = lookup.named(_NAMED, name.lower() if name.lower() in _NAMED else name, "optimizer")
+        return made.from_config(config) if hasattr(made, "from_config") else made(**config)
     if isinstance(identifier, (Optimizer, hf.train.Optimizer)):
         return identifier
     return lookup.instance(_NAMED, identifier, "optimizer")

@@ -206,3 +206,18 @@ def test_regularizers_of_activities_are_of_an_example(layers):
     result = layer(hf.ones([4, 3]))
     loss, total = keras.backend.get_session().run([layer.losses[0], hf.reduce_sum(result)])
     np.testing.assert_allclose(loss, total / 4, rtol=1e-5)
+
+
+def test_sums_of_adagrad_by_its_name():
+    by_name, made = keras.optimizers.get("Adagrad"), keras.optimizers.Adagrad()
+    assert by_name.get_config()["initial_accumulator_value"] == 0
+    assert made.get_config()["initial_accumulator_value"] == 0.1
+    again = keras.optimizers.Adagrad.from_config(made.get_config())
+    assert again.get_config() == made.get_config()
+    # The first step is the rate, whatever the gradient.
+    rate = by_name.get_config()["learning_rate"]
+    net = keras.Sequential([keras.layers.Dense(1, use_bias=False, input_shape=(3,))])
+    net.compile("adagrad", "mse")
+    before = net.get_weights()[0]
+    net.train_on_batch(X, Y)
+    np.testing.assert_allclose(abs(net.get_weights()[0] - before), rate, rtol=1e-2)
