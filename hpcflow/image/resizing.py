@@ -11,7 +11,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import graph_of, name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
@@ -102,7 +102,8 @@ def resize_images(images: TensorLike, size: TensorLike, method: int = ResizeMeth
     Raises:
         ValueError: for another rank, size or method.
     """
-    with name_scope(name) if name else nullcontext():
+    graph = graph_of([images, *(size if isinstance(size, (list, tuple)) else [size])])
+    with graph.as_default(), name_scope(name) if name else nullcontext():
         return _resized(images, size, method, align_corners, preserve_aspect_ratio)
 
 

@@ -154,6 +154,16 @@ class Adagrad(_Formula):
         super().__init__({"learning_rate": learning_rate, "epsilon": epsilon or 1e-7,
                           "decay": decay}, **keywords)
 
+    def get_config(self) -> dict:
+        """Return the configuration."""
+        return {**super().get_config(), "initial_accumulator_value": self._begin}
+
+    @classmethod
+    def from_config(cls, config: dict) -> Any:
+        """Return an optimizer of a configuration; as in 1.x its sums begin at 0 unless told
+        otherwise, so those of ``"adagrad"`` do."""
+        return super().from_config({"initial_accumulator_value": 0.0, **config})
+
     def _first(self, kind: str) -> float:
         return self._begin
 
@@ -263,10 +273,12 @@ class Nadam(_Moments):
     def _update(self, grad: Any, slots: list, rate: Any, step: Any,
                 numbers: dict[str, Any]) -> tuple[Any, list]:
         m, v = self._means(grad, slots, numbers)
-        towards = grad / (1.0 - self._product)
-        mean = m / (1.0 - self._product * self._next)
+        now, following, product = (hf.cast(x, grad.dtype.base_dtype)
+                                   for x in (self._now, self._next, self._product))
+        towards = grad / (1.0 - product)
+        mean = m / (1.0 - product * following)
         square = v / (1.0 - hf.pow(numbers["beta_2"], step))
-        move = (1.0 - self._now) * towards + self._next * mean
+        move = (1.0 - now) * towards + following * mean
         return -rate * move / (hf.sqrt(square) + numbers["epsilon"]), [m, v]
 
 
@@ -332,12 +344,11 @@ def get(identifier: Any) -> Any:
     Raises ``ValueError`` for what cannot be understood.
     """
     if isinstance(identifier, str):
-        identifier = {"class_name": identifier, "config": {}}
+        identifier = {"class_name": identifier.lower(), "config": {}}
     if isinstance(identifier, dict):
-        name, config = identifier["class_name"].lower(), identifier.get("config", {})
-        if name == "adagrad":  # as in 1.x, where nothing else is said
-            config = {"initial_accumulator_value": 0.0, **config}
-        identifier = {"class_name": name, "config": config}
+        name, config = identifier["class_name"], dict(identifier.get("config", {}))
+        made = lookup.named(_NAMED, name.lower() if name.lower() in _NAMED else name, "optimizer")
+        return made.from_config(config) if hasattr(made, "from_config") else made(**config)
     if isinstance(identifier, (Optimizer, hf.train.Optimizer)):
         return identifier
     return lookup.instance(_NAMED, identifier, "optimizer")

@@ -13,7 +13,7 @@ import numpy as np
 from hpcflow import storage
 from hpcflow.base import program_log
 from hpcflow.errors import InvalidArgumentError, NotFoundError, OpError
-from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import TensorLike
 from hpcflow.host.tuning import programs as tuning
@@ -143,8 +143,9 @@ class Saver(KeptCheckpoints):
         self._is_built = True
         if self.saver_def is None:
             self._variables = named_variables(self._var_list)
-            self.saver_def, self.local = build_saver_def(self._var_list, self._name,
-                                                         **self._options)
+            with self._graph_of_variables().as_default():
+                self.saver_def, self.local = build_saver_def(self._var_list, self._name,
+                                                             **self._options)
             if self.saver_def is None:
                 if not self._allow_empty:
                     raise ValueError("No variables to save")
@@ -153,6 +154,14 @@ class Saver(KeptCheckpoints):
         elif self._name:
             _rename(self.saver_def, lambda n: prepend_scope(n, self._name))
         self._check_saver_def()
+
+    def _graph_of_variables(self) -> Graph:
+        """The graph of the variables, which need not be the default one."""
+        for variable in self._variables.values():
+            found = getattr(variable, "graph", None)
+            if isinstance(found, Graph):
+                return found
+        return get_default_graph()
 
     def _check_saver_def(self) -> None:
         for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):

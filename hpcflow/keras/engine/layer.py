@@ -13,6 +13,7 @@ from hpcflow.base.hooks import Hook
 from hpcflow.base.tracking import NoDependency, seen_attributes, tracked_attributes
 from hpcflow.dtypes import DType
 from hpcflow.framework import nest
+from hpcflow.graph.traversal import reachable
 from hpcflow.keras import constraints, initializers, regularizers
 from hpcflow.keras.engine.calls import Called, History, Node
 from hpcflow.keras.session import batch_get_value, batch_set_value, unique_name
@@ -151,12 +152,12 @@ class Layer(Called, base.Layer):
         return self._losses + [v for layer in self._sublayers() for v in layer.losses]
 
     def get_losses_for(self, inputs: Any) -> list:
-        """Return the losses; of `inputs` None, those of variables alone."""
-        return self.losses
+        """Return the losses that depend on `inputs`; of None, those that depend on no input."""
+        return _depending(self.losses, inputs)
 
     def get_updates_for(self, inputs: Any) -> list:
-        """Return the updates."""
-        return self.updates
+        """Return the updates that depend on `inputs`; of None, those that depend on no input."""
+        return _depending(self.updates, inputs)
 
     def count_params(self) -> int:
         """Return the number of elements of all variables. ``ValueError`` if not built."""
@@ -465,6 +466,15 @@ def _shapes(shape: ShapeLike) -> list:
     if isinstance(shape, list) and shape and isinstance(shape[0], (list, tuple, hf.TensorShape)):
         return [hf.TensorShape(s) for s in shape]
     return [hf.TensorShape(shape)]
+
+
+def _depending(values: list, inputs: Any) -> list:
+    """Those of tensors and operations that follow from `inputs`; of None, from no model's input."""
+    starts = [t.op for t in nest.flatten(inputs)] if inputs is not None else [
+        op for op in hf.get_default_graph().get_operations()
+        if op.type == "Placeholder" and hasattr(op.outputs[0], "_keras_history")]
+    reached = reachable(starts, lambda op: [c for t in op.outputs for c in t.consumers()])
+    return [v for v in values if (getattr(v, "op", v) in reached) == (inputs is not None)]
 
 
 def _parts(value: Any) -> list:

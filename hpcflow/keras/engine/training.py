@@ -87,8 +87,9 @@ class Model(Network):
         self._trained = lambda: trained  # a list would count among the model's weights
         names, outputs = self.output_names, self.outputs or []
         functions = _by_output(asked["loss"], names)
+        regularizing = [*self.get_losses_for(None), *self.get_losses_for(self.inputs)]
         if all(f is None for f in functions):
-            if not self.losses:
+            if not regularizing:
                 raise ValueError("The model cannot be compiled because it has no loss to optimize.")
         targets = asked["targets"]
         given = _by_output(targets, names) if targets is not None else [None] * len(names)
@@ -106,7 +107,7 @@ class Model(Network):
             self._added.append((name, metric, metric.update_state(value)))
         terms = [f * t.loss for f, t in zip(self._factors, self._targets, strict=True)
                  if t.loss is not None]
-        terms += [hf.reduce_sum(v) for v in self.losses]
+        terms += [hf.reduce_sum(v) for v in regularizing]
         self.total_loss = hf.add_n(terms) if len(terms) > 1 else terms[0]
 
     def _target(self, name: str, output: Tensor, function: Any, given: Any, plain: list,
@@ -171,7 +172,8 @@ class Model(Network):
                         self.total_loss, hf.train.get_or_create_global_step(), self._trained())
                 else:
                     step = hf.group(*self.optimizer.get_updates(self.total_loss, self._trained()))
-            self._train_step = hf.group(step, *self.updates)
+            self._train_step = hf.group(step, *self.get_updates_for(None),
+                                        *self.get_updates_for(self.inputs))
         return self._train_step
 
     # ------------------------------------------------------------ steps

@@ -12,6 +12,7 @@ from hpcflow.keras import activations, initializers, lookup
 from hpcflow.keras.engine.layer import Layer, _parameters
 from hpcflow.keras.layers.function_layer import FunctionLayer, layer_of
 from hpcflow.keras.session import learning_phase
+from hpcflow.keras.settings import floatx
 from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ class Embedding(Layer):
             lengths = list(input_length) if isinstance(input_length, (list, tuple)) else [
                 input_length]
             keywords["batch_input_shape"] = (keywords.pop("batch_size", None), *lengths)
-        super().__init__(dtype=keywords.pop("dtype", "float32"),
+        super().__init__(dtype=keywords.pop("dtype", None) or floatx(),
                          activity_regularizer=activity_regularizer, **keywords)
         self.input_dim, self.output_dim = input_dim, output_dim
         self.embeddings_initializer = initializers.get(embeddings_initializer)

@@ -8,9 +8,11 @@ from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.shape_inference import (
     constant_value,
+    constant_value_as_dims,
     merge_dims,
     no_outputs,
     passed_on,
+    register_constant_shape,
     register_constant_value,
     unchanged,
     unknown,
@@ -97,10 +99,22 @@ def _enter_value(op: Operation) -> Any:
     return constant_value(op.inputs[0]) if op.attr("is_constant") else None
 
 
+@register_constant_shape("Enter")
+def _enter_dims(op: Operation) -> Dims:
+    """Return the shape that a loop invariant is, as far as it is known."""
+    return constant_value_as_dims(op.inputs[0]) if op.attr("is_constant") else None
+
+
 @register_constant_value("Switch")
 def _switch_value(op: Operation) -> Any:
     """Return the constant value of a Switch: that of its input, on the side that is taken."""
     return constant_value(op.inputs[0])
+
+
+@register_constant_shape("Switch", output=0)
+@register_constant_shape("Switch", output=1)
+def _switch_dims(op: Operation) -> Dims:
+    return constant_value_as_dims(op.inputs[0])
 
 
 not_differentiable("_Feed", "_Fetch", "_FetchOp", "_Keep", "_Send", "_Recv", "_SendControl",

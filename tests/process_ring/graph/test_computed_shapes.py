@@ -65,3 +65,17 @@ def test_conditions_that_are_computed():
     x, y = hf.constant(1), hf.constant(2)
     with hf.Session() as session:
         assert session.run(smart_cond(x * y > 0, lambda: hf.constant(5), pytest.fail)) == 5
+
+
+def test_parts_of_shapes_from_outside_of_loops_and_branches():
+    rows = hf.placeholder(hf.float32, [None, 6])
+    shape, seen = hf.shape(rows), []
+
+    def body(i):
+        seen.append(hf.range(shape[1]).shape.as_list())
+        seen.append(hf.zeros(shape[1:]).shape.as_list())
+        return i + 1
+
+    hf.while_loop(lambda i: i < 3, body, [0])
+    hf.cond(hf.equal(shape[0], 2), lambda: body(1), lambda: body(2))
+    assert seen == [[6]] * 6

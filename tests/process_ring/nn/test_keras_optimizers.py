@@ -164,3 +164,60 @@ def test_a_finalized_graph():
     first = net.predict(X)
     net.train_on_batch(X, Y)
     assert (net.predict(X) != first).any() and len(net.evaluate(X, Y, verbose=0)) == 2
+
+
+def test_a_model_in_two_places_steps_with_its_own_input():
+    shared = keras.Sequential([
+        keras.layers.Dense(2, input_shape=(3,), activity_regularizer="l2"),
+        keras.layers.BatchNormalization(), keras.layers.Dense(1)])
+    shared.compile("sgd", "mse")
+    maker = keras.Sequential([keras.layers.Dense(3, input_shape=(2,)),
+                              keras.layers.BatchNormalization()])
+    z = keras.layers.Input((2,))
+    both = keras.Model(z, shared(maker(z)))
+    both.compile("sgd", "mse")
+    moving = shared.layers[1].get_weights()[2]
+    assert np.isfinite(shared.train_on_batch(X, Y))
+    assert (shared.layers[1].get_weights()[2] != moving).any()
+    moving = maker.layers[1].get_weights()[2]
+    assert np.isfinite(both.train_on_batch(X[:, :2], Y))
+    assert (maker.layers[1].get_weights()[2] != moving).any()
+    assert len(shared.updates) == 4 == 2 * len(shared.get_updates_for(shared.inputs))
+    assert shared.get_updates_for(None) == [] and len(both.get_updates_for(z)) == 4
+
+
+def test_states_go_on_in_predictions_and_evaluation():
+    net = keras.Sequential([keras.layers.LSTM(2, stateful=True, batch_input_shape=(2, 3, 1)),
+                            keras.layers.BatchNormalization()])
+    net.compile("sgd", "mse")
+    x, y = np.ones([2, 3, 1], "float32"), np.zeros([2, 2], "float32")
+    moving = net.layers[1].get_weights()[2]
+    first, second = net.predict(x), net.predict(x)
+    assert not np.allclose(first, second) and len(net.state_updates) == 2
+    net.reset_states()
+    np.testing.assert_allclose(net.predict(x), first, rtol=1e-6)
+    np.testing.assert_allclose(net.evaluate(x, y, verbose=0), (second ** 2).mean(), rtol=1e-5)
+    np.testing.assert_array_equal(net.layers[1].get_weights()[2], moving)
+
+
+@pytest.mark.parametrize("layers", [hf.layers, keras.layers])
+def test_regularizers_of_activities_are_of_an_example(layers):
+    layer = layers.Dense(2, activity_regularizer=hf.reduce_sum)
+    result = layer(hf.ones([4, 3]))
+    loss, total = keras.backend.get_session().run([layer.losses[0], hf.reduce_sum(result)])
+    np.testing.assert_allclose(loss, total / 4, rtol=1e-5)
+
+
+def test_sums_of_adagrad_by_its_name():
+    by_name, made = keras.optimizers.get("Adagrad"), keras.optimizers.Adagrad()
+    assert by_name.get_config()["initial_accumulator_value"] == 0
+    assert made.get_config()["initial_accumulator_value"] == 0.1
+    again = keras.optimizers.Adagrad.from_config(made.get_config())
+    assert again.get_config() == made.get_config()
+    # The first step is the rate, whatever the gradient.
+    rate = by_name.get_config()["learning_rate"]
+    net = keras.Sequential([keras.layers.Dense(1, use_bias=False, input_shape=(3,))])
+    net.compile("adagrad", "mse")
+    before = net.get_weights()[0]
+    net.train_on_batch(X, Y)
+    np.testing.assert_allclose(abs(net.get_weights()[0] - before), rate, rtol=1e-2)

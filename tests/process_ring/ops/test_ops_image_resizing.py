@@ -194,3 +194,9 @@ def test_errors_of_crops(session):
         session.run(image.crop_and_resize(x, BOXES[:2], fed, [2, 2]), {fed: [0]})
     with pytest.raises(ValueError):
         image.crop_and_resize(x, BOXES[:2], [0], [2, 2])
+
+
+def test_images_of_another_graph_than_the_default_one():
+    with hf.Graph().as_default() as other:
+        images = hf.ones([1, 2, 3, 1])
+    assert image.resize_images(images, [4, 4]).graph is other

@@ -521,3 +521,17 @@ def test_the_path_where_none_is_fed(tmp_path):
         session.run(saver.saver_def.restore_op_name)
         assert session.run(v) == 3.0
     assert (tmp_path / "default.h5").exists() and (tmp_path / "other.h5").exists()
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_variables_of_another_graph_than_the_default_one(tmp_path, named):
+    with hf.Graph().as_default() as other:
+        v = hf.Variable([1.0, 2.0], name="v")
+        start = hf.global_variables_initializer()
+    saver = hf.train.Saver({"v": v} if named else [v])
+    with hf.Session(graph=other) as session:
+        session.run(start)
+        path = saver.save(session, str(tmp_path / "model"))
+        session.run(v.assign([0.0, 0.0]))
+        saver.restore(session, path)
+        assert session.run(v).tolist() == [1, 2]
