@@ -275,6 +275,55 @@ class Adagrad(Optimizer):
         return [hf.assign_sub(var, rate * grad / (hf.sqrt(total) + numbers["epsilon"]))]
 
 
+class Ftrl(Optimizer):
+    """Follow the regularized leader, with the penalties of weights in the step (McMahan 2013).
+
+    Raises ``ValueError`` for a `learning_rate_power` above 0, and for other arguments below 0.
+    """
+
+    slots = ("accumulator", "linear")
+
+    def __init__(self, learning_rate: Any = 0.001, learning_rate_power: float = -0.5,
+                 initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
+                 l2_regularization_strength: float = 0.0, name: str = "Ftrl",
+                 l2_shrinkage_regularization_strength: float = 0.0, decay: float = 0.0,
+                 **keywords: Any) -> None:
+        if learning_rate_power > 0:
+            raise ValueError(f"learning_rate_power {learning_rate_power:f} needs to be negative or "
+                             "zero")
+        self._fixed = {"initial_accumulator_value": initial_accumulator_value,
+                       "l2_shrinkage_regularization_strength": l2_shrinkage_regularization_strength}
+        penalties = {"l1_regularization_strength": l1_regularization_strength,
+                     "l2_regularization_strength": l2_regularization_strength}
+        for key, value in (self._fixed | penalties).items():
+            if value < 0:
+                raise ValueError(f"{key} {value:f} needs to be positive or zero")
+        super().__init__({"learning_rate": learning_rate, "decay": decay,
+                          "learning_rate_power": learning_rate_power, **penalties},
+                         name=name, **keywords)
+
+    def _first(self, kind: str) -> float:
+        return self._fixed["initial_accumulator_value"] if kind == "accumulator" else 0.0
+
+    def _update(self, var: Any, grad: Any, slots: list, rate: Any, step: Any,
+                numbers: dict[str, Any]) -> list:
+        l1, l2 = (numbers[f"l{n}_regularization_strength"] for n in (1, 2))
+        power, (accumulator, linear) = -numbers["learning_rate_power"], slots
+        before, value = hf.identity(accumulator), hf.identity(var)
+        after = before + hf.square(grad)
+        shrunk = grad + 2.0 * self._fixed["l2_shrinkage_regularization_strength"] * value
+        total = linear + shrunk - (hf.pow(after, power) - hf.pow(before, power)) / rate * value
+        quadratic = hf.pow(after, power) / rate + 2.0 * l2
+        new = hf.where(hf.abs(total) > l1, (hf.sign(total) * l1 - total) / quadratic,
+                       hf.zeros_like(total))
+        with hf.control_dependencies([after, total, new]):
+            return [hf.assign(accumulator, after), hf.assign(linear, total), hf.assign(var, new)]
+
+    def get_config(self) -> dict:
+        """Return the arguments, with the numbers that hold now."""
+        return super().get_config() | self._fixed
+
+
 class Adadelta(Optimizer):
     """Steps by the means of squared gradients and of squared steps (arXiv:1212.5701)."""
 
@@ -382,7 +431,8 @@ class Nadam(_Moments):
 
 sgd, rmsprop, adagrad, adadelta, adam, adamax, nadam = (
     SGD, RMSprop, Adagrad, Adadelta, Adam, Adamax, Nadam)
-_NAMED = {c.__name__.lower(): c for c in (SGD, RMSprop, Adagrad, Adadelta, Adam, Adamax, Nadam)}
+_NAMED = {c.__name__.lower(): c for c in (SGD, RMSprop, Adagrad, Adadelta, Adam, Adamax, Nadam,
+                                           Ftrl)}
 
 
 def get(identifier: Any) -> Any:
