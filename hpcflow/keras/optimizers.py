@@ -291,12 +291,12 @@ class Ftrl(_Formula):
                  initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
                  l2_regularization_strength: float = 0.0, name: str = "Ftrl",
                  l2_shrinkage_regularization_strength: float = 0.0, **keywords: Any) -> None:
-        for what, value, wrong in (
-                ("initial_accumulator_value", initial_accumulator_value,
-                 initial_accumulator_value < 0), ("learning_rate_power", learning_rate_power,
-                                                  learning_rate_power > 0)):
-            if wrong:
-                raise ValueError(f"{what} {value} has the wrong sign")
+        if initial_accumulator_value < 0:
+            raise ValueError(f"initial_accumulator_value {initial_accumulator_value} needs to be "
+                             "positive or zero")
+        if learning_rate_power > 0:
+            raise ValueError(f"learning_rate_power {learning_rate_power} needs to be negative or "
+                             "zero")
         self._begin = initial_accumulator_value
         self._shrinkage = l2_shrinkage_regularization_strength
         super().__init__({

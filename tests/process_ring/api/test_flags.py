@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpcflow.platform import flags
+from hpcflow.platform import app, flags
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +58,19 @@ def test_checks_of_several_flags(own_flags, capsys):
         with pytest.raises(SystemExit):
             own_flags(["program", *arguments])
         assert message in capsys.readouterr().err
+
+
+def test_flags_of_absl_are_parsed_before_main(own_flags, monkeypatch):
+    theirs = pytest.importorskip("absl.flags")
+    values = theirs.FlagValues()
+    monkeypatch.setattr(theirs, "FLAGS", values)
+    theirs.DEFINE_integer("epochs", 1, "", flag_values=values)
+    theirs.DEFINE_string("both", "", "", flag_values=values)
+    flags.DEFINE_string("both", "", "")
+    flags.DEFINE_multi_integer("sizes", [1], "")
+    monkeypatch.setattr(app, "FLAGS", own_flags)
+    got = []
+    with pytest.raises(SystemExit):
+        app.run(got.append, ["program", "--sizes=2", "--epochs", "20", "--both=mine", "file"])
+    assert (values.epochs, own_flags.sizes, own_flags.both, values.both) == (20, [2], "mine", "")
+    assert got == [["program", "file"]]

@@ -106,3 +106,18 @@ def test_classes_that_stand_for_tensors() -> None:
     assert not tf_utils.is_symbolic_tensor(Drawn())
     tf_utils.register_symbolic_tensor_type(Drawn)
     assert tf_utils.is_symbolic_tensor(Drawn()) and tf_utils.is_symbolic_tensor(tf.constant(1))
+
+
+def test_ftrl_steps_as_1x() -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Dense(
+        1, input_shape=(4,), kernel_initializer="ones")])
+    model.compile(tf.keras.optimizers.Ftrl(0.1, l1_regularization_strength=0.05,
+                                           l2_regularization_strength=0.1), "mse")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4) / 4
+    model.fit(x, np.full((2, 1), 2, np.float32), epochs=3, verbose=0)
+    assert len(model.optimizer.get_weights()) == 5
+    kernel, bias = model.get_weights()
+    np.testing.assert_allclose(np.append(kernel, bias), [
+        0.70349157, 0.72348809, 0.73768097, 0.74827409, -0.17528865], rtol=1e-5)
+    with pytest.raises(ValueError, match="needs to be negative or zero"):
+        tf.keras.optimizers.Ftrl(learning_rate_power=1.0)
