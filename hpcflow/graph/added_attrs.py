@@ -10,25 +10,26 @@ from typing import Any
 
 from hpcflow import dtypes
 
-# Attributes that never change a result: which operands of a product are gradients.
-_HINTS = frozenset(("grad_a", "grad_b", "grad_x", "grad_y"))
+# Attributes that never change a result: which operands of a product are gradients, how data sets
+# are called and where and how they compute.
+_HINTS = frozenset(("grad_a", "grad_b", "grad_x", "grad_y", "metadata", "use_default_device",
+                    "force_synchronous", "use_unbounded_threadpool", "replicate_on_split",
+                    "is_files", "buffer_size_min", "parallel_copy", "sparse_gradient"))
 
 # Attributes of later versions that are supported here. They are written only where they differ
 # from their default, so that graphs without them stay readable by older readers.
-ADDED_LATER = frozenset(("Tshape", "dilations", "explicit_paddings", "encoding",
-                         "half_pixel_centers", "hop_bytes",
-                         "ignore_longer_outputs_than_inputs", "narrow_range", "noise", "num_bits",
-                         "out_type", "output_dtype", "reduction_type", "unit"))
+ADDED_LATER = frozenset(("Tk", "Tsegmentids", "Tshape", "blank_index", "dilations", "encoding",
+                         "explicit_paddings", "exponential_avg_factor", "half_pixel_centers",
+                         "hop_bytes", "ignore_longer_outputs_than_inputs", "index_type",
+                         "narrow_range", "noise", "num_bits", "out_type", "output_dtype",
+                         "reduction_type", "unit"))
 
 # Attribute -> the values that ask for what the op type has always done.
 _NEUTRAL: dict[str, tuple] = {
     "axis": (-1,),
-    "blank_index": (-1,),
     "data_format": (b"NHWC", b"NDHWC"),
     "ensure_minimum_range": (0.009999999776482582, 0.01),
-    "exponential_avg_factor": (1.0,),
     "incompatible_shape_error": (True, False),  # shapes that do not fit are an error anyway
-    "index_type": (dtypes.int32,),
     "lower_bound": (float("-inf"),),
     "noise": (b"uniform",),
     "num_bits": (8,),

@@ -27,6 +27,15 @@ _NO_TENSOR = "<NOT CONVERTIBLE TO TENSOR>"
 #: attributes, the inputs and the types of the outputs.
 STAND_INS: dict[str, Callable[[Graph, dict[str, Any], list[Tensor], list], list[Tensor]]] = {}
 
+#: Op type of `STAND_INS` that has kernels -> ``condition(attrs)``: those for which it has none.
+STAND_IN_WHEN: dict[str, Callable[[dict[str, Any]], bool]] = {}
+
+
+def has_stand_in(op_type: str, attrs: dict[str, Any]) -> bool:
+    """True if operations with such attributes, of a type of `STAND_INS`, are made of others."""
+    condition = STAND_IN_WHEN.get(op_type)
+    return condition is None or condition(attrs)
+
 
 @convert.build_op.provide
 def apply_op(op_type: str, name: str | None = None, **keywords: Any) -> Any:
@@ -96,7 +105,7 @@ def _build(graph: Graph, op_def: OpDef, name: str | None, keywords: dict[str, An
     with contextlib.ExitStack() as scopes:
         for op in held:  # what changes a variable runs where the variable is
             scopes.enter_context(graph.colocate_with(op))
-        if op_def.name in STAND_INS:
+        if op_def.name in STAND_INS and has_stand_in(op_def.name, attrs):
             return _stand_in(graph, op_def, inputs, attrs, name)
         return graph._add_op(op_def, inputs, attrs, name)
 
@@ -107,7 +116,9 @@ def _stand_in(graph: Graph, op_def: OpDef, inputs: list[Tensor], attrs: dict,
     types = arg_types(op_def.outputs, attrs)
     with graph.name_scope(name or op_def.name) as scope:
         outputs = STAND_INS[op_def.name](graph, attrs, inputs, types)
-        return graph._add_op(get_op_def("Identity"), outputs, {"T": types[0]}, scope)
+        if len(types) == 1:
+            return graph._add_op(get_op_def("Identity"), outputs, {"T": types[0]}, scope)
+        return graph._add_op(get_op_def("IdentityN"), outputs, {"T": types}, scope)
 
 
 def _ref_flags(op_def: OpDef, attrs: dict[str, Any]) -> list[bool]:

@@ -11,6 +11,7 @@ from hpcflow import device_spec, dtypes
 from hpcflow.dtypes import DType, c_name
 from hpcflow.graph import shape_inference
 from hpcflow.graph.attr_values import node_attrs
+from hpcflow.graph.build import has_stand_in
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.opdef import OpDef, get_op_def
 from hpcflow.graph.operation import (
@@ -289,7 +290,8 @@ class Importer:
         for i, (tensor, dtype) in enumerate(zip(inputs, expected, strict=True)):
             self._check_input_type(node, i, tensor, dtype)
         controls = [self._control(t) for t in node.input if t.startswith("^")]
-        create = self._lower if node.op in LOWERED else self._create
+        lowered = node.op in LOWERED and has_stand_in(node.op, attrs)
+        create = self._lower if lowered else self._create
         if controls:
             # Known from the start: an operation that waits for one of a loop is in that loop.
             with self.graph.control_dependencies(controls):

@@ -22,14 +22,14 @@ class Mutex(WaitingLine):
         super().__init__(name)
         self._owner: Any = None
 
-    def acquire(self, step: Any, done: Callable[[Any], None]) -> Attempt:
-        """``done(())`` once `step` holds the mutex."""
+    def acquire(self, step: Any, done: Callable[[Any], None], outputs: tuple = ()) -> Attempt:
+        """``done(outputs)`` once `step` holds the mutex."""
 
         def advance() -> tuple | None:
             if self._owner is not None:
                 return None
             self._owner = step
-            return ()
+            return outputs
 
         return self.wait(advance, done)
 

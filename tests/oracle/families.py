@@ -6,6 +6,7 @@ import cases.elementwise
 import cases.files
 import cases.image
 import cases.index
+import cases.later
 import cases.linalg
 import cases.math
 import cases.nn

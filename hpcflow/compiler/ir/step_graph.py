@@ -131,7 +131,7 @@ def takes_references(op_def: OpDef) -> bool:
 
 _WRITES_RESOURCE = re.compile(
     "Assign.*VariableOp|Resource(Sparse)?Apply.*|ResourceScatter.*|ResourceStridedSliceAssign|"
-    "DestroyResourceOp")
+    "DestroyResourceOp|Rng(ReadAnd)?Skip")
 _READS_BY_REFERENCE = CONTROL_FLOW_TYPES | {"RefIdentity", "RefSelect", "IsVariableInitialized"}
 
 

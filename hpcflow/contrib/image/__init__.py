@@ -55,7 +55,7 @@ def rotate(images: TensorLike, angles: TensorLike, interpolation: str = "NEAREST
     """
     with hf.name_scope(name, "rotate"):
         batch = _batch(images)
-        height, width = (hf.cast(n, hf.float32) for n in _size(batch))
+        height, width = (hf.cast(n, hf.float32) for n in hf.unstack(hf.shape(batch)[1:3], 2))
         flat = angles_to_projective_transforms(angles, height, width)
         return transform(images, flat, interpolation)
 
@@ -112,10 +112,10 @@ def transform(images: TensorLike, transforms: TensorLike, interpolation: str = "
         if flat.shape.ndims not in (1, 2):
             raise ValueError(f"Transforms should have rank 1 or 2, but got rank {flat.shape.ndims}")
         flat = hf.reshape(flat, [-1, 8])
-        size = _size(batch) if output_shape is None else hf.unstack(
-            hf.convert_to_tensor(output_shape, hf.int32), 2)
-        x, y, inside = _places(flat, hf.shape(batch)[0], *size)
-        result = (_nearest if interpolation == "NEAREST" else _bilinear)(batch, x, y, inside)
+        size = hf.shape(batch)[1:3] if output_shape is None else hf.convert_to_tensor(
+            output_shape, hf.int32)
+        result = hf.raw_ops.ImageProjectiveTransformV2(batch, flat, size,
+                                                       interpolation=interpolation)
         if output_shape is None:
             result.set_shape(batch.shape)
         rank = given.shape.ndims
@@ -132,50 +132,6 @@ def _batch(images: Any) -> Any:
     if rank not in (2, 3, 4):
         raise TypeError("Images should have rank between 2 and 4")
     return {2: lambda: images[None, :, :, None], 3: lambda: images[None], 4: lambda: images}[rank]()
-
-
-def _size(batch: Any) -> list:
-    return hf.unstack(hf.shape(batch)[1:3], 2)
-
-
-def _places(flat: Any, count: TensorLike, height: Any, width: Any) -> tuple:
-    """Where the pixels of results come from, ``[images, rows, columns]``, and whether from
-    anywhere at all."""
-    flat = flat + hf.zeros(hf.stack([count, 1]))
-    a0, a1, a2, b0, b1, b2, c0, c1 = (v[:, None, None] for v in hf.unstack(flat, 8, 1))
-    x = hf.cast(hf.range(width), hf.float32)[None, None, :]
-    y = hf.cast(hf.range(height), hf.float32)[None, :, None]
-    scale = c0 * x + c1 * y + 1.0
-    known = hf.not_equal(scale, 0.0)
-    divisor = hf.where(known, scale, hf.ones_like(scale))
-    return (a0 * x + a1 * y + a2) / divisor, (b0 * x + b1 * y + b2) / divisor, known
-
-
-def _read(batch: Any, x: Any, y: Any, inside: Any) -> Any:
-    """The pixels at whole numbers, 0 outside."""
-    height, width = (hf.cast(n, hf.float32) for n in _size(batch))
-    inside = inside & (x >= 0.0) & (y >= 0.0) & (x < width) & (y < height)
-    column = hf.cast(hf.clip_by_value(x, 0.0, width - 1.0), hf.int32)
-    row = hf.cast(hf.clip_by_value(y, 0.0, height - 1.0), hf.int32)
-    image = hf.range(hf.shape(batch)[0])[:, None, None] + hf.zeros_like(row)
-    found = hf.gather_nd(batch, hf.stack([image, row, column], 3))
-    return found * hf.cast(inside, found.dtype.base_dtype)[..., None]
-
-
-def _nearest(batch: Any, x: TensorLike, y: TensorLike, inside: Any) -> Any:
-    x, y = (hf.sign(v) * hf.floor(hf.abs(v) + 0.5) for v in (x, y))
-    return _read(batch, x, y, inside)
-
-
-def _bilinear(batch: Any, x: TensorLike, y: TensorLike, inside: Any) -> Any:
-    left, top = hf.floor(x), hf.floor(y)
-    parts = []
-    for row in (top, top + 1.0):
-        for column in (left, left + 1.0):
-            weight = (1.0 - hf.abs(x - column)) * (1.0 - hf.abs(y - row))
-            pixels = hf.cast(_read(batch, column, row, inside), hf.float32)
-            parts.append(weight[..., None] * pixels)
-    return hf.cast(hf.add_n(parts), batch.dtype.base_dtype)
 
 
 # ---------------------------------------------------------------- transforms

@@ -59,6 +59,13 @@ class TensorList:
                           f"{len(self.items)} elements.")
         return self.items[index]
 
+    def zeros_like(self) -> TensorList:
+        """The list of zeros of the shapes of the elements."""
+        if self.of.name == "variant":
+            return self.with_items([None if i is None else i.zeros_like() for i in self.items])
+        return self.with_items([None if i is None else zeros(self.xp, self.of, np.shape(i))
+                                for i in self.items])
+
     def item(self, index: Any, shape: Shape) -> Any:
         """One element; zeros if it was never set, for which the shape must be known."""
         found = self.at(index)
@@ -178,18 +185,26 @@ def _resize(node: KernelNode) -> Any:
 
 @_register("ZerosLike", types={"T": ["variant"]}, priority=1)
 def _zeros_like(node: KernelNode) -> Any:
-    def like(items: Any) -> TensorList:
-        return items.with_items([i if i is None else like(i) if isinstance(i, TensorList)
-                                 else zeros(items.xp, items.of, np.shape(i)) for i in items.items])
+    return _zeros_of
 
-    return like
+
+def _zeros_of(value: Any) -> Any:
+    """The zeros of a variant, which says itself what they are, or of an array of variants."""
+    if not isinstance(value, np.ndarray):
+        return value.zeros_like()
+    made = np.empty(value.shape, object)
+    for place, variant in np.ndenumerate(value):
+        made[place] = _zeros_of(variant)
+    return made
 
 
 @_register("AddN", types={"T": ["variant"]}, priority=1)
 def _add_n(node: KernelNode) -> Any:
     """Element by element."""
 
-    def add(first: TensorList, *others: TensorList) -> TensorList:
+    def add(first: Any, *others: Any) -> Any:
+        if not isinstance(first, TensorList):
+            return sum(others, first)
         if any(len(o.items) != len(first.items) for o in others):
             raise invalid("Trying to add two lists of tensors with different lengths: "
                           f"{[len(o.items) for o in (first, *others)]}")

@@ -159,7 +159,7 @@ def groups(index: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield index[positions], positions
 
 
-def _spread(xp: Any, grad: Any, taps: list[Tap], axis: int, size: int) -> Any:
+def spread(xp: Any, grad: Any, taps: list[Tap], axis: int, size: int) -> Any:
     """Apply the transpose of :func:`combined`: the gradient of resizing along an axis.
 
     With the axis in front, what belongs to one position is contiguous.
@@ -235,7 +235,7 @@ def _register_gradient(op_type: str, taps_of: Callable) -> None:
             dy = grads.astype(_accurate(dtype), copy=False)
             for axis in (1, 2):
                 size = original.shape[axis]
-                dy = _spread(xp, dy, taps_of(size, grads.shape[axis], grid), axis, size)
+                dy = spread(xp, dy, taps_of(size, grads.shape[axis], grid), axis, size)
             return dy.astype(dtype, copy=False)
 
         return run
@@ -270,7 +270,7 @@ def _nearest_grad(node: KernelNode) -> Callable:
         for axis, n in zip((1, 2), checked_size(size)):
             index = nearest_index(n, grads.shape[axis], grid)
             one = [Tap(index, np.ones(len(index), _F))]
-            grads = _spread(xp, grads, one, axis, n)
+            grads = spread(xp, grads, one, axis, n)
         return grads
 
     return run

@@ -59,10 +59,15 @@ def _lines(node: KernelNode) -> Callable:
         _names(filenames), Lines(0, known_compression(compression)))
 
 
-@kernel("TFRecordDataset", device="CPU")
+@kernel("TFRecordDataset", "TFRecordDatasetV2", device="CPU")
 def _records(node: KernelNode) -> Callable:
-    return lambda filenames, compression, size: RecordDataset(
-        _names(filenames), TFRecords(known_compression(compression)))
+    def make(filenames: Any, compression: Any, size: Any, starts: Any = ()) -> Dataset:
+        if np.any(starts):
+            raise invalid("TFRecordDatasetV2 reads files from their beginning, but byte_offsets is "
+                          f"{np.ravel(starts).tolist()}")
+        return RecordDataset(_names(filenames), TFRecords(known_compression(compression)))
+
+    return make
 
 
 class MatchingFilesDataset(Dataset):

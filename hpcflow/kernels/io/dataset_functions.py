@@ -84,7 +84,7 @@ def _over(node: KernelNode, attr: str, make: Callable[..., Dataset],
     return build
 
 
-@kernel("MapDataset", device="CPU")
+@kernel("MapDataset", "ExperimentalMapDataset", device="CPU")
 def _map(node: KernelNode) -> Callable:
     about = components(node)
     return _over(node, "f", lambda source, function: functions.MapDataset(
@@ -98,10 +98,10 @@ def _parallel_map(node: KernelNode) -> Callable:
         source, *about, function, int(count)), about[0])
 
 
-@kernel("FilterDataset", device="CPU")
+@kernel("FilterDataset", "ParallelFilterDataset", device="CPU")
 def _filter(node: KernelNode) -> Callable:
     about = components(node)
-    return _over(node, "predicate", lambda source, function: functions.FilterDataset(
+    return _over(node, "predicate", lambda source, function, *calls: functions.FilterDataset(
         source, *about, function), None)
 
 
@@ -126,11 +126,14 @@ def _interleave(node: KernelNode) -> Callable:
         source, *about, function, int(cycle), int(block)), None)
 
 
-@kernel("ParallelInterleaveDatasetV2", device="CPU")
+@kernel("ParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV3",
+        "ParallelInterleaveDatasetV4", device="CPU")
 def _parallel_interleave_v2(node: KernelNode) -> Callable:
     about = components(node)
 
-    def make(source: Dataset, function: Function, cycle: Any, block: Any, calls: Any) -> Dataset:
+    def make(source: Dataset, function: Function, cycle: Any, block: Any,
+             *rest: Any) -> Dataset:
+        calls = rest[-1]  # after sizes of buffers, in the newest form
         if calls < 1 and calls != parallel.AUTOTUNE:
             raise invalid("num_parallel_calls must be greater than zero.")
         return parallel.ParallelInterleaveDataset(source, *about, function, int(cycle),
@@ -139,12 +142,13 @@ def _parallel_interleave_v2(node: KernelNode) -> Callable:
     return _over(node, "f", make, None)
 
 
-@kernel("ParallelInterleaveDataset", "ExperimentalParallelInterleaveDataset", device="CPU")
+@kernel("ParallelInterleaveDataset", "ExperimentalParallelInterleaveDataset",
+        "LegacyParallelInterleaveDatasetV2", device="CPU")
 def _parallel_interleave(node: KernelNode) -> Callable:
     about = components(node)
 
-    def make(source: Dataset, function: Function, cycle: Any, block: Any, sloppy: Any,
-             buffered: Any, ahead: Any) -> Dataset:
+    def make(source: Dataset, function: Function, cycle: Any, block: Any, *rest: Any) -> Dataset:
+        buffered, _ahead = rest[-2:]  # after "sloppy", in the older form
         return parallel.ParallelInterleaveDataset(source, *about, function, int(cycle),
                                                   int(block), max(1, int(buffered)))
 

@@ -12,7 +12,7 @@ from hpcflow.base.formats.array_protos import make_ndarray
 from hpcflow.kernels.common.text import as_bytes
 from hpcflow.kernels.io.dataset_cache import FileCacheDataset
 from hpcflow.kernels.random.philox import MASK64, Start
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import RESOURCE, KernelNode, invalid, kernel
 from hpcflow.kernels.sparse.sparse_serialization import tensor_encoder
 from hpcflow.resources.datasets import batching, functions, order, parallel, shuffling, sources
 from hpcflow.resources.datasets.base import Dataset, Dims
@@ -107,18 +107,24 @@ def _draws(seed: int, seed2: int) -> Iterator[int]:
         yield from start.words(first, _BLOCKS).tolist()
 
 
-@kernel("ShuffleDataset", device="CPU")
+@kernel("DummySeedGenerator", "DummyMemoryCache", device="CPU", mode=RESOURCE)
+def _nothing_shared(node: KernelNode) -> object:
+    return object()
+
+
+@kernel("ShuffleDataset", "ShuffleDatasetV3", device="CPU")
 def _shuffle(node: KernelNode) -> Callable:
     about, same = components(node), not node.attr("reshuffle_each_iteration")
-    return lambda source, size, seed, seed2: shuffling.ShuffleDataset(
+    return lambda source, size, seed, seed2, *shared: shuffling.ShuffleDataset(
         source, *about, int(size), shuffling.Seeds(int(seed), int(seed2), _draws, same))
 
 
-@kernel("ShuffleAndRepeatDataset", device="CPU")
+@kernel("ShuffleAndRepeatDataset", "ShuffleAndRepeatDatasetV2", device="CPU")
 def _shuffle_and_repeat(node: KernelNode) -> Callable:
     about, same = components(node), not node.attr("reshuffle_each_iteration")
 
-    def make(source: Dataset, size: Any, seed: Any, seed2: Any, count: Any) -> Dataset:
+    def make(source: Dataset, size: Any, seed: Any, seed2: Any, count: Any,
+             *shared: Any) -> Dataset:
         if count < -1 or count == 0:
             raise invalid(f"ShuffleAndRepeatDataset: the count is {count}, neither positive nor -1 "
                           "for passes without end")
@@ -150,6 +156,20 @@ def _batch_v2(node: KernelNode) -> Callable:
     return lambda source, size, drop: batching.BatchDataset(source, *about, int(size), bool(drop))
 
 
+@kernel("ParallelBatchDataset", device="CPU")
+def _parallel_batch(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source, size, calls, drop: batching.BatchDataset(source, *about, int(size),
+                                                                   bool(drop))
+
+
+@kernel("SlidingWindowDataset", "ExperimentalSlidingWindowDataset", device="CPU")
+def _sliding_window(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source, size, shift, stride: batching.SlidingWindowDataset(
+        source, *about, int(size), int(shift), int(stride), drop_remainder=True)
+
+
 @kernel("PaddedBatchDataset", "PaddedBatchDatasetV2", device="CPU")
 def _padded_batch(node: KernelNode) -> Callable:
     about = components(node, "Toutput_types")
@@ -165,6 +185,13 @@ def _padded_batch(node: KernelNode) -> Callable:
                                            drops and bool(rest[-1]))
 
     return make
+
+
+@kernel("DenseToSparseBatchDataset", "ExperimentalDenseToSparseBatchDataset", device="CPU")
+def _sparse_batch(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source, size, dims: batching.SparseBatchDataset(
+        source, *about, int(size), tuple(int(d) for d in dims))
 
 
 @kernel("UnbatchDataset", "ExperimentalUnbatchDataset", device="CPU")
@@ -207,11 +234,11 @@ def _decoded(record: bytes) -> Any:
     return make_ndarray(TensorProto.FromString(record))[()]
 
 
-@kernel("CacheDataset", device="CPU")
+@kernel("CacheDataset", "CacheDatasetV2", device="CPU")
 def _cache(node: KernelNode) -> Callable:
     about = components(node)
 
-    def make(source: Dataset, filename: Any) -> Dataset:
+    def make(source: Dataset, filename: Any, *shared: Any) -> Dataset:
         name = as_bytes(filename).decode()
         if not name:
             return order.CacheDataset(source, *about)
@@ -231,4 +258,11 @@ for _op_type in ("AssertNextDataset", "BytesProducedStatsDataset", "LatencyStats
                  "MaxIntraOpParallelismDataset", "NonSerializableDataset",
                  "PrivateThreadPoolDataset"):
     kernel(_op_type, f"Experimental{_op_type}", device="CPU")(_advice)
-kernel("ModelDataset", "OptimizeDataset", device="CPU")(_advice)
+kernel("ModelDataset", "OptimizeDataset", "OptimizeDatasetV2", "OptionsDataset", "FinalizeDataset",
+       device="CPU")(_advice)
+
+
+@kernel("AssertCardinalityDataset", device="CPU")
+def _assert_cardinality(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source, count: order.CountedDataset(source, *about, int(count))

@@ -28,7 +28,7 @@ def outputs(values: list) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-class _Features:
+class Features:
     """The features that a parsing node reads, from its attributes.
 
     Sparse, dense and ragged features come in this order.
@@ -87,7 +87,7 @@ def _check_examples(serialized: Any, names: Any) -> None:
 
 @kernel("ParseExample", device="CPU", fresh=True)
 def _parse_example(node: KernelNode) -> Callable:
-    features = _Features(node)
+    features = Features(node)
     count = len(features.types)
 
     def parse(serialized: Any, names: Any, *rest: Any) -> Any:
@@ -101,7 +101,7 @@ def _parse_example(node: KernelNode) -> Callable:
 
 @kernel("ParseExampleV2", device="CPU", fresh=True)
 def _parse_example_v2(node: KernelNode) -> Callable:
-    features = _Features(node)
+    features = Features(node)
 
     def parse(serialized: Any, names: Any, sparse_keys: Any, dense_keys: Any, ragged_keys: Any,
               *defaults: Any) -> Any:
@@ -120,7 +120,7 @@ def _parse_example_v2(node: KernelNode) -> Callable:
                                                [key for part in keys for key in part], defaults)
         if single:
             sparse, dense = _of_one(sparse, dense)
-        rows = [np.zeros(0, kind.np) if single else _splits(counts, kind.np)
+        rows = [np.zeros(0, kind.np) if single else row_splits(counts, kind.np)
                 for (_, counts), kind in zip(ragged, features.splits, strict=True)]
         return outputs([*transposed(sparse), *dense, *[values for values, _ in ragged], *rows])
 
@@ -129,7 +129,7 @@ def _parse_example_v2(node: KernelNode) -> Callable:
 
 @kernel("ParseSingleExample", device="CPU", fresh=True)
 def _parse_single_example(node: KernelNode) -> Callable:
-    features = _Features(node)
+    features = Features(node)
     keys = keys_of([*node.attr("sparse_keys"), *node.attr("dense_keys")])
 
     def parse(serialized: Any, *defaults: Any) -> Any:
@@ -150,6 +150,6 @@ def _of_one(sparse: list, dense: list) -> tuple[list, list]:
     return vectors, [rows[0] for rows in dense]
 
 
-def _splits(counts: np.ndarray, dtype: Any) -> np.ndarray:
+def row_splits(counts: np.ndarray, dtype: Any) -> np.ndarray:
     """Where each row begins, and the last ends."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(dtype)

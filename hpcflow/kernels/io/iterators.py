@@ -29,6 +29,22 @@ def _iterator(node: KernelNode) -> IteratorResource:
     return shared(node, _KIND, lambda name: IteratorResource(name, *components(node)))
 
 
+@kernel("AnonymousIterator", "AnonymousIteratorV2", "AnonymousIteratorV3", device="CPU")
+def _anonymous(node: KernelNode) -> Callable:
+    about, deletable = components(node), len(node.output_dtypes) > 1
+
+    def make() -> Any:
+        made = IteratorResource(node.name, *about)
+        return (made, made) if deletable else made
+
+    return make
+
+
+@kernel("DeleteIterator", device="CPU")
+def _delete(node: KernelNode) -> Callable:
+    return lambda iterator, deleter: iterator.clear()
+
+
 @kernel("OneShotIterator", device="CPU", mode=RESOURCE)
 def _one_shot(node: KernelNode) -> IteratorResource:
     def first(run: Run) -> Dataset:
@@ -176,7 +192,7 @@ def _to_records(node: KernelNode) -> Callable:
     return _in_background(work)
 
 
-@kernel("DatasetCardinality", device="CPU", fresh=True)
+@kernel("DatasetCardinality", "ExperimentalDatasetCardinality", device="CPU", fresh=True)
 def _cardinality(node: KernelNode) -> Callable:
     return lambda dataset: np.int64(dataset.cardinality())
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.common.text import as_bytes, flat
-from hpcflow.kernels.io.examples import keys_of, outputs, transposed
+from hpcflow.kernels.io.examples import keys_of, outputs, row_splits, transposed
 from hpcflow.kernels.io.feature_columns import Column, parse_message
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.shapes import format_shape
@@ -85,15 +85,12 @@ def _parse_sequence_examples(node: KernelNode) -> Callable:
     may_miss = set(keys_of(node.attr("feature_list_dense_missing_assumed_empty")))
 
     def parse(serialized: Any, names: Any, *defaults: Any) -> Any:
-        if np.ndim(serialized) != 1 or np.ndim(names) != 1 or (
-                np.size(names) not in (0, np.size(serialized))):
-            raise invalid("The serialized examples and their names must be vectors of one length, "
-                          f"got shapes {format_shape(np.shape(serialized))} and "
+        if np.ndim(serialized) != 1 or np.ndim(names) != 1:
+            raise invalid("The serialized examples and their names must be vectors, got shapes "
+                          f"{format_shape(np.shape(serialized))} and "
                           f"{format_shape(np.shape(names))}")
         _check_defaults(defaults, shapes)
-        examples = [_Example(item, name, may_miss) for item, name in zip(
-            flat(serialized), flat(names) if np.size(names) else [b""] * np.size(serialized),
-            strict=True)]
+        examples = _examples(serialized, names, may_miss)
         name_of = [e.name for e in examples].__getitem__
         sparse = [_of_all(examples, *kind).sparse() for kind in context_sparse]
         dense = [_of_all(examples, *kind).dense(shape, default, name_of) for kind, shape, default
@@ -106,6 +103,106 @@ def _parse_sequence_examples(node: KernelNode) -> Callable:
         return outputs([*transposed(sparse), *dense, *transposed(steps), *transposed(rows)])
 
     return parse
+
+
+def _examples(serialized: Any, names: Any, may_miss: set[str]) -> list[_Example]:
+    if np.size(names) not in (0, np.size(serialized)):
+        raise invalid(f"Expected {np.size(serialized)} names, got {np.size(names)}")
+    called = flat(names) if np.size(names) else [b""] * np.size(serialized)
+    return [_Example(item, name, may_miss)
+            for item, name in zip(flat(serialized), called, strict=True)]
+
+
+@kernel("ParseSequenceExampleV2", device="CPU", fresh=True)
+def _parse_sequence_examples_v2(node: KernelNode) -> Callable:
+    types = [node.attr(name) for name in (
+        "context_sparse_types", "Tcontext_dense", "context_ragged_value_types",
+        "feature_list_sparse_types", "feature_list_dense_types",
+        "feature_list_ragged_value_types")]
+    split_types = [[t.np.type for t in node.attr(f"{place}_ragged_split_types")]
+                   for place in ("context", "feature_list")]
+    shapes, list_shapes = (
+        [tuple(shape.as_list()) for shape in node.attr(name)]
+        for name in ("context_dense_shapes", "feature_list_dense_shapes"))
+
+    def parse(serialized: Any, names: Any, *rest: Any) -> Any:
+        keys, may_miss, defaults = [keys_of(flat(k)) for k in rest[:6]], rest[6], rest[7:]
+        for key, kind in zip(keys, types, strict=True):
+            if len(key) != len(kind):
+                raise invalid(f"{len(key)} keys for {len(kind)} features")
+        if np.ndim(serialized) > 1:
+            raise invalid("serialized must be a scalar or a vector, got shape "
+                          f"{format_shape(np.shape(serialized))}")
+        if np.shape(may_miss) != (len(keys[4]),):
+            raise invalid(f"feature_list_dense_missing_assumed_empty must have {len(keys[4])} "
+                          f"elements, got shape {format_shape(np.shape(may_miss))}")
+        _check_defaults(defaults, shapes)
+        missing = {key for key, may in zip(keys[4], may_miss, strict=True) if may}
+        parsed = _Parsed(_examples(serialized, names, missing), not np.ndim(serialized))
+        asked = [list(zip(key, kind, strict=True)) for key, kind in zip(keys, types, strict=True)]
+        dense = [parsed.context_dense(*kind, shape, default) for kind, shape, default in zip(
+            asked[1], shapes, defaults, strict=True)]
+        rows = [parsed.list_dense(*kind, shape)
+                for kind, shape in zip(asked[4], list_shapes, strict=True)]
+        ragged = [parsed.context_ragged(*kind, split) for kind, split in zip(
+            asked[2], split_types[0], strict=True)]
+        steps = [parsed.list_ragged(*kind, split) for kind, split in zip(
+            asked[5], split_types[1], strict=True)]
+        return outputs([
+            *transposed([parsed.context_sparse(*kind) for kind in asked[0]]), *dense,
+            *transposed(ragged), *transposed([parsed.list_sparse(*kind) for kind in asked[3]]),
+            *transposed(rows), *transposed(steps)])
+
+    return parse
+
+
+class _Parsed:
+    """The features of a batch of SequenceExamples, or of a `single` one without a batch."""
+
+    def __init__(self, examples: list[_Example], single: bool) -> None:
+        self._examples = examples
+        self._single = single
+
+    def _name_of(self, row: int) -> str:
+        return self._examples[row].name
+
+    def context_sparse(self, key: str, dtype: Any) -> tuple:
+        """Indices, values and shape."""
+        return self._without_batch(_of_all(self._examples, key, dtype).sparse())
+
+    def _without_batch(self, sparse: tuple) -> tuple:
+        indices, values, shape = sparse
+        return (indices[:, 1:], values, shape[1:]) if self._single else sparse
+
+    def context_dense(self, key: str, dtype: Any, shape: tuple, default: Any) -> Any:
+        """An array."""
+        found = _of_all(self._examples, key, dtype).dense(shape, default, self._name_of)
+        return found[0] if self._single else found
+
+    def context_ragged(self, key: str, dtype: Any, split_type: Any) -> tuple:
+        """Values and row splits, for which a single example has a zero."""
+        values, counts = _of_all(self._examples, key, dtype).decode()
+        return values, split_type(0) if self._single else row_splits(counts, split_type)
+
+    def list_sparse(self, key: str, dtype: Any) -> tuple:
+        """Indices, values and shape."""
+        return self._without_batch(_joined(
+            [e.steps(key, dtype, False).sparse() for e in self._examples], dtype))
+
+    def list_dense(self, key: str, dtype: Any, shape: tuple) -> tuple:
+        """Padded steps, and their numbers."""
+        found, lengths = _padded([_rows(e.steps(key, dtype, True), shape, e.name_of)
+                                  for e in self._examples], shape, dtype)
+        return (found[0], lengths[0]) if self._single else (found, lengths)
+
+    def list_ragged(self, key: str, dtype: Any, split_type: Any) -> tuple:
+        """Values, the splits of the examples and those of their steps."""
+        parts = [e.steps(key, dtype, False).decode() for e in self._examples]
+        outer = split_type(0) if self._single else row_splits(
+            np.array([len(counts) for _, counts in parts], np.int64), split_type)
+        values = np.concatenate([np.zeros(0, dtype.np), *[v for v, _ in parts]])
+        counts = np.concatenate([np.zeros(0, np.int64), *[c for _, c in parts]])
+        return values, outer, row_splits(counts, split_type)
 
 
 def _of_all(examples: list[_Example], key: str, dtype: Any) -> Column:

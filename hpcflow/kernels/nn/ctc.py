@@ -80,7 +80,7 @@ def loss_v2_of(node: KernelNode, paths: Callable[..., Any]) -> Callable:
 
 def loss_of(node: KernelNode, any_length: bool, paths: Callable[..., Any]) -> Callable:
     """The loss whose blank is the last class, by `paths` like `_Paths`."""
-    xp = node.xp
+    xp, dtype = node.xp, node.np_dtype()
     collapse, merge = node.attr("preprocess_collapse_repeated"), node.attr("ctc_merge_repeated")
     ignore_long = node.attr("ignore_longer_outputs_than_inputs")
 
@@ -99,7 +99,7 @@ def loss_of(node: KernelNode, any_length: bool, paths: Callable[..., Any]) -> Ca
         loss, grad = paths(inputs, labels, counts, lengths, merge).loss_and_gradient()
         if ignore_long:
             loss, grad = _without(xp, counts > lengths, loss, grad)
-        return loss.astype(np.float32), grad.astype(np.float32)
+        return loss.astype(dtype), grad.astype(dtype)
 
     return run
 
@@ -261,18 +261,21 @@ def _first_largest(inputs: Any) -> Any:
 
 @kernel("CTCGreedyDecoder", device="CPU", fresh=True)
 def _greedy(node: KernelNode) -> Callable:
-    merge = node.attr("merge_repeated")
+    merge, blank = node.attr("merge_repeated"), node.attr("blank_index", -1)
 
     def run(inputs: Any, lengths: Any) -> tuple:
         _check_inputs(inputs)
         _check_lengths(inputs, lengths)
         steps, _, classes = inputs.shape
+        if not -classes <= blank < classes:
+            raise invalid(f"blank_index expected to be between -{classes} and {classes - 1}, got "
+                          f"{blank}")
         likely = _first_largest(inputs)
         best = likely.T
         within = np.arange(steps) < lengths[:, None]
         top = np.take_along_axis(inputs, likely[:, :, None], axis=2)[:, :, 0]
-        scores = np.where(within, -top.T, 0).sum(axis=1, dtype=np.float32)
-        kept = within & (best != classes - 1)
+        scores = np.where(within, -top.T, 0).sum(axis=1, dtype=inputs.dtype)
+        kept = within & (best != blank % classes)
         if merge:
             kept[:, 1:] &= best[:, 1:] != best[:, :-1]
         return (*_packed(kept, best), scores.reshape(-1, 1))
@@ -296,7 +299,7 @@ def _beam_search(node: KernelNode) -> Callable:
             beams.advance(log_y, active)
         found, scores = beams.best(paths, merge)
         return (*(f[0] for f in found), *(f[1] for f in found), *(f[2] for f in found),
-                scores.astype(np.float32))
+                scores.astype(inputs.dtype))
 
     return run
 

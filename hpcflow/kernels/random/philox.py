@@ -72,6 +72,10 @@ class Start(NamedTuple):
         """The start that a graph gives as one and two 64-bit numbers."""
         return cls(int(key[0]), int(counter[0]) | int(counter[1]) << 64)
 
+    def skipped(self, blocks: int) -> Start:
+        """The start so many blocks later."""
+        return Start(self.key, (self.counter + blocks) & _MASK128)
+
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """The key and the counter as 64-bit numbers."""
         return np.array([self.key], np.uint64), np.array(

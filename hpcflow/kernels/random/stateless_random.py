@@ -10,7 +10,12 @@ import numpy as np
 from hpcflow.kernels.common.device_windows import programs_of
 from hpcflow.kernels.random import device_numbers, numbers
 from hpcflow.kernels.random.philox import Start
-from hpcflow.kernels.random.random import drawn_classes, register_host, samples_asked
+from hpcflow.kernels.random.random import (
+    drawn_classes,
+    register_host,
+    samples_asked,
+    to_dims,
+)
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _PHILOX, _AUTOMATIC = 1, 3  # numbers of algorithms; 2 is another one
@@ -44,21 +49,23 @@ def _check_bounds(low: Any, high: Any) -> None:
 # ---------------------------------------------------------------- op types
 
 
-def _to_dims(shape: Any) -> tuple[int, ...]:
-    if np.ndim(shape) != 1 or (np.asarray(shape) < 0).any():
-        raise invalid(f"shape must be a vector without negative sizes, got {np.ravel(shape)}")
-    return tuple(int(d) for d in shape)
-
-
-def _start_of_seeds(seeds: Any) -> Start:
+def start_of_seeds(seeds: Any) -> Start:
+    """The start for the value of a seed input; ``InvalidArgumentError`` unless it has two numbers.
+    """
     if np.shape(seeds) != (2,):
         raise invalid(f"seed must have shape [2], got {shown(np.shape(seeds))}")
     return Start.of_seeds(seeds)
 
 
-def _start_of_key(key: Any, counter: Any, algorithm: Any) -> Start:
+def check_algorithm(algorithm: Any) -> None:
+    """Refuse the number of any algorithm but Philox."""
     if np.ndim(algorithm) or int(algorithm) not in (_PHILOX, _AUTOMATIC):
         raise invalid(f"the only algorithm is Philox (1), got {np.ravel(algorithm).tolist()}")
+
+
+def start_of_key(key: Any, counter: Any, algorithm: Any) -> Start:
+    """The start for the values of a key, a counter and the number of an algorithm."""
+    check_algorithm(algorithm)
     if np.shape(key) != (1,) or np.ndim(counter) != 1 or len(counter) < 2:
         raise invalid("key must have one number and counter two, got shapes "
                       f"{shown(np.shape(key))} and {shown(np.shape(counter))}")
@@ -93,8 +100,8 @@ def _register(name: str, draw: Callable, kind: str) -> None:
         make = maker(node, 1)
 
         def run(shape: Any, seeds: Any, *bounds: Any) -> Any:
-            dims = _to_dims(shape)
-            return make(_start_of_seeds(seeds), dims, *bounds)
+            dims = to_dims(shape)
+            return make(start_of_seeds(seeds), dims, *bounds)
 
         return run
 
@@ -102,8 +109,8 @@ def _register(name: str, draw: Callable, kind: str) -> None:
         make = maker(node, 3)
 
         def run(shape: Any, key: Any, counter: Any, algorithm: Any, *bounds: Any) -> Any:
-            dims = _to_dims(shape)
-            return make(_start_of_key(key, counter, algorithm), dims, *bounds)
+            dims = to_dims(shape)
+            return make(start_of_key(key, counter, algorithm), dims, *bounds)
 
         return run
 
@@ -125,7 +132,7 @@ for _name, _draw, _kind in (
 def _multinomial(node: KernelNode) -> Callable:
     dtype = node.np_dtype()
     return lambda logits, count, seeds: drawn_classes(
-        _start_of_seeds(seeds), logits, samples_asked(logits, count), dtype)
+        start_of_seeds(seeds), logits, samples_asked(logits, count), dtype)
 
 
 @kernel("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", device="CPU", fresh=True)
@@ -133,7 +140,7 @@ def _key_and_counter(node: KernelNode) -> Callable:
     with_algorithm = len(node.output_dtypes) == 3
 
     def run(seeds: Any) -> tuple:
-        arrays = _start_of_seeds(seeds).arrays()
+        arrays = start_of_seeds(seeds).arrays()
         return (*arrays, np.int32(_PHILOX)) if with_algorithm else arrays
 
     return run

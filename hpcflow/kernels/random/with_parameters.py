@@ -18,6 +18,7 @@ from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.random import device_rejection, rejection
 from hpcflow.kernels.random.philox import Sequence, Start
 from hpcflow.kernels.random.random import sequence_of, to_dims
+from hpcflow.kernels.random.stateless_random import start_of_key, start_of_seeds
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _NARROW = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
@@ -143,6 +144,40 @@ _register("gamma", rejection.gamma, lambda alpha: alpha < 0,
           "alpha must not be negative", "RandomGamma")
 _register("poisson", rejection.poisson, lambda rate: ~(rate >= 0),
           "rate must not be negative or NaN", "RandomPoisson", "RandomPoissonV2")
+
+
+# ---------------------------------------------------------------- without state
+
+
+def _register_stateless(draw: rejection.Draw, wrong: Callable[[Any], Any], error: str,
+                        start_of: Callable[..., Start], *op_types: str) -> None:
+    """Register op types of a shape, what `start_of` makes a start of, and a parameter for each
+    element of the last dimensions."""
+
+    @kernel(*op_types, device="CPU", fresh=True)
+    def factory(node: KernelNode) -> Callable:
+        dtype = node.np_dtype()
+
+        def run(shape: Any, *rest: Any) -> Any:
+            dims, given = to_dims(shape), np.asarray(rest[-1])
+            start = start_of(*rest[:-1])
+            if dims[len(dims) - given.ndim :] != given.shape or len(dims) < given.ndim:
+                raise invalid(f"shape {shown(dims)} must end with that of the parameter "
+                              f"{shown(given)}")
+            if wrong(given).any():
+                raise invalid(f"{error}, got {given.min()}")
+            samples = math.prod(dims[: len(dims) - given.ndim])
+            return _by_parameter(draw, start, given, samples, dtype).reshape(dims)[()]
+
+        return run
+
+
+for _start_of, _op_type in ((start_of_seeds, "StatelessRandomGammaV2"),
+                            (start_of_key, "StatelessRandomGammaV3")):
+    _register_stateless(rejection.gamma, lambda alpha: alpha < 0, "alpha must not be negative",
+                        _start_of, _op_type)
+_register_stateless(rejection.poisson, lambda rate: ~(rate >= 0),
+                    "lam must not be negative or NaN", start_of_seeds, "StatelessRandomPoisson")
 
 
 # ---------------------------------------------------------------- normal, between bounds

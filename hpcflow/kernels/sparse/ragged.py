@@ -16,7 +16,7 @@ from hpcflow.kernels.sparse.sparse_places import check_sparse
 # ---------------------------------------------------------------- rows
 
 
-def _checked_splits(splits: Any, count: int) -> Any:
+def checked_splits(splits: Any, count: int) -> Any:
     """`splits`, which must rise from 0 to `count`."""
     if splits.ndim != 1 or not len(splits) or splits[0] != 0 or splits[-1] != count or (
             np.diff(splits) < 0).any():
@@ -31,7 +31,8 @@ def _concatenated(starts: Any, lengths: Any) -> Any:
     return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
 
 
-def _splits_of(lengths: Any, dtype: Any) -> Any:
+def splits_of(lengths: Any, dtype: Any) -> Any:
+    """Where rows of such lengths begin and end."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(dtype)
 
 
@@ -55,7 +56,7 @@ def _range(node: KernelNode) -> Callable:
             raise invalid("Requires delta != 0")
         rows = [_arithmetic(*row) for row in zip(starts, limits, deltas, strict=True)]
         values = np.concatenate(rows) if rows else np.zeros(0, starts.dtype)
-        return _splits_of(list(map(len, rows)), dtype), values
+        return splits_of(list(map(len, rows)), dtype), values
 
     return run
 
@@ -82,7 +83,7 @@ def _gather(node: KernelNode) -> Callable:
         splits, values, indices = inputs[:levels], inputs[levels], np.asarray(inputs[-1])
         for level, below in zip(splits, [*(len(s) - 1 for s in splits[1:]), len(values)],
                                 strict=True):
-            _checked_splits(level, below)
+            checked_splits(level, below)
         check_rows(np, indices, len(splits[0]) - 1)
         if indices.ndim + levels - 1 != depth:
             raise invalid(f"indices of rank {indices.ndim} give {indices.ndim + levels - 1} "
@@ -90,7 +91,7 @@ def _gather(node: KernelNode) -> Callable:
         rows, found = indices.reshape(-1), _outer_splits(indices.shape, dtype)
         for level in splits:
             lengths = (level[1:] - level[:-1])[rows]
-            found.append(_splits_of(lengths, dtype))
+            found.append(splits_of(lengths, dtype))
             rows = _concatenated(level[:-1][rows], lengths)
         outputs = (*found[1:], values[rows]) if not indices.ndim else (*found, values[rows])
         return outputs if len(outputs) > 1 else outputs[0]
@@ -117,7 +118,7 @@ def _to_sparse(node: KernelNode) -> Callable:
         rows = [_row_numbers(level) for level in splits]
         for level, below in zip(splits, [*(len(s) - 1 for s in splits[1:]), len(values)],
                                 strict=True):
-            _checked_splits(level, below)
+            checked_splits(level, below)
         places = _places(rows, len(splits[0]) - 1)
         inner = values.shape[1:]
         size = int(np.prod(inner))

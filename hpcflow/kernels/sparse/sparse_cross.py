@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.kernels.common.text import as_bytes, string_array
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
-from hpcflow.kernels.strings.string_hashes import fingerprint64
+from hpcflow.kernels.strings.string_hashes import fingerprint64, siphash
 
 _FACTOR, _WORD = 0xC6A4A7935BD1E995, (1 << 64) - 1
 _LARGEST = (1 << 63) - 1
@@ -78,15 +79,12 @@ def _combined(first: int, second: int) -> int:
     return _mixed(found)
 
 
-def _hashed(columns: list[list[list]], key: int, buckets: int) -> tuple:
-    words = [_words(rows) for rows in columns]
+def _hashed(words: list[list[list[int]]], buckets: int, key: tuple[int, ...] = ()) -> tuple:
+    """Hashes of the combinations of `words`, those of the features; `key` comes before them."""
     rows = list(_crossed(words))
     found = np.empty(sum(map(len, rows)), np.int64)
     for place, parts in enumerate(itertools.chain.from_iterable(rows)):
-        word = key & _WORD
-        for part in parts:
-            word = _combined(word, part)
-        found[place] = word % (buckets or _LARGEST)
+        found[place] = functools.reduce(_combined, (*key, *parts)) % (buckets or _LARGEST)
     return _result(rows, found)
 
 
@@ -105,7 +103,9 @@ def _cross(node: KernelNode) -> Callable:
 
     def run(*inputs: Any) -> tuple:
         columns = _features(node, inputs)
-        return _hashed(columns, key, buckets) if hashes else _joined(columns, b"_X_")
+        if not hashes:
+            return _joined(columns, b"_X_")
+        return _hashed([_words(rows) for rows in columns], buckets, (key & _WORD,))
 
     return run
 
@@ -119,3 +119,27 @@ def _cross_v2(node: KernelNode) -> Callable:
         return _joined(_features(node, tuple(features)), as_bytes(separator))
 
     return run
+
+
+@kernel("SparseCrossHashed", device="CPU", fresh=True)
+def _cross_hashed(node: KernelNode) -> Callable:
+    def run(*inputs: Any) -> tuple:
+        *features, buckets, strong, salt = inputs
+        if np.shape(salt) != (2,):
+            raise invalid(f"salt must be two numbers, got shape {shown(np.shape(salt))}")
+        if buckets < 0:
+            raise invalid(f"num_buckets must not be negative, got {buckets}")
+        columns = _features(node, tuple(features))
+        key = (int(salt[0]) & _WORD, int(salt[1]) & _WORD)
+        hashes = functools.partial(siphash, key=key) if strong else fingerprint64
+        return _hashed([_hashes(rows, hashes) for rows in columns], int(buckets))
+
+    return run
+
+
+def _hashes(rows: list[list], hashes: Callable[..., Any]) -> list[list[int]]:
+    """The hash of every string, and of the lower half of every number."""
+    texts = [f if isinstance(f, bytes) else (f & 0xFFFFFFFF).to_bytes(4, "little")
+             for row in rows for f in row]
+    found = iter(hashes(texts).tolist() if texts else ())
+    return [[next(found) for _ in row] for row in rows]

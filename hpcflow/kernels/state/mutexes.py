@@ -10,22 +10,25 @@ from hpcflow.kernels.registry import ASYNC, RESOURCE, STEP, KernelNode, kernel
 from hpcflow.resources.mutexes import Mutex
 
 
-@kernel("Mutex", device="CPU", mode=RESOURCE)
+@kernel("Mutex", "MutexV2", device="CPU", mode=RESOURCE)
 def _mutex(node: KernelNode) -> Mutex:
     return shared(node, "mutex", Mutex)
 
-@kernel("MutexAcquire", device="CPU", mode=ASYNC)
+
+@kernel("MutexAcquire", "MutexLock", device="CPU", mode=ASYNC)
 def _acquire(node: KernelNode) -> Callable:
+    gives_lock = bool(node.output_dtypes)
+
     def run(step: Any, done: Callable[[Any], None], mutex: Mutex) -> None:
         # Whatever happens to the step, it does not take the mutex with it.
         step.on_finish_hooks.append(lambda: mutex.step_ended(step))
-        attempt = mutex.acquire(step, done)
+        attempt = mutex.acquire(step, done, (mutex,) if gives_lock else ())
         if not attempt.over:
             step.when_cancelled(lambda: mutex.cancel(attempt))
 
     return run
 
 
-@kernel("MutexRelease", device="CPU", mode=STEP)
+@kernel("MutexRelease", "ConsumeMutexLock", device="CPU", mode=STEP)
 def _release(node: KernelNode) -> Callable:
     return lambda step, mutex: mutex.release(step)

@@ -64,10 +64,17 @@ def _number(value: Any) -> bytes:
         return str(int(value)).encode()
     if isinstance(value, (complex, np.complexfloating)):
         return f"({value.real:g},{value.imag:g})".encode()
-    digits = 17 if isinstance(value, np.float64) else 9
-    short = next((t for t in (f"{float(value):.{n}g}" for n in range(6, digits + 1))
-                  if type(value)(t) == value), f"{float(value):g}")
-    return short.encode()
+    return _fraction(value)
+
+
+def _fraction(value: Any) -> bytes:
+    """A number with the digits that its type has in any case, or where these are another number
+    with as many as tell all numbers apart; the narrow types are written as float32."""
+    kind, few, many = (np.float64, 15, 17) if isinstance(value, np.float64) else (np.float32, 6, 9)
+    number = float(kind(value))
+    short = f"{number:.{few}g}"
+    is_same = number != number or float(kind(short)) == number
+    return (short if is_same else f"{number:.{many}g}").encode()
 
 
 @kernel("PrintV2", device="CPU")

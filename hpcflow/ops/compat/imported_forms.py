@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.graph.build import STAND_INS
+from hpcflow.graph.build import STAND_IN_WHEN, STAND_INS
 from hpcflow.graph.graph import Graph, control_dependencies
 from hpcflow.graph.importer import LOWERED
 from hpcflow.graph.opdef import not_differentiable, register_op
@@ -25,21 +25,32 @@ from hpcflow.ops.linalg.einsum import einsum
 __all__: list[str] = []
 
 
-def _stands_for(op_type: str, inputs: str, outputs: str, attrs: str,
-                build: Callable[[dict[str, Any], list[Tensor]], Any]) -> None:
-    """Register `op_type`, and ``build(attrs, inputs)``, which makes its output."""
+def stands_for(op_type: str, inputs: str, outputs: str, attrs: str,
+               build: Callable[[dict[str, Any], list[Tensor]], Any],
+               stateful: bool = False) -> None:
+    """Register `op_type`, and ``build(attrs, inputs)``, which makes its output, or a list or tuple
+    of its outputs."""
 
-    register_op(op_type, inputs, outputs, attrs, shape=unknown)
+    register_op(op_type, inputs, outputs, attrs, shape=unknown, stateful=stateful)
     not_differentiable(op_type)
-    STAND_INS[op_type] = _imported_as(op_type, build)
+    STAND_INS[op_type] = imported_as(op_type, build)
 
 
-def _imported_as(op_type: str, build: Callable[[dict[str, Any], list[Tensor]], Any]) -> Callable:
+def stands_for_some(op_type: str, condition: Callable[[dict[str, Any]], bool],
+                    build: Callable[[dict[str, Any], list[Tensor]], Any]) -> None:
+    """Have ``build(attrs, inputs)`` make the outputs of a type that is registered already where
+    ``condition(attrs)`` holds."""
+    STAND_IN_WHEN[op_type] = condition
+    STAND_INS[op_type] = imported_as(op_type, build)
+
+
+def imported_as(op_type: str, build: Callable[[dict[str, Any], list[Tensor]], Any]) -> Callable:
     """Let the import build ``build(attrs, inputs)`` instead of an operation of that type."""
 
     def lower(graph: Graph, attrs: dict[str, Any], inputs: list[Tensor],
               types: list) -> list[Tensor]:
-        return [build(attrs, inputs)]
+        made = build(attrs, inputs)
+        return list(made) if isinstance(made, (list, tuple)) else [made]
 
     LOWERED[op_type] = lower
     return lower
@@ -85,8 +96,8 @@ def _matrix_set_diag(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
 for _name, _build in (("MatrixDiag", _matrix_diag), ("MatrixDiagPart", _matrix_diag_part),
                       ("MatrixSetDiag", _matrix_set_diag)):
     _inputs, _outputs = BANDS[_name]
-    _stands_for(f"{_name}V2", _inputs, _outputs, "T: type", _build)
-    _imported_as(f"{_name}V3", _build)
+    stands_for(f"{_name}V2", _inputs, _outputs, "T: type", _build)
+    imported_as(f"{_name}V3", _build)
 
 # ---------------------------------------------------------------- others
 
@@ -141,18 +152,18 @@ def _guarantee_const(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
         return raw_ops.Identity(inputs[0])
 
 
-_stands_for("Einsum", "inputs: N * T", "output: T", "equation: string; N: int >= 1; T: type",
-            _einsum)
-_stands_for("ParallelDynamicStitch", "indices: N * int32; data: N * T", "merged: T",
-            "N: int >= 1; T: type",
-            lambda attrs, inputs: raw_ops.DynamicStitch(inputs[: attrs["N"]], inputs[attrs["N"]:]))
-_stands_for("ClipByValue", "t: T; clip_value_min: T; clip_value_max: T", "output: T", "T: type",
-            lambda attrs, inputs: raw_ops.Maximum(raw_ops.Minimum(inputs[0], inputs[2]),
-                                                  inputs[1]))
-_stands_for("AccumulateNV2", "inputs: N * T", "sum: T", "N: int >= 1; T: type; shape: shape",
-            lambda attrs, inputs: raw_ops.AddN(inputs))
-_stands_for("Snapshot", "input: T", "output: T", "T: type",
-            lambda attrs, inputs: raw_ops.Identity(inputs[0]))
+stands_for("Einsum", "inputs: N * T", "output: T", "equation: string; N: int >= 1; T: type",
+           _einsum)
+stands_for("ParallelDynamicStitch", "indices: N * int32; data: N * T", "merged: T",
+           "N: int >= 1; T: type",
+           lambda attrs, inputs: raw_ops.DynamicStitch(inputs[: attrs["N"]], inputs[attrs["N"]:]))
+stands_for("ClipByValue", "t: T; clip_value_min: T; clip_value_max: T", "output: T", "T: type",
+           lambda attrs, inputs: raw_ops.Maximum(raw_ops.Minimum(inputs[0], inputs[2]),
+                                                 inputs[1]))
+stands_for("AccumulateNV2", "inputs: N * T", "sum: T", "N: int >= 1; T: type; shape: shape",
+           lambda attrs, inputs: raw_ops.AddN(inputs))
+stands_for("Snapshot", "input: T", "output: T", "T: type",
+           lambda attrs, inputs: raw_ops.Identity(inputs[0]))
 
 
 def _euclidean_norm(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
@@ -204,24 +215,24 @@ def _zero(dtype: dtypes.DType) -> Any:
 
 
 _INDEX = "{int32, int64}"
-_stands_for("EuclideanNorm", "input: T; reduction_indices: Tidx", "output: T",
-            f"keep_dims: bool = false; T: type; Tidx: {_INDEX} = int32", _euclidean_norm)
-_stands_for("GuaranteeConst", "input: T", "output: T", "T: type", _guarantee_const)
-_stands_for("Empty", "shape: int32", "output: dtype", "dtype: type; init: bool = false",
-            lambda attrs, inputs: raw_ops.Fill(inputs[0], _zero(attrs["dtype"])))
-_stands_for("Angle", "input: T", "output: Tout",
-            "T: {complex64, complex128} = complex64; Tout: {float, double} = float",
-            lambda attrs, inputs: raw_ops.Atan2(raw_ops.Imag(inputs[0], Tout=attrs["Tout"]),
-                                                raw_ops.Real(inputs[0], Tout=attrs["Tout"])))
-_stands_for("UnravelIndex", "indices: Tidx; dims: Tidx", "output: Tidx",
-            f"Tidx: {_INDEX} = int32", _unravel_index)
+stands_for("EuclideanNorm", "input: T; reduction_indices: Tidx", "output: T",
+           f"keep_dims: bool = false; T: type; Tidx: {_INDEX} = int32", _euclidean_norm)
+stands_for("GuaranteeConst", "input: T", "output: T", "T: type", _guarantee_const)
+stands_for("Empty", "shape: int32", "output: dtype", "dtype: type; init: bool = false",
+           lambda attrs, inputs: raw_ops.Fill(inputs[0], _zero(attrs["dtype"])))
+stands_for("Angle", "input: T", "output: Tout",
+           "T: {complex64, complex128} = complex64; Tout: {float, double} = float",
+           lambda attrs, inputs: raw_ops.Atan2(raw_ops.Imag(inputs[0], Tout=attrs["Tout"]),
+                                               raw_ops.Real(inputs[0], Tout=attrs["Tout"])))
+stands_for("UnravelIndex", "indices: Tidx; dims: Tidx", "output: Tidx",
+           f"Tidx: {_INDEX} = int32", _unravel_index)
 for _op_type, _types in (("Sum", ORDERED), ("Mean", "{float, double}"),
                          ("SqrtN", "{float, double}")):
-    _stands_for(f"SparseSegment{_op_type}WithNumSegments",
-                "data: T; indices: Tidx; segment_ids: Tsegmentids; num_segments: Tnumsegments",
-                "output: T", f"T: {_types}; Tidx: {_INDEX} = int32; "
-                f"Tnumsegments: {_INDEX} = int32; Tsegmentids: {_INDEX} = int32",
-                _segments(_op_type))
+    stands_for(f"SparseSegment{_op_type}WithNumSegments",
+               "data: T; indices: Tidx; segment_ids: Tsegmentids; num_segments: Tnumsegments",
+               "output: T", f"T: {_types}; Tidx: {_INDEX} = int32; "
+               f"Tnumsegments: {_INDEX} = int32; Tsegmentids: {_INDEX} = int32",
+               _segments(_op_type))
 
 
 def _switch_n(graph: Graph, attrs: dict[str, Any], inputs: list[Tensor],

@@ -191,8 +191,42 @@ def _invariant_dims(inputs: list[Tensor], shapes: list[TensorShape]) -> list[Dim
     return found
 
 
+# ---------------------------------------------------------------- calls
+
+
+def _batch_function(graph: Graph, attrs: dict[str, Any], inputs: list[Tensor],
+                    types: list) -> list[Tensor]:
+    """A batch has the rows of one call: no other step's are put with them."""
+    return _run(graph, attrs["f"], inputs)
+
+
+def _remote_call(graph: Graph, attrs: dict[str, Any], inputs: list[Tensor],
+                 types: list) -> list[Tensor]:
+    target = constant_value(inputs[0])
+    if target is None:
+        raise ValueError("RemoteCall: the device must be known while the graph is made")
+    with graph.device(target.item().decode()):
+        return _run(graph, attrs["f"], inputs[1:])
+
+
+_LOW = "low_priority_"
+register_op("BatchFunction", "in_tensors: Tin; captured_tensors: Tcaptured", "out_tensors: Tout",
+            "f: func; num_batch_threads: int; max_batch_size: int; batch_timeout_micros: int; "
+            "max_enqueued_batches: int = 10; allowed_batch_sizes: list(int) = []; "
+            "container: string = ''; shared_name: string = ''; batching_queue: string = ''; "
+            f"{_LOW}max_batch_size: int = 0; {_LOW}batch_timeout_micros: int = 0; "
+            f"{_LOW}allowed_batch_sizes: list(int) = []; {_LOW}max_enqueued_batches: int = 0; "
+            f"mixed_priority_policy: string = '{_LOW}padding_with_max_batch_size'; "
+            "batch_padding_policy: string = 'PAD_UP'; Tin: list(type) >= 1; "
+            "Tcaptured: list(type) >= 0; Tout: list(type) >= 1; "
+            "enable_large_batch_splitting: bool = false", stateful=True, shape=unknown)
+register_op("RemoteCall", "target: string; args: Tin", "output: Tout",
+            "Tin: list(type) >= 1; Tout: list(type) >= 1; f: func", stateful=True, shape=unknown)
+not_differentiable("BatchFunction", "RemoteCall")
+
 LOWERED.update({"If": _if, "StatelessIf": _if, "Case": _case, "StatelessCase": _case,
-                "While": _while, "StatelessWhile": _while})
+                "While": _while, "StatelessWhile": _while, "BatchFunction": _batch_function,
+                "RemoteCall": _remote_call})
 
 register_op("FakeParam", outputs="output: dtype", attrs="dtype: type; shape: shape",
             shape=lambda op: [op._attrs["shape"]._dims])

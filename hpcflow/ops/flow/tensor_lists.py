@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
@@ -137,6 +138,8 @@ def _dtype(op: Operation) -> Any:
 
 
 def _zeros(tensor: Tensor) -> Tensor:
+    if tensor.dtype.base_dtype is dtypes.variant:
+        return raw_ops.ZerosLike(tensor)
     return raw_ops.Fill(raw_ops.Shape(tensor), np.zeros((), tensor.dtype.base_dtype.np))
 
 

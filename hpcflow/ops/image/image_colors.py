@@ -38,12 +38,12 @@ def _adjusted_color_shape(op: Operation) -> list[Dims]:
 for _name in ("RGBToHSV", "HSVToRGB"):
     register_op(_name, "images: T", "output: T", f"T: {ANY_FLOAT} = float",
                 shape=_colored_shape)
-register_op("AdjustHue", "images: float; delta: float", "output: float",
-            shape=_adjusted_color_shape)
-register_op("AdjustSaturation", "images: float; scale: float", "output: float",
-            shape=_adjusted_color_shape)
-register_op("AdjustContrastv2", "images: float; contrast_factor: float", "output: float",
-            shape=_adjusted_shape)
+# Half numbers are adjusted as floats.
+for _name, _factor, _shape in (("AdjustHue", "delta", _adjusted_color_shape),
+                               ("AdjustSaturation", "scale", _adjusted_color_shape),
+                               ("AdjustContrastv2", "contrast_factor", _adjusted_shape)):
+    register_op(_name, f"images: T; {_factor}: float", "output: T", "T: {half, float} = float",
+                shape=_shape)
 register_op("AdjustContrast",
             "images: T; contrast_factor: float; min_value: float; max_value: float",
             "output: float", "T: {uint8, int8, int16, int32, int64, float, double}",

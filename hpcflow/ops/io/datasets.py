@@ -41,7 +41,9 @@ def _check_rank(op: Operation, position: int, name: str) -> None:
 
 
 # Inputs of any shape.
-_FREE = frozenset(("indices", "values", "dense_shape", "optimizations", "select_cols"))
+_FREE = frozenset(("indices", "values", "dense_shape", "optimizations", "optimizations_enabled",
+                   "optimizations_disabled", "optimizations_default", "select_cols",
+                   "byte_offsets", "row_shape"))
 
 # Op type -> (inputs, attributes besides the types and shapes of the elements).
 _REDUCER = ("key", "init", "reduce", "finalize")
@@ -60,12 +62,26 @@ _TYPES = {
     "ShuffleAndRepeatDataset": (
         f"{_INPUT}; buffer_size: int64; seed: int64; seed2: int64; count: int64",
         "reshuffle_each_iteration: bool = true"),
+    "ShuffleDatasetV3": (
+        f"{_INPUT}; buffer_size: int64; seed: int64; seed2: int64; seed_generator: resource",
+        "reshuffle_each_iteration: bool = true"),
+    "ShuffleAndRepeatDatasetV2": (
+        (f"{_INPUT}; buffer_size: int64; seed: int64; seed2: int64; count: int64; "
+        "seed_generator: resource"), "reshuffle_each_iteration: bool = true"),
     "CacheDataset": (f"{_INPUT}; filename: string", ""),
+    "CacheDatasetV2": (f"{_INPUT}; filename: string; cache: resource", ""),
+    "AssertCardinalityDataset": (f"{_INPUT}; cardinality: int64", ""),
     "PrefetchDataset": (f"{_INPUT}; buffer_size: int64",
                         "slack_period: int = 0; legacy_autotune: bool = true"),
     "BatchDataset": (f"{_INPUT}; batch_size: int64", ""),
     "BatchDatasetV2": (f"{_INPUT}; batch_size: int64; drop_remainder: bool",
                        "parallel_copy: bool = false"),
+    "ParallelBatchDataset": (
+        f"{_INPUT}; batch_size: int64; num_parallel_calls: int64; drop_remainder: bool",
+        "parallel_copy: bool = false; deterministic: string = 'default'"),
+    "SlidingWindowDataset": (
+        f"{_INPUT}; window_size: int64; window_shift: int64; window_stride: int64", ""),
+    "DenseToSparseBatchDataset": (f"{_INPUT}; batch_size: int64; row_shape: int64", ""),
     "WindowDataset": (f"{_INPUT}; size: int64; shift: int64; stride: int64; drop_remainder: bool",
                       ""),
     "MapDataset": (_CALL, f"f: func; {_CAPTURED}; {_PARALLEL}"),
@@ -81,12 +97,26 @@ _TYPES = {
     "DirectedInterleaveDataset": (
         "selector_input_dataset: variant; data_input_datasets: N * variant", "N: int >= 1"),
     "FilterDataset": (_CALL, f"predicate: func; {_CAPTURED}"),
+    "ParallelFilterDataset": (
+        f"{_CALL}; num_parallel_calls: int64",
+        f"predicate: func; deterministic: string = 'default'; {_CAPTURED}"),
     "FlatMapDataset": (_CALL, f"f: func; {_CAPTURED}"),
     "InterleaveDataset": (f"{_CALL}; cycle_length: int64; block_length: int64",
                           f"f: func; {_CAPTURED}"),
     "ParallelInterleaveDatasetV2": (
         f"{_CALL}; cycle_length: int64; block_length: int64; num_parallel_calls: int64",
         f"f: func; {_CAPTURED}; sloppy: bool = false"),
+    "ParallelInterleaveDatasetV3": (
+        f"{_CALL}; cycle_length: int64; block_length: int64; num_parallel_calls: int64",
+        f"f: func; deterministic: string = 'default'; {_CAPTURED}"),
+    "ParallelInterleaveDatasetV4": (
+        (f"{_CALL}; cycle_length: int64; block_length: int64; buffer_output_elements: int64; "
+        "prefetch_input_elements: int64; num_parallel_calls: int64"),
+        f"f: func; deterministic: string = 'default'; {_CAPTURED}"),
+    "LegacyParallelInterleaveDatasetV2": (
+        (f"{_CALL}; cycle_length: int64; block_length: int64; buffer_output_elements: int64; "
+        "prefetch_input_elements: int64"),
+        f"f: func; deterministic: string = 'default'; {_CAPTURED}"),
     "ParallelInterleaveDataset": (
         (f"{_CALL}; cycle_length: int64; block_length: int64; sloppy: bool; "
         "buffer_output_elements: int64; prefetch_input_elements: int64"), f"f: func; {_CAPTURED}"),
@@ -109,6 +139,16 @@ _TYPES = {
                              for f in _REDUCER))),
         "; ".join((*(f"{f}_func: func" for f in _REDUCER),
                    *(f"T{f}_func_other_arguments: list(type) >= 0" for f in _REDUCER)))),
+    **{f"ParseExampleDataset{version}": (
+        f"{_INPUT}; num_parallel_calls: int64; dense_defaults: Tdense",
+        ("sparse_keys: list(string) >= 0; dense_keys: list(string) >= 0; "
+         "sparse_types: list({float, int64, string}) >= 0; "
+         "Tdense: list({float, int64, string}) >= 0; dense_shapes: list(shape) >= 0; "
+         "ragged_keys: list(string) >= 0 = []; "
+         "ragged_value_types: list({float, int64, string}) >= 0 = []; "
+         f"ragged_split_types: list({{int32, int64}}) >= 0 = []; {how}"))
+       for version, how in (("", "sloppy: bool = false"),
+                            ("V2", "deterministic: string = 'default'"))},
     "AssertNextDataset": (f"{_INPUT}; transformations: string", ""),
     "BytesProducedStatsDataset": (f"{_INPUT}; tag: string", ""),
     "LatencyStatsDataset": (f"{_INPUT}; tag: string", ""),
@@ -119,6 +159,11 @@ _TYPES = {
     "UnbatchDataset": (_INPUT, ""),
     "OptimizeDataset": (f"{_INPUT}; optimizations: string",
                         "optimization_configs: list(string) = []"),
+    "OptimizeDatasetV2": (
+        (f"{_INPUT}; optimizations_enabled: string; optimizations_disabled: string; "
+        "optimizations_default: string"), "optimization_configs: list(string) = []"),
+    "OptionsDataset": (_INPUT, "serialized_options: string"),
+    "FinalizeDataset": (_INPUT, "has_captured_ref: bool = false"),
     "ModelDataset": (_INPUT, "algorithm: int = 0; cpu_budget: int = 0"),
     "GeneratorDataset": (
         ("init_func_other_args: Tinit_func_args; next_func_other_args: Tnext_func_args; "
@@ -146,6 +191,8 @@ _OTHERS = {
         "output_shapes: list(shape) >= 1; N: int >= 1")),
     "TextLineDataset": ("filenames: string; compression_type: string; buffer_size: int64", ""),
     "TFRecordDataset": ("filenames: string; compression_type: string; buffer_size: int64", ""),
+    "TFRecordDatasetV2": (
+        "filenames: string; compression_type: string; buffer_size: int64; byte_offsets: int64", ""),
     "MatchingFilesDataset": ("patterns: string", ""),
     "FixedLengthRecordDataset": (
         ("filenames: string; header_bytes: int64; record_bytes: int64; footer_bytes: int64; "
@@ -164,14 +211,17 @@ _OTHERS = {
 # What is made anew in every step: constants go in, but a data set is no constant.
 _SOURCES = frozenset((
     "RangeDataset", "RandomDataset", "TensorDataset", "TensorSliceDataset",
-    "SparseTensorSliceDataset", "TextLineDataset", "TFRecordDataset", "FixedLengthRecordDataset",
-    "FixedLengthRecordDatasetV2", "GeneratorDataset", "CSVDataset", "MatchingFilesDataset"))
+    "SparseTensorSliceDataset", "TextLineDataset", "TFRecordDataset", "TFRecordDatasetV2",
+    "FixedLengthRecordDataset", "FixedLengthRecordDatasetV2", "GeneratorDataset", "CSVDataset",
+    "MatchingFilesDataset"))
 
 # Names under which writers of other versions have the same types.
 _PREFIXES = {"Experimental": (
-    "IgnoreErrorsDataset", "UnbatchDataset", "GroupByWindowDataset", "ScanDataset",
+    "IgnoreErrorsDataset", "UnbatchDataset", "GroupByWindowDataset", "MapDataset", "ScanDataset",
     "RandomDataset", "ParallelInterleaveDataset", "MapAndBatchDataset", "TakeWhileDataset",
-    "UniqueDataset", "DirectedInterleaveDataset", "GroupByReducerDataset", "AssertNextDataset",
+    "UniqueDataset", "SlidingWindowDataset", "DirectedInterleaveDataset",
+    "GroupByReducerDataset", "ParseExampleDataset", "DenseToSparseBatchDataset",
+    "AssertNextDataset",
     "BytesProducedStatsDataset", "LatencyStatsDataset", "MaxIntraOpParallelismDataset",
     "NonSerializableDataset", "PrivateThreadPoolDataset")}
 
@@ -194,3 +244,8 @@ for _op_type, (_inputs, _attrs) in _OTHERS.items():
     _register(_op_type, _inputs, _attrs, _op_type in _SOURCES)
 for _op_type in ("CSVDataset", "MatchingFilesDataset"):
     _register(f"Experimental{_op_type}", *_OTHERS[_op_type], True)
+
+# Stand in for state that graphs of later versions share between data sets of eager execution.
+for _op_type in ("DummySeedGenerator", "DummyMemoryCache"):
+    register_op(_op_type, outputs="handle: resource", stateful=True, shape=scalar)
+    not_differentiable(_op_type)

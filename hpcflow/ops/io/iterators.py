@@ -14,6 +14,10 @@ def _element_shapes(op: Operation) -> list[Dims]:
     return [s._dims for s in op.attr("output_shapes")]
 
 
+def _scalars(op: Operation) -> list[Dims]:
+    return [()] * len(op.outputs)
+
+
 _ANY = "output_types: list(type) >= 0 = []; output_shapes: list(shape) >= 0 = []"
 
 for _op_type in ("Iterator", "IteratorV2"):
@@ -23,6 +27,13 @@ for _op_type in ("Iterator", "IteratorV2"):
 register_op("OneShotIterator", "", "handle: resource",
             f"dataset_factory: func; {COMPONENTS}; container: string = ''; "
             "shared_name: string = ''", stateful=True, shape=resource_handle)
+# Iterators of one step each; the second form says what deletes it.
+for _op_type, _more in (("AnonymousIterator", ""), ("AnonymousIteratorV2", "; deleter: variant"),
+                        ("AnonymousIteratorV3", "")):
+    register_op(_op_type, "", f"handle: resource{_more}", COMPONENTS, stateful=True, shape=_scalars)
+    not_differentiable(_op_type)
+register_op("DeleteIterator", "handle: resource; deleter: variant", stateful=True)
+not_differentiable("DeleteIterator")
 register_op("MakeIterator", "dataset: variant; iterator: resource", stateful=True)
 for _op_type in ("IteratorGetNext", "IteratorGetNextSync"):
     register_op(_op_type, "iterator: resource", "components: output_types", COMPONENTS,
@@ -49,14 +60,15 @@ register_op("ReduceDataset",
 for _op_type in ("DatasetToSingleElement", "ExperimentalDatasetToSingleElement"):
     register_op(_op_type, "dataset: variant", "components: output_types", COMPONENTS,
                 stateful=True, shape=_element_shapes)
-register_op("DatasetCardinality", "input_dataset: variant", "cardinality: int64", shape=scalar)
+for _op_type in ("DatasetCardinality", "ExperimentalDatasetCardinality"):
+    register_op(_op_type, "input_dataset: variant", "cardinality: int64", shape=scalar)
 for _op_type in ("DatasetToTFRecord", "ExperimentalDatasetToTFRecord"):
     register_op(_op_type, "input_dataset: variant; filename: string; compression_type: string",
                 stateful=True)
     not_differentiable(_op_type)
 not_differentiable(
     "Iterator", "IteratorV2", "OneShotIterator", "MakeIterator", "IteratorGetNext",
-    "DatasetCardinality",
+    "DatasetCardinality", "ExperimentalDatasetCardinality",
     "IteratorGetNextSync", "IteratorGetNextAsOptional", "IteratorToStringHandle",
     "IteratorFromStringHandle", "IteratorFromStringHandleV2", "SerializeIterator",
     "DeserializeIterator", "_IteratorState", "_SetIteratorState", "ReduceDataset",

@@ -122,8 +122,8 @@ _SEQUENCE_RESULTS = (
     "feature_list_sparse_values: feature_list_sparse_types; "
     "feature_list_sparse_shapes: Nfeature_list_sparse * int64; "
     "feature_list_dense_values: feature_list_dense_types")
-_SEQUENCE_ATTRIBUTES = (
-    "Ncontext_sparse: int >= 0 = 0; Ncontext_dense: int >= 0 = 0; "
+_ANY_SEQUENCE = (
+    "Ncontext_sparse: int >= 0 = 0; "
     "Nfeature_list_sparse: int >= 0 = 0; Nfeature_list_dense: int >= 0 = 0; "
     f"context_sparse_types: list({_VALUES}) >= 0 = []; "
     f"Tcontext_dense: list({_VALUES}) >= 0 = []; "
@@ -131,6 +131,7 @@ _SEQUENCE_ATTRIBUTES = (
     "context_dense_shapes: list(shape) >= 0 = []; "
     f"feature_list_sparse_types: list({_VALUES}) >= 0 = []; "
     "feature_list_dense_shapes: list(shape) >= 0 = []")
+_SEQUENCE_ATTRIBUTES = f"Ncontext_dense: int >= 0 = 0; {_ANY_SEQUENCE}"
 register_op(
     "ParseSingleSequenceExample",
     "serialized: string; feature_list_dense_missing_assumed_empty: string; "
@@ -147,6 +148,29 @@ register_op(
     "context_sparse_keys: list(string) >= 0; context_dense_keys: list(string) >= 0; "
     "feature_list_sparse_keys: list(string) >= 0; feature_list_dense_keys: list(string) >= 0; "
     f"{_SEQUENCE_ATTRIBUTES}", shape=_sequence_examples_shape)
+register_op(
+    "ParseSequenceExampleV2",
+    "serialized: string; debug_name: string; context_sparse_keys: string; "
+    "context_dense_keys: string; context_ragged_keys: string; feature_list_sparse_keys: string; "
+    "feature_list_dense_keys: string; feature_list_ragged_keys: string; "
+    "feature_list_dense_missing_assumed_empty: bool; context_dense_defaults: Tcontext_dense",
+    "context_sparse_indices: Ncontext_sparse * int64; "
+    "context_sparse_values: context_sparse_types; "
+    "context_sparse_shapes: Ncontext_sparse * int64; context_dense_values: Tcontext_dense; "
+    "context_ragged_values: context_ragged_value_types; "
+    "context_ragged_row_splits: context_ragged_split_types; "
+    "feature_list_sparse_indices: Nfeature_list_sparse * int64; "
+    "feature_list_sparse_values: feature_list_sparse_types; "
+    "feature_list_sparse_shapes: Nfeature_list_sparse * int64; "
+    "feature_list_dense_values: feature_list_dense_types; "
+    "feature_list_dense_lengths: Nfeature_list_dense * int64; "
+    "feature_list_ragged_values: feature_list_ragged_value_types; "
+    "feature_list_ragged_outer_splits: feature_list_ragged_split_types; "
+    "feature_list_ragged_inner_splits: feature_list_ragged_split_types",
+    f"{_ANY_SEQUENCE}; "
+    + "; ".join(f"{kind}_ragged_value_types: list({_VALUES}) >= 0 = []; "
+                f"{kind}_ragged_split_types: list({{int32, int64}}) >= 0 = []"
+                for kind in ("context", "feature_list")), shape=unknown)
 register_op("SerializeTensor", "tensor: T", "serialized: string", "T: type", shape=scalar)
 register_op("DecodeCompressed", "bytes: string", "output: string", 'compression_type: string = ""',
             shape=unchanged)
@@ -165,7 +189,7 @@ register_op("DecodePaddedRaw", "input_bytes: string; fixed_length: int32", "outp
             "little_endian: bool = true", shape=_padded_raw_shape)
 not_differentiable("SerializeTensor", "DecodeCompressed", "DecodePaddedRaw")
 not_differentiable("DecodeRaw", "DecodeCSV", "DecodeJSONExample", "ParseTensor", "ParseExample",
-                   "ParseSingleSequenceExample", "ParseSequenceExample")
+                   "ParseSingleSequenceExample", "ParseSequenceExample", "ParseSequenceExampleV2")
 
 
 @also_called(input_bytes="bytes")

@@ -98,8 +98,9 @@ def _sparse_shape(op: Operation) -> list[Dims]:
 
 for _op_type, _types in (("SparseSegmentSum", ORDERED), ("SparseSegmentMean", ANY_FLOAT),
                          ("SparseSegmentSqrtN", ANY_FLOAT)):
-    register_op(_op_type, "data: T; indices: Tidx; segment_ids: int32", "output: T",
-                f"T: {_types}; Tidx: {INDEX} = int32", shape=_sparse_shape)
+    register_op(_op_type, "data: T; indices: Tidx; segment_ids: Tsegmentids", "output: T",
+                f"T: {_types}; Tidx: {INDEX} = int32; Tsegmentids: {INDEX} = int32",
+                shape=_sparse_shape)
 
 
 def _sparse_grad_shape(op: Operation) -> list[Dims]:
@@ -109,9 +110,10 @@ def _sparse_grad_shape(op: Operation) -> list[Dims]:
 
 
 for _op_type in ("SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad", "SparseSegmentSumGrad"):
-    register_op(_op_type, "grad: T; indices: Tidx; segment_ids: int32; output_dim0: int32",
-                "output: T", f"T: {ANY_FLOAT}; Tidx: {INDEX} = int32",
+    register_op(_op_type, "grad: T; indices: Tidx; segment_ids: Tsegmentids; output_dim0: int32",
+                "output: T", f"T: {ANY_FLOAT}; Tidx: {INDEX} = int32; Tsegmentids: {INDEX} = int32",
                 shape=_sparse_grad_shape)
+
 
 def _unique_grad_shape(op: Operation) -> list[Dims]:
     grad = with_rank_at_least(op.input_dims(0), 1, "grad")

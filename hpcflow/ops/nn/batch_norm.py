@@ -66,6 +66,8 @@ def _fused_grad_shape(op: Operation) -> list[Dims]:
 
 
 _FUSED = f"epsilon: float = 0.0001; {FORMAT_2D}; is_training: bool = true"
+# Of five dimensions it is made of that of four.
+_FUSED_3D = _FUSED.replace("'NCHW'", "'NCHW', 'NDHWC', 'NCDHW'")
 _NEWER = "T: {half, bfloat16, float, double}; U: {float, double}"
 
 register_op("FusedBatchNorm", "x: T; scale: T; offset: T; mean: T; variance: T",
@@ -76,15 +78,16 @@ register_op("FusedBatchNormGrad",
             "x_backprop: T; scale_backprop: T; offset_backprop: T; reserve_space_3: T; "
             "reserve_space_4: T", f"T: {SUMMED}; {_FUSED}", shape=_fused_grad_shape)
 for _version, _more in (("V2", ""), ("V3", "; reserve_space_3: U")):
+    _attrs = f"{_FUSED_3D}; exponential_avg_factor: float = 1" if _more else _FUSED
     register_op(f"FusedBatchNorm{_version}", "x: T; scale: U; offset: U; mean: U; variance: U",
                 "y: T; batch_mean: U; batch_variance: U; reserve_space_1: U; "
-                f"reserve_space_2: U{_more}", f"{_NEWER}; {_FUSED}", shape=_fused_shape)
+                f"reserve_space_2: U{_more}", f"{_NEWER}; {_attrs}", shape=_fused_shape)
     register_op(f"FusedBatchNormGrad{_version}",
                 "y_backprop: T; x: T; scale: float; reserve_space_1: U; reserve_space_2: U"
                 f"{_more}",
                 "x_backprop: T; scale_backprop: U; offset_backprop: U; "
                 f"reserve_space_{3 + bool(_more)}: U; reserve_space_{4 + bool(_more)}: U",
-                f"{_NEWER}; {_FUSED}", shape=_fused_grad_shape)
+                f"{_NEWER}; {_FUSED_3D if _more else _FUSED}", shape=_fused_grad_shape)
 
 
 def _fused_attrs(op: Operation) -> dict[str, Any]:

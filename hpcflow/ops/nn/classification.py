@@ -135,8 +135,10 @@ def _top_k_shape(op: Operation) -> list[Dims]:
 register_op("TopK", "input: T", "values: T; indices: int32",
             f"k: int >= 0; sorted: bool = true; T: {ORDERED}", shape=_top_k_shape,
             deprecated="TopKV2 takes k as an input")
-register_op("TopKV2", "input: T; k: int32", "values: T; indices: int32",
-            f"sorted: bool = true; T: {ORDERED}", shape=_top_k_shape)
+_PLACES = "{int16, int32, int64} = int32"
+register_op("TopKV2", "input: T; k: Tk", "values: T; indices: index_type",
+            f"sorted: bool = true; T: {ORDERED}; Tk: {_PLACES}; index_type: {_PLACES}",
+            shape=_top_k_shape)
 
 
 def _top_k_grad(op: Operation, grad: Tensor, _: object) -> Tensor:

@@ -38,21 +38,23 @@ def _beam_shape(op: Operation) -> list[Dims]:
     return [*[indices] * paths, *[values] * paths, *[shape] * paths, (_inputs(op, 1)[1], paths)]
 
 
-for _op_type in ("CTCLoss", "CTCLossV2"):
+_EITHER = "; T: {float, double} = float"
+for _op_type, _type, _types in (("CTCLoss", "T", _EITHER), ("CTCLossV2", "float", "")):
     register_op(
         _op_type,
-        "inputs: float; labels_indices: int64; labels_values: int32; sequence_length: int32",
-        "loss: float; gradient: float",
+        f"inputs: {_type}; labels_indices: int64; labels_values: int32; sequence_length: int32",
+        f"loss: {_type}; gradient: {_type}",
         "preprocess_collapse_repeated: bool = false; ctc_merge_repeated: bool = true; "
-        "ignore_longer_outputs_than_inputs: bool = false",
+        f"ignore_longer_outputs_than_inputs: bool = false{_types}",
         shape=_loss_shape)
-register_op("CTCGreedyDecoder", "inputs: float; sequence_length: int32",
+register_op("CTCGreedyDecoder", "inputs: T; sequence_length: int32",
             "decoded_indices: int64; decoded_values: int64; decoded_shape: int64; "
-            "log_probability: float", "merge_repeated: bool = false", shape=_greedy_shape)
-register_op("CTCBeamSearchDecoder", "inputs: float; sequence_length: int32",
+            "log_probability: T", f"merge_repeated: bool = false; blank_index: int = -1{_EITHER}",
+            shape=_greedy_shape)
+register_op("CTCBeamSearchDecoder", "inputs: T; sequence_length: int32",
             "decoded_indices: top_paths * int64; decoded_values: top_paths * int64; "
-            "decoded_shape: top_paths * int64; log_probability: float",
-            "beam_width: int >= 1; top_paths: int >= 1; merge_repeated: bool = true",
+            "decoded_shape: top_paths * int64; log_probability: T",
+            f"beam_width: int >= 1; top_paths: int >= 1; merge_repeated: bool = true{_EITHER}",
             shape=_beam_shape)
 not_differentiable("CTCGreedyDecoder", "CTCBeamSearchDecoder")
 

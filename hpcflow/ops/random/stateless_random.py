@@ -11,7 +11,7 @@ from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import TensorLike
-from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
@@ -81,6 +81,29 @@ register_op("StatelessMultinomial", "logits: T; num_samples: int32; seed: Tseed"
             f"T: {ORDERED}; {_SEED}; output_dtype: {INDEX} = int64", shape=_classes_shape)
 not_differentiable("StatelessMultinomial", "StatelessRandomGetKeyCounter",
                    "StatelessRandomGetKeyCounterAlg", "StatelessRandomGetAlg")
+
+# With a parameter for each element of the shape's last dimensions.
+register_op("StatelessRandomGammaV2", "shape: T; seed: Tseed; alpha: dtype", "output: dtype",
+            f"dtype: {{half, float, double}}; T: {INDEX} = int32; {_SEED}", shape=_seeded_shape)
+register_op("StatelessRandomGammaV3", f"shape: shape_dtype; {_KEY}; alpha: dtype",
+            "output: dtype", f"dtype: {{half, float, double}}; shape_dtype: {INDEX} = int32",
+            shape=_keyed_shape)
+register_op("StatelessRandomPoisson", "shape: T; seed: Tseed; lam: Rtype", "output: dtype",
+            "Rtype: {half, float, double, int32, int64}; "
+            f"dtype: {{half, float, double, int32, int64}}; T: {INDEX}; {_SEED}",
+            shape=_seeded_shape)
+not_differentiable("StatelessRandomPoisson")
+
+
+@RegisterGradient("StatelessRandomGammaV2")
+@RegisterGradient("StatelessRandomGammaV3")
+def _gamma_grad(op: Operation, grad: Tensor) -> tuple:
+    """By alpha, at the same place of the distribution."""
+    shape, alpha = op.inputs[0], op.inputs[-1]
+    slope = raw_ops.RandomGammaGrad(alpha, op.outputs[0])
+    axes = raw_ops.Range(np.int32(0), raw_ops.Sub(raw_ops.Size(shape), raw_ops.Rank(alpha)),
+                         np.int32(1))
+    return (*[None] * (len(op.inputs) - 1), raw_ops.Sum(raw_ops.Mul(grad, slope), axes))
 
 
 # ---------------------------------------------------------------- public functions

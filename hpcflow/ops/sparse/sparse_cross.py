@@ -48,7 +48,11 @@ register_op("SparseCross", _INPUTS,
 register_op("SparseCrossV2", f"{_INPUTS}; sep: string",
             "output_indices: int64; output_values: string; output_shape: int64", _TYPES,
             shape=_shape)
-not_differentiable("SparseCross", "SparseCrossV2")
+register_op("SparseCrossHashed",
+            f"{_INPUTS}; num_buckets: int64; strong_hash: bool; salt: int64",
+            "output_indices: int64; output_values: int64; output_shape: int64", _TYPES,
+            shape=_shape)
+not_differentiable("SparseCross", "SparseCrossV2", "SparseCrossHashed")
 
 
 def sparse_cross(inputs: Sequence[Any], name: str | None = None,

@@ -18,7 +18,13 @@ register_op("Mutex", "", "handle: resource", "container: string = ''; shared_nam
             shape=scalar, stateful=True)
 register_op("MutexAcquire", "handle: resource", stateful=True)
 register_op("MutexRelease", "handle: resource", stateful=True)
-not_differentiable("Mutex", "MutexAcquire", "MutexRelease")
+# The critical sections of other writers; a lock stands for the mutex that its step holds.
+register_op("MutexV2", "", "resource: resource",
+            "container: string = ''; shared_name: string = ''", shape=scalar, stateful=True)
+register_op("MutexLock", "mutex: resource", "mutex_lock: variant", stateful=True, shape=scalar)
+register_op("ConsumeMutexLock", "mutex_lock: variant", stateful=True)
+not_differentiable("Mutex", "MutexAcquire", "MutexRelease", "MutexV2", "MutexLock",
+                   "ConsumeMutexLock")
 
 
 class Mutex:

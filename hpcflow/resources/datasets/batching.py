@@ -10,7 +10,7 @@ import numpy as np
 from hpcflow.dtypes import DType
 from hpcflow.errors import DataLossError, InvalidArgumentError, OpError
 from hpcflow.resources.datasets.base import Dataset, Dims, Element, Run, show
-from hpcflow.resources.datasets.order import Derived
+from hpcflow.resources.datasets.order import Derived, WindowDataset
 
 
 def stacked(column: tuple, dtype: DType, component: int = 0) -> np.ndarray:
@@ -78,8 +78,13 @@ class BatchDataset(_Batching):
                                         self.drop_remainder))
 
     def _joined(self, elements: list[Element]) -> Element:
-        return tuple([stacked(column, dtype, i) for i, (column, dtype) in enumerate(
-            zip(zip(*elements, strict=True), self.types, strict=True))])
+        return _below_each_other(elements, self.types)
+
+
+def _below_each_other(elements: list[Element], types: list[DType]) -> Element:
+    """One element of what has the same place in all."""
+    return tuple([stacked(column, dtype, i) for i, (column, dtype) in enumerate(
+        zip(zip(*elements, strict=True), types, strict=True))])
 
 
 class _Groups:
@@ -117,6 +122,13 @@ class _WholeGroups(_Groups):
         if len(group) < self._least:
             raise StopIteration
         return group
+
+
+class SlidingWindowDataset(WindowDataset):
+    """Windows of elements, all of them whole, each as one element: below each other."""
+
+    def _joined(self, elements: list[Element]) -> Element:
+        return _below_each_other(elements, self.types)
 
 
 class PaddedBatchDataset(_Batching):
@@ -169,6 +181,39 @@ def _padded(column: tuple, dtype: DType, component: int, dims: tuple[int, ...],
         place: tuple = (i, *[slice(n) for n in shape])
         result[place] = item
     return result
+
+
+class SparseBatchDataset(_Batching):
+    """So many elements of one component as one sparse tensor: its indices, values and shape.
+
+    `row_shape` bounds the elements; -1 stands for the largest of a batch.
+    """
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], size: int,
+                 row_shape: tuple[int, ...]) -> None:
+        super().__init__(source, types, shapes, size, False)
+        self.row_shape = row_shape
+
+    def _pass(self, run: Run) -> Iterator[Element]:
+        return map(self._joined, _Groups(self.source.iterate(run), self.size, False))
+
+    def _joined(self, elements: list[Element]) -> Element:
+        rows = [np.asarray(row) for row, in elements]
+        for row in rows:
+            if row.ndim != len(self.row_shape) or any(
+                    0 <= most < n for n, most in zip(row.shape, self.row_shape, strict=True)):
+                raise InvalidArgumentError(
+                    None, None, f"Got element with shape {show(row.shape)} that does not fit into "
+                    f"the row shape {show(tuple(None if d < 0 else d for d in self.row_shape))}")
+        places = [np.stack([np.full(row.size, i), *np.indices(row.shape).reshape(row.ndim, -1)], 1)
+                  for i, row in enumerate(rows)]
+        dims = [max((row.shape[k] for row in rows), default=0) if most < 0 else most
+                for k, most in enumerate(self.row_shape)]
+        made = np.empty(3, object)
+        made[0] = np.concatenate(places).astype(np.int64)
+        made[1] = np.concatenate([row.reshape(-1) for row in rows])
+        made[2] = np.array([len(rows), *dims], np.int64)
+        return (made,)
 
 
 class UnbatchDataset(Derived):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.dtypes import DType
-from hpcflow.errors import InvalidArgumentError, OpError
+from hpcflow.errors import FailedPreconditionError, InvalidArgumentError, OpError
 from hpcflow.resources.datasets.base import INFINITE, UNKNOWN, Dataset, Dims, Element, Run
 
 
@@ -129,6 +129,48 @@ class ShardDataset(Derived):
     def cardinality(self) -> int:
         """Its part of what the source has."""
         return self._counted(lambda n: len(range(self.index, n, self.count)))
+
+
+class CountedDataset(Derived):
+    """The elements of `source`, of which there must be `count`: ``FailedPreconditionError`` where
+    there are more, or fewer."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
+                 count: int) -> None:
+        super().__init__(source, types, shapes)
+        self.count = count
+
+    def _pass(self, run: Run) -> Iterator[Element]:
+        return _Counted(self.source.iterate(run), self.count)
+
+    def cardinality(self) -> int:
+        """What is asserted."""
+        return self.count
+
+
+class _Counted:
+    def __init__(self, source: Iterator[Element], count: int) -> None:
+        self._source, self._count, self._seen = source, count, 0
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        try:
+            element = next(self._source)
+        except StopIteration:
+            if self._count not in (self._seen, UNKNOWN):
+                raise self._wrong(f"contained {self._seen} elements") from None
+            raise
+        self._seen += 1
+        if 0 <= self._count < self._seen:
+            raise self._wrong(f"contained at least {self._seen} elements")
+        return element
+
+    def _wrong(self, found: str) -> FailedPreconditionError:
+        expected = "an infinite number of" if self._count == INFINITE else self._count
+        return FailedPreconditionError(None, None, f"Input dataset was expected to contain "
+                                       f"{expected} elements but {found}.")
 
 
 class ConcatenateDataset(Dataset):
@@ -277,7 +319,12 @@ class WindowDataset(Derived):
         self.drop_remainder = drop_remainder
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        return _Windows(self, self.source.iterate(run))
+        return map(self._joined, _Windows(self, self.source.iterate(run)))
+
+    def _joined(self, elements: list[Element]) -> Element:
+        """What a window gives of its elements."""
+        return tuple([ListDataset([t], [s], [(v,) for v in column]) for t, s, column in zip(
+            self.source.types, self.source.shapes, zip(*elements, strict=True), strict=True)])
 
     def cardinality(self) -> int:
         """A window for every `shift` elements, but for those at the end that would not be whole, if
@@ -287,15 +334,17 @@ class WindowDataset(Derived):
 
 
 class _Windows:
+    """The lists of the elements of windows."""
+
     def __init__(self, dataset: WindowDataset, source: Iterator[Element]) -> None:
         self._dataset, self._source = dataset, source
         self._buffer: deque[Element | OpError] = deque()  # errors in the place of elements
         self._skip = 0  # elements between windows
 
-    def __iter__(self) -> Iterator[Element]:
+    def __iter__(self) -> Iterator[list[Element]]:
         return self
 
-    def __next__(self) -> Element:
+    def __next__(self) -> list[Element]:
         dataset, buffer = self._dataset, self._buffer
         span = (dataset.size - 1) * dataset.stride + 1
         while self._skip:
@@ -317,9 +366,7 @@ class _Windows:
             if isinstance(element, OpError):
                 raise element
             elements.append(element)
-        source = dataset.source
-        return tuple([ListDataset([t], [s], [(v,) for v in column]) for t, s, column in zip(
-            source.types, source.shapes, zip(*elements, strict=True), strict=True)])
+        return elements
 
     def _next(self) -> Element | OpError:
         """The next element, or the error that is in its place."""

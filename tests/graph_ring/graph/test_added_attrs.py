@@ -15,7 +15,7 @@ from hpcflow.graph.added_attrs import says_nothing
         ("anything", None), ("anything", False), ("anything", 0), ("anything", b""),
         ("anything", []), ("dilations", [1, 1, 1, 1]), ("Tidx", dtypes.int64), ("grad_a", True),
         ("incompatible_shape_error", True), ("data_format", b"NHWC"), ("num_bits", 8),
-        ("incompatible_shape_error", False), ("exponential_avg_factor", 1.0),
+        ("incompatible_shape_error", False), ("metadata", b"MapDataset:3"),
         ("lower_bound", -np.inf), ("axis", -1),
         ("ensure_minimum_range", float(np.float32(0.01))),
     ],

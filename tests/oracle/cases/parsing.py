@@ -296,6 +296,39 @@ def batches_of_sequence_examples(table: Table) -> None:
 
 
 @family
+def later_sequence_examples(table: Table) -> None:
+    whole = sequence({"f": [1.5, -2.0], "df": [3.0, 4.0], "r": [1, 2]},
+                     i=[[1, 300], [], [-5]], di=[[1, 2], [3, 4]], q=[[b"a", b"b"], [b""]])
+    short = sequence({"df": [1.0, 2.0]}, di=[[7, 8]])
+    attrs = {"Tcontext_dense": [Type("float32")], "context_dense_shapes": [Shape((2,))],
+             "context_sparse_types": [Type("float32")], "Ncontext_sparse": 1,
+             "context_ragged_value_types": [Type("int64")],
+             "context_ragged_split_types": [Type("int32")],
+             "feature_list_sparse_types": [Type("int64")], "Nfeature_list_sparse": 1,
+             "feature_list_dense_types": [Type("int64")], "Nfeature_list_dense": 1,
+             "feature_list_dense_shapes": [Shape((2,))],
+             "feature_list_ragged_value_types": [Type("string")],
+             "feature_list_ragged_split_types": [Type("int64")]}
+    keys = {"context_sparse_keys": b"f", "context_dense_keys": b"df", "context_ragged_keys": b"r",
+            "feature_list_sparse_keys": b"i", "feature_list_dense_keys": b"di",
+            "feature_list_ragged_keys": b"q"}
+
+    def case(put: Callable, items: list | bytes, may_miss: bool = False) -> None:
+        put("ParseSequenceExampleV2",
+            {"serialized": strings(items), "debug_name": np.empty(0, object),
+             **{name: strings([key]) for name, key in keys.items()},
+             "feature_list_dense_missing_assumed_empty": np.array([may_miss]),
+             "context_dense_defaults": [_EMPTY["float32"]]}, attrs)
+
+    for items in ([whole, short], [short], whole, short):
+        case(table.add, items)
+    case(table.add, [whole, sequence({"df": [1.0, 2.0]})], True)
+    case(table.bad, [whole, sequence({"df": [1.0, 2.0]})])
+    case(table.bad, [whole, sequence({}, di=[[5, 6]])])
+    case(table.bad, [whole, b"zz"])
+
+
+@family
 def messages(table: Table) -> None:
     floats = b"\x08\x01\x12\x04\x12\x02\x08\x02"  # float32 [2]
     for data in (floats + b"\x22\x08" + np.array([1.5, -2], "float32").tobytes(),

@@ -256,6 +256,10 @@ def crosses(table: Table) -> None:
         inputs = {"indices": [places] * len(sparse), "values": sparse,
                   "shapes": [ints(2, 2, dtype="int64")] * len(sparse), "dense_inputs": others}
         table.add("SparseCrossV2", {**inputs, "sep": np.array(b"_X_", object)})
+        for buckets, strong in ((0, False), (100, False), (100, True)):
+            table.add("SparseCrossHashed", {
+                **inputs, "num_buckets": np.array(buckets), "strong_hash": np.array(strong),
+                "salt": np.array([7, -3])})
         kind = "string" if all(x.dtype == object for x in (*sparse, *others)) else "int64"
         for buckets, key in ((0, 956888297470), (100, 1)):
             table.add("SparseCross", inputs, {
