@@ -10,6 +10,9 @@ from hpcflow.data import Dataset
 from hpcflow.data import nest as data_nest
 from hpcflow.graph.operation import Operation
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.sparse_tensor import SparseTensor
+from hpcflow.ops.arrays.joining import concat, stack
+from hpcflow.ops.sparse.sparse_changes import sparse_slice
 
 
 class InputReplicationMode(enum.Enum):
@@ -59,6 +62,8 @@ class StrategyIterator:
         return self._iterator.initializer
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         return getattr(self._iterator, name)  # what its elements are: output_shapes, ...
 
 
@@ -70,8 +75,18 @@ def rows_of_replica(dataset: Dataset, context: InputContext) -> Dataset:
         return dataset
 
     def rows(value: Any) -> Any:
-        size = raw_ops.Shape(input=value)[0]
-        return value[size * index // count : size * (index + 1) // count]
+        sparse = isinstance(value, SparseTensor)
+        dims = value.get_shape().as_list() if value.get_shape().ndims is not None else None
+        if dims == [] or (sparse and dims is None):
+            raise TypeError("The elements of a data set that replicas share out are batches of "
+                            f"known rank; got {value!r}")
+        sizes = raw_ops.Cast(value.dense_shape, DstT="int32") if sparse else (
+            raw_ops.Shape(input=value))
+        begin, end = sizes[0] * index // count, sizes[0] * (index + 1) // count
+        if not sparse:
+            return value[begin:end]
+        rest = [0] * (len(dims or ()) - 1)
+        return sparse_slice(value, stack([begin, *rest]), concat([[end - begin], sizes[1:]], 0))
 
     return dataset.map(lambda *element: data_nest.map_structure(
         rows, element if len(element) > 1 else element[0]))

@@ -54,8 +54,11 @@ class _Place:
 class _Replicas:
     """The ranks that have a replica each; see :class:`hpcflow.graph.replicas.Replicas`."""
 
+    initialize_together = False
+
     def with_equal_values(self, initialized: Operation, variables: Sequence[Any],
                           name: str) -> Operation:
+        self.initialize_together = True
         with control_dependencies([initialized]):
             return broadcast_variables(0, variables, name=name)
 
@@ -303,6 +306,11 @@ class StrategyExtended:
     def parameter_devices(self) -> tuple[str, ...]:
         """The devices of the variables of this rank."""
         return self.worker_devices
+
+    @property
+    def is_over_ranks(self) -> bool:
+        """Whether each rank of the job has a replica."""
+        return self._strategy._over_ranks
 
     @property
     def experimental_between_graph(self) -> bool:

@@ -31,9 +31,10 @@ def evaluate(estimator: Estimator, input_fn: Callable, steps: int | None, hooks:
              checkpoint: str | None, name: str | None) -> dict[str, Any]:
     """See :meth:`Estimator.evaluate`; without a `checkpoint` variables are initialized."""
     config = estimator.config
-    with Graph().as_default():
+    with Graph().as_default() as graph:
         set_random_seed(config.tf_random_seed)
         spec, input_hooks = estimator.build_with(input_fn, ModeKeys.EVAL)
+        graph._replicas = None  # each rank evaluates by itself
         values, update = _metrics(spec)
         last = FinalOpsHook(values)
         hooks = [*input_hooks, *hooks, *spec.evaluation_hooks, last]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow.distribute import Strategy
 from hpcflow.framework.cluster_spec import ClusterSpec
+from hpcflow.platform import logging
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -82,7 +83,7 @@ class RunConfig:
         self.keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
         self.log_step_count_steps = log_step_count_steps
         self.train_distribute, self.eval_distribute = _strategies(
-            train_distribute, eval_distribute, experimental_distribute)
+            train_distribute, eval_distribute, experimental_distribute, self.num_worker_replicas)
         self.device_fn, self.protocol = device_fn, protocol
         self.experimental_max_worker_delay_secs = experimental_max_worker_delay_secs
         self.session_creation_timeout_secs = session_creation_timeout_secs
@@ -170,7 +171,8 @@ class _Task:
         return cls(json.loads(os.environ.get("TF_CONFIG") or "{}"))
 
 
-def _strategies(train: Any, evaluation: Any, both: DistributeConfig | None) -> tuple[Any, Any]:
+def _strategies(train: Any, evaluation: Any, both: DistributeConfig | None,
+                workers: int) -> tuple[Any, Any]:
     """The strategies of training and of evaluations."""
     if both is not None:
         if train is not None or evaluation is not None:
@@ -180,6 +182,10 @@ def _strategies(train: Any, evaluation: Any, both: DistributeConfig | None) -> t
     for name, strategy in (("train_distribute", train), ("eval_distribute", evaluation)):
         if not (strategy is None or isinstance(strategy, Strategy)):
             raise ValueError(f"{name} must be a hf.distribute.Strategy; got {strategy!r}")
+        if strategy is not None and workers > 1 and strategy.num_replicas_in_sync == 1 and (
+                strategy.extended.is_over_ranks):
+            logging.warning("A replica is an MPI rank, and this job has one: the %d workers of "
+                            "TF_CONFIG train by themselves. Start them by mpirun or srun.", workers)
     return train, evaluation
 
 

@@ -24,6 +24,9 @@ class Place(Protocol):
 class Replicas(Protocol):
     """Several replicas of one graph, each on a rank of its own."""
 
+    #: Whether there is an operation of :meth:`with_equal_values`, which all ranks must run.
+    initialize_together: bool
+
     def with_equal_values(self, initialized: Any, variables: Sequence[Any], name: str) -> Any:
         """An operation that gives `variables` the values of the first replica, after the operation
         `initialized`."""

@@ -158,7 +158,7 @@ class LoggingTensorHook(SessionRunHook):
             raise ValueError(f"invalid every_n_iter={every_n_iter}.")
         is_dict = isinstance(tensors, dict)
         self._tensors = tensors if is_dict else {getattr(t, "name", t): t for t in tensors}
-        self._tag_order = sorted(self._tensors) if is_dict else list(self._tensors)
+        self._tag_order = sorted(self._tensors, key=str) if is_dict else list(self._tensors)
         self._formatter = formatter
         self._timer: SecondOrStepTimer | NeverTriggerTimer = (
             SecondOrStepTimer(every_n_secs, every_n_iter) if intervals else NeverTriggerTimer())

@@ -65,10 +65,7 @@ def MonitoredTrainingSession(
         summary_dir: directory of summaries and speeds, if not `checkpoint_dir`.
     """
     scaffold = scaffold or Scaffold()
-    hooks = list(hooks or [])
-    replicas = get_default_graph()._replicas
-    if replicas is not None and copies_another(hooks, master) is None:
-        hooks.insert(0, replicas.hook())
+    hooks = _with_equal_values(hooks)
     follows = copies_another(hooks, master)
     is_chief = is_chief if follows is None else not follows
     save_steps = _given(save_checkpoint_steps, None)
@@ -99,6 +96,15 @@ def _given(value: Any, default: int | None) -> Any:
     return default if value is _DEFAULT else value
 
 
+def _with_equal_values(hooks: list[SessionRunHook] | None) -> list[SessionRunHook]:
+    """The hooks of a session; in a graph with several replicas one of them lets all begin with
+    equal values."""
+    replicas = get_default_graph()._replicas
+    if replicas is None or any(hasattr(h, "is_root") for h in hooks or ()):
+        return list(hooks or [])
+    return [replicas.hook(), *(hooks or ())]
+
+
 class _Monitored:
     """The base of both kinds of monitored session; see :class:`MonitoredSession`."""
 
@@ -106,7 +112,7 @@ class _Monitored:
                  recovers: bool, stop_grace_period_secs: float) -> None:
         self._graph = get_default_graph()
         self._graph_was_final = self._graph.finalized
-        self._hooks = list(hooks or [])
+        self._hooks = _with_equal_values(hooks)
         for hook in self._hooks:
             hook.begin()
         self._creator = CoordinatedCreator(session_creator, self._hooks, stop_grace_period_secs)

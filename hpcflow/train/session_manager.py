@@ -88,11 +88,20 @@ class SessionManager:
         try:
             if not restored:
                 self._initialize(session, init_op, init_feed_dict, init_fn)
+            elif init_op is not None and self._initializes_together():
+                session.run(init_op, feed_dict=init_feed_dict)
+                restored.saver.restore(session, restored.path)
             self._make_ready(session, init_op, init_fn, restored)
         except BaseException:
             session.close()
             raise
         return session
+
+    def _initializes_together(self) -> bool:
+        """Whether initializers may need all ranks: then those that have nothing to restore would
+        wait for this one."""
+        replicas = (self._graph or get_default_graph())._replicas
+        return replicas is not None and replicas.initialize_together
 
     def _initialize(self, session: Session, init_op: Any, init_feed_dict: dict | None,
                     init_fn: Callable | None) -> None:

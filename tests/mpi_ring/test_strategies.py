@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from mpi4py import MPI
 
 import hpcflow as hf
@@ -93,3 +94,61 @@ def test_an_estimator_trains_a_replica_on_each_rank(tmp_path):
     estimator.train(batches, steps=1)  # all go on from the checkpoint
     assert estimator.get_variable_value("global_step") == 4
     WORLD.Barrier()
+
+
+class _Seen(hf.train.SessionRunHook):
+    """Ends after a step, and keeps a variable's value."""
+
+    def __init__(self, variable):
+        self.variable, self.value = variable, None
+
+    def after_run(self, run_context, run_values):
+        self.value = run_context.session.run(self.variable)
+        run_context.request_stop()
+
+
+@pytest.mark.parametrize("make", [hf.train.MonitoredSession, hf.train.SingularMonitoredSession])
+def test_monitored_sessions_begin_with_the_values_of_rank_0(make):
+    strategy = hf.distribute.MirroredStrategy()
+    with hf.Graph().as_default(), strategy.scope():
+        v = hf.get_variable("v", initializer=np.float32(RANK + 5))
+        seen = _Seen(v)
+        with make(hooks=[seen]) as session:
+            session.run(v.op)
+    assert seen.value == 5
+
+
+def test_a_scaffold_with_its_own_initializer_goes_on_from_a_checkpoint(tmp_path):
+    directory = WORLD.bcast(str(tmp_path))
+    strategy = hf.distribute.MirroredStrategy()
+
+    def model(features, mode):
+        rows = hf.get_variable("rows", [SIZE + 1, 2], initializer=hf.zeros_initializer())
+        own = hf.nn.embedding_lookup(rows, [RANK, SIZE])  # whose gradients are of these rows
+        loss = hf.reduce_sum(own) + 0 * hf.reduce_sum(features)
+        train = hf.train.GradientDescentOptimizer(1.0).minimize(
+            loss, hf.train.get_global_step())
+        first = hf.group(hf.global_variables_initializer(), hf.local_variables_initializer())
+        return hf.estimator.EstimatorSpec(mode, loss=loss, train_op=train,
+                                          scaffold=hf.train.Scaffold(init_op=first))
+
+    config = hf.estimator.RunConfig(directory, train_distribute=strategy)
+    estimator = hf.estimator.Estimator(model, config=config)
+    for steps in (1, 2):
+        estimator.train(lambda: hf.data.Dataset.from_tensors([1.0]).repeat(), steps=steps)
+    found = estimator.get_variable_value("rows")
+    np.testing.assert_allclose(found[:, 0], [-3 / SIZE] * SIZE + [-3], rtol=1e-6)
+    WORLD.Barrier()
+
+
+def test_rows_of_sparse_elements():
+    strategy = hf.distribute.MirroredStrategy()
+    dense = np.arange(2 * SIZE * 3).reshape(2 * SIZE, 3) % 4
+    with hf.Graph().as_default(), hf.Session() as session:
+        data = hf.data.Dataset.from_tensors(hf.contrib.layers.dense_to_sparse(dense))
+        found = strategy.make_dataset_iterator(data)
+        rows = hf.sparse_tensor_to_dense(found.get_next())
+        session.run(found.initialize())
+        np.testing.assert_array_equal(session.run(rows), dense[2 * RANK : 2 * RANK + 2])
+        with pytest.raises(TypeError, match="batches"):
+            strategy.experimental_distribute_dataset(hf.data.Dataset.range(3))
