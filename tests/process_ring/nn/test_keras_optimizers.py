@@ -221,3 +221,49 @@ def test_sums_of_adagrad_by_its_name():
     before = net.get_weights()[0]
     net.train_on_batch(X, Y)
     np.testing.assert_allclose(abs(net.get_weights()[0] - before), rate, rtol=1e-2)
+
+
+class Added(keras.layers.Layer):
+    def call(self, x):
+        self.count = self.add_weight("count", (), initializer="zeros", trainable=False)
+        self.add_loss([hf.reduce_mean(x), self.count + 3.0])
+        self.add_update((self.count, self.count + 1.0))
+        return x
+
+
+@pytest.mark.parametrize("elsewhere", [lambda: hf.placeholder(hf.float32, [None, 3]),
+                                       lambda: hf.ones([2, 3]), lambda: keras.Input((3,))],
+                         ids=["placeholder", "constant", "input"])
+def test_losses_and_updates_of_other_inputs_stay_out(elsewhere):
+    x = keras.Input((3,))
+    shared = [keras.layers.Dense(3, kernel_initializer="ones", activity_regularizer=hf.reduce_sum,
+                                 kernel_regularizer=hf.reduce_sum),
+              keras.layers.BatchNormalization(), Added()]
+    first, second = x, elsewhere()
+    for layer in shared:
+        first, second = layer(first), layer(second)
+    net = keras.Model(x, first)
+    net.add_loss(hf.reduce_max(x))
+    net.compile("sgd", "mse")
+    assert (len(net.losses), len(net.get_losses_for(None)), len(net.updates)) == (6, 3, 4)
+    x, y = np.ones((2, 3)), np.zeros((2, 3))
+    found = net.test_on_batch(x, y)
+    # errors, activities, kernel, mean, twice a count for the calls, the largest input
+    assert found == pytest.approx(9 + 9 + 9 + 3 + 3 + 3 + 1, rel=1e-2)
+    assert np.isfinite(net.train_on_batch(x, y))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: keras.Input(tensor=hf.ones([2, 3])), lambda: keras.Input((3,), sparse=True)],
+    ids=["tensor", "sparse"])
+def test_losses_of_activities_count_once(make):
+    class Sums(keras.layers.Layer):
+        def call(self, x):
+            return (hf.sparse_reduce_sum(x, 1, True) if isinstance(x, hf.SparseTensor)
+                    else hf.reduce_sum(x, 1, True))
+
+    x = make()
+    sums = Sums(activity_regularizer=hf.reduce_sum)
+    net = keras.Model(x, sums(x))
+    assert net.losses == net.get_losses_for(net.inputs) and len(net.losses) == 1
+    assert net.get_losses_for(None) == []
