@@ -157,7 +157,8 @@ class Optimizer:
             raise ValueError("No gradients provided for any variable")
         with hf.name_scope(f"training/{self._name}"):
             self._create_slots([v for _, v in pairs])
-            with hf.control_dependencies([_values(g) for g, _ in pairs]):
+            ready = hf.group(*[_values(g) for g, _ in pairs])  # all, before any variable changes
+            with hf.control_dependencies([ready]):
                 rate, step = self._rate(), hf.cast(self.iterations, hf.float32) + 1.0
                 with hf.control_dependencies([rate, step]):
                     steps = self._steps(pairs, rate, step)
