@@ -133,8 +133,9 @@ class Network(Layer):
 
     @property
     def state_updates(self) -> list:
-        """The updates of the states of recurrent layers that keep them, also in prediction."""
-        return _state_updates(self)
+        """The updates of the states of recurrent layers that keep them, also in prediction: those
+        that are made of the network's inputs, or of no inputs."""
+        return self._of_own_inputs(_state_updates(self))
 
     def reset_states(self) -> None:
         """Set the states of recurrent layers to zero."""

@@ -194,10 +194,19 @@ def test_states_go_on_in_predictions_and_evaluation():
     moving = net.layers[1].get_weights()[2]
     first, second = net.predict(x), net.predict(x)
     assert not np.allclose(first, second) and len(net.state_updates) == 2
+    assert net._states() is net._states()  # not looked for in each step
     net.reset_states()
     np.testing.assert_allclose(net.predict(x), first, rtol=1e-6)
     np.testing.assert_allclose(net.evaluate(x, y, verbose=0), (second ** 2).mean(), rtol=1e-5)
     np.testing.assert_array_equal(net.layers[1].get_weights()[2], moving)
+
+
+def test_states_go_on_with_the_inputs_of_the_model():
+    memory = keras.layers.SimpleRNN(1, stateful=True)
+    x, other = (keras.Input(batch_shape=(2, 3, 1)) for _ in range(2))
+    net = keras.Model(x, memory(x))
+    memory(other)
+    assert np.isfinite(net.predict(np.ones([2, 3, 1]))).all() and len(net.state_updates) == 1
 
 
 @pytest.mark.parametrize("layers", [hf.layers, keras.layers])
