@@ -276,3 +276,25 @@ def test_losses_of_activities_count_once(make):
     net = keras.Model(x, sums(x))
     assert net.losses == net.get_losses_for(net.inputs) and len(net.losses) == 1
     assert net.get_losses_for(None) == []
+
+
+def test_an_optimizer_in_two_graphs():
+    adam = keras.optimizers.Nadam(0.1)
+    for rate in (0.1, 0.5):
+        with hf.Graph().as_default(), hf.Session() as session:
+            w = hf.Variable([1.0, 2.0])
+            step = adam.minimize(hf.reduce_sum(w), [w])
+            session.run(hf.global_variables_initializer())
+            assert adam.get_config()["learning_rate"] == pytest.approx(0.1)
+            session.run([adam.learning_rate.assign(rate), step])
+            assert [v.graph for v in adam.weights] == [w.graph] * 4
+            keras.backend.set_session(session)
+            assert adam.get_config()["learning_rate"] == pytest.approx(rate)
+
+
+def test_configurations_have_numbers_in_the_place_of_functions():
+    config = keras.optimizers.Nadam(lambda: 0.1, schedule_decay=0.01).get_config()
+    assert (config["learning_rate"], config["decay"]) == (0.1, 0.01)
+    assert keras.optimizers.Nadam().get_config()["decay"] == 0.004
+    given = keras.optimizers.Adam(lambda: hf.constant(0.5)).get_config()
+    assert keras.optimizers.Adam.from_config(given).get_config()["learning_rate"] == 0.5
