@@ -99,8 +99,8 @@ class _Rebuilt:
             return hf.estimator.EstimatorSpec(mode, predictions, export_outputs={
                 "serving_default": hf.estimator.export.PredictOutput(predictions)})
         if mode == ModeKeys.EVAL:
-            metrics = {name: (metric.result(), update) for target in model._targets
-                       for name, metric, update in target.metrics}
+            metrics = {name: (metric.result(), update)
+                       for name, metric, update in model._measured()}
             return hf.estimator.EstimatorSpec(mode, predictions, model.total_loss,
                                               eval_metric_ops=metrics)
         return hf.estimator.EstimatorSpec(mode, predictions, model.total_loss, model._train())

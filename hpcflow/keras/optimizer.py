@@ -44,9 +44,8 @@ class Optimizer:
         self._initial_decay = keywords.get("decay", 0.0)
         self._name = name or type(self).__name__
         self._hyper: dict[str, Any] = {}
-        self._made: dict[str, Any] = {}
-        self._slots: list[Any] = []
-        self._slots_of: list[tuple[Any, str, Any]] = []
+        self._made_in: dict[Any, dict[str, Any]] = {}  # variables of numbers by graph and name
+        self._slots: dict[tuple[Any, str], Any] = {}
         self.updates: list[Any] = []
 
     # ------------------------------------------------------------ numbers
@@ -65,6 +64,12 @@ class Optimizer:
             batch_set_value([(self._made[name], value)])
         else:
             self._hyper[name] = value
+
+    @property
+    def _made(self) -> dict[str, Any]:
+        """The variables of numbers in the default graph."""
+        with hf.init_scope():
+            return self._made_in.setdefault(hf.get_default_graph(), {})
 
     def _variable(self, name: str) -> Any:
         """The variable of a number, in the default graph."""
@@ -97,9 +102,11 @@ class Optimizer:
     def _serialize_hyperparameter(self, hyperparameter_name: str) -> Any:
         """The value that a hyperparameter has now, as a number."""
         value = self._made.get(hyperparameter_name, self._hyper[hyperparameter_name])
+        if callable(value):
+            value = value()
         if isinstance(value, (hf.Tensor, hf.Variable)):
             return float(batch_get_value([value])[0])
-        return value() if callable(value) else value
+        return value
 
     def _decayed_lr(self, var_dtype: Any) -> Any:
         """The learning rate of this iteration."""
@@ -157,7 +164,8 @@ class Optimizer:
             raise ValueError("No gradients provided for any variable")
         with hf.name_scope(f"training/{self._name}"):
             self._create_slots([v for _, v in pairs])
-            with hf.control_dependencies([_values(g) for g, _ in pairs]):
+            ready = hf.group(*[_values(g) for g, _ in pairs])  # all, before any variable changes
+            with hf.control_dependencies([ready]):
                 rate, step = self._rate(), hf.cast(self.iterations, hf.float32) + 1.0
                 with hf.control_dependencies([rate, step]):
                     steps = self._steps(pairs, rate, step)
@@ -228,32 +236,26 @@ class Optimizer:
 
     def add_slot(self, var: Variable, slot_name: str, initializer: Any = "zeros") -> Any:
         """Return the slot of a variable: another variable of its shape, made the first time."""
-        made = self._found(var, slot_name)
-        if made is not None:
-            return made
+        if (var, slot_name) in self._slots:
+            return self._slots[var, slot_name]
         with hf.init_scope(), hf.name_scope(None):
             first = initializers.get(initializer) if isinstance(initializer, str) else initializer
             dtype = var.dtype.base_dtype
             made = hf.Variable(
                 first(var.shape.as_list(), dtype=dtype) if callable(first) else first, dtype=dtype,
                 trainable=False, name=f"training/{self._name}/{var.op.name}/{slot_name}")
-        self._slots.append(made)
-        self._slots_of.append((var, slot_name, made))
+        self._slots[var, slot_name] = made
         return made
-
-    def _found(self, var: Variable, slot_name: str) -> Any:
-        return next((s for v, n, s in self._slots_of if v is var and n == slot_name), None)
 
     def get_slot(self, var: Variable, slot_name: str) -> Any:
         """Return the slot of a variable; ``KeyError`` if it has none of that name."""
-        made = self._found(var, slot_name)
-        if made is None:
+        if (var, slot_name) not in self._slots:
             raise KeyError(slot_name)
-        return made
+        return self._slots[var, slot_name]
 
     def get_slot_names(self) -> list[str]:
         """Return the names of the slots."""
-        return list(dict.fromkeys(name for _, name, _ in self._slots_of))
+        return list(dict.fromkeys(name for _, name in self._slots))
 
     # ------------------------------------------------------------ values
 
@@ -262,12 +264,13 @@ class Optimizer:
         return [("iter" if n == "iterations" else n, v) for n, v in self._made.items()]
 
     def _checkpoint_slots(self) -> list[tuple[Any, str, Any]]:
-        return self._slots_of
+        graph = self.iterations.graph
+        return [(v, n, s) for (v, n), s in self._slots.items() if s.graph is graph]
 
     @property
     def weights(self) -> list:
-        """The number of iterations and the slots."""
-        return [self.iterations, *self._slots]
+        """The number of iterations and the slots, those in the default graph."""
+        return [self.iterations, *(slot for _, _, slot in self._checkpoint_slots())]
 
     def variables(self) -> list:
         """Return :attr:`weights`."""

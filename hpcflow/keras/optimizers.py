@@ -10,7 +10,6 @@ from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.keras import lookup
 from hpcflow.keras.optimizer import Optimizer
-from hpcflow.keras.session import batch_get_value
 
 
 class _Formula(Optimizer):
@@ -74,10 +73,8 @@ class _Formula(Optimizer):
 
     def get_config(self) -> dict:
         """Return the arguments, with the numbers that hold now."""
-        names = [n for n in self._hyper if n in self._made]
-        values = batch_get_value([self._made[n] for n in names])
-        now = {n: float(v) for n, v in zip(names, values, strict=True)}
-        return {**super().get_config(), **self._hyper, **now}
+        return {**super().get_config(),
+                **{name: self._serialize_hyperparameter(name) for name in self._hyper}}
 
 
 class SGD(_Formula):
@@ -245,30 +242,47 @@ class Adamax(_Moments):
 
 
 class Nadam(_Moments):
-    """Adam with Nesterov momentum (Dozat, 2016), whose momentum rises by 0.96 every 250 steps."""
+    """Adam with Nesterov momentum (Dozat, 2016), which rises by 0.96 ** (schedule_decay * step).
+
+    As in 1.x, configurations have `schedule_decay`, 0.004 if it is not given, as `decay`; a `decay`
+    that is given is passed over.
+    """
 
     _rows = "moved"
 
     def __init__(self, learning_rate: Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999,
                  epsilon: float | None = 1e-7, **keywords: Any) -> None:
-        self._schedule: Any = None
-        keywords.pop("schedule_decay", None)
+        keywords["decay"] = keywords.pop("schedule_decay", 0.004)
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **keywords)
+
+    def _rate(self) -> Any:
+        return hf.convert_to_tensor(self.learning_rate)
+
+    def _cache(self) -> Any:
+        """The variable of the product of all momenta so far."""
+        if "momentum_cache" not in self._made:
+            with hf.init_scope(), hf.name_scope(None):
+                self._made["momentum_cache"] = hf.Variable(
+                    1.0, trainable=False, name=f"training/{self._name}/momentum_cache")
+        return self._made["momentum_cache"]
+
+    @property
+    def weights(self) -> list:
+        """The number of iterations, the product of the momenta and the slots."""
+        first, *slots = super().weights
+        return [first, self._cache(), *slots]
 
     def apply_gradients(self, grads_and_vars: Sequence[tuple[Any, Any]],
                         name: str | None = None) -> Any:
         """Return an operation that updates variables by their gradients."""
-        with hf.init_scope(), hf.name_scope(None):
-            self._schedule = self._schedule or hf.Variable(
-                1.0, trainable=False, name=f"training/{self._name}/momentum_cache")
         beta_1, step = self.beta_1, hf.cast(self.iterations, hf.float32) + 1.0
-        before = hf.identity(self._schedule)
-        self._now, self._next = (beta_1 * (1.0 - 0.5 * hf.pow(0.96, 0.004 * (step + n)))
+        before = hf.identity(self._cache())
+        self._now, self._next = (beta_1 * (1.0 - 0.5 * hf.pow(0.96, self.decay * (step + n)))
                                  for n in (0.0, 1.0))
         self._product = before * self._now
         moved = super().apply_gradients(grads_and_vars, name)
         with hf.control_dependencies([moved]):
-            return hf.assign(self._schedule, self._product).op
+            return hf.assign(self._cache(), self._product).op
 
     def _update(self, grad: Any, slots: list, rate: Any, step: Any,
                 numbers: dict[str, Any]) -> tuple[Any, list]:

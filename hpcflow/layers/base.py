@@ -28,7 +28,7 @@ from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.layers.building import activity_loss, regularizer_below
-from hpcflow.layers.helpers import get_reachable_from_inputs
+from hpcflow.layers.helpers import items_of
 from hpcflow.layers.input_spec import InputSpec, check_input
 from hpcflow.layers.module import Module
 from hpcflow.layers.names import get_uid
@@ -237,11 +237,14 @@ class Layer(Module):
         return self._of_inputs(self.updates, inputs)
 
     def _of_inputs(self, made: list, inputs: Any) -> list:
+        conditional = self._conditional()
         if inputs is None:
-            return [item for item in made if id(item) not in self._with_inputs]
-        found = [item for item in made if id(item) in self._with_inputs]
-        reached = get_reachable_from_inputs(inputs, found)
-        return [item for item in found if item in reached or getattr(item, "op", None) in reached]
+            return [item for item in made if id(item) not in conditional]
+        return items_of([item for item in made if id(item) in conditional], inputs)
+
+    def _conditional(self) -> set[int]:
+        """The ids of the losses and updates that are there for some inputs alone."""
+        return self._with_inputs
 
     def add_loss(self, losses: TensorLike, inputs: Any = None) -> None:
         """Add a loss, or a list of them, also to the collection of regularization losses.

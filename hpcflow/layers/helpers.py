@@ -10,8 +10,9 @@ import numpy as np
 from hpcflow.framework import nest
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import TensorLike
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.shape_inference import computed_value
+from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.layers.building import format_name, is_channels_first, numbers
 from hpcflow.ops.flow.cond import case, cond
 from hpcflow.ops.state.variables import Variable
@@ -57,13 +58,12 @@ def get_reachable_from_inputs(inputs: Any, targets: Any = None) -> set:
     """Return the tensors and operations that depend on `inputs`, with the tensors among these.
 
     Args:
-        inputs: tensors, variables or operations.
+        inputs: tensors, also sparse ones, variables or operations.
         targets: the walk may end when it has reached all of these.
     """
     wanted = set() if targets is None else set(nest.flatten(targets))
     reached: set = set()
-    graph = get_default_graph()
-    waiting: list[Any] = [graph.as_graph_element(x) for x in nest.flatten(inputs)]
+    waiting: list[Any] = [e for x in nest.flatten(inputs) for e in _elements(x)]
     while waiting and not (wanted and wanted <= reached):
         item = waiting.pop()
         if item in reached:
@@ -76,6 +76,21 @@ def get_reachable_from_inputs(inputs: Any, targets: Any = None) -> set:
             reached |= {item} if not item.outputs else set()
             waiting += item.outputs
     return reached
+
+
+def items_of(made: list, inputs: Any) -> list:
+    """Return those of tensors and operations that depend on `inputs`."""
+    reached = get_reachable_from_inputs(inputs, made) if made else set()
+    return [item for item in made if item in reached or getattr(item, "op", None) in reached
+            or any(t in reached for t in getattr(item, "outputs", ()))]
+
+
+def _elements(value: Any) -> list:
+    """The tensors or operations that a tensor, variable or operation is in its graph."""
+    if isinstance(value, SparseTensor):
+        return [value.indices, value.values, value.dense_shape]
+    return [value if isinstance(value, (Tensor, Operation))
+            else get_default_graph().as_graph_element(value)]
 
 
 def smart_case(pred_fn_pairs: Sequence[tuple] | Mapping, default: Callable | None = None,

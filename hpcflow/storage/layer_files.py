@@ -55,7 +55,8 @@ def write(path: str, layers: Sequence[tuple[str, Named]], texts: dict[str, str] 
         for key, text in (texts or {}).items():
             file.attrs[key] = np.bytes_(text.encode())
         top = file.create_group(group) if group else file
-        top.attrs["backend"], top.attrs["keras_version"] = b"tensorflow", b"2.2.4-tf"
+        for place in (file, top):  # both, as 1.x does
+            place.attrs["backend"], place.attrs["keras_version"] = b"tensorflow", b"2.2.4-tf"
         _put_names(top, "layer_names", [name for name, _ in layers])
         for name, values in layers:
             _put(top.create_group(name), values)

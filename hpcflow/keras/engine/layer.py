@@ -13,12 +13,12 @@ from hpcflow.base.hooks import Hook
 from hpcflow.base.tracking import NoDependency, seen_attributes, tracked_attributes
 from hpcflow.dtypes import DType
 from hpcflow.framework import nest
-from hpcflow.graph.traversal import reachable
 from hpcflow.keras import constraints, initializers, regularizers
 from hpcflow.keras.engine.calls import Called, History, Node
 from hpcflow.keras.session import batch_get_value, batch_set_value, unique_name
 from hpcflow.keras.settings import floatx
 from hpcflow.layers import base
+from hpcflow.layers.helpers import items_of
 from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
@@ -151,13 +151,12 @@ class Layer(Called, base.Layer):
         """The regularization losses."""
         return self._losses + [v for layer in self._sublayers() for v in layer.losses]
 
-    def get_losses_for(self, inputs: Any) -> list:
-        """Return the losses that depend on `inputs`; of None, those that depend on no input."""
-        return _depending(self.losses, inputs)
+    def _conditional(self) -> set[int]:
+        return self._with_inputs.union(*(v._conditional() for v in self._sublayers()))
 
-    def get_updates_for(self, inputs: Any) -> list:
-        """Return the updates that depend on `inputs`; of None, those that depend on no input."""
-        return _depending(self.updates, inputs)
+    def _note_those_of(self, items: list, sources: list) -> None:
+        """Note which losses and updates are made of the tensors `sources` of a call."""
+        self._with_inputs.update(map(id, items_of(items, sources)))
 
     def count_params(self) -> int:
         """Return the number of elements of all variables. ``ValueError`` if not built."""
@@ -232,8 +231,12 @@ class Layer(Called, base.Layer):
     add_variable = add_weight
 
     def add_loss(self, losses: Any, inputs: Any = None) -> None:
-        """Add a loss, or a list of them."""
-        self._losses += nest.flatten(losses)
+        """Add a loss, or a list of them.
+
+        Those that are made of the layer's inputs, or are said to be of `inputs`, join the losses of
+        models with these inputs alone.
+        """
+        self._losses += self._noted(nest.flatten(losses), inputs)
 
     def add_metric(self, value: Any, aggregation: str | None = "mean",
                    name: str | None = None) -> None:
@@ -253,9 +256,17 @@ class Layer(Called, base.Layer):
         return self._added_metrics + [m for v in below for m in v.added_metrics]
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
-        """Add an update, or a list of them."""
+        """Add an update, or a list of them; of some inputs as for :meth:`add_loss`."""
         steps = updates if isinstance(updates, list) else [updates]
-        self._updates += [hf.assign(*u) if isinstance(u, tuple) else u for u in steps]
+        self._updates += self._noted(
+            [hf.assign(*u) if isinstance(u, tuple) else u for u in steps], inputs)
+
+    def _noted(self, items: list, inputs: Any) -> list:
+        for item in items:
+            self._note_inputs(item, inputs)
+        if inputs is None:
+            self._note_those_of(items, [t for node in self._calls() for t in node.sources])
+        return items
 
     def _made(self, name: str, shape: Any, dtype: Any, initializer: Any, regularizer: Any,
               trainable: bool, constraint: Any, **others: Any) -> Any:
@@ -305,6 +316,7 @@ class Layer(Called, base.Layer):
             ) if nest.is_sequence(inputs) else self._tensor(inputs)
         masks = _masks(inputs)
         passed = self._told(keywords, masks)
+        before = len(self._updates), len(self._losses)
         with _taking(hf.GraphKeys.UPDATE_OPS) as updates, \
                 _taking(hf.GraphKeys.REGULARIZATION_LOSSES) as losses, \
                 _training.of(passed.get("training")):
@@ -312,6 +324,7 @@ class Layer(Called, base.Layer):
         self._updates += self._without_given_back(updates, hf.GraphKeys.UPDATE_OPS, "updates")
         self._losses += self._without_given_back(losses, hf.GraphKeys.REGULARIZATION_LOSSES,
                                                  "losses")
+        self._note_those_of(self._updates[before[0]:] + self._losses[before[1]:], _parts(inputs))
         self._remember(given, inputs, keywords, outputs)
         self._mask(inputs, masks, outputs)
         if self._first_values is not None:
@@ -466,15 +479,6 @@ def _shapes(shape: ShapeLike) -> list:
     if isinstance(shape, list) and shape and isinstance(shape[0], (list, tuple, hf.TensorShape)):
         return [hf.TensorShape(s) for s in shape]
     return [hf.TensorShape(shape)]
-
-
-def _depending(values: list, inputs: Any) -> list:
-    """Those of tensors and operations that follow from `inputs`; of None, from no model's input."""
-    starts = [t.op for t in nest.flatten(inputs)] if inputs is not None else [
-        op for op in hf.get_default_graph().get_operations()
-        if op.type == "Placeholder" and hasattr(op.outputs[0], "_keras_history")]
-    reached = reachable(starts, lambda op: [c for t in op.outputs for c in t.consumers()])
-    return [v for v in values if (getattr(v, "op", v) in reached) == (inputs is not None)]
 
 
 def _parts(value: Any) -> list:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import hpcflow as hf
-from hpcflow.framework import nest
 from hpcflow.keras.session import get_session
 
 if TYPE_CHECKING:
@@ -85,29 +84,48 @@ def weights_of_classes(labels: np.ndarray, weights: Tensor, by_class: dict) -> n
 # ---------------------------------------------------------------- sources of batches
 
 
+class _Tensors(NamedTuple):
+    """Tensors that give a batch whenever they are run, or arrays that stand beside these."""
+
+    x: Any
+    y: Any
+    weights: Any
+
+    def batch(self) -> tuple:
+        """The arrays of a batch."""
+        found = get_session().run({n: v for n, v in enumerate(self) if is_symbolic(v)})
+        return tuple(found.get(n, v) for n, v in enumerate(self))
+
+
 def is_symbolic(x: Any) -> bool:
-    """True if `x` has tensors of the graph, which give a batch whenever they are run."""
-    return any(isinstance(v, (hf.Tensor, hf.SparseTensor)) for v in nest.flatten(x))
+    """True if `x` is a tensor of the graph, or a list or dict that has one: it gives a batch
+    whenever it is run."""
+    parts = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]
+    return any(isinstance(v, (hf.Tensor, hf.SparseTensor)) for v in parts)
 
 
 def of_tensors(x: Any, y: Any, weights: Any, steps: int | None,
                argument: str) -> tuple[Any, Any, Any]:
-    """(x, y, weights) of ``fit`` and its kin, as one source if they are tensors.
+    """(x, y, weights) of ``fit`` and its kin, as one source if there are tensors among them.
+
+    A tuple without labels has them in it, as the batches of data sets; a list has inputs alone. The
+    arrays that stand beside tensors are given whole in each step.
 
     Raises ``ValueError`` if nothing says how many batches there are.
     """
-    if x is None or not is_symbolic(x):
+    if not any(map(is_symbolic, (x, y, weights))):
         return x, y, weights
     if steps is None:
         raise ValueError("When using data tensors as input to a model, you should specify the "
                          f"`{argument}` argument.")
-    parts = (x, y) if weights is None else (x, y, weights)
-    return parts if y is not None else x, None, None
+    if isinstance(x, tuple) and y is None:
+        x, y, weights = _split(x)
+    return _Tensors(x, y, weights), None, None
 
 
 def is_source(x: Any) -> bool:
     """True if `x` is a source of batches (a data set, an iterator, a sequence), not arrays."""
-    if is_symbolic(x) or isinstance(x, (hf.data.Dataset, hf.data.Iterator)):
+    if isinstance(x, (_Tensors, hf.data.Dataset, hf.data.Iterator)):
         return True
     return hasattr(x, "__next__") or (
         hasattr(x, "__getitem__") and hasattr(x, "__len__")
@@ -129,9 +147,9 @@ def _batches_of(x: Any) -> Iterator:
     elif hasattr(x, "__next__"):
         for batch in x:  # noqa: UP028 (`yield from` would close the generator with this one)
             yield batch
-    elif is_symbolic(x):
+    elif isinstance(x, _Tensors):
         while True:
-            yield get_session().run(x)
+            yield x.batch()
     else:
         for n in range(len(x)):
             yield x[n]
@@ -346,7 +364,8 @@ def _parts(model: Any, told: Training) -> tuple[Batches, Batches | None]:
         if len(given) not in (2, 3):
             raise ValueError("validation_data should be a tuple `(val_x, val_y)` or `(val_x, val_y,"
                              f" val_sample_weights)`, got {len(given)} items")
-        return data, Batches(*_split(given), told.batch_size, told.validation_steps)
+        parts = of_tensors(*_split(given), told.validation_steps, "validation_steps")
+        return data, Batches(*parts, told.batch_size, told.validation_steps)
     if not told.validation_split:
         return data, None
     if not 0 < told.validation_split < 1 or is_source(told.x):

@@ -115,13 +115,12 @@ class Network(Layer):
 
     def _of_own_inputs(self, items: list) -> list:
         """Those of `items` that are made of the inputs of the network or of one of its calls, or
-        of no inputs of models: a layer may be called in other networks, too."""
+        are there for any inputs: a layer may be called in other networks, too."""
         if self._network is None or not items:
             return items
-        own = list(self.inputs or ())
-        own += [t for node in self.inbound_nodes for t in node.sources]
-        reached = _reached(own)
-        return [v for v in items if _operation(v) in reached or not _reads_inputs(v)]
+        own = [*(self.inputs or ()), *(t for node in self.inbound_nodes for t in node.sources)]
+        kept = {id(v) for inputs in (None, own) for v in self._of_inputs(items, inputs)}
+        return [v for v in items if id(v) in kept]
 
     @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
@@ -134,8 +133,9 @@ class Network(Layer):
 
     @property
     def state_updates(self) -> list:
-        """The updates of the states of recurrent layers that keep them, also in prediction."""
-        return _state_updates(self)
+        """The updates of the states of recurrent layers that keep them, also in prediction: those
+        that are made of the network's inputs, or of no inputs."""
+        return self._of_own_inputs(_state_updates(self))
 
     def reset_states(self) -> None:
         """Set the states of recurrent layers to zero."""
@@ -258,38 +258,6 @@ def _sorted(inputs: list, outputs: list) -> tuple[list[Layer], list[Node]]:
                 depths[before] = max(depths.get(before, 0), own + 1)
     ranked = sorted(layers.values(), key=lambda v: (-depths[id(v)], positions[id(v)]))
     return ranked, [n for n in order if not isinstance(n.layer, InputLayer)]
-
-
-def _operation(value: Any) -> Any:
-    return getattr(value, "op", value)
-
-
-def _reached(tensors: list) -> set:
-    """The operations that are made of tensors."""
-    found: set = set()
-    waiting = [op for t in tensors for op in t.consumers()]
-    while waiting:
-        op = waiting.pop()
-        if op not in found:
-            found.add(op)
-            waiting += [c for t in op.outputs for c in t.consumers()]
-    return found
-
-
-def _reads_inputs(value: Any) -> bool:
-    """Whether an operation or tensor is made of the placeholder of a model."""
-    seen: set = set()
-    waiting = [op for op in [_operation(value)] if isinstance(op, hf.Operation)]
-    while waiting:
-        op = waiting.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        if any(isinstance(getattr(t, "_keras_history", (None,))[0], InputLayer)
-               for t in op.outputs):
-            return True
-        waiting += [t.op for t in op.inputs]
-    return False
 
 
 def _made_of(tensor: Any) -> list:

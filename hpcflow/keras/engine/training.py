@@ -51,6 +51,7 @@ class Model(Network):
         self._added: list = []  # the metrics that layers add
         self._trained: Callable[[], list] = list
         self._results: list | None = None  # the values of metrics
+        self._state_steps: list | None = None  # state_updates, found once
         self._asked: dict[str, Any] | None = None
         self._sample_weights: Any = None  # tensors for examples that are not fed
 
@@ -78,6 +79,7 @@ class Model(Network):
         self._asked = {"loss": loss, "metrics": metrics, "loss_weights": loss_weights,
                        "weighted_metrics": weighted_metrics, "targets": target_tensors}
         self._targets, self._train_step, self._results = [], None, None
+        self._state_steps = None
         if self.outputs is not None:
             self._make_targets()
 
@@ -220,7 +222,7 @@ class Model(Network):
         updates = [update for _, _, update in self._measured()]
         losses = [self.total_loss, *([t.loss for t in self._targets if t.loss is not None]
                                      if len(self._targets) > 1 else [])]
-        steps = [*updates, *([self._train()] if train else self.state_updates)]
+        steps = [*updates, *([self._train()] if train else self._states())]
         feeds = self._feeds(xs, ys, weights)
         session = get_session()
         found = session.run([losses, steps], {**feeds, **phase_feed(train)})[0]
@@ -244,6 +246,16 @@ class Model(Network):
     def _make_predict_function(self) -> None:
         """Let the session have the variables; predictions need nothing else."""
         get_session()
+
+    def _states(self) -> list:
+        """The steps of :attr:`state_updates`, looked for once."""
+        if self._state_steps is None:
+            self._state_steps = self.state_updates
+        return self._state_steps
+
+    def _connect(self, inputs: Any, outputs: Any) -> None:
+        super()._connect(inputs, outputs)
+        self._state_steps = None
 
     def _need_compiled(self) -> None:
         if self._asked is None:
@@ -353,7 +365,7 @@ class Model(Network):
 
     def _predict(self, xs: list) -> list:
         feeds = {**dict(zip(self.inputs or [], xs)), **phase_feed(False)}
-        return get_session().run([self.outputs, self.state_updates], feeds)[0]
+        return get_session().run([self.outputs, self._states()], feeds)[0]
 
     def fit_generator(self, generator: Iterable, steps_per_epoch: int | None = None,
                       epochs: int = 1, verbose: int = 1, callbacks: Any = None,

@@ -100,8 +100,23 @@ def test_tensors_are_batches():
         pytest.approx((1 + 0.92 ** 2) / 2)]
     assert model.evaluate(*pair, steps=1, verbose=0) == pytest.approx(0.92 ** 4)
     assert model.predict(pair[0], steps=3).shape == (12, 1)
-    with pytest.raises(ValueError, match="steps_per_epoch"):
-        model.fit(*pair)
+    assert model.fit(*pair, steps_per_epoch=1, verbose=0, validation_data=pair, validation_steps=2
+                     ).history["val_loss"] == [pytest.approx(0.92 ** 6)]
+    for given in (pair, (pair,), (pair[0], np.ones((4, 1))), (np.ones((4, 3)), pair[1])):
+        assert model.evaluate(*given, steps=1, verbose=0) == pytest.approx(0.92 ** 6)
+        with pytest.raises(ValueError, match="steps_per_epoch"):
+            model.fit(*given)
+    with pytest.raises(ValueError, match="validation_steps"):
+        model.fit(*pair, steps_per_epoch=1, validation_data=pair)
+
+
+def test_a_list_of_tensors_is_one_of_inputs():
+    ends = [tf.keras.Input((2,)), tf.keras.Input((2,))]
+    model = tf.keras.Model(ends, layers.add(ends))
+    model.add_loss(tf.reduce_mean(model.output))
+    model.compile("sgd")
+    assert model.evaluate([tf.ones([3, 2]), 2 * tf.ones([3, 2])], steps=2, verbose=0) == 3
+    assert model.predict([tf.ones([3, 2]), tf.ones([3, 2])], steps=2).shape == (6, 2)
 
 
 def test_training_ends_with_the_data(caplog):

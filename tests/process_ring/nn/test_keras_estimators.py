@@ -72,6 +72,26 @@ def test_estimators_begin_with_the_weights_of_the_model_and_weigh_examples(tmp_p
     np.testing.assert_array_equal(estimator.get_variable_value("dense/kernel"), np.ones((3, 1)))
 
 
+class Largest(layers.Layer):
+    def call(self, x):
+        self.add_metric(tf.reduce_max(x), "mean", "largest")
+        return x
+
+
+def test_metrics_and_losses_of_layers_in_estimators(tmp_path):
+    model = keras.Sequential([
+        layers.Dense(1, kernel_initializer="ones", activity_regularizer=keras.regularizers.l1(1.0),
+                     input_shape=(3,)), Largest()])
+    model.compile("sgd", "mse")
+    estimator = keras.estimator.model_to_estimator(
+        model, custom_objects={"Largest": Largest}, model_dir=str(tmp_path))
+    rows = np.ones((4, 3), "float32")
+    batch = tf.data.Dataset.from_tensors
+    estimator.train(lambda: batch((rows * 0, np.zeros((4, 1), "float32"))), steps=1)
+    found = estimator.evaluate(lambda: batch((rows, np.full((4, 1), 2, "float32"))))
+    assert found["loss"] == pytest.approx(1 + 3) and found["largest"] == pytest.approx(3)
+
+
 def test_clones_on_tensors_with_layers_of_a_function():
     start = layers.Input((3,))
     model = keras.Model(start, layers.Dense(2, use_bias=False)(start))

@@ -194,10 +194,19 @@ def test_states_go_on_in_predictions_and_evaluation():
     moving = net.layers[1].get_weights()[2]
     first, second = net.predict(x), net.predict(x)
     assert not np.allclose(first, second) and len(net.state_updates) == 2
+    assert net._states() is net._states()  # not looked for in each step
     net.reset_states()
     np.testing.assert_allclose(net.predict(x), first, rtol=1e-6)
     np.testing.assert_allclose(net.evaluate(x, y, verbose=0), (second ** 2).mean(), rtol=1e-5)
     np.testing.assert_array_equal(net.layers[1].get_weights()[2], moving)
+
+
+def test_states_go_on_with_the_inputs_of_the_model():
+    memory = keras.layers.SimpleRNN(1, stateful=True)
+    x, other = (keras.Input(batch_shape=(2, 3, 1)) for _ in range(2))
+    net = keras.Model(x, memory(x))
+    memory(other)
+    assert np.isfinite(net.predict(np.ones([2, 3, 1]))).all() and len(net.state_updates) == 1
 
 
 @pytest.mark.parametrize("layers", [hf.layers, keras.layers])
@@ -221,3 +230,71 @@ def test_sums_of_adagrad_by_its_name():
     before = net.get_weights()[0]
     net.train_on_batch(X, Y)
     np.testing.assert_allclose(abs(net.get_weights()[0] - before), rate, rtol=1e-2)
+
+
+class Added(keras.layers.Layer):
+    def call(self, x):
+        self.count = self.add_weight("count", (), initializer="zeros", trainable=False)
+        self.add_loss([hf.reduce_mean(x), self.count + 3.0])
+        self.add_update((self.count, self.count + 1.0))
+        return x
+
+
+@pytest.mark.parametrize("elsewhere", [lambda: hf.placeholder(hf.float32, [None, 3]),
+                                       lambda: hf.ones([2, 3]), lambda: keras.Input((3,))],
+                         ids=["placeholder", "constant", "input"])
+def test_losses_and_updates_of_other_inputs_stay_out(elsewhere):
+    x = keras.Input((3,))
+    shared = [keras.layers.Dense(3, kernel_initializer="ones", activity_regularizer=hf.reduce_sum,
+                                 kernel_regularizer=hf.reduce_sum),
+              keras.layers.BatchNormalization(), Added()]
+    first, second = x, elsewhere()
+    for layer in shared:
+        first, second = layer(first), layer(second)
+    net = keras.Model(x, first)
+    net.add_loss(hf.reduce_max(x))
+    net.compile("sgd", "mse")
+    assert (len(net.losses), len(net.get_losses_for(None)), len(net.updates)) == (6, 3, 4)
+    x, y = np.ones((2, 3)), np.zeros((2, 3))
+    found = net.test_on_batch(x, y)
+    # errors, activities, kernel, mean, twice a count for the calls, the largest input
+    assert found == pytest.approx(9 + 9 + 9 + 3 + 3 + 3 + 1, rel=1e-2)
+    assert np.isfinite(net.train_on_batch(x, y))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: keras.Input(tensor=hf.ones([2, 3])), lambda: keras.Input((3,), sparse=True)],
+    ids=["tensor", "sparse"])
+def test_losses_of_activities_count_once(make):
+    class Sums(keras.layers.Layer):
+        def call(self, x):
+            return (hf.sparse_reduce_sum(x, 1, True) if isinstance(x, hf.SparseTensor)
+                    else hf.reduce_sum(x, 1, True))
+
+    x = make()
+    sums = Sums(activity_regularizer=hf.reduce_sum)
+    net = keras.Model(x, sums(x))
+    assert net.losses == net.get_losses_for(net.inputs) and len(net.losses) == 1
+    assert net.get_losses_for(None) == []
+
+
+def test_an_optimizer_in_two_graphs():
+    adam = keras.optimizers.Nadam(0.1)
+    for rate in (0.1, 0.5):
+        with hf.Graph().as_default(), hf.Session() as session:
+            w = hf.Variable([1.0, 2.0])
+            step = adam.minimize(hf.reduce_sum(w), [w])
+            session.run(hf.global_variables_initializer())
+            assert adam.get_config()["learning_rate"] == pytest.approx(0.1)
+            session.run([adam.learning_rate.assign(rate), step])
+            assert [v.graph for v in adam.weights] == [w.graph] * 4
+            keras.backend.set_session(session)
+            assert adam.get_config()["learning_rate"] == pytest.approx(rate)
+
+
+def test_configurations_have_numbers_in_the_place_of_functions():
+    config = keras.optimizers.Nadam(lambda: 0.1, schedule_decay=0.01).get_config()
+    assert (config["learning_rate"], config["decay"]) == (0.1, 0.01)
+    assert keras.optimizers.Nadam().get_config()["decay"] == 0.004
+    given = keras.optimizers.Adam(lambda: hf.constant(0.5)).get_config()
+    assert keras.optimizers.Adam.from_config(given).get_config()["learning_rate"] == 0.5
