@@ -17,6 +17,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.layers.helpers import smart_cond
 from hpcflow.nn.rnn import dynamic_rnn
 from hpcflow.ops.arrays.indexing import gather_nd, one_hot
 from hpcflow.ops.arrays.joining import concat, stack
@@ -152,7 +153,23 @@ def crf_decode(potentials: TensorLike, transition_params: TensorLike,
     potentials = _tensor(potentials, "potentials")
     transitions = expand_dims(convert_to_tensor(transition_params), 0)
     lengths = raw_ops.Cast(convert_to_tensor(sequence_length), DstT="int32")
-    unary = raw_ops.Transpose(potentials, np.array([1, 0, 2], np.int32))
+    unary: Any = raw_ops.Transpose(potentials, np.array([1, 0, 2], np.int32))
+    steps, _, _ = raw_ops.Unpack(shape(unary), num=3)
+    # Without a second step there is nothing to scan, whose elements would have no known shape.
+    last, found = smart_cond(
+        raw_ops.Equal(steps, np.int32(1)), lambda: (unary[0], expand_dims(_best_tags(unary[0]), 0)),
+        lambda: _best_paths(unary, transitions, lengths))
+    found = raw_ops.Transpose(found, np.array([1, 0], np.int32))
+    return found * sequence_mask(lengths, steps, dtype=dtypes.int32), reduce_max(last, 1)
+
+
+def _best_tags(scores: Tensor) -> Tensor:
+    return raw_ops.ArgMax(scores, np.int32(1), output_type=dtypes.int32)
+
+
+def _best_paths(unary: Any, transitions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """The scores ``[batch, tags]`` of the best sequences that end in a tag, and the tags ``[steps,
+    batch]`` of the best of them."""
     steps, batch, tags = raw_ops.Unpack(shape(unary), num=3)
     own = _tiled_range(batch, tags)
 
@@ -161,15 +178,12 @@ def crf_decode(potentials: TensorLike, transition_params: TensorLike,
         paths = raw_ops.Add(expand_dims(before[0], 2), transitions)
         going = step < lengths
         new = raw_ops.Select(going, scores + reduce_max(paths, 1), before[0])
-        best = raw_ops.ArgMax(paths, np.int32(1), output_type=dtypes.int32)
-        return new, raw_ops.Select(going, best, own)
+        return new, raw_ops.Select(going, _best_tags(paths), own)
 
     counts = raw_ops.Range(np.int32(1), steps, np.int32(1))
     ends, pointers = scan(forward, (counts, unary[1:]), initializer=(unary[0], own))
-    # Without a second step there are no ends.
-    every: Any = concat([expand_dims(unary[0], 0), ends], 0)
-    last = every[-1]
-    final = raw_ops.ArgMax(last, np.int32(1), output_type=dtypes.int32)
+    last = ends[-1]
+    final = _best_tags(last)
     rows = raw_ops.Range(np.int32(0), batch, np.int32(1))
 
     def backward(after: Tensor, pointer: Tensor) -> Tensor:
@@ -177,10 +191,7 @@ def crf_decode(potentials: TensorLike, transition_params: TensorLike,
 
     turned = raw_ops.ReverseV2(pointers, np.array([0], np.int32))
     earlier = raw_ops.ReverseV2(scan(backward, turned, initializer=final), np.array([0], np.int32))
-    found = raw_ops.Transpose(concat([earlier, expand_dims(final, 0)], 0),
-                              np.array([1, 0], np.int32))
-    found = found * sequence_mask(lengths, steps, dtype=dtypes.int32)
-    return found, reduce_max(last, 1)
+    return last, concat([earlier, expand_dims(final, 0)], 0)
 
 
 def viterbi_decode(score: np.ndarray, transition_params: TensorLike) -> tuple[list[int], Any]:

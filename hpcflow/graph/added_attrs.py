@@ -19,10 +19,10 @@ _HINTS = frozenset(("grad_a", "grad_b", "grad_x", "grad_y", "metadata", "use_def
 # Attributes of later versions that are supported here. They are written only where they differ
 # from their default, so that graphs without them stay readable by older readers.
 ADDED_LATER = frozenset(("Tk", "Tsegmentids", "Tshape", "blank_index", "dilations", "encoding",
-                         "explicit_paddings", "exponential_avg_factor", "half_pixel_centers",
-                         "hop_bytes", "ignore_longer_outputs_than_inputs", "index_type",
-                         "narrow_range", "noise", "num_bits", "out_type", "output_dtype",
-                         "reduction_type", "unit"))
+                         "explicit_paddings", "exponential_avg_factor", "fill_mode",
+                         "half_pixel_centers", "hop_bytes", "ignore_longer_outputs_than_inputs",
+                         "index_type", "narrow_range", "noise", "num_bits", "out_type",
+                         "output_dtype", "reduction_type", "unit"))
 
 # Attribute -> the values that ask for what the op type has always done.
 _NEUTRAL: dict[str, tuple] = {

@@ -212,4 +212,5 @@ WAYS: dict[str, Callable[[np.ndarray], np.ndarray | None]] = {
 NO_NUMBERS = ("not a number", "infinite")
 # Op, input, and damage on which the reference does not end.
 ENDLESS = {("AdjustHue", "delta", "infinite"), ("RandomPoisson", "rate", "not a number"),
-           ("RandomPoissonV2", "rate", "not a number")}
+           ("RandomPoissonV2", "rate", "not a number"),
+           ("StatelessRandomPoisson", "lam", "not a number")}

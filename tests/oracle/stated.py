@@ -7,7 +7,7 @@ import re
 # Op type or title of the case (a pattern), what the difference reads like (a pattern), why it
 # stands.
 STATED = (
-    ("Resource(Gather(Nd)?|Scatter.*|CountUpTo|StridedSliceAssign)|VariableShape",
+    ("Resource(Gather(Nd)?|Scatter.*|CountUpTo|StridedSliceAssign)|VariableShape|RngSkip",
      "FailedPrecondition.*NotFoundError",
      "the reference finds no variable where ours finds one without a value"),
     ("Dilation2D(BackpropInput)?", r"differs by .*-inf|^output 0: differs by \S+e\+(06|15) eps",

@@ -129,10 +129,13 @@ def _cross_hashed(node: KernelNode) -> Callable:
             raise invalid(f"salt must be two numbers, got shape {shown(np.shape(salt))}")
         if buckets < 0:
             raise invalid(f"num_buckets must not be negative, got {buckets}")
-        columns = _features(node, tuple(features))
+        columns, sparse = _features(node, tuple(features)), node.attr("N") or 0
         key = (int(salt[0]) & _WORD, int(salt[1]) & _WORD)
         hashes = functools.partial(siphash, key=key) if strong else fingerprint64
-        return _hashed([_hashes(rows, hashes) for rows in columns], int(buckets))
+        # Numbers of dense inputs stand for themselves unless the hash is a strong one.
+        words = [_hashes(rows, hashes) if strong or i < sparse else _words(rows)
+                 for i, rows in enumerate(columns)]
+        return _hashed(words, int(buckets))
 
     return run
 

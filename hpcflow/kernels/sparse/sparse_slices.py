@@ -11,6 +11,8 @@ from hpcflow.errors import InternalError
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.sparse.sparse_places import check_sparse
 
+_LARGEST = np.iinfo(np.int64).max
+
 
 @kernel("SparseSlice", device="CPU", fresh=True)
 def _slice(node: KernelNode) -> Callable:
@@ -24,7 +26,8 @@ def _slice(node: KernelNode) -> Callable:
                               f"received shape {shown(np.shape(given))}")
         if (size < 0).any():
             raise invalid(f"Expected a non-negative size, got {size.tolist()}")
-        end = np.minimum(start + size, shape)
+        # No end lies beyond the largest number.
+        end = np.minimum(start + np.minimum(size, _LARGEST - np.maximum(start, 0)), shape)
         inside = ((indices >= start) & (indices < end)).all(axis=1)
         return indices[inside] - start, values[inside], np.maximum(end - start, 0)
 

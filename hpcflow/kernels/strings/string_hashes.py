@@ -6,6 +6,7 @@ together, in unsigned 64-bit arithmetic, which wraps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -287,7 +288,7 @@ def _fingerprint(node: KernelNode) -> Callable:
             raise invalid(f"method must be farmhash64, got {method!r}")
         if not np.ndim(data):
             raise invalid("data must have at least one dimension")
-        rows = data.reshape(len(data), -1)
+        rows = data.reshape(len(data), math.prod(data.shape[1:]))
         if data.dtype != object:
             return _bytes_of_hashes([row.tobytes() for row in rows])
         if data.ndim == 1:

@@ -94,7 +94,9 @@ def sparse_slice(sp_input: SparseTensorLike, start: TensorLike, size: TensorLike
         size = convert_to_tensor(int64(size), name="size")
         for given in (start, size):
             given.get_shape().assert_is_compatible_with(sparse.dense_shape.get_shape())
-        end = raw_ops.Minimum(raw_ops.Add(start, size), sparse.dense_shape)
+        # No end lies beyond the largest number.
+        room = raw_ops.Sub(np.int64(2**63 - 1), raw_ops.Maximum(start, np.int64(0)))
+        end = raw_ops.Minimum(raw_ops.Add(start, raw_ops.Minimum(size, room)), sparse.dense_shape)
         inside = raw_ops.All(
             raw_ops.LogicalAnd(raw_ops.GreaterEqual(sparse.indices, start),
                                raw_ops.Less(sparse.indices, end)), np.array([1], np.int32))

@@ -158,6 +158,12 @@ def renewed(table: Table) -> None:
             "indices": np.array([[0, 1], [1, 0], [1, 3], [2, 2]], "int64"),
             "values": table.normal(dtype, (4,)), "shape": np.array([3, 4], "int64"),
             "start": np.array([1, 0], "int64"), "size": np.array([5, 3], "int64")}, gradient=1)
+        # Where start and size overflow, the reference finds nothing.
+        for start, size in (([-1, 0], [2, 3]), ([0, -3], [5, 5]), ([5, 4], [2, 1])):
+            table.add("SparseSlice", {
+                "indices": np.array([[0, 1], [1, 0], [1, 3], [2, 2]], "int64"),
+                "values": table.normal(dtype, (4,)), "shape": np.array([3, 4], "int64"),
+                "start": np.array(start, "int64"), "size": np.array(size, "int64")})
         if dtype == "float32":
             table.add("SparseSliceGrad", {
                 "backprop_val_grad": table.normal(dtype, (2,)),

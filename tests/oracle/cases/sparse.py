@@ -257,6 +257,8 @@ def crosses(table: Table) -> None:
                   "shapes": [ints(2, 2, dtype="int64")] * len(sparse), "dense_inputs": others}
         table.add("SparseCrossV2", {**inputs, "sep": np.array(b"_X_", object)})
         for buckets, strong in ((0, False), (100, False), (100, True)):
+            if strong and any(x is few for x in others):
+                continue  # the reference takes dense numbers for strings, and ends
             table.add("SparseCrossHashed", {
                 **inputs, "num_buckets": np.array(buckets), "strong_hash": np.array(strong),
                 "salt": np.array([7, -3])})

@@ -174,6 +174,9 @@ def test_parts_and_maxima_of_sparse_tensors():
         hf.sparse_slice(x, [0], [1])
     assert part.indices.tolist() == [[0, 0], [1, 1]] and part.dense_shape.tolist() == [2, 2]
     assert part.values.tolist() == [-1, 3]
+    part = run(hf.sparse_slice(x, [1, -1], [2**63 - 1, 2]))
+    assert part.values.tolist() == [2] and part.indices.tolist() == [[0, 1]]
+    assert part.dense_shape.tolist() == [1, 2]
     assert run(hf.sparse_reduce_max(x, 1)).tolist() == [-1, 3]
     assert run(hf.sparse_reduce_max(x, 0, keep_dims=True)).tolist() == [[2, -1, 3]]
     assert run(hf.sparse_reduce_max(x)) == 3

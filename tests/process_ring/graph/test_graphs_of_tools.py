@@ -11,13 +11,14 @@ from hpcflow.framework.function import Defun
 from hpcflow.graph.attr_values import Func, to_proto
 
 raw = hf.raw_ops
-rng = np.random.default_rng(7)
 pytestmark = pytest.mark.usefixtures("checked")
 
 
 @pytest.fixture(autouse=True)
 def _graph(graph):
-    """Every test builds in a graph of its own."""
+    """Every test builds in a graph of its own and draws from a generator of its own."""
+    global rng
+    rng = np.random.default_rng(7)
 
 
 def node(op_type, inputs, results=1, definition=None, **attrs):

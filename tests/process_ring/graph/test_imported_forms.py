@@ -253,6 +253,8 @@ def test_the_centres_of_pixels_are_written_only_if_they_matter():
     centred = raw.ResizeBilinear(images=x, size=[3, 3], half_pixel_centers=True)
     assert "half_pixel_centers" not in plain.op.node_def.attr
     assert centred.op.node_def.attr["half_pixel_centers"].b
+    turned = hf.contrib.image.transform(x, [1.0, 0, 1, 0, 1, 0, 0, 0])
+    assert "fill_mode" not in str(hf.get_default_graph().as_graph_def()) and turned is not None
     with pytest.raises(hf.errors.InvalidArgumentError, match="align_corners must be False"):
         run(raw.ResizeBilinear(images=x, size=[3, 3], align_corners=True, half_pixel_centers=True))
 

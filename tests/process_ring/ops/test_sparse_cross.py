@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow.contrib.layers.crossing import crossed_hashes
 
 COLORS = [[b"red"], [b"red", b"blue"], []]
 SIZES = np.array([[1, 2], [3, -4], [5, 6]], np.int64)
@@ -57,6 +58,37 @@ def test_hashes_tell_combinations_apart(session):
     assert set(few.tolist()) == set(range(7))
     assert (few != keyed).mean() > 0.5
     assert all(f.dense_shape.tolist() == [1, 2500] for f in found)
+
+
+def test_numbers_that_stand_for_themselves(session):
+    """Those of dense inputs in weak hashes."""
+    cross = {"indices": [], "values": [], "shapes": [], "dense_inputs": [np.array([[1], [-2]])]}
+    weak = hf.raw_ops.SparseCrossHashed(**cross, num_buckets=0, strong_hash=False, salt=[7, -3])
+    assert session.run(weak.output_values).tolist() == [1, 0]
+    places, numbers = np.array([[0, 0], [1, 0], [1, 1]]), np.array([5, -7, 2])
+    found = [hf.raw_ops.SparseCrossHashed([places], [numbers], [np.array([2, 2])], [], 0, strong,
+                                          [7, -3]).output_values for strong in (False, True)]
+    assert [f.tolist() for f in session.run(found)] == [
+        [6963635240778461613, 7243699054097421056, 6706320920252439311],
+        [5219860473093177530, 4131383022766957283, 7109537628172081298]]
+
+
+@pytest.mark.parametrize("crossed", [[[], [], []], [[], [b"blue"], []]])
+def test_features_of_which_there_are_none(crossed, session):
+    none = hf.SparseTensor(np.zeros((0, 2), np.int64), hf.constant([], hf.string), [3, 2])
+    other = sparse(crossed) if any(crossed) else none
+    found = [crossed_hashes([none, other], 10, 1), crossed_hashes([none, other], 10, None),
+             hf.sparse.cross_hashed([none, other], 10), hf.sparse.cross([none, other])]
+    for cross in session.run(found):
+        assert not len(cross.values) and cross.dense_shape.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("dtype", [hf.string, hf.int32])
+def test_fingerprints_of_no_rows(dtype, session):
+    for dims in ([0], [0, 3], [2, 0]):
+        data = hf.placeholder(dtype)
+        found = session.run(hf.fingerprint(data), {data: np.zeros(dims, dtype.np)})
+        assert found.shape == (dims[0], 8)
 
 
 def test_what_is_refused(session):
