@@ -47,6 +47,7 @@ def check_feature_columns(feature_columns: Any) -> None:
 
 
 def _in_order(columns: Iterable) -> list:
+    columns = columns if isinstance(columns, dict) else list(columns)
     check_feature_columns(columns)
     return sorted(set(columns), key=lambda column: column.key)
 

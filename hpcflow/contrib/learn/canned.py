@@ -240,7 +240,7 @@ class LinearEstimator(Estimator):
         gradient_clip_norm: the largest global norm of gradients.
         _joint_weights: keep the weights of all columns in one variable.
 
-    Raises ``ValueError`` for no columns.
+    Raises ``AssertionError`` for no columns.
     """
 
     def __init__(self, feature_columns: Iterable, head: Head, model_dir: str | None = None,

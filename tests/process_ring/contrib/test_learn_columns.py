@@ -73,7 +73,7 @@ def test_variables_have_the_names_and_order_of_1x():
             layers.embedding_column(CROSSED, 2)]
     layers.input_from_feature_columns(features(), deep)
     _, variables, bias = layers.weighted_sum_from_feature_columns(
-        features(), [W, N, B, CROSSED], 2)
+        features(), (column for column in (W, N, B, CROSSED)), 2)
     assert [[v.op.name, v.shape.as_list()] for v in hf.global_variables()] == VARIABLES
     assert set(variables) == {W, N, B, CROSSED} and bias.shape.as_list() == [2]
 
