@@ -131,9 +131,27 @@ def test_monitors_see_steps_and_end_training():
     assert worse.early_stopped and stopped.evaluate(x, y)["global_step"] == STOPPED
     last = linear().fit(x, y, monitors=[monitors.StopAtStep(last_step=7)])
     assert last.evaluate(x, y)["global_step"] == 7
+    assert learn.NanLossDuringTrainingError is hf.train.NanLossDuringTrainingError
     for wrong in (monitors.ValidationMonitor, monitors.StopAtStep):
         with pytest.raises(ValueError, match=r"should be provided|must be specified"):
             wrong()
+
+
+def test_monitors_write_checkpoints_and_summaries(tmp_path):
+    x, y = examples()
+    saved = []
+
+    class Saver:
+        def save(self, session, path, global_step):
+            saved.append(global_step)
+
+    written = [monitors.CheckpointSaver(str(tmp_path), save_steps=10, saver=Saver()),
+               monitors.StepCounter(5, str(tmp_path)), monitors.NanLoss("global_step:0")]
+    model = linear().fit(x, y, steps=23, monitors=written)
+    assert saved == [1, 11, 21, 23] and model.evaluate(x, y)["global_step"] == 23
+    (events,) = tmp_path.glob("events*")
+    assert [e.step for e in hf.train.summary_iterator(str(events)) if e.summary.value] == [
+        6, 11, 16, 21]
 
 
 def test_what_does_not_go_together_is_refused():
@@ -146,6 +164,8 @@ def test_what_does_not_go_together_is_refused():
             ("Either x or input_fn", {"steps": 1}),
             ("Features are incompatible", {"x": x[:, :3], "y": y, "steps": 1}),
             ("Labels are incompatible", {"x": x, "y": y.astype(np.float32), "steps": 1}),
+            ("has no examples", {"x": x[:0], "y": y[:0], "steps": 1}),
+            ("has no examples", {"x": iter([]), "steps": 1}),
             ("be iterators", {"x": iter(x), "y": y, "steps": 1})):
         with pytest.raises(ValueError, match=message):
             model.fit(**wrong)
