@@ -9,15 +9,16 @@ import numpy as np
 
 from hpcflow import estimator as core
 from hpcflow.contrib.learn.feeding import Feeder
-from hpcflow.contrib.learn.metric_spec import arguments_of, metric_ops
+from hpcflow.contrib.learn.metric_spec import metric_ops
 from hpcflow.contrib.learn.model_fn import MetricKey, ModelFnOps, NotFittedError
 from hpcflow.contrib.learn.modes import ModeKeys
 from hpcflow.contrib.learn.monitor import replace_monitors_with_hooks
 from hpcflow.contrib.learn.run_config import RunConfig
-from hpcflow.contrib.learn.signatures import fit, placeholders, signatures_of
+from hpcflow.contrib.learn.signatures import placeholders, signatures_of
 from hpcflow.data import Dataset
 from hpcflow.estimator import exporting
 from hpcflow.estimator.export import ServingInputReceiver
+from hpcflow.estimator.features import argument_names
 from hpcflow.estimator.spec import EstimatorSpec
 from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.graph import Graph, get_collection
@@ -69,7 +70,6 @@ class BaseEstimator(Evaluable, Trainable):
             return made.exported_spec(*self._exported) if self._exported else made.full_spec()
 
         self._core = core.Estimator(model_fn, model_dir, config or RunConfig())
-        self._features_info: Any = None
         self._labels_info: Any = None
         self._metrics: dict | None = None
         self._exported: tuple = ()
@@ -106,7 +106,7 @@ class BaseEstimator(Evaluable, Trainable):
             max_steps: number of the last step, whatever was trained before.
 
         Raises ``ValueError`` for both `x` and `input_fn` or none, for both numbers of steps, and
-        for features of other types than before.
+        for no examples.
         """
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
@@ -236,27 +236,12 @@ class BaseEstimator(Evaluable, Trainable):
         """The ops of a mode in the default graph."""
         if mode == ModeKeys.INFER:
             return self._get_predict_ops(features)
-        self._check_inputs(features, labels)
+        if self._labels_info is None:
+            self._labels_info = signatures_of(labels)
         if mode == ModeKeys.TRAIN:
             global_step_read()  # random numbers follow from the number of ops
             return self._get_train_ops(features, labels)
         return self._get_eval_ops(features, labels, self._metrics)
-
-    def _check_inputs(self, features: Any, labels: Any) -> None:
-        found = signatures_of(features)
-        if self._features_info is None:
-            self._features_info = found
-        elif not fit(found, self._features_info):
-            raise ValueError("Features are incompatible with given information. Given features: "
-                             f"{features}, required signatures: {self._features_info}.")
-        if labels is None:
-            return
-        found = signatures_of(labels)
-        if self._labels_info is None:
-            self._labels_info = found
-        elif not fit(found, self._labels_info):
-            raise ValueError("Labels are incompatible with given information. Given labels: "
-                             f"{labels}, required signatures: {self._labels_info}.")
 
     def _get_train_ops(self, features: Any, labels: Any) -> ModelFnOps:
         raise NotImplementedError(f"{type(self).__name__} must define _get_train_ops")
@@ -288,7 +273,7 @@ class Estimator(BaseEstimator):
                  feature_engineering_fn: Callable | None = None) -> None:
         super().__init__(model_dir, config)
         if model_fn is not None:
-            takes = "params" in arguments_of(model_fn)
+            takes = "params" in argument_names(model_fn)
             if params is not None and not takes:
                 raise ValueError(f"Estimator's model_fn ({model_fn}) does not have a params "
                                  f"argument, but params ({params}) were passed to the Estimator's "
@@ -315,7 +300,7 @@ class Estimator(BaseEstimator):
             features, labels = self._feature_engineering_fn(features, labels)
         given = {"mode": mode, "params": self.params, "config": config or self.config,
                  "model_dir": self.model_dir}
-        names = arguments_of(self._model_fn)
+        names = argument_names(self._model_fn)
         found = self._model_fn(features, labels, **{
             name: value for name, value in given.items() if name in names})
         if not isinstance(found, ModelFnOps):

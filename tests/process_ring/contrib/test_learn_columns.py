@@ -140,9 +140,7 @@ def test_examples_are_parsed_for_columns(session):
         features(), [layers.embedding_column(W, 2)], 1)),
     (ValueError, "Duplicate feature column", lambda: layers.input_from_feature_columns(
         features(), [N, layers.real_valued_column("n", dimension=3)])),
-    (KeyError, "n", lambda: layers.input_from_feature_columns({"w": hf.constant(WORDS)}, [N])),
-    (NotImplementedError, "Real-valued", lambda: layers.joint_weighted_sum_from_feature_columns(
-        features(), [N], 1))])
+    (KeyError, "n", lambda: layers.input_from_feature_columns({"w": hf.constant(WORDS)}, [N]))])
 def test_wrong_columns_are_refused(error, message, wrong):
     with pytest.raises(error, match=message):
         wrong()
