@@ -78,13 +78,8 @@ def input_from_feature_columns(columns_to_tensors: dict, feature_columns: Iterab
                                cols_to_outs: dict | None = None) -> Tensor:
     """Return the numbers of columns beside each other.
 
-    Args:
-        columns_to_tensors: feature -> tensor, dense or sparse, of a batch.
-        feature_columns: columns of numbers, of buckets, one-hot ones and embeddings.
-        weight_collections: collections for the variables besides the usual ones.
-        trainable: whether variables are trained.
-        scope: a variable scope, "input_from_feature_columns" by default.
-        cols_to_outs: filled with the numbers of each column.
+    Arguments as of ``hf.feature_column.input_layer``, for columns of this package; `scope` is a
+    variable scope, "input_from_feature_columns" by default.
 
     Returns float32 ``[batch, numbers of all columns]``. Raises ``ValueError`` for columns of ids,
     and those that are alike, ``KeyError`` for features that are missing.
@@ -113,12 +108,7 @@ def weighted_sum_from_feature_columns(columns_to_tensors: dict, feature_columns:
                                       trainable: bool = True, scope: Any = None) -> tuple:
     """Return weighted sums of numbers and ids, with a bias, as of a generalized linear model.
 
-    Args:
-        columns_to_tensors, weight_collections, trainable: as of
-            :func:`input_from_feature_columns`.
-        feature_columns: columns of numbers, of buckets and of ids; each id has a weight.
-        num_outputs: how many sums.
-        scope: a variable scope, "weighted_sum_from_feature_columns" by default.
+    Arguments as of :func:`input_from_feature_columns`. Each id has a weight.
 
     Returns float32 ``[batch, num_outputs]``, the variables of each column, and the bias. Raises
     ``ValueError`` for embeddings, and columns that are alike, ``NotImplementedError`` for one-hot

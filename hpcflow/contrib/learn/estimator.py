@@ -56,12 +56,7 @@ class BaseEstimator(Evaluable, Trainable):
     ``_get_eval_ops(features, labels, metrics)`` and ``_get_predict_ops(features)``, which return
     ``ModelFnOps``.
 
-    Args:
-        model_dir: where checkpoints and summaries go; by default that of `config`, or a temporary
-            directory.
-        config: a ``RunConfig``.
-
-    Raises ``ValueError`` for two different directories.
+    `model_dir` and `config`, a ``RunConfig``, as of ``hf.estimator.Estimator``.
     """
 
     def __init__(self, model_dir: str | None = None, config: Any = None) -> None:
@@ -128,15 +123,9 @@ class BaseEstimator(Evaluable, Trainable):
                  log_progress: bool = True) -> Any:
         """Return the metrics of the model over the data, with ``loss`` and ``global_step``.
 
-        Args:
-            x, y, input_fn, batch_size: as of :meth:`fit`.
-            feed_fn: returns what each batch is fed, beside `input_fn`.
-            steps: batches at most.
-            metrics: name -> ``MetricSpec``, or as :func:`metric_ops` says.
-            name: of this evaluation, if there are several.
-            checkpoint_path: what to evaluate; by default the latest one.
-            hooks: ``SessionRunHook``s.
-            log_progress: for the 1.x API.
+        `metrics` are by name ``MetricSpec``s, or what :func:`metric_ops` says; `feed_fn` returns
+        what each batch is fed, beside `input_fn`. Others as of :meth:`fit`, and of ``evaluate`` of
+        ``hf.estimator.Estimator``.
 
         Raises ``ValueError`` as :meth:`fit`, and for metrics that are no dict; ``NotFittedError``
         without a checkpoint.
@@ -188,15 +177,9 @@ class BaseEstimator(Evaluable, Trainable):
                           strip_default_attrs: bool = False) -> bytes:
         """Write a SavedModel into a new directory of `export_dir_base`, named after the time.
 
-        Args:
-            export_dir_base: where that directory is made.
-            serving_input_fn: returns ``InputFnOps``, what is fed.
-            default_output_alternative_key: the head that is served by default, of several.
-            assets_extra: path below ``assets.extra`` -> file to copy there.
-            as_text: write the graph as text.
-            checkpoint_path: what to export; by default the latest one.
-            graph_rewrite_specs: must be None: graphs are exported as they are.
-            strip_default_attrs: leave out attributes with default values.
+        `serving_input_fn` returns ``InputFnOps``, what is fed; `default_output_alternative_key` is
+        the head that is served by default, of several. Others as of ``export_savedmodel`` of
+        ``hf.estimator.Estimator``.
 
         Returns the path, as bytes. Raises ``ValueError`` without `serving_input_fn`, for rewritten
         graphs and for an unknown head, ``NotFittedError`` without a checkpoint.

@@ -101,6 +101,13 @@ def test_constant_input_is_predicted_once():
     assert model.predict_proba(x, as_iterable=False).shape == (10, 3)
     twice = learn.io.numpy_input_fn({"": x}, batch_size=4, num_epochs=2, shuffle=False)
     assert len(list(model.predict_classes(input_fn=twice))) == 20
+    for order in ((False,), ()):
+        with hf.Graph().as_default():
+            batches = learn.io.numpy_input_fn({"": x}, None, 10, 1, *order)()
+            read = batches.make_one_shot_iterator().get_next()[""]
+            with hf.train.MonitoredSession() as session:
+                found = session.run(read)
+        assert (found == x).all() == (order == (False,))
 
 
 def test_monitors_see_steps_and_end_training():
@@ -167,6 +174,10 @@ def test_what_does_not_go_together_is_refused():
             ("be iterators", {"x": iter(x), "y": y, "steps": 1})):
         with pytest.raises(ValueError, match=message):
             model.fit(**wrong)
+    with pytest.raises(AssertionError, match="must not be empty"):
+        learn.LinearRegressor([])
+    with pytest.raises(ValueError, match="leave _joint_weights out"):
+        linear(_joint_weight=True)
     for mode, more, error in (("train", {"loss": 1.0}, "Missing train_op"),
                               ("eval", {"predictions": 1}, "Missing loss"),
                               ("infer", {}, "Missing predictions"), ("other", {}, "Invalid mode")):
