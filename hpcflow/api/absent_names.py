@@ -184,6 +184,8 @@ INSTEAD: dict[str, str] = {
     "contrib.kinesis": "`hf.data.Dataset.from_generator`",
     "contrib.labeled_tensor": "",
     "contrib.layers.scattered_embedding_column": "`hf.contrib.layers.embedding_column`",
+    "contrib.layers.joint_weighted_sum_from_feature_columns":
+        "`hf.contrib.layers.weighted_sum_from_feature_columns`",
     "contrib.layers.recompute_grad": "`hf.gradients`, which computes anew what is cheap",
     "contrib.layers.sequence_input_from_feature_columns":
         "`hf.contrib.feature_column.sequence_input_layer`",
@@ -194,6 +196,8 @@ INSTEAD: dict[str, str] = {
     **{f"contrib.learn.{name}": use for name, use in {
         "evaluate": "`hf.contrib.slim.evaluation.evaluate_once`", "infer": "a session",
         "basic_session_run_hooks": "`hf.train`", "ClusterConfig": "`hf.contrib.learn.RunConfig`",
+        "build_default_serving_input_fn":
+            "`hf.estimator.export.build_raw_serving_input_receiver_fn`",
         "export_estimator": "`hf.contrib.learn.Estimator` and its `export_savedmodel`",
         "generator_input_fn": "`hf.data.Dataset.from_generator`",
         "extract_dask_data": "`dask` itself", "extract_dask_labels": "`dask` itself",
@@ -204,6 +208,9 @@ INSTEAD: dict[str, str] = {
         "multi_label_head": "`hf.estimator.MultiLabelHead`",
         "DynamicRnnEstimator": "`hf.estimator.Estimator` with `hf.nn.dynamic_rnn`",
         "SVM": "`hf.estimator.LinearClassifier`",
+        "monitors.get_default_monitors": "`hf.contrib.learn.monitors.PrintTensor`",
+        "monitors.ExportMonitor": "`hf.contrib.learn.Experiment`, `export_strategies`",
+        "monitors.GraphDump": "`hf.contrib.learn.monitors.CaptureVariable`",
         **dict.fromkeys(("read_batch_examples", "read_batch_features",
                          "read_batch_record_features", "read_keyed_batch_examples",
                          "read_keyed_batch_features", "queue_parsed_features",

@@ -156,7 +156,6 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"hpcflow.contrib.layers.column_layers:{name}" for name in (
             "check_feature_columns", "create_feature_spec_for_parsing",
             "infer_real_valued_columns", "input_from_feature_columns",
-            "joint_weighted_sum_from_feature_columns",
             "make_place_holder_tensors_for_base_features", "parse_feature_columns_from_examples",
             "transform_features", "weighted_sum_from_feature_columns")},
     },

@@ -32,7 +32,7 @@ def features_and_labels(input_fn: Callable, mode: str, params: Mapping[str, Any]
     if not callable(input_fn):
         raise TypeError(f"input_fn must be a function; got {input_fn!r}")
     given: dict[str, Any] = {"mode": mode, "params": params, "config": config}
-    names = _argument_names(input_fn)
+    names = argument_names(input_fn)
     context = strategy.input_context if strategy and mode == ModeKeys.TRAIN else InputContext()
     if strategy is not None:
         given["input_context"] = context
@@ -52,7 +52,7 @@ def features_and_labels(input_fn: Callable, mode: str, params: Mapping[str, Any]
     return found, None, []
 
 
-def _argument_names(function: Callable) -> set[str]:
+def argument_names(function: Callable) -> tuple[str, ...]:
     """Return the names of the arguments of `function`, without those that a partial gives it."""
-    given = set(function.keywords) if isinstance(function, functools.partial) else set()
-    return set(inspect.signature(function).parameters) - given
+    given = function.keywords if isinstance(function, functools.partial) else ()
+    return tuple(name for name in inspect.signature(function).parameters if name not in given)

@@ -17,16 +17,15 @@ from hpcflow.feature_column.column import EarlierDenseColumn
 from hpcflow.feature_column.features import Features
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
-from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse
+from hpcflow.graph.sparse_tensor import is_sparse
 from hpcflow.nn.activations import bias_add
-from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.arrays.constants import placeholder
 from hpcflow.ops.arrays.joining import concat
 from hpcflow.ops.arrays.shape_ops import reshape
 from hpcflow.ops.io.example_features import VarLenFeature, parse_example
 from hpcflow.ops.linalg.matmul import matmul
 from hpcflow.ops.math.sums import add_n
-from hpcflow.ops.sparse.sparse_layout import sparse_concat, sparse_placeholder
+from hpcflow.ops.sparse.sparse_layout import sparse_placeholder
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.variable_scope import variable_scope
 
@@ -47,6 +46,7 @@ def check_feature_columns(feature_columns: Any) -> None:
 
 
 def _in_order(columns: Iterable) -> list:
+    columns = columns if isinstance(columns, dict) else list(columns)
     check_feature_columns(columns)
     return sorted(set(columns), key=lambda column: column.key)
 
@@ -78,13 +78,8 @@ def input_from_feature_columns(columns_to_tensors: dict, feature_columns: Iterab
                                cols_to_outs: dict | None = None) -> Tensor:
     """Return the numbers of columns beside each other.
 
-    Args:
-        columns_to_tensors: feature -> tensor, dense or sparse, of a batch.
-        feature_columns: columns of numbers, of buckets, one-hot ones and embeddings.
-        weight_collections: collections for the variables besides the usual ones.
-        trainable: whether variables are trained.
-        scope: a variable scope, "input_from_feature_columns" by default.
-        cols_to_outs: filled with the numbers of each column.
+    Arguments as of ``hf.feature_column.input_layer``, for columns of this package; `scope` is a
+    variable scope, "input_from_feature_columns" by default.
 
     Returns float32 ``[batch, numbers of all columns]``. Raises ``ValueError`` for columns of ids,
     and those that are alike, ``KeyError`` for features that are missing.
@@ -113,12 +108,7 @@ def weighted_sum_from_feature_columns(columns_to_tensors: dict, feature_columns:
                                       trainable: bool = True, scope: Any = None) -> tuple:
     """Return weighted sums of numbers and ids, with a bias, as of a generalized linear model.
 
-    Args:
-        columns_to_tensors, weight_collections, trainable: as of
-            :func:`input_from_feature_columns`.
-        feature_columns: columns of numbers, of buckets and of ids; each id has a weight.
-        num_outputs: how many sums.
-        scope: a variable scope, "weighted_sum_from_feature_columns" by default.
+    Arguments as of :func:`input_from_feature_columns`. Each id has a weight.
 
     Returns float32 ``[batch, num_outputs]``, the variables of each column, and the bias. Raises
     ``ValueError`` for embeddings, and columns that are alike, ``NotImplementedError`` for one-hot
@@ -132,8 +122,9 @@ def weighted_sum_from_feature_columns(columns_to_tensors: dict, feature_columns:
                 found, weights = _weighted(column, read, num_outputs, weight_collections, trainable)
             sums.append(reshape(found, [-1, num_outputs]))
             variables[column] = weights
-        biased, bias = _biased(add_n(sums), num_outputs, weight_collections, trainable)
-        return biased, variables, bias
+        bias = model_variable("bias_weight", [num_outputs], dtypes.float32, Zeros(),
+                              trainable=trainable, collections=weight_collections)
+        return bias_add(add_n(sums), bias), variables, bias
 
 
 def _weighted(column: Any, read: Features, count: int, collections: Any,
@@ -161,45 +152,6 @@ def _weighted(column: Any, read: Features, count: int, collections: Any,
 
 def _parts(variable: Any) -> list:
     return list(variable) if hasattr(variable, "_get_variable_list") else [variable]
-
-
-def _biased(sums: Tensor, count: int, collections: Any, trainable: bool) -> tuple[Tensor, Any]:
-    bias = model_variable("bias_weight", [count], dtypes.float32, Zeros(), trainable=trainable,
-                          collections=collections)
-    return bias_add(sums, bias), bias
-
-
-def joint_weighted_sum_from_feature_columns(columns_to_tensors: dict, feature_columns: Iterable,
-                                            num_outputs: int,
-                                            weight_collections: Iterable[str] | None = None,
-                                            trainable: bool = True, scope: Any = None) -> tuple:
-    """As :func:`weighted_sum_from_feature_columns`, with the weights of all ids in one variable.
-
-    Columns are of ids without weights, combined by "sum". Returns the sums, the variables of the
-    weights, and the bias. Raises ``NotImplementedError`` for columns of numbers.
-    """
-    columns, read = _in_order(feature_columns), _Features(columns_to_tensors)
-    with _scope(scope, "joint_weighted_sum_from_feature_columns", columns_to_tensors):
-        parts, size = [], 0
-        for column in columns:
-            if not isinstance(column, OfIds):
-                raise NotImplementedError(
-                    "Real-valued columns are not supported. Use weighted_sum_from_feature_columns "
-                    "instead, or bucketize these columns.")
-            ids, weights = column._get_sparse_tensors(read)
-            assert weights is None and column.combiner == "sum", (
-                "Weighted columns, and combiners other than sum, are not supported for joint sums. "
-                "Please use weighted_sum_from_feature_columns instead.")
-            parts.append(SparseTensor(ids.indices, cast(ids.values, dtypes.int64) + np.int64(size),
-                                      ids.dense_shape))
-            size += column._num_buckets
-        with _scope(None, "linear_weights", columns_to_tensors):
-            table = model_variable("weights", [size, num_outputs], dtypes.float32, Zeros(),
-                                   trainable=trainable, collections=weight_collections)
-            sums = safe_embedding_lookup_sparse(table, sparse_concat(1, parts), None, "sum",
-                                                name="_weights")
-        biased, bias = _biased(sums, num_outputs, weight_collections, trainable)
-        return biased, _parts(table), bias
 
 
 def create_feature_spec_for_parsing(feature_columns: Any) -> dict[str, Any]:

@@ -73,6 +73,22 @@ class OfIds(FeatureColumn, EarlierCategoricalColumn):
         return Ids(inputs.get(self))
 
 
+class OfColumn(FeatureColumn):
+    """A column made of the ids of another one, `sparse_id_column`."""
+
+    sparse_id_column: Any
+
+    @property
+    def length(self) -> int:
+        """One more than the largest id."""
+        return self.sparse_id_column.length
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The parsing configuration of the ids."""
+        return self.sparse_id_column.config
+
+
 class _Lookup(NamedTuple):
     vocabulary_file: str | None
     keys: tuple | None
@@ -229,18 +245,13 @@ class _WeightedFields(NamedTuple):
     dtype: DType
 
 
-class _WeightedSparseColumn(OfIds, _WeightedFields):
+class _WeightedSparseColumn(OfColumn, OfIds, _WeightedFields):
     """The ids of another column, with weights."""
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """The names of the column and of the weights."""
         return f"{self.sparse_id_column.name}_weighted_by_{self.weight_column_name}"
-
-    @property
-    def length(self) -> int:
-        """As the column of the ids."""
-        return self.sparse_id_column.length
 
     @property
     def combiner(self) -> str:  # type: ignore[override]

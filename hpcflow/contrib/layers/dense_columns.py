@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hpcflow import dtypes
 from hpcflow.contrib.framework.variables import model_variable
-from hpcflow.contrib.layers.columns import FeatureColumn, SparseColumn
+from hpcflow.contrib.layers.columns import OfColumn, SparseColumn
 from hpcflow.contrib.layers.embedding import safe_embedding_lookup_sparse
 from hpcflow.feature_column.column import EarlierDenseColumn
 from hpcflow.feature_column.dense import IndicatorColumn
@@ -23,23 +23,13 @@ class _OneHotFields(NamedTuple):
     sparse_id_column: Any
 
 
-class _OneHotColumn(FeatureColumn, EarlierDenseColumn, _OneHotFields):
+class _OneHotColumn(OfColumn, EarlierDenseColumn, _OneHotFields):
     """The counts of ids, or the sums of their weights."""
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name of the column of ids."""
         return f"{self.sparse_id_column.name}_one_hot"
-
-    @property
-    def length(self) -> int:
-        """How many ids there are."""
-        return self.sparse_id_column.length
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The parsing configuration of the column of ids."""
-        return self.sparse_id_column.config
 
     @property
     def _variable_shape(self) -> TensorShape:
@@ -71,7 +61,7 @@ class _EmbeddingFields(NamedTuple):
     trainable: bool
 
 
-class _EmbeddingColumn(FeatureColumn, EarlierDenseColumn, _EmbeddingFields):
+class _EmbeddingColumn(OfColumn, EarlierDenseColumn, _EmbeddingFields):
     """The embeddings of ids, combined for each example."""
 
     _unnamed = ("initializer",)
@@ -86,11 +76,6 @@ class _EmbeddingColumn(FeatureColumn, EarlierDenseColumn, _EmbeddingFields):
     def length(self) -> int:
         """How many embeddings there are."""
         return self.shared_vocab_size or self.sparse_id_column.length
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The parsing configuration of the column of ids."""
-        return self.sparse_id_column.config
 
     @property
     def _variable_shape(self) -> TensorShape:

@@ -68,15 +68,7 @@ def real_valued_column(column_name: str, dimension: int = 1, default_value: Any 
                        dtype: Any = dtypes.float32, normalizer: Callable | None = None) -> Any:
     """The numbers of a feature, as float32.
 
-    Args:
-        column_name: the feature.
-        dimension: how many numbers an example has.
-        default_value: a number, or a list of `dimension` of them, for examples without the feature.
-        dtype: of the feature.
-        normalizer: a function that changes the numbers.
-
-    Raises ``TypeError`` for a `dimension` or default of another type, ``ValueError`` for a `dtype`
-    that is no number, or other numbers of defaults than `dimension`.
+    An example has `dimension` of them. Others as of ``hf.feature_column.numeric_column``.
     """
     dtype = dtypes.as_dtype(dtype)
     if not isinstance(dimension, int):

@@ -30,7 +30,6 @@ from hpcflow.contrib.learn.experiment import Experiment
 from hpcflow.contrib.learn.exporting import (
     ExportStrategy,
     InputFnOps,
-    build_default_serving_input_fn,
     build_parsing_serving_input_fn,
     make_export_strategy,
 )
@@ -69,7 +68,7 @@ __all__ = [
     "LinearClassifier", "LinearEstimator", "LinearRegressor", "LogisticRegressor", "MetricKey",
     "MetricSpec", "ModeKeys", "ModelFnOps", "NanLossDuringTrainingError", "NotFittedError",
     "PredictionKey", "ProblemType", "RunConfig", "SKCompat", "ServingInputReceiver", "TaskType",
-    "Trainable", "build_default_serving_input_fn", "build_parsing_serving_input_fn", "datasets",
+    "Trainable", "build_parsing_serving_input_fn", "datasets",
     "extract_pandas_data", "extract_pandas_labels", "extract_pandas_matrix",
     "infer_real_valued_columns_from_input", "infer_real_valued_columns_from_input_fn", "io",
     "learn_runner", "make_export_strategy", "models", "monitors", "multi_class_head",

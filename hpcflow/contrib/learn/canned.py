@@ -10,7 +10,6 @@ from hpcflow import optimizers, summary
 from hpcflow.contrib import layers
 from hpcflow.contrib.layers.column_layers import (
     input_from_feature_columns,
-    joint_weighted_sum_from_feature_columns,
     weighted_sum_from_feature_columns,
 )
 from hpcflow.contrib.layers.columns import FeatureColumn
@@ -46,13 +45,12 @@ def _are_own(columns: Iterable) -> bool:
     return all(isinstance(column, FeatureColumn) for column in columns)
 
 
-def linear_logits(features: dict, columns: Sequence, units: int, joint: bool,
-                  scope: Any) -> Tensor:
+def linear_logits(features: dict, columns: Sequence, units: int, scope: Any) -> Tensor:
     """Return weighted sums of what columns of either kind read, in the scope of the part."""
     if not _are_own(columns):
         return linear_model(features, columns, units, weight_collections=[LINEAR])
-    summed = joint_weighted_sum_from_feature_columns if joint else weighted_sum_from_feature_columns
-    return summed(features, columns, units, weight_collections=[LINEAR], scope=scope)[0]
+    return weighted_sum_from_feature_columns(features, columns, units, weight_collections=[LINEAR],
+                                             scope=scope)[0]
 
 
 def deep_logits(features: dict, columns: Sequence, units: int, params: dict, mode: str,
@@ -129,8 +127,7 @@ def _linear_model_fn(features: Any, labels: Any, mode: str, params: dict,
                      config: Any) -> ModelFnOps:
     features, head, columns = by_name(features), params["head"], params["feature_columns"]
     with part_scope(LINEAR, features, config, INPUT_SLICES) as scope:
-        logits = linear_logits(features, columns, head.logits_dimension, params["joint_weights"],
-                               scope)
+        logits = linear_logits(features, columns, head.logits_dimension, scope)
 
         def train(loss: Tensor) -> Any:
             given = params["optimizer"] or optimizers.FtrlOptimizer(linear_rate(columns))
@@ -166,44 +163,52 @@ def _deep_model_fn(features: Any, labels: Any, mode: str, params: dict, config: 
         return head.create_model_fn_ops(features, mode, labels, train, logits)
 
 
-class Classifier(Estimator):
-    """Predicts classes, by default."""
+class _Predictor(Estimator):
+    """Predicts `_usual`, by default."""
+
+    _usual: str
 
     def predict(self, x: Any = None, input_fn: Callable | None = None,
                 batch_size: int | None = None, outputs: Sequence[str] | None = None,
                 as_iterable: bool = True, iterate_batches: bool = False) -> Any:
-        """Return the classes, or those `outputs`; arguments as of ``Estimator``."""
+        """Return the usual predictions, or those `outputs`; arguments as of ``Estimator``."""
         if not outputs:
-            return self.predict_classes(x, input_fn, batch_size, as_iterable)
+            return self._only(self._usual, x, input_fn, batch_size, as_iterable)
         return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
+
+    def _only(self, key: str, x: Any, input_fn: Callable | None, batch_size: int | None,
+              as_iterable: bool) -> Any:
+        found = super().predict(x, input_fn, batch_size, [key], as_iterable)
+        if as_iterable:
+            return (prediction[key] for prediction in found)
+        return found[key].reshape(-1) if key == PredictionKey.CLASSES else found[key]
+
+
+class Classifier(_Predictor):
+    """Predicts classes, by default."""
+
+    _usual = PredictionKey.CLASSES
 
     def predict_classes(self, x: Any = None, input_fn: Callable | None = None,
                         batch_size: int | None = None, as_iterable: bool = True) -> Any:
         """Return the classes of examples."""
-        found = _only(super(), PredictionKey.CLASSES, x, input_fn, batch_size, as_iterable)
-        return found if as_iterable else found.reshape(-1)
+        return self._only(PredictionKey.CLASSES, x, input_fn, batch_size, as_iterable)
 
     def predict_proba(self, x: Any = None, input_fn: Callable | None = None,
                       batch_size: int | None = None, as_iterable: bool = True) -> Any:
         """Return the probabilities of the classes."""
-        return _only(super(), PredictionKey.PROBABILITIES, x, input_fn, batch_size, as_iterable)
+        return self._only(PredictionKey.PROBABILITIES, x, input_fn, batch_size, as_iterable)
 
 
-class Regressor(Estimator):
+class Regressor(_Predictor):
     """Predicts numbers, by default."""
 
-    def predict(self, x: Any = None, input_fn: Callable | None = None,
-                batch_size: int | None = None, outputs: Sequence[str] | None = None,
-                as_iterable: bool = True, iterate_batches: bool = False) -> Any:
-        """Return the numbers, or those `outputs`; arguments as of ``Estimator``."""
-        if not outputs:
-            return self.predict_scores(x, input_fn, batch_size, as_iterable)
-        return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
+    _usual = PredictionKey.SCORES
 
     def predict_scores(self, x: Any = None, input_fn: Callable | None = None,
                        batch_size: int | None = None, as_iterable: bool = True) -> Any:
         """Return the numbers of examples."""
-        return _only(super(), PredictionKey.SCORES, x, input_fn, batch_size, as_iterable)
+        return self._only(PredictionKey.SCORES, x, input_fn, batch_size, as_iterable)
 
 
 class DeepRegressor(Regressor):
@@ -211,61 +216,60 @@ class DeepRegressor(Regressor):
 
     def evaluate(self, x: Any = None, y: Any = None, input_fn: Callable | None = None,
                  feed_fn: Callable | None = None, batch_size: int | None = None,
-                 steps: int | None = None, metrics: dict | None = None, name: str | None = None,
-                 checkpoint_path: str | None = None, hooks: Sequence | None = None,
-                 log_progress: bool = True) -> Any:
+                 steps: int | None = None, metrics: dict | None = None, *more: Any,
+                 **named: Any) -> Any:
         """As of ``Estimator``."""
         of_scores = {key if isinstance(metric, MetricSpec) or isinstance(key, tuple)
                      else (key, PredictionKey.SCORES): metric
                      for key, metric in (metrics or {}).items()}
-        return super().evaluate(x, y, input_fn, feed_fn, batch_size, steps, of_scores, name,
-                                checkpoint_path, hooks, log_progress)
+        return super().evaluate(x, y, input_fn, feed_fn, batch_size, steps, of_scores, *more,
+                                **named)
 
 
-def _only(estimator: Any, key: str, x: Any, input_fn: Callable | None, batch_size: int | None,
-          as_iterable: bool) -> Any:
-    found = estimator.predict(x, input_fn, batch_size, [key], as_iterable)
-    return (prediction[key] for prediction in found) if as_iterable else found[key]
+def arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments of ``Estimator``, of `given`: all those of a constructor."""
+    given = {key: value for key, value in given.items() if key not in ("self", "__class__")}
+    if any(given.pop(key) for key in list(given) if key.startswith("_joint")):
+        raise ValueError("Weights of several columns in one variable: leave _joint_weights out")
+    own = {key: given.pop(key) for key in ("model_dir", "config", "feature_engineering_fn")}
+    if "head" not in given:
+        labels = None, given.pop("weight_column_name")
+        centered = given.pop("enable_centered_bias")
+        given["head"] = (
+            multi_class_head(given.pop("n_classes"), *labels, centered,
+                             label_keys=given.pop("label_keys")) if "n_classes" in given
+            else regression_head(*labels, given.pop("label_dimension"), centered))
+    for key in given:
+        if key.endswith("feature_columns"):
+            given[key] = tuple(given[key] or ())
+    return {**own, "params": given}
+
+
+def _linear(given: dict[str, Any]) -> dict[str, Any]:
+    found = arguments(given)
+    assert found["params"]["feature_columns"], "feature_columns must not be empty."
+    return {"model_fn": _linear_model_fn, **found}
 
 
 class LinearEstimator(Estimator):
-    """A linear model with a head.
+    """A linear model with a head; Ftrl trains it by default.
 
-    Args:
-        feature_columns: what the model reads.
-        head: makes predictions and the loss.
-        model_dir, config, feature_engineering_fn: as of ``Estimator``.
-        weight_column_name: for the 1.x API: that of the head counts.
-        optimizer: its name, a function that makes it, or an optimizer; Ftrl by default.
-        gradient_clip_norm: the largest global norm of gradients.
-        _joint_weights: keep the weights of all columns in one variable.
-
-    Raises ``ValueError`` for no columns.
+    Arguments as of ``hf.estimator.LinearClassifier``; `gradient_clip_norm` is the largest global
+    norm of gradients. Raises ``AssertionError`` for no columns.
     """
 
     def __init__(self, feature_columns: Iterable, head: Head, model_dir: str | None = None,
                  weight_column_name: str | None = None, optimizer: Any = None,
                  gradient_clip_norm: float | None = None, _joint_weights: bool = False,
                  config: Any = None, feature_engineering_fn: Callable | None = None) -> None:
-        del weight_column_name
-        Estimator.__init__(self, _linear_model_fn, model_dir, config, _linear_params(
-            head, feature_columns, optimizer, gradient_clip_norm, _joint_weights),
-            feature_engineering_fn)
-
-
-def _linear_params(head: Head, columns: Iterable, optimizer: Any, clip: float | None,
-                   joint: bool) -> dict:
-    columns = tuple(columns or ())
-    assert columns, "feature_columns must not be empty."
-    return {"head": head, "feature_columns": columns, "optimizer": optimizer,
-            "gradient_clip_norm": clip, "joint_weights": joint}
+        super().__init__(**_linear(locals()))
 
 
 class LinearClassifier(Classifier):
     """A linear model of `n_classes` classes.
 
-    `label_keys` are their names, if labels are strings; `weight_column_name` is a feature that
-    weights examples; `enable_centered_bias` as of the heads. Others as of LinearEstimator.
+    `weight_column_name`, `enable_centered_bias` and `label_keys` as of ``multi_class_head``. Others
+    as of LinearEstimator.
     """
 
     def __init__(self, feature_columns: Iterable, model_dir: str | None = None, n_classes: int = 2,
@@ -274,11 +278,7 @@ class LinearClassifier(Classifier):
                  _joint_weight: bool = False, config: Any = None,
                  feature_engineering_fn: Callable | None = None,
                  label_keys: Sequence[str] | None = None) -> None:
-        head = multi_class_head(n_classes, None, weight_column_name, enable_centered_bias,
-                                label_keys=label_keys)
-        super().__init__(_linear_model_fn, model_dir, config, _linear_params(
-            head, feature_columns, optimizer, gradient_clip_norm, _joint_weight),
-            feature_engineering_fn)
+        super().__init__(**_linear(locals()))
 
 
 class LinearRegressor(Regressor):
@@ -289,24 +289,15 @@ class LinearRegressor(Regressor):
                  gradient_clip_norm: float | None = None, enable_centered_bias: bool = False,
                  label_dimension: int = 1, _joint_weights: bool = False, config: Any = None,
                  feature_engineering_fn: Callable | None = None) -> None:
-        head = regression_head(None, weight_column_name, label_dimension, enable_centered_bias)
-        super().__init__(_linear_model_fn, model_dir, config, _linear_params(
-            head, feature_columns, optimizer, gradient_clip_norm, _joint_weights),
-            feature_engineering_fn)
+        super().__init__(**_linear(locals()))
 
 
 class DNNEstimator(Estimator):
-    """A deep network with a head.
+    """A deep network with a head; Adagrad trains it by default.
 
-    Args:
-        head, feature_columns, model_dir, config, feature_engineering_fn: as of LinearEstimator.
-        hidden_units: widths of the hidden layers.
-        optimizer: its name, a function that makes it, or an optimizer; Adagrad by default.
-        activation_fn: of the hidden layers.
-        dropout: part of their outputs that is left out in training.
-        gradient_clip_norm: the largest global norm of gradients.
-        embedding_lr_multipliers: column -> factor of the gradients of its embeddings.
-        input_layer_min_slice_size: bytes of the least slice of a column's weights.
+    Arguments as of LinearEstimator and ``hf.estimator.DNNClassifier``; `embedding_lr_multipliers`
+    are factors of the gradients of embeddings by columns, `input_layer_min_slice_size` the bytes of
+    the least slice of a column's weights. Training raises ``ValueError`` for no columns.
     """
 
     def __init__(self, head: Head, hidden_units: Sequence[int], feature_columns: Iterable,
@@ -316,19 +307,7 @@ class DNNEstimator(Estimator):
                  feature_engineering_fn: Callable | None = None,
                  embedding_lr_multipliers: dict | None = None,
                  input_layer_min_slice_size: int | None = None) -> None:
-        super().__init__(_deep_model_fn, model_dir, config, {
-            "head": head, "feature_columns": tuple(feature_columns or ()), **deep_params(
-                hidden_units, optimizer, activation_fn, dropout, gradient_clip_norm,
-                embedding_lr_multipliers, input_layer_min_slice_size)}, feature_engineering_fn)
-
-
-def deep_params(hidden: Sequence[int] | None, optimizer: Any, activation: Any,
-                dropout: float | None, clip: float | None, multipliers: dict | None,
-                slice_size: int | None) -> dict:
-    """Return the parameters of a deep part by their names."""
-    return {"hidden_units": hidden, "optimizer": optimizer, "activation_fn": activation,
-            "dropout": dropout, "gradient_clip_norm": clip,
-            "embedding_lr_multipliers": multipliers, "input_layer_min_slice_size": slice_size}
+        super().__init__(_deep_model_fn, **arguments(locals()))
 
 
 class DNNClassifier(Classifier):
@@ -343,12 +322,7 @@ class DNNClassifier(Classifier):
                  embedding_lr_multipliers: dict | None = None,
                  input_layer_min_slice_size: int | None = None,
                  label_keys: Sequence[str] | None = None) -> None:
-        head = multi_class_head(n_classes, None, weight_column_name, enable_centered_bias,
-                                label_keys=label_keys)
-        super().__init__(_deep_model_fn, model_dir, config, {
-            "head": head, "feature_columns": tuple(feature_columns or ()), **deep_params(
-                hidden_units, optimizer, activation_fn, dropout, gradient_clip_norm,
-                embedding_lr_multipliers, input_layer_min_slice_size)}, feature_engineering_fn)
+        super().__init__(_deep_model_fn, **arguments(locals()))
 
 
 class DNNRegressor(DeepRegressor):
@@ -361,8 +335,4 @@ class DNNRegressor(DeepRegressor):
                  config: Any = None, feature_engineering_fn: Callable | None = None,
                  label_dimension: int = 1, embedding_lr_multipliers: dict | None = None,
                  input_layer_min_slice_size: int | None = None) -> None:
-        head = regression_head(None, weight_column_name, label_dimension, enable_centered_bias)
-        super().__init__(_deep_model_fn, model_dir, config, {
-            "head": head, "feature_columns": tuple(feature_columns or ()), **deep_params(
-                hidden_units, optimizer, activation_fn, dropout, gradient_clip_norm,
-                embedding_lr_multipliers, input_layer_min_slice_size)}, feature_engineering_fn)
+        super().__init__(_deep_model_fn, **arguments(locals()))

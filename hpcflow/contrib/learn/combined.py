@@ -13,9 +13,9 @@ from hpcflow.contrib.learn.canned import (
     LINEAR,
     Classifier,
     DeepRegressor,
+    arguments,
     by_name,
     deep_logits,
-    deep_params,
     gradient_factors,
     linear_logits,
     linear_rate,
@@ -24,7 +24,7 @@ from hpcflow.contrib.learn.canned import (
     watch_together,
 )
 from hpcflow.contrib.learn.estimator import Estimator
-from hpcflow.contrib.learn.heads import Head, multi_class_head, regression_head
+from hpcflow.contrib.learn.heads import Head
 from hpcflow.contrib.learn.model_fn import ModelFnOps
 from hpcflow.graph.graph import control_dependencies, get_collection
 from hpcflow.graph.operation import Tensor
@@ -55,7 +55,7 @@ def _combined_model_fn(features: Any, labels: Any, mode: str, params: dict,
     columns = params["linear_feature_columns"]
     if columns:
         with part_scope(LINEAR, features, config, INPUT_SLICES) as scope:
-            parts.append(linear_logits(features, columns, units, params["joint_weights"], scope))
+            parts.append(linear_logits(features, columns, units, scope))
             watch_together(parts[-1], scope.name)
         trained.append((LINEAR, linear_rate(columns), params["linear_optimizer"] or "Ftrl",
                         None, ""))
@@ -77,32 +77,23 @@ def _combined_model_fn(features: Any, labels: Any, mode: str, params: dict,
         features, mode, labels, train, parts[0] if len(parts) == 1 else add(parts[0], parts[1]))
 
 
-def _params(head: Head, linear: Iterable | None, linear_optimizer: Any, joint: bool,
-            deep: Iterable | None, deep_optimizer: Any, hidden: Sequence[int] | None,
-            activation: Any, dropout: float | None, clip: float | None, factors: dict | None,
-            slice_size: int | None, fix: bool) -> dict:
-    if not linear and not deep:
+def _both(given: dict[str, Any]) -> dict[str, Any]:
+    found = arguments(given)
+    params = found["params"]
+    if not params["linear_feature_columns"] and not params["dnn_feature_columns"]:
         raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
-    return {"head": head, "linear_feature_columns": tuple(linear or ()),
-            "linear_optimizer": linear_optimizer, "joint_weights": joint,
-            "dnn_feature_columns": tuple(deep or ()), "dnn_optimizer": deep_optimizer,
-            "fix_global_step_increment_bug": fix, **deep_params(
-                hidden, deep_optimizer, activation or relu, dropout, clip, factors, slice_size)}
+    params.update(hidden_units=params["dnn_hidden_units"], dropout=params["dnn_dropout"],
+                  activation_fn=params["dnn_activation_fn"] or relu)
+    params.setdefault("input_layer_min_slice_size", None)
+    return {"model_fn": _combined_model_fn, **found}
 
 
 class DNNLinearCombinedEstimator(Estimator):
     """The sum of a linear and a deep model, with a head.
 
-    Args:
-        head, model_dir, config, feature_engineering_fn: as of LinearEstimator.
-        linear_feature_columns, linear_optimizer: of the linear part.
-        dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout: of the
-            deep part.
-        gradient_clip_norm, embedding_lr_multipliers: as of DNNEstimator.
-        fix_global_step_increment_bug: count a step once, not once for each part.
-        input_layer_partitioner: must be None.
-
-    Raises ``ValueError`` for no columns, and for a partitioner.
+    Arguments as of LinearEstimator, DNNEstimator and ``hf.estimator.DNNLinearCombinedClassifier``;
+    `fix_global_step_increment_bug` counts a step once, not once for each part. Raises
+    ``ValueError`` for no columns, and for an `input_layer_partitioner`.
     """
 
     def __init__(self, head: Head, model_dir: str | None = None,
@@ -117,11 +108,7 @@ class DNNLinearCombinedEstimator(Estimator):
                  input_layer_partitioner: None = None) -> None:
         if input_layer_partitioner is not None:
             raise ValueError("input_layer_partitioner must be None: sizes of slices say it")
-        super().__init__(_combined_model_fn, model_dir, config, _params(
-            head, linear_feature_columns, linear_optimizer, _joint_linear_weights,
-            dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout,
-            gradient_clip_norm, embedding_lr_multipliers, None, fix_global_step_increment_bug),
-            feature_engineering_fn)
+        super().__init__(**_both(locals()))
 
 
 class DNNLinearCombinedClassifier(Classifier):
@@ -139,13 +126,7 @@ class DNNLinearCombinedClassifier(Classifier):
                  input_layer_min_slice_size: int | None = None,
                  label_keys: Sequence[str] | None = None,
                  fix_global_step_increment_bug: bool = False) -> None:
-        head = multi_class_head(n_classes, None, weight_column_name, enable_centered_bias,
-                                label_keys=label_keys)
-        super().__init__(_combined_model_fn, model_dir, config, _params(
-            head, linear_feature_columns, linear_optimizer, _joint_linear_weights,
-            dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout,
-            gradient_clip_norm, embedding_lr_multipliers, input_layer_min_slice_size,
-            fix_global_step_increment_bug), feature_engineering_fn)
+        super().__init__(**_both(locals()))
 
 
 class DNNLinearCombinedRegressor(DeepRegressor):
@@ -163,9 +144,4 @@ class DNNLinearCombinedRegressor(DeepRegressor):
                  embedding_lr_multipliers: dict | None = None,
                  input_layer_min_slice_size: int | None = None,
                  fix_global_step_increment_bug: bool = False) -> None:
-        head = regression_head(None, weight_column_name, label_dimension, enable_centered_bias)
-        super().__init__(_combined_model_fn, model_dir, config, _params(
-            head, linear_feature_columns, linear_optimizer, _joint_linear_weights,
-            dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout,
-            gradient_clip_norm, embedding_lr_multipliers, input_layer_min_slice_size,
-            fix_global_step_increment_bug), feature_engineering_fn)
+        super().__init__(**_both(locals()))

@@ -9,15 +9,16 @@ import numpy as np
 
 from hpcflow import estimator as core
 from hpcflow.contrib.learn.feeding import Feeder
-from hpcflow.contrib.learn.metric_spec import arguments_of, metric_ops
+from hpcflow.contrib.learn.metric_spec import metric_ops
 from hpcflow.contrib.learn.model_fn import MetricKey, ModelFnOps, NotFittedError
 from hpcflow.contrib.learn.modes import ModeKeys
 from hpcflow.contrib.learn.monitor import replace_monitors_with_hooks
 from hpcflow.contrib.learn.run_config import RunConfig
-from hpcflow.contrib.learn.signatures import fit, placeholders, signatures_of
+from hpcflow.contrib.learn.signatures import placeholders, signatures_of
 from hpcflow.data import Dataset
 from hpcflow.estimator import exporting
 from hpcflow.estimator.export import ServingInputReceiver
+from hpcflow.estimator.features import argument_names
 from hpcflow.estimator.spec import EstimatorSpec
 from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.graph import Graph, get_collection
@@ -55,12 +56,7 @@ class BaseEstimator(Evaluable, Trainable):
     ``_get_eval_ops(features, labels, metrics)`` and ``_get_predict_ops(features)``, which return
     ``ModelFnOps``.
 
-    Args:
-        model_dir: where checkpoints and summaries go; by default that of `config`, or a temporary
-            directory.
-        config: a ``RunConfig``.
-
-    Raises ``ValueError`` for two different directories.
+    `model_dir` and `config`, a ``RunConfig``, as of ``hf.estimator.Estimator``.
     """
 
     def __init__(self, model_dir: str | None = None, config: Any = None) -> None:
@@ -69,7 +65,6 @@ class BaseEstimator(Evaluable, Trainable):
             return made.exported_spec(*self._exported) if self._exported else made.full_spec()
 
         self._core = core.Estimator(model_fn, model_dir, config or RunConfig())
-        self._features_info: Any = None
         self._labels_info: Any = None
         self._metrics: dict | None = None
         self._exported: tuple = ()
@@ -106,7 +101,7 @@ class BaseEstimator(Evaluable, Trainable):
             max_steps: number of the last step, whatever was trained before.
 
         Raises ``ValueError`` for both `x` and `input_fn` or none, for both numbers of steps, and
-        for features of other types than before.
+        for no examples.
         """
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
@@ -128,15 +123,9 @@ class BaseEstimator(Evaluable, Trainable):
                  log_progress: bool = True) -> Any:
         """Return the metrics of the model over the data, with ``loss`` and ``global_step``.
 
-        Args:
-            x, y, input_fn, batch_size: as of :meth:`fit`.
-            feed_fn: returns what each batch is fed, beside `input_fn`.
-            steps: batches at most.
-            metrics: name -> ``MetricSpec``, or as :func:`metric_ops` says.
-            name: of this evaluation, if there are several.
-            checkpoint_path: what to evaluate; by default the latest one.
-            hooks: ``SessionRunHook``s.
-            log_progress: for the 1.x API.
+        `metrics` are by name ``MetricSpec``s, or what :func:`metric_ops` says; `feed_fn` returns
+        what each batch is fed, beside `input_fn`. Others as of :meth:`fit`, and of ``evaluate`` of
+        ``hf.estimator.Estimator``.
 
         Raises ``ValueError`` as :meth:`fit`, and for metrics that are no dict; ``NotFittedError``
         without a checkpoint.
@@ -188,15 +177,9 @@ class BaseEstimator(Evaluable, Trainable):
                           strip_default_attrs: bool = False) -> bytes:
         """Write a SavedModel into a new directory of `export_dir_base`, named after the time.
 
-        Args:
-            export_dir_base: where that directory is made.
-            serving_input_fn: returns ``InputFnOps``, what is fed.
-            default_output_alternative_key: the head that is served by default, of several.
-            assets_extra: path below ``assets.extra`` -> file to copy there.
-            as_text: write the graph as text.
-            checkpoint_path: what to export; by default the latest one.
-            graph_rewrite_specs: must be None: graphs are exported as they are.
-            strip_default_attrs: leave out attributes with default values.
+        `serving_input_fn` returns ``InputFnOps``, what is fed; `default_output_alternative_key` is
+        the head that is served by default, of several. Others as of ``export_savedmodel`` of
+        ``hf.estimator.Estimator``.
 
         Returns the path, as bytes. Raises ``ValueError`` without `serving_input_fn`, for rewritten
         graphs and for an unknown head, ``NotFittedError`` without a checkpoint.
@@ -236,27 +219,12 @@ class BaseEstimator(Evaluable, Trainable):
         """The ops of a mode in the default graph."""
         if mode == ModeKeys.INFER:
             return self._get_predict_ops(features)
-        self._check_inputs(features, labels)
+        if self._labels_info is None:
+            self._labels_info = signatures_of(labels)
         if mode == ModeKeys.TRAIN:
             global_step_read()  # random numbers follow from the number of ops
             return self._get_train_ops(features, labels)
         return self._get_eval_ops(features, labels, self._metrics)
-
-    def _check_inputs(self, features: Any, labels: Any) -> None:
-        found = signatures_of(features)
-        if self._features_info is None:
-            self._features_info = found
-        elif not fit(found, self._features_info):
-            raise ValueError("Features are incompatible with given information. Given features: "
-                             f"{features}, required signatures: {self._features_info}.")
-        if labels is None:
-            return
-        found = signatures_of(labels)
-        if self._labels_info is None:
-            self._labels_info = found
-        elif not fit(found, self._labels_info):
-            raise ValueError("Labels are incompatible with given information. Given labels: "
-                             f"{labels}, required signatures: {self._labels_info}.")
 
     def _get_train_ops(self, features: Any, labels: Any) -> ModelFnOps:
         raise NotImplementedError(f"{type(self).__name__} must define _get_train_ops")
@@ -288,7 +256,7 @@ class Estimator(BaseEstimator):
                  feature_engineering_fn: Callable | None = None) -> None:
         super().__init__(model_dir, config)
         if model_fn is not None:
-            takes = "params" in arguments_of(model_fn)
+            takes = "params" in argument_names(model_fn)
             if params is not None and not takes:
                 raise ValueError(f"Estimator's model_fn ({model_fn}) does not have a params "
                                  f"argument, but params ({params}) were passed to the Estimator's "
@@ -315,7 +283,7 @@ class Estimator(BaseEstimator):
             features, labels = self._feature_engineering_fn(features, labels)
         given = {"mode": mode, "params": self.params, "config": config or self.config,
                  "model_dir": self.model_dir}
-        names = arguments_of(self._model_fn)
+        names = argument_names(self._model_fn)
         found = self._model_fn(features, labels, **{
             name: value for name, value in given.items() if name in names})
         if not isinstance(found, ModelFnOps):

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from hpcflow.contrib.learn.metric_spec import arguments_of
 from hpcflow.estimator import Estimator
-from hpcflow.estimator.export import (
-    build_parsing_serving_input_receiver_fn,
-    build_raw_serving_input_receiver_fn,
-)
+from hpcflow.estimator.export import build_parsing_serving_input_receiver_fn
 from hpcflow.estimator.exporters import Exporter, keep_last
+from hpcflow.estimator.features import argument_names
 
 
 class InputFnOps(NamedTuple):
@@ -26,18 +23,12 @@ def build_parsing_serving_input_fn(feature_spec: Mapping[str, Any],
                                    default_batch_size: int | None = None) -> Callable:
     """Return a function that feeds serialized Examples and parses them by `feature_spec`."""
     receive = build_parsing_serving_input_receiver_fn(feature_spec, default_batch_size)
-    return lambda: _input(receive())
 
+    def serving_input_fn() -> InputFnOps:
+        received = receive()
+        return InputFnOps(received.features, None, received.receiver_tensors)
 
-def build_default_serving_input_fn(features: Mapping[str, Any],
-                                   default_batch_size: int | None = None) -> Callable:
-    """Return a function that feeds batches of tensors such as `features`."""
-    receive = build_raw_serving_input_receiver_fn(features, default_batch_size)
-    return lambda: _input(receive())
-
-
-def _input(received: Any) -> InputFnOps:
-    return InputFnOps(received.features, None, received.receiver_tensors)
+    return serving_input_fn
 
 
 class ExportStrategy(Exporter):
@@ -66,7 +57,7 @@ class ExportStrategy(Exporter):
 
         Raises ``ValueError`` for one that takes a result without the checkpoint.
         """
-        names = arguments_of(self.export_fn)
+        names = argument_names(self.export_fn)
         if "eval_result" in names and "checkpoint_path" not in names:
             raise ValueError("An export_fn accepting eval_result must also accept checkpoint_path.")
         given = {"checkpoint_path": checkpoint_path, "eval_result": eval_result,

@@ -26,7 +26,7 @@ class Feeder:
         shuffle: whether each pass over arrays has another order: the same in all programs.
         epochs: passes over arrays; None for no end.
 
-    Raises ``ValueError`` for batches of no examples, or an iterator beside arrays.
+    Raises ``ValueError`` for no examples, or an iterator beside arrays.
     """
 
     def __init__(self, x: Any, y: Any = None, batch_size: int | None = None, shuffle: bool = True,
@@ -37,12 +37,16 @@ class Feeder:
             if y is not None and not hasattr(y, "__next__"):
                 raise ValueError("Both x and y should be iterators for streaming learning to work.")
             batches = _of_iterators(x, y, batch_size or 1)
-            first = next(batches)
+            first = next(batches, None)
+            if first is None:
+                raise ValueError("x has no examples: the iterator is empty.")
             self._batches: Iterator = itertools.chain([first], batches)
         else:
             x, y = extract_pandas_data(x), extract_pandas_labels(y)
             x = _each(x, lambda a: _rows(np.asarray(a)))
             y = _each(np.array(y) if isinstance(y, list) else y, lambda a: _labels(np.asarray(a)))
+            if not _count(x):
+                raise ValueError("x has no examples: its first dimension is 0.")
             self._batches = _of_arrays(x, y, batch_size, shuffle, epochs)
             first = (x, y)
         self._kinds = tuple(_each(part, lambda a: (a.dtype, a.shape[1:])) for part in first)
@@ -88,9 +92,13 @@ def _labels(y: np.ndarray) -> np.ndarray:
     return y[:, 0] if y.ndim > 1 and y.shape[1] == 1 else y
 
 
+def _count(x: Any) -> int:
+    return len(next(iter(x.values()), ()) if isinstance(x, dict) else x)
+
+
 def _of_arrays(x: Any, y: Any, size: int | None, shuffle: bool,
                epochs: int | None) -> Iterator[tuple]:
-    count = len(next(iter(x.values())) if isinstance(x, dict) else x)
+    count = _count(x)
     random = np.random.RandomState(_SHUFFLING_SEED)
     for _ in itertools.count() if epochs is None else range(epochs):
         order = random.permutation(count) if shuffle else np.arange(count)

@@ -65,16 +65,7 @@ class Head:
 
 
 class _SingleHead(Head):
-    """A head for one kind of labels.
-
-    Args:
-        logits_dimension: the number of logits.
-        label_name: which of several labels.
-        weight_column_name: the feature that weights examples.
-        enable_centered_bias: learn a bias of the logits before the rest of the model.
-        head_name: goes to the end of the names of metrics and summaries.
-        loss_fn: the loss of `labels`, `logits` and `weights`.
-    """
+    """A head for one kind of labels; arguments as of the functions below."""
 
     _problem = ProblemType.UNSPECIFIED
     _scope = "head"

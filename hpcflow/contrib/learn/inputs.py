@@ -1,7 +1,10 @@
-"""``contrib.learn.io``: input functions for data in memory, and frames as arrays."""
+"""``contrib.learn.io``: input functions for data in memory, and frames as arrays.
+
+Input functions have another order of examples by default."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,17 +19,18 @@ __all__ = ["extract_pandas_data", "extract_pandas_labels", "extract_pandas_matri
            "numpy_input_fn", "pandas_input_fn"]
 
 
-def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1,
-                   shuffle: bool = True, queue_capacity: int = 1000,
-                   num_threads: int = 1) -> Callable:
-    """Return ``hf.estimator.inputs.numpy_input_fn`` of these, in another order by default."""
-    return inputs.numpy_input_fn(x, y, batch_size, num_epochs, shuffle, queue_capacity,
-                                 num_threads)
+_SHUFFLE = 4  # the place of this argument
 
 
-def pandas_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1,
-                    shuffle: bool = True, queue_capacity: int = 1000, num_threads: int = 1,
-                    target_column: str = "target") -> Callable:
-    """Return ``hf.estimator.inputs.pandas_input_fn`` of these, in another order by default."""
-    return inputs.pandas_input_fn(x, y, batch_size, num_epochs, shuffle, queue_capacity,
-                                  num_threads, target_column)
+def _shuffled(make: Callable) -> Callable:
+    @functools.wraps(make)
+    def made(*given: Any, **named: Any) -> Callable:
+        if len(given) <= _SHUFFLE:
+            named.setdefault("shuffle", True)
+        return make(*given, **named)
+
+    return made
+
+
+numpy_input_fn = _shuffled(inputs.numpy_input_fn)
+pandas_input_fn = _shuffled(inputs.pandas_input_fn)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
+
+from hpcflow.estimator.features import argument_names
 
 _LABELS = ("labels", "label", "targets", "target")
 _PREDICTIONS = ("predictions", "prediction", "logits", "logit")
 _WEIGHTS = ("weights", "weight")
-
-
-def arguments_of(function: Callable) -> tuple[str, ...]:
-    """Return the names of the arguments of a function, without those that a partial gives it."""
-    given = function.keywords if isinstance(function, functools.partial) else ()
-    return tuple(name for name in inspect.signature(function).parameters if name not in given)
 
 
 class MetricSpec:
@@ -38,7 +33,7 @@ class MetricSpec:
         self._function_name = getattr(metric_fn, "__name__", getattr(inner, "__name__",
                                                                      str(metric_fn)))
         self.prediction_key, self.label_key, self.weight_key = prediction_key, label_key, weight_key
-        self._names = arguments_of(metric_fn)
+        self._names = argument_names(metric_fn)
         self._labels = self._one_of(_LABELS, label_key is not None)
         self._predictions = self._one_of(_PREDICTIONS, False)
         self._weights = self._one_of(_WEIGHTS, weight_key is not None)

@@ -134,24 +134,9 @@ class ModelFnOps(_Fields):
             {} if eval_metric_ops is None else eval_metric_ops, output_alternatives, chief, every,
             scaffold, mode)
 
-    def estimator_spec(self,
-                       default_serving_output_alternative_key: str | None = None) -> EstimatorSpec:
-        """Return the ``EstimatorSpec`` of the same model, whose loss is not among its metrics.
-
-        With several heads, the key says which one is served by default. Raises ``ValueError`` for
-        an unknown problem type.
-        """
-        heads = self.output_alternatives or {}
-        outputs = {key: _output(*head) for key, head in heads.items()}
-        if len(heads) > 1 and DEFAULT_SERVING_SIGNATURE_DEF_KEY not in heads:
-            outputs[DEFAULT_SERVING_SIGNATURE_DEF_KEY] = (
-                outputs[default_serving_output_alternative_key])
-        metrics = {key: m for key, m in self.eval_metric_ops.items() if key != MetricKey.LOSS}
-        return self._spec(metrics, outputs or None)
-
     def full_spec(self) -> EstimatorSpec:
         """Return the ``EstimatorSpec`` that the estimator runs, with all metrics."""
-        return self._spec(self.eval_metric_ops, None)
+        return self._spec(None)
 
     def exported_spec(self, default_head: str | None = None) -> EstimatorSpec:
         """Return an ``EstimatorSpec`` whose signatures are named by inputs and heads.
@@ -174,12 +159,12 @@ class ModelFnOps(_Fields):
         default = default_head or next(iter(heads))
         outputs[DEFAULT_SERVING_SIGNATURE_DEF_KEY] = outputs[
             f"{_DEFAULT_INPUT}:{default or 'None'}"]
-        return self._spec(self.eval_metric_ops, outputs)
+        return self._spec(outputs)
 
-    def _spec(self, metrics: dict, outputs: dict | None) -> EstimatorSpec:
+    def _spec(self, outputs: dict | None) -> EstimatorSpec:
         return EstimatorSpec(
             self.mode, self.predictions, self.loss, self.train_op,
-            {key: _pair(metric) for key, metric in metrics.items()}, outputs,
+            {key: _pair(metric) for key, metric in self.eval_metric_ops.items()}, outputs,
             self.training_chief_hooks, self.training_hooks, self.scaffold)
 
 

@@ -179,14 +179,16 @@ class RunHookAdapterForMonitors(SessionRunHook):
 
 
 def replace_monitors_with_hooks(monitors_or_hooks: Sequence | None, estimator: Any) -> list:
-    """Return the hooks, and one for all monitors of this worker, which learn of the estimator."""
+    """Return the hooks, and one for all monitors; those of this worker, which learn of the
+    estimator."""
     given = list(monitors_or_hooks or ())
+    if not estimator.config.is_chief:
+        given = [x for x in given if getattr(x, "run_on_all_workers", True)]
+    for x in given:
+        if hasattr(x, "set_estimator"):
+            x.set_estimator(estimator)
     hooks = [x for x in given if isinstance(x, SessionRunHook)]
     monitors = [x for x in given if not isinstance(x, SessionRunHook)]
-    if not estimator.config.is_chief:
-        monitors = [monitor for monitor in monitors if monitor.run_on_all_workers]
-    for monitor in monitors:
-        monitor.set_estimator(estimator)
     return [*hooks, RunHookAdapterForMonitors(monitors)] if monitors else hooks
 
 

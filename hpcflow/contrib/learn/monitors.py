@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import summary
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.contrib.learn.monitor import (
     STEPS,
     BaseMonitor,
@@ -21,44 +21,19 @@ from hpcflow.estimator import Estimator
 from hpcflow.graph.graph import get_collection
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.platform import logging
-from hpcflow.summary.writer import FileWriterCache
 from hpcflow.train.checkpoint_state import latest_checkpoint
+from hpcflow.train.hooks import NanLossDuringTrainingError, NanTensorHook, StopAtStepHook
+from hpcflow.train.saving_hooks import StepCounterHook, SummarySaverHook
+from hpcflow.train.step_timer import SecondOrStepTimer
 
 __all__ = ["BaseMonitor", "CaptureVariable", "CheckpointSaver", "EveryN", "LoggingTrainable",
            "NanLoss", "NanLossDuringTrainingError", "PrintTensor", "RunHookAdapterForMonitors",
            "StepCounter", "StopAtStep", "SummarySaver", "ValidationMonitor",
-           "get_default_monitors", "replace_monitors_with_hooks"]
+           "replace_monitors_with_hooks"]
 
+__getattr__ = named_otherwise(__name__)
 
-class StopAtStep(BaseMonitor):
-    """Ends training after `num_steps`, or at the step `last_step`."""
-
-    def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
-        super().__init__()
-        if num_steps is None and last_step is None:
-            raise ValueError("One of num_steps or last_step must be specified.")
-        if num_steps is not None and last_step is not None:
-            raise ValueError("Only one of num_steps or last_step can be specified.")
-        self._num_steps, self._last_step = num_steps, last_step
-
-    @property
-    def run_on_all_workers(self) -> bool:
-        """See BaseMonitor."""
-        return True
-
-    def step_begin(self, step: int) -> list:
-        """See BaseMonitor."""
-        super().step_begin(step)
-        if self._last_step is None:
-            assert self._num_steps is not None
-            self._last_step = step + self._num_steps - 1
-        return []
-
-    def step_end(self, step: int, output: dict) -> bool:
-        """See BaseMonitor."""
-        super().step_end(step, output)
-        assert self._last_step is not None
-        return step >= self._last_step
+StopAtStep = StopAtStepHook
 
 
 class PrintTensor(EveryN):
@@ -116,96 +91,42 @@ class CaptureVariable(EveryN):
         self.values[step] = outputs[self._var_name]
 
 
-class SummarySaver(EveryN):
-    """Writes a summary, into `output_dir` or with `summary_writer`; by default beside checkpoints.
+class SummarySaver(SummarySaverHook):
+    """Writes a summary, or that of `scaffold`, into `output_dir` or with `summary_writer`; by
+    default beside checkpoints."""
 
-    With `scaffold`, the summary may be that of a ``Scaffold``.
-    """
+    run_on_all_workers = False
 
     def __init__(self, summary_op: Any, save_steps: int = STEPS, output_dir: str | None = None,
                  summary_writer: Any = None, scaffold: Any = None) -> None:
-        super().__init__(save_steps)
-        self._summary_op, self._scaffold = summary_op, scaffold
-        self._writer = summary_writer
-        if summary_writer is None and output_dir:
-            self._writer = summary.FileWriter(output_dir)
+        super().__init__(save_steps, None, output_dir, summary_writer,
+                         scaffold if summary_op is None else None, summary_op)
 
     def set_estimator(self, estimator: Any) -> None:
-        """See BaseMonitor."""
-        super().set_estimator(estimator)
-        self._writer = self._writer or summary.FileWriter(estimator.model_dir)
-
-    def every_n_step_begin(self, step: int) -> list:
-        """See EveryN."""
-        if self._summary_op is None and self._scaffold is not None:
-            self._summary_op = self._scaffold.summary_op
-        return [] if self._summary_op is None else [self._summary_op]
-
-    def every_n_step_end(self, step: int, outputs: dict) -> None:
-        """See EveryN."""
-        if self._summary_op is not None and self._writer:
-            self._writer.add_summary(outputs[self._summary_op], step)
-
-    def end(self, session: Any = None) -> None:
-        """See BaseMonitor."""
-        super().end(session)
-        if self._writer:
-            self._writer.flush()
+        """Find the directory of checkpoints."""
+        self._output_dir = self._output_dir or estimator.model_dir
 
 
-class StepCounter(EveryN):
-    """Writes how many steps there are in a second."""
+class StepCounter(StepCounterHook):
+    """Writes how many steps there are in a second, see ``SummarySaver``."""
+
+    run_on_all_workers = False
 
     def __init__(self, every_n_steps: int = STEPS, output_dir: str | None = None,
                  summary_writer: Any = None) -> None:
-        super().__init__(every_n_steps)
-        self._writer = summary_writer or (FileWriterCache.get(output_dir) if output_dir else None)
-        self._last: tuple[int, float] | None = None
+        super().__init__(every_n_steps, None, output_dir, summary_writer)
 
     def set_estimator(self, estimator: Any) -> None:
-        """See BaseMonitor."""
-        super().set_estimator(estimator)
-        self._writer = self._writer or FileWriterCache.get(estimator.model_dir)
-
-    def every_n_step_end(self, step: int, outputs: dict) -> None:
-        """See EveryN."""
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        now = time.time()
-        if self._last is not None and self._writer:
-            speed = (step - self._last[0]) / (now - self._last[1])
-            self._writer.add_summary(Summary(value=[
-                Summary.Value(tag="global_step/sec", simple_value=speed)]), step)
-        self._last = step, now
+        """Find the directory of checkpoints."""
+        self._output_dir = self._output_dir or estimator.model_dir
 
 
-class NanLossDuringTrainingError(RuntimeError):
-    """The loss of a step is no number."""
-
-    def __str__(self) -> str:
-        return "NaN loss during training."
-
-
-class NanLoss(EveryN):
-    """Ends training when a loss is no number, with an error if `fail_on_nan_loss`."""
+class NanLoss(NanTensorHook):
+    """Looks at each step's loss, see ``hf.train.NanTensorHook``."""
 
     def __init__(self, loss_tensor: Any, every_n_steps: int = STEPS,
                  fail_on_nan_loss: bool = True) -> None:
-        super().__init__(every_n_steps)
-        self._loss, self._fails = loss_tensor, fail_on_nan_loss
-
-    def every_n_step_begin(self, step: int) -> list:
-        """See EveryN."""
-        return [self._loss]
-
-    def every_n_step_end(self, step: int, outputs: dict) -> bool:
-        """See EveryN."""
-        if not np.isnan(outputs[self._loss]):
-            return False
-        if self._fails:
-            raise NanLossDuringTrainingError
-        logging.warning("Model diverged with loss = NaN.")
-        return True
+        super().__init__(loss_tensor, fail_on_nan_loss)
 
 
 class ValidationMonitor(EveryN):
@@ -287,58 +208,30 @@ class ValidationMonitor(EveryN):
 
 
 class CheckpointSaver(BaseMonitor):
-    """Saves checkpoints, in the first and the last step and every `save_steps` or `save_secs`.
-
-    Args:
-        checkpoint_dir: where to.
-        save_secs, save_steps: one of the two.
-        saver: what saves; by default that of `scaffold`, a ``Scaffold``.
-        checkpoint_basename: what the names of checkpoints begin with.
-
-    Raises ``ValueError`` for both or none of the two.
-    """
+    """Saves checkpoints beside those of the estimator, in the first and the last step and in
+    between; arguments as of ``hf.train.CheckpointSaverHook``."""
 
     def __init__(self, checkpoint_dir: str, save_secs: float | None = None,
                  save_steps: int | None = None, saver: Any = None,
                  checkpoint_basename: str = "model.ckpt", scaffold: Any = None) -> None:
         super().__init__()
-        if save_steps is None and save_secs is None:
-            raise ValueError("Either save_steps or save_secs should be provided")
-        if save_steps is not None and save_secs is not None:
-            raise ValueError("Can not provide both save_steps and save_secs.")
         self._path = os.path.join(checkpoint_dir, checkpoint_basename)
-        self._saver, self._scaffold = saver, scaffold
-        self._every = save_steps if save_secs is None else save_secs
-        self._clock = time.time if save_steps is None else None
-        self._saved: tuple[int, float] | None = None
-        self._seen = 0
+        self._saver, self._scaffold, self._seen = saver, scaffold, 0
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
 
     def post_step(self, step: int, session: Any) -> None:
         """See BaseMonitor."""
         self._seen = step
-        now = step if self._clock is None else self._clock()
-        if self._saved is None or now >= self._saved[1] + (self._every or 0):
-            self._save(session, now)
+        if self._timer.should_trigger_for_step(step):
+            self._save(session)
 
     def end(self, session: Any = None) -> None:
         """See BaseMonitor."""
         super().end(session)
-        if self._saved is not None and self._saved[0] != self._seen:
-            self._save(session, 0)
+        if self._timer.last_triggered_step() not in (None, self._seen):
+            self._save(session)
 
-    def _save(self, session: Any, now: float) -> None:
+    def _save(self, session: Any) -> None:
         saver = self._scaffold.saver if self._saver is None else self._saver
         saver.save(session, self._path, global_step=self._seen)
-        self._saved = self._seen, now
-
-
-def get_default_monitors(loss_op: Any = None, summary_op: Any = None,
-                         save_summary_steps: int = STEPS, output_dir: str | None = None,
-                         summary_writer: Any = None) -> list[BaseMonitor]:
-    """Return a monitor that logs the loss and one that writes the summary, where there are any."""
-    found: list[BaseMonitor] = []
-    if loss_op is not None:
-        found.append(PrintTensor({"loss": loss_op.name}))
-    if summary_op is not None:
-        found.append(SummarySaver(summary_op, save_summary_steps, output_dir, summary_writer))
-    return found
+        self._timer.update_last_triggered_step(self._seen)

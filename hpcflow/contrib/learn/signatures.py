@@ -1,4 +1,4 @@
-"""Types and shapes of features and labels: that they stay the same, and placeholders like them."""
+"""Types and shapes of labels, for placeholders like them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,6 @@ class Signature(NamedTuple):
     shape: TensorShape | None
     is_sparse: bool
 
-    def fits(self, other: Signature) -> bool:
-        """Return whether a tensor may stand for one of the signature `other`: of any batch size."""
-        if self.dtype != other.dtype or self.is_sparse != other.is_sparse:
-            return False
-        mine, its = self.shape, other.shape
-        if mine is None or its is None or mine.ndims is None or its.ndims is None:
-            return True
-        return mine.ndims == its.ndims and mine[1:].is_compatible_with(its[1:])
-
     def placeholder(self) -> Any:
         """Return a placeholder for batches of any size."""
         if self.is_sparse:
@@ -47,15 +38,6 @@ def signatures_of(tensors: Any) -> Any:
         return Signature(kind.base_dtype, None, True)
     tensor = convert_to_tensor(tensors)
     return Signature(tensor.dtype.base_dtype, tensor.shape, False)
-
-
-def fit(given: Any, expected: Any) -> bool:
-    """Return whether signatures fit those that are expected; a dict may have more."""
-    if isinstance(given, dict) and isinstance(expected, dict):
-        return all(key in given and fit(given[key], expected[key]) for key in expected)
-    if isinstance(given, Signature) and isinstance(expected, Signature):
-        return given.fits(expected)
-    return given is None and expected is None
 
 
 def placeholders(signatures: Any) -> Any:

@@ -73,7 +73,7 @@ def test_variables_have_the_names_and_order_of_1x():
             layers.embedding_column(CROSSED, 2)]
     layers.input_from_feature_columns(features(), deep)
     _, variables, bias = layers.weighted_sum_from_feature_columns(
-        features(), [W, N, B, CROSSED], 2)
+        features(), (column for column in (W, N, B, CROSSED)), 2)
     assert [[v.op.name, v.shape.as_list()] for v in hf.global_variables()] == VARIABLES
     assert set(variables) == {W, N, B, CROSSED} and bias.shape.as_list() == [2]
 
@@ -140,9 +140,7 @@ def test_examples_are_parsed_for_columns(session):
         features(), [layers.embedding_column(W, 2)], 1)),
     (ValueError, "Duplicate feature column", lambda: layers.input_from_feature_columns(
         features(), [N, layers.real_valued_column("n", dimension=3)])),
-    (KeyError, "n", lambda: layers.input_from_feature_columns({"w": hf.constant(WORDS)}, [N])),
-    (NotImplementedError, "Real-valued", lambda: layers.joint_weighted_sum_from_feature_columns(
-        features(), [N], 1))])
+    (KeyError, "n", lambda: layers.input_from_feature_columns({"w": hf.constant(WORDS)}, [N]))])
 def test_wrong_columns_are_refused(error, message, wrong):
     with pytest.raises(error, match=message):
         wrong()

@@ -101,6 +101,13 @@ def test_constant_input_is_predicted_once():
     assert model.predict_proba(x, as_iterable=False).shape == (10, 3)
     twice = learn.io.numpy_input_fn({"": x}, batch_size=4, num_epochs=2, shuffle=False)
     assert len(list(model.predict_classes(input_fn=twice))) == 20
+    for order in ((False,), ()):
+        with hf.Graph().as_default():
+            batches = learn.io.numpy_input_fn({"": x}, None, 10, 1, *order)()
+            read = batches.make_one_shot_iterator().get_next()[""]
+            with hf.train.MonitoredSession() as session:
+                found = session.run(read)
+        assert (found == x).all() == (order == (False,))
 
 
 def test_monitors_see_steps_and_end_training():
@@ -131,9 +138,27 @@ def test_monitors_see_steps_and_end_training():
     assert worse.early_stopped and stopped.evaluate(x, y)["global_step"] == STOPPED
     last = linear().fit(x, y, monitors=[monitors.StopAtStep(last_step=7)])
     assert last.evaluate(x, y)["global_step"] == 7
+    assert learn.NanLossDuringTrainingError is hf.train.NanLossDuringTrainingError
     for wrong in (monitors.ValidationMonitor, monitors.StopAtStep):
         with pytest.raises(ValueError, match=r"should be provided|must be specified"):
             wrong()
+
+
+def test_monitors_write_checkpoints_and_summaries(tmp_path):
+    x, y = examples()
+    saved = []
+
+    class Saver:
+        def save(self, session, path, global_step):
+            saved.append(global_step)
+
+    written = [monitors.CheckpointSaver(str(tmp_path), save_steps=10, saver=Saver()),
+               monitors.StepCounter(5, str(tmp_path)), monitors.NanLoss("global_step:0")]
+    model = linear().fit(x, y, steps=23, monitors=written)
+    assert saved == [1, 11, 21, 23] and model.evaluate(x, y)["global_step"] == 23
+    (events,) = tmp_path.glob("events*")
+    assert [e.step for e in hf.train.summary_iterator(str(events)) if e.summary.value] == [
+        6, 11, 16, 21]
 
 
 def test_what_does_not_go_together_is_refused():
@@ -144,11 +169,15 @@ def test_what_does_not_go_together_is_refused():
             ("both input_fn and x", {"x": x, "input_fn": examples}),
             ("both input_fn and batch_size", {"batch_size": 2, "input_fn": examples}),
             ("Either x or input_fn", {"steps": 1}),
-            ("Features are incompatible", {"x": x[:, :3], "y": y, "steps": 1}),
-            ("Labels are incompatible", {"x": x, "y": y.astype(np.float32), "steps": 1}),
+            ("has no examples", {"x": x[:0], "y": y[:0], "steps": 1}),
+            ("has no examples", {"x": iter([]), "steps": 1}),
             ("be iterators", {"x": iter(x), "y": y, "steps": 1})):
         with pytest.raises(ValueError, match=message):
             model.fit(**wrong)
+    with pytest.raises(AssertionError, match="must not be empty"):
+        learn.LinearRegressor([])
+    with pytest.raises(ValueError, match="leave _joint_weights out"):
+        linear(_joint_weight=True)
     for mode, more, error in (("train", {"loss": 1.0}, "Missing train_op"),
                               ("eval", {"predictions": 1}, "Missing loss"),
                               ("infer", {}, "Missing predictions"), ("other", {}, "Invalid mode")):
