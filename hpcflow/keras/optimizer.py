@@ -122,7 +122,7 @@ class Optimizer:
 
     def get_gradients(self, loss: TensorLike, params: list) -> list:
         """Return the gradients, clipped. ``ValueError`` where one of them is None."""
-        grads = hf.gradients(loss, params)
+        grads = hf.gradients(_scaled(loss), params)
         if any(g is None for g in grads):
             raise ValueError("An operation has `None` for gradient. Please make sure that all of "
                              "your ops have a gradient defined (i.e. are differentiable).")
@@ -146,7 +146,7 @@ class Optimizer:
 
         `var_list` are the variables, a function that returns them, or None for all trained ones.
         """
-        loss = loss() if callable(loss) else loss
+        loss = _scaled(loss() if callable(loss) else loss)
         variables = var_list() if callable(var_list) else var_list or hf.trainable_variables()
         pairs = list(zip(hf.gradients(loss, variables, grad_loss), variables))
         known = [(g, v) for g, v in pairs if g is not None]
@@ -159,9 +159,12 @@ class Optimizer:
         ``ValueError`` if there are none, ``RuntimeError`` for those of some rows of a variable with
         a constraint.
         """
-        pairs = [(self._as_taken(g, v), v) for g, v in grads_and_vars if g is not None]
+        pairs = [(g, v) for g, v in grads_and_vars if g is not None]
         if not pairs:
             raise ValueError("No gradients provided for any variable")
+        place = hf.get_default_graph()._place
+        pairs = [(self._as_taken(g, v), v)
+                 for g, v in (pairs if place is None else place.reduced(pairs))]
         with hf.name_scope(f"training/{self._name}"):
             self._create_slots([v for _, v in pairs])
             ready = hf.group(*[_values(g) for g, _ in pairs])  # all, before any variable changes
@@ -293,6 +296,12 @@ class Optimizer:
     def from_config(cls, config: dict) -> Any:
         """Return an optimizer of a configuration."""
         return cls(**config)
+
+
+def _scaled(loss: Any) -> Any:
+    """This replica's part of a loss, see ``hpcflow.distribute``."""
+    place = hf.get_default_graph()._place
+    return loss if place is None else place.scaled(loss)
 
 
 def _dense(grad: Any) -> Any:

@@ -65,7 +65,8 @@ def test_a_loop_trains_on_the_rows_of_all_replicas():
     np.testing.assert_allclose(reduced, [sum(values), np.mean(values)])
 
 
-def test_an_estimator_trains_a_replica_on_each_rank(tmp_path):
+@pytest.mark.parametrize("kind", [hf.train.GradientDescentOptimizer, hf.keras.optimizers.SGD])
+def test_an_estimator_trains_a_replica_on_each_rank(tmp_path, kind):
     directory = WORLD.bcast(str(tmp_path))
     strategy = hf.distribute.experimental.MultiWorkerMirroredStrategy()
 
@@ -73,8 +74,12 @@ def test_an_estimator_trains_a_replica_on_each_rank(tmp_path):
         w = hf.get_variable("w", [4, 3], initializer=hf.zeros_initializer())
         hf.get_variable("own", [3])
         loss = softmax_regression(features, labels, w)
-        train = hf.train.GradientDescentOptimizer(0.5).minimize(
-            loss, hf.train.get_global_step())
+        if kind is hf.keras.optimizers.SGD:
+            optimizer = kind(0.5)
+            optimizer.iterations = hf.train.get_global_step()
+            train = optimizer.minimize(loss, [w])
+        else:
+            train = kind(0.5).minimize(loss, hf.train.get_global_step())
         return hf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     def batches():  # one batch is left over, which no replica has
