@@ -43,15 +43,6 @@ def test_weighted_metrics_and_those_that_are_added_have_names_of_their_own():
                      "largest": 3}
 
 
-def test_constraints_hold_after_each_update():
-    model = tf.keras.Sequential([layers.Dense(
-        1, kernel_initializer="ones", kernel_constraint=tf.keras.constraints.MaxNorm(0.5),
-        input_shape=(4,))])
-    model.compile("sgd", "mse")
-    model.fit(np.ones((2, 4)), np.ones((2, 1)), verbose=0)
-    np.testing.assert_allclose(model.get_weights()[0], np.full((4, 1), 0.25), rtol=1e-5)
-
-
 def test_the_loss_of_masked_steps_is_a_mean_over_all():
     model = tf.keras.Sequential([layers.Masking(input_shape=(4, 1))])
     model.compile("sgd", "mse")
@@ -138,23 +129,6 @@ def test_optimizers_have_their_weights_slot_by_slot():
     model.fit(np.ones((4, 3)), np.ones((4, 1)), verbose=0)
     assert [v.op.name.removeprefix("training/Adam/") for v in model.optimizer.weights] == [
         "iter", "dense/kernel/m", "dense/bias/m", "dense/kernel/v", "dense/bias/v"]
-
-
-def test_adagrad_by_name_begins_with_nothing():
-    assert tf.keras.optimizers.get("adagrad")._first("accumulator") == 0
-    assert tf.keras.optimizers.Adagrad()._first("accumulator") == 0.1
-
-
-def test_states_go_on_from_one_prediction_to_the_next():
-    model = tf.keras.Sequential([layers.SimpleRNN(
-        1, None, kernel_initializer="ones", recurrent_initializer="ones", stateful=True,
-        batch_input_shape=(2, 3, 1))])
-    model.compile("sgd", "mse")
-    x = np.ones((2, 3, 1))
-    assert [model.predict(x).tolist() for _ in range(2)] == [[[3], [3]], [[6], [6]]]
-    assert model.evaluate(x, np.full((2, 1), 9), verbose=0) == 0
-    model.reset_states()
-    assert model.predict(x).tolist() == [[3], [3]]
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam", "nadam", "ftrl"])

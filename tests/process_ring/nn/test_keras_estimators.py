@@ -1,4 +1,4 @@
-"""Keras models as estimators, clones of models on tensors, FTRL: values of 1.15."""
+"""Keras models as estimators, clones of models on tensors: values of 1.15."""
 
 from __future__ import annotations
 
@@ -106,15 +106,3 @@ def test_clones_on_tensors_with_layers_of_a_function():
     assert seen == ["dense"]
     found = keras.backend.get_session().run(clone.output)
     np.testing.assert_allclose(found, NUMBERS.sum(1, keepdims=True).repeat(2, 1), rtol=1e-6)
-
-
-def test_ftrl_follows_1_x():
-    numbers = np.random.RandomState(0)
-    inputs, labels = numbers.randn(12, 3), numbers.randn(12, 1)
-    model = keras.Sequential([layers.Dense(1, kernel_initializer="ones", input_shape=(3,))])
-    model.compile("ftrl", "mse")
-    found = model.fit(inputs, labels, 4, 3, shuffle=False, verbose=0).history["loss"]
-    np.testing.assert_allclose(found, [3.96074, 3.65762, 3.64833], atol=2e-5)
-    assert [v.name.split("/", 3)[-1] for v in model.optimizer.weights[1:]] == [
-        "kernel/accumulator:0", "kernel/linear:0", "bias/accumulator:0", "bias/linear:0"]
-    assert model.optimizer.get_config()["initial_accumulator_value"] == 0.1

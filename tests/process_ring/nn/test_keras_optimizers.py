@@ -75,6 +75,9 @@ def test_weights_keep_to_their_constraint(optimizer):
     assert weights[1] == 0.0 and (weights >= 0).all() and weights[0] != 1.0
     clipped = model(optimizer(learning_rate=0.3), lambda w: hf.clip_by_value(w, -0.5, 0.5))
     assert np.abs(clipped).max() <= 0.5
+    rows = hf.Variable(np.ones((4, 2), "float32"), constraint=lambda v: v / 2)
+    with pytest.raises(RuntimeError, match="Cannot use a constraint function on a sparse variable"):
+        optimizer(0.1).minimize(hf.reduce_sum(hf.gather(rows, [1])), [rows])
 
 
 class Rows(Own):
@@ -209,14 +212,6 @@ def test_states_go_on_with_the_inputs_of_the_model():
     assert np.isfinite(net.predict(np.ones([2, 3, 1]))).all() and len(net.state_updates) == 1
 
 
-@pytest.mark.parametrize("layers", [hf.layers, keras.layers])
-def test_regularizers_of_activities_are_of_an_example(layers):
-    layer = layers.Dense(2, activity_regularizer=hf.reduce_sum)
-    result = layer(hf.ones([4, 3]))
-    loss, total = keras.backend.get_session().run([layer.losses[0], hf.reduce_sum(result)])
-    np.testing.assert_allclose(loss, total / 4, rtol=1e-5)
-
-
 def test_sums_of_adagrad_by_its_name():
     by_name, made = keras.optimizers.get("Adagrad"), keras.optimizers.Adagrad()
     assert by_name.get_config()["initial_accumulator_value"] == 0
@@ -298,3 +293,20 @@ def test_configurations_have_numbers_in_the_place_of_functions():
     assert keras.optimizers.Nadam().get_config()["decay"] == 0.004
     given = keras.optimizers.Adam(lambda: hf.constant(0.5)).get_config()
     assert keras.optimizers.Adam.from_config(given).get_config()["learning_rate"] == 0.5
+
+
+def test_ftrl_steps_as_1x():
+    model = keras.Sequential([keras.layers.Dense(
+        1, input_shape=(4,), kernel_initializer="ones")])
+    model.compile(keras.optimizers.Ftrl(0.1, l1_regularization_strength=0.05,
+                                        l2_regularization_strength=0.1), "mse")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4) / 4
+    model.fit(x, np.full((2, 1), 2, np.float32), epochs=3, verbose=0)
+    assert [v.op.name.split("/", 3)[-1] for v in model.optimizer.weights[1:]] == [
+        "kernel/accumulator", "kernel/linear", "bias/accumulator", "bias/linear"]
+    assert model.optimizer.get_config()["initial_accumulator_value"] == 0.1
+    kernel, bias = model.get_weights()
+    np.testing.assert_allclose(np.append(kernel, bias), [
+        0.70349157, 0.72348809, 0.73768097, 0.74827409, -0.17528865], rtol=1e-5)
+    with pytest.raises(ValueError, match="needs to be negative or zero"):
+        keras.optimizers.Ftrl(learning_rate_power=1.0)
