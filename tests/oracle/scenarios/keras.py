@@ -5,6 +5,7 @@ Recurrent layers are unrolled: those of the reference do not run with its older 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,9 @@ def _applied(session: Any, layer: Any, x: Any, **keywords: Any) -> list:
     y = layer(x, **keywords)
     ys = list(y) if isinstance(y, (list, tuple)) else [y]
     _set(layer.weights, session)
-    names = [f"{v.name.split('/')[-1]} {v.shape.as_list()}" for v in layer.weights]
+    # In 1.x the weights of several cells are numbered; now each cell has a scope.
+    names = [f"{re.sub('_[0-9]+:', ':', v.name.split('/')[-1])} {v.shape.as_list()}"
+             for v in layer.weights]
     return [session.run(ys), [[d or -1 for d in t.shape.as_list()] for t in ys], names]
 
 
@@ -200,6 +203,13 @@ def keras_metrics(tf: Any, session: Any) -> list:
     return [*found, session.run(mean.result())]
 
 
+def _as_in_1x(names: Any) -> list:
+    """Names of metrics, which now are what programs call them, as those of 1.x: ``mse`` is weighted
+    here."""
+    ends = {"accuracy": "acc", "mae": "mean_absolute_error", "mse": "weighted_mean_squared_error"}
+    return [re.sub("[a-z]+$", lambda found: ends.get(found[0], found[0]), n) for n in names]
+
+
 def _network(tf: Any) -> Any:
     layers = tf.keras.layers
     x = tf.keras.Input((6,))
@@ -221,10 +231,10 @@ def keras_training(tf: Any, session: Any) -> list:
     x, kinds, sizes = _numbers(50, 6), np.arange(50) % 3, _numbers(50, 1)
     history = model.fit(x, {"kind": kinds, "size": sizes}, 16, 3, 0, shuffle=False,
                         validation_split=0.2, class_weight=None)
-    found: list = [sorted(history.history),
+    found: list = [_as_in_1x(sorted(history.history)),
                    [np.float32(history.history[k]) for k in sorted(history.history)]]
     found += [np.float32(model.evaluate(x, [kinds, sizes], 16, 0)), model.predict(x, 13),
-              model.metrics_names, model.get_weights()]
+              _as_in_1x(model.metrics_names), model.get_weights()]
     model.train_on_batch(x[8:16], [kinds[8:16], sizes[8:16]])  # the reference then forgets the rest
     return [*found, np.float32(model.train_on_batch(x[:8], [kinds[:8], sizes[:8]])),
             [list(v.shape) for v in model.get_weights()]]
@@ -259,7 +269,7 @@ def keras_weights_of_examples(tf: Any, session: Any) -> list:
     _set(model.weights, session)
     x, y = _numbers(20, 4), np.eye(3, dtype=np.float32)[np.arange(20) % 3]
     weights = np.linspace(0.0, 2.0, 20)
-    found = [np.float32(model.evaluate(x, y, 8, 0, weights)), model.metrics_names]
+    found = [np.float32(model.evaluate(x, y, 8, 0, weights)), _as_in_1x(model.metrics_names)]
     history = model.fit(x, y, 8, 2, 0, shuffle=False, class_weight={0: 1.0, 1: 0.5, 2: 3.0})
     found += [np.float32(history.history["loss"]), model.get_weights()]
     history = model.fit(x, y, 8, 2, 0, shuffle=False, sample_weight=weights)
