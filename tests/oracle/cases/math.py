@@ -265,7 +265,7 @@ def sums_and_fingerprints(table: Table) -> None:
         values = [table.normal(dtype, (2, 3)) for _ in range(3)]
         table.add("AccumulateNV2", {"inputs": values}, {"shape": Shape((2, 3))}, gradient=1)
     for dtype in ("uint8", "int64", "float32", "string"):
-        for dims in ((3,), (2, 4)):
+        for dims in ((3,), (2, 4), (0, 3)):
             if dtype != "string" or len(dims) == 1:
                 table.add("Fingerprint", {"data": table.normal(dtype, dims),
                                           "method": np.array(b"farmhash64", object)})
