@@ -267,7 +267,8 @@ class Optimizer:
         return [("iter" if n == "iterations" else n, v) for n, v in self._made.items()]
 
     def _checkpoint_slots(self) -> list[tuple[Any, str, Any]]:
-        graph = self.iterations.graph
+        with hf.init_scope():
+            graph = hf.get_default_graph()
         return [(v, n, s) for (v, n), s in self._slots.items() if s.graph is graph]
 
     @property
