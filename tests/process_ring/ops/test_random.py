@@ -391,10 +391,15 @@ def test_gradient_of_gamma_samples_by_their_shape():
             hf.igamma(alpha - step, x - step * slope), hf.igamma(alpha, x),
             hf.igamma(alpha + step, x + step * slope)])
         shape = hf.constant(alpha)
-        drawn = hf.random_gamma([4], shape, dtype=hf.float64, seed=3)
-        (gradient,) = hf.gradients(drawn, shape)
-        samples, by_alpha = session.run([drawn, gradient])
-        expected = session.run(hf.raw_ops.RandomGammaGrad(np.broadcast_to(alpha, (4, 3)), samples))
+        for drawn in (
+                hf.random_gamma([4], shape, dtype=hf.float64, seed=3),
+                hf.raw_ops.StatelessRandomGammaV2([4, 3], [1, 2], shape),
+                hf.raw_ops.StatelessRandomGammaV3([4, 3], np.uint64([1]), np.uint64([2, 3]), 1,
+                                                  shape)):
+            (gradient,) = hf.gradients(drawn, shape)
+            samples, by_alpha = session.run([drawn, gradient])
+            expected = session.run(hf.raw_ops.RandomGammaGrad(
+                np.broadcast_to(alpha, (4, 3)), samples))
+            np.testing.assert_allclose(by_alpha, expected.sum(0), rtol=1e-6)
     np.testing.assert_allclose(above, there, atol=1e-10)
     np.testing.assert_allclose(below, there, atol=1e-10)
-    np.testing.assert_allclose(by_alpha, expected.sum(0), rtol=1e-6)
