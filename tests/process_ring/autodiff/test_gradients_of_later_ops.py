@@ -36,8 +36,8 @@ def test_rows_of_different_lengths_as_variants(batched):
 def test_images_that_are_scaled_and_moved(kernel):
     check_gradient(  # a linear function, of single precision
         lambda images: hf.cast(raw_ops.ScaleAndTranslate(
-            hf.cast(images, hf.float32), np.int32([5, 4]), np.float32([1.5, 0.8]), np.float32([0.3, -0.4]),
-            kernel_type=kernel), hf.float64),
+            hf.cast(images, hf.float32), np.int32([5, 4]), np.float32([1.5, 0.8]),
+            np.float32([0.3, -0.4]), kernel_type=kernel), hf.float64),
         RNG.normal(size=(1, 4, 5, 2)), delta=0.5, tolerance=1e-5, second=False)
 
 
