@@ -111,6 +111,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_KEEP_CORE", _parse_bool, True,
          "0 leaves it to the system on which cores short steps run, where ranks share cores"),
     Flag("HPCFLOW_JIT", _parse_bool, True, "0 compiles no loops"),
+    Flag("HPCFLOW_AVX512", _parse_bool, True,
+         "0 compiles loops as for a processor without AVX-512"),
     Flag("HPCFLOW_LOOP_CACHE", str, "",
          "directory that keeps compiled loops for later runs, ~/.cache/hpcflow/loops if not set; "
          "0 keeps none"),

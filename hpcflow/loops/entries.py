@@ -82,7 +82,7 @@ def target_machine() -> Any:
     binding.initialize_native_asmprinter()
     return binding.Target.from_default_triple().create_target_machine(
         opt=3, cpu=binding.get_host_cpu_name(), reloc="default", codemodel="jitdefault", jit=True,
-        features=binding.get_host_cpu_features().flatten())
+        features=llvm_math.feature_text())
 
 
 def processor() -> str:
@@ -90,7 +90,7 @@ def processor() -> str:
     of addresses, and the processor and its features."""
     binding = llvm_math.binding()
     return (f"{binding.get_process_triple()} {binding.get_host_cpu_name()} "
-            f"{binding.get_host_cpu_features().flatten()}")
+            f"{llvm_math.feature_text()}")
 
 
 def write_plan(module: Module, name: str, function: Any, kinds: Sequence[Kind],

@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hpcflow import config
 from hpcflow.loops.meanings import CAST, FLOATS, MEANINGS, NARROW, SELECT
 
 if TYPE_CHECKING:
@@ -50,10 +51,21 @@ def binding() -> Any:
     return importlib.import_module("llvmlite.binding")
 
 
+# What HPCFLOW_AVX512=0 leaves out: LLVM's names of these begin so.
+_SINCE_AVX512 = ("avx512", "avx10", "amx", "evex512")
+
+
 @functools.lru_cache(maxsize=1)
 def features() -> dict[str, bool]:
-    """What this processor has, by LLVM's names."""
-    return dict(binding().get_host_cpu_features())
+    """What loops are compiled for: whether this processor has it, by LLVM's names."""
+    found = binding().get_host_cpu_features()
+    return {name: has and (config.flags.avx512 or not name.startswith(_SINCE_AVX512))
+            for name, has in found.items()}
+
+
+def feature_text() -> str:
+    """`features` as LLVM reads them."""
+    return ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features().items()))
 
 
 def value_type(dtype: str) -> Any:

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from hpcflow.comm.launch import launch
 from hpcflow.tools import table
@@ -52,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         results_in(options.json)
     if options.name is None:
         raise CommandError(f"which benchmark? There are: {', '.join([*BENCHMARKS, 'all'])}")
+    if options.without_avx512:
+        start_without_avx512(arguments)
     if options.name == "all":
         return run_all(options)
     benchmark = find(options.name)
@@ -85,6 +87,8 @@ def parser() -> CommandParser:
         help="only cases of kernels, arrays, convnets, control_flow, forward, input, warmup and "
         "gpu with this in their titles ('VGG', 'training')",
     )
+    made.add_argument("--without-avx512", action="store_true",
+                      help="as on a processor without AVX-512, the peers too")
     made.add_argument("--lines", type=output_file, metavar="FILE",
                       help="gpu: add each row to this file when measured, as a line of JSON")
     made.add_argument("--stand-in", type=Path, metavar="FOLDER",
@@ -97,6 +101,19 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     options = parser().parse_args(argv)
     options.peer = dict(options.peer)
     return options
+
+
+# What limits the libraries to AVX2: hpcflow's loops, NumPy and its OpenBLAS, oneDNN and PyTorch.
+AVX2 = {"HPCFLOW_AVX512": "0", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+        "OPENBLAS_CORETYPE": "Haswell", "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+
+
+def start_without_avx512(argv: Sequence[str]) -> NoReturn:
+    """Begin this command again where libraries are told to do without AVX-512 when they load."""
+    words = [word for word in argv if word != "--without-avx512"]
+    os.execve(sys.executable, [sys.executable, "-m", "hpcflow", "bench", *words],
+              dict(os.environ) | AVX2)
 
 
 def peer(text: str) -> tuple[str, str]:

@@ -8,18 +8,16 @@ program comes first.
 from __future__ import annotations
 
 import contextlib
-import time
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import hpcflow
-from hpcflow.loops import compiling
 from hpcflow.tools.bench import plain_formulas
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.kernels import FASTER, row_of
 from hpcflow.tools.bench.programs import elementwise as program
 from hpcflow.tools.bench.registry import Options, with_title
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of
+from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, until_compiled
 from hpcflow.tools.table import Row
 
 LARGE, SMALL = 2_000_000, 1_000
@@ -68,19 +66,11 @@ def run(options: Options) -> list[Row]:
     return sorted(rows, key=lambda row: -(row[FASTER] or 0))
 
 
-def _compile(ours: Local, plan: Plan) -> None:
-    """Run until loops that are worth it are compiled: their background thread would be measured."""
-    end = time.perf_counter() + 8 * plan.block_seconds
-    while time.perf_counter() < end:
-        ours.block(1, 1)
-    compiling.wait()
-
-
 def measure_case(case: Case, peers: list[Peer], plan: Plan) -> Row:
     """The line of one case."""
     options = case.options | {"threads": core_count()}
     ours = Local(OURS, *program.open_case(hpcflow, case.title, options))
-    _compile(ours, plan)
+    until_compiled(ours, plan)
     contestants: list[Contestant] = [ours]
     if "formula" in options:
         contestants.append(Local("numpy", plain_formulas.STEPS[options["formula"]]()))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
 from pairs import pairs
+from speed import patience
 
 from hpcflow import config
+from hpcflow.comm.launch import without_launcher
 from hpcflow.host import openmp, tuning
 from hpcflow.kernels.common import indices
-from hpcflow.loops import compiling, form, llvm_plan, row_code
+from hpcflow.loops import compiling, form, llvm_math, llvm_plan, row_code
 
 pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="there is no compiler")
 if compiling.enabled():
@@ -279,3 +283,37 @@ def test_programs_of_rows(dtype):
             call(var, sums, rows, grad, rate, 3.0, part, 2)
         np.testing.assert_array_equal(var, expected)
         np.testing.assert_array_equal(sums, expected_sums)
+
+
+SEVERAL = """
+import sys
+import numpy as np
+import hpcflow as hf
+from hpcflow.loops import compiling, llvm_math
+
+x = hf.placeholder(hf.float32, [None, 250])
+fetched = [hf.tanh(x) * hf.sigmoid(x), hf.nn.softmax(x), hf.exp(hf.reduce_mean(x, 1)), hf.erf(x)]
+with hf.Session() as session:
+    feed = {x: np.linspace(-4, 4, 400 * 250, dtype="float32").reshape(400, 250)}
+    for _ in range(2):
+        for _ in range(20):
+            found = session.run(fetched, feed)
+        compiling.wait()
+np.savez(sys.argv[1], *found)
+print(llvm_math.feature_text())
+"""
+
+
+def test_loops_do_without_avx512_where_the_flag_says_so(tmp_path):
+    """In a process of its own, since the kind of processor is asked for once."""
+    found = {}
+    for flag in ("0", "1"):
+        said = subprocess.run(
+            [sys.executable, "-c", SEVERAL, tmp_path / f"{flag}.npz"], capture_output=True,
+            text=True, timeout=patience(), check=True, env=without_launcher(os.environ) | {
+                "HPCFLOW_AVX512": flag, "HPCFLOW_LOOP_CACHE": str(tmp_path / flag)})
+        assert ("+avx512" in said.stdout) == (flag == "1" and "+avx512" in llvm_math.feature_text())
+        assert list((tmp_path / flag).iterdir()), "nothing was compiled"
+        found[flag] = np.load(tmp_path / f"{flag}.npz")
+    for name, values in found["1"].items():
+        np.testing.assert_allclose(found["0"][name], values, rtol=1e-6)
