@@ -194,6 +194,7 @@ class Flags:
     shared_bytes: int
     keep_core: bool
     jit: bool
+    avx512: bool
     loop_cache: str
     connect_timeout: float
     stall_seconds: float
