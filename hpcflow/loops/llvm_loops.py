@@ -77,14 +77,14 @@ class Loops:
         """Say of the loop that a branch repeats what is known of it."""
         if self._group is None:
             return
-        module = self.function.module
-        text = self.ir.MetaDataString(module, "llvm.loop.parallel_accesses")
-        accesses = module.add_metadata([text, self._group])
-        facts = [accesses]
+        module, facts = self.function.module, {"parallel_accesses": [self._group]}
         if self._is_short:
-            facts.append(module.add_metadata(
-                [self.ir.MetaDataString(module, "llvm.loop.unroll.disable")]))
-        branch.set_metadata("llvm.loop", _Distinct(module, facts, names_itself=True))
+            facts["unroll.disable"] = []
+        elif llvm_math.interleaves_too_little():
+            facts["interleave.count"] = [self.ir.IntType(32)(8)]
+        nodes = [module.add_metadata([self.ir.MetaDataString(module, f"llvm.loop.{name}"), *given])
+                 for name, given in facts.items()]
+        branch.set_metadata("llvm.loop", _Distinct(module, nodes, names_itself=True))
 
     def load(self, place: Any) -> Any:
         """What is at a place."""

@@ -58,9 +58,8 @@ _SINCE_AVX512 = ("avx512", "avx10", "amx", "evex512")
 @functools.lru_cache(maxsize=1)
 def features() -> dict[str, bool]:
     """What loops are compiled for: whether this processor has it, by LLVM's names."""
-    found = binding().get_host_cpu_features()
     return {name: has and (config.flags.avx512 or not name.startswith(_SINCE_AVX512))
-            for name, has in found.items()}
+            for name, has in binding().get_host_cpu_features().items()}
 
 
 def feature_text() -> str:
@@ -89,14 +88,16 @@ def item_size(kind: Any) -> int:
     return 8 if kind == ir().DoubleType() else 4
 
 
-# Processors with this are as fast in registers of 512 bits as in those of 256, which the compiler
-# takes on its own account. Older ones slow down.
-_WIDE_SINCE = "avx512vbmi2"
-
-
 def has_wide_registers() -> bool:
-    """True if the widest registers of this processor are its fastest."""
-    return features().get(_WIDE_SINCE, False)
+    """True if registers of 512 bits are as fast as those of 256, which LLVM takes on its own
+    account: older processors slow down."""
+    return features().get("avx512vbmi2", False)
+
+
+def interleaves_too_little() -> bool:
+    """True if LLVM computes too few vectors side by side, since it lacks registers for their many
+    constants. They are read from the cache at no cost; a chain of functions waits for itself."""
+    return features().get("avx2", False) and not features().get("avx512f", False)
 
 
 def has_scaling() -> bool:
