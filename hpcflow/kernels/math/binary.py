@@ -10,7 +10,7 @@ import numpy as np
 
 from hpcflow.kernels.common.sizes import check_count
 from hpcflow.kernels.common.strings import box
-from hpcflow.kernels.compiled import division_loops
+from hpcflow.kernels.compiled import integer_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown, ufunc
 
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "int32", "int64", "uint32", "uint64")
@@ -69,9 +69,13 @@ def _not_equal_strings(node: KernelNode) -> Any:
 
 def _checked_division(node: KernelNode, divide: Callable, rounded: str,
                       wants_rest: bool = False) -> Callable:
-    """`divide` (see `division_loops.with_loop`) after a check of the divisor, made once where the
-    divisor is the same always."""
-    divide, divisor = division_loops.with_loop(node, divide, rounded, wants_rest), node.constant(1)
+    """``divide(x, y, out=None)`` after a check of the divisor, made once where the divisor is the
+    same always; by a loop for numbers whose quotients in double precision are exact."""
+    if node.xp is np and node.np_dtype().itemsize <= 4:
+        quotient = f"np.int64(np.{rounded}({integer_loops.QUOTIENT}))"
+        divide = integer_loops.with_loop(
+            divide, f"np.int64(X) - {quotient} * np.int64(Y)" if wants_rest else quotient)
+    divisor = node.constant(1)
     if divisor is not None and bool(divisor.all()):
         return divide
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.compiled import integer_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown, ufunc
 
 for _op_type, _name in (("Invert", "invert"), ("BitwiseAnd", "bitwise_and"),
@@ -20,7 +21,13 @@ def _shift(node: KernelNode) -> Any:
     xp, dtype = node.xp, node.np_dtype()
     shift = xp.left_shift if node.op_type == "LeftShift" else xp.right_shift
     largest = dtype.type(dtype.itemsize * 8 - 1)
-    return lambda x, y: shift(x, xp.clip(y, dtype.type(0), largest))
+
+    def run(x: Any, y: Any, out: Any = None) -> Any:
+        return shift(x, xp.clip(y, dtype.type(0), largest), out=out)
+
+    sign = "<<" if node.op_type == "LeftShift" else ">>"
+    return run if xp is not np else integer_loops.with_loop(
+        run, f"X {sign} min(max(Y, 0), {largest})")
 
 
 @kernel("PopulationCount", device="CPU", fresh=True)

@@ -1,4 +1,4 @@
-"""Quotients and remainders of whole numbers by compiled loops: the same as NumPy's."""
+"""Quotients, remainders and shifts of whole numbers by compiled loops: the same as NumPy's."""
 
 from __future__ import annotations
 
@@ -73,3 +73,21 @@ def test_shapes_and_zeros(eager, graph):
                 compiling.wait()
             with pytest.raises(hf.errors.InvalidArgumentError, match="division by zero"):
                 session.run(rest, {a: table, b: y * 0})
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, np.int64, np.uint64])
+def test_shifts(eager, graph, dtype):
+    """By less than none and by more than the width, too."""
+    info, random = np.iinfo(dtype), np.random.default_rng(6)
+    x = random.integers(info.min, info.max, 600, dtype, endpoint=True)
+    y = random.integers(max(info.min, -3), info.bits + 9, x.size).astype(dtype)
+    a, b = hf.placeholder(dtype, [None]), hf.placeholder(dtype, None)
+    ops = [hf.bitwise.left_shift(a, b), hf.bitwise.right_shift(a, b)]
+    with hf.Session() as session:
+        for by in (y, y[3], y[5:6]):
+            whole = np.clip(by, 0, info.bits - 1).astype(dtype)
+            for _ in range(2):
+                found = session.run(ops, {a: x, b: by})
+                np.testing.assert_array_equal(found, [np.left_shift(x, whole),
+                                                      np.right_shift(x, whole)])
+                compiling.wait()
