@@ -16,12 +16,14 @@ from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import compiling, strided_copy
 from hpcflow.loops.form import Elementwise
 from hpcflow.loops.form_loop import FormLoop
-from hpcflow.loops.meanings import CAST
+from hpcflow.loops.meanings import CAST, NARROW
 
 # How many additions take as long as a function that NumPy does not have, or not for vectors.
 _PASSES = {**dict.fromkeys(("erf", "erfc", "gammaln"), 24),
            **dict.fromkeys(("arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
                             "arctanh", "cosh", "sinh", "tan"), 12)}
+# And as one of numbers of 16 bits, which it converts one by one.
+_NARROW_PASSES = 24
 
 
 class GroupCall:
@@ -132,6 +134,8 @@ class GroupCall:
 def _passes(function: str, dtype: str) -> int:
     """How many additions take as long as a function: one where NumPy runs another form of its ufunc
     than that for any processor."""
+    if dtype in NARROW:
+        return _NARROW_PASSES
     introspect = getattr(np.lib, "introspect", None)
     found = introspect.opt_func_info(func_name=f"^{function}$", signature=dtype) if (
         introspect is not None and function in _PASSES) else {}
