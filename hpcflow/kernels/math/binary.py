@@ -72,9 +72,10 @@ def _checked_division(node: KernelNode, divide: Callable, rounded: str,
     """``divide(x, y, out=None)`` after a check of the divisor, made once where the divisor is the
     same always; by a loop for numbers whose quotients in double precision are exact."""
     if node.xp is np and node.np_dtype().itemsize <= 4:
-        quotient = f"np.int64(np.{rounded}({integer_loops.QUOTIENT}))"
+        quotient = f"np.{rounded}({integer_loops.QUOTIENT})"
         divide = integer_loops.with_loop(
-            divide, f"np.int64(X) - {quotient} * np.int64(Y)" if wants_rest else quotient)
+            divide, f"np.float64(X) - {quotient} * np.float64(Y)" if wants_rest
+            else f"np.int64({quotient})")
     divisor = node.constant(1)
     if divisor is not None and bool(divisor.all()):
         return divide
