@@ -77,6 +77,8 @@ class _Writer(Loops):
         self.first, self.last, self.block, self.blocks = given[-_INDICES:]
         self.fixed: dict[int, Any] = {}  # the values that are known where code is written
         self.scratch: dict[int, Any] = {}
+        self.is_deep = any([isinstance(s, Elementwise) and s.function in llvm_functions.FUNCTIONS
+                            for s in self.lines])
         self.row: Any = self.word(0)
         self.part: Any = self.word(0)  # the number of the block
 

@@ -22,6 +22,7 @@ class Loops:
         kinds: what the table has.
 
     Attributes:
+        is_deep: set for loops over functions of mathematics, chains of many instructions.
         given: the numbers of the table, and of each array a pointer and its dims.
     """
 
@@ -31,7 +32,7 @@ class Loops:
         self.word = self.ir.IntType(64)
         self.builder = self.ir.IRBuilder(function.append_basic_block())
         self._group: Any = None
-        self._is_short = False
+        self._is_short = self.is_deep = False
         words = iter([self.builder.load(self.builder.gep(function.args[0], [self.word(k)]))
                       for k in range(sum([kind.words for kind in kinds]))])
         self.given: list[Any] = [self._given(kind, words) for kind in kinds]
@@ -80,7 +81,7 @@ class Loops:
         module, facts = self.function.module, {"parallel_accesses": [self._group]}
         if self._is_short:
             facts["unroll.disable"] = []
-        elif llvm_math.interleaves_too_little():
+        elif self.is_deep and llvm_math.interleaves_too_little():
             facts["interleave.count"] = [self.ir.IntType(32)(8)]
         nodes = [module.add_metadata([self.ir.MetaDataString(module, f"llvm.loop.{name}"), *given])
                  for name, given in facts.items()]

@@ -312,7 +312,8 @@ def test_loops_do_without_avx512_where_the_flag_says_so(tmp_path):
             [sys.executable, "-c", SEVERAL, tmp_path / f"{flag}.npz"], capture_output=True,
             text=True, timeout=patience(), check=True, env=without_launcher(os.environ) | {
                 "HPCFLOW_AVX512": flag, "HPCFLOW_LOOP_CACHE": str(tmp_path / flag)})
-        assert ("+avx512" in said.stdout) == (flag == "1" and "+avx512" in llvm_math.feature_text())
+        has = llvm_math.binding().get_host_cpu_features().get("avx512f", False)
+        assert ("+avx512f," in said.stdout) == (flag == "1" and has)
         assert list((tmp_path / flag).iterdir()), "nothing was compiled"
         found[flag] = np.load(tmp_path / f"{flag}.npz")
     for name, values in found["1"].items():
