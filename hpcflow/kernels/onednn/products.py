@@ -27,14 +27,24 @@ from hpcflow.loops import compiling
 _Operand = tuple[Any, bytes, int]  # the array whose memory is read, "N" or "T", its row length
 
 
-def is_large(m: int, k: int, n: int) -> bool:
-    """True if the library multiplies (m, k) by (k, n) faster than BLAS does.
+def is_large(m: int, k: int, n: int, batch: int = 1) -> bool:
+    """True if the library multiplies a batch of (m, k) by (k, n) faster than BLAS does: with
+    AVX-512, or a whole batch. In narrower registers OpenBLAS is as fast or faster.
 
     A product with a vector reads the matrix once, which BLAS does as fast as memory allows.
     """
-    size = m * k * n
-    return m > 1 and n > 1 and k > 1 and (not blas.is_small(size) or (
-        size > tuning.ONEDNN_WIDER_PRODUCTS and _is_wider() and not compiling.keeps_bits()))
+    size = batch * m * k * n
+    if batch * m == 1 or n == 1 or k == 1:
+        return False
+    if blas.is_small(size):
+        return size > tuning.ONEDNN_WIDER_PRODUCTS and _is_wider() and not compiling.keeps_bits()
+    return batch > 1 or _is_wide()
+
+
+@functools.cache
+def _is_wide() -> bool:
+    lib = load()
+    return lib is not None and lib.has_avx512
 
 
 @functools.cache
@@ -43,8 +53,7 @@ def _is_wider() -> bool:
 
     Compiled loops that keep the bits of single steps multiply by BLAS what is small.
     """
-    lib = load()
-    return lib is not None and lib.has_avx512 and blas.has_avx512() is False
+    return _is_wide() and blas.has_avx512() is False
 
 
 def _operand(x: Any, flip: bool) -> _Operand:
@@ -223,7 +232,7 @@ def _batch_matmul(node: KernelNode) -> Callable:
         batch = math.prod(a.shape[:-2])
         k, m = a.shape[-2:] if flip_a else a.shape[:-3:-1]
         n, inner = b.shape[-2:] if flip_b else b.shape[:-3:-1]
-        if k != inner or batch < 2 or not is_large(batch * m, k, n) or (
+        if k != inner or batch < 2 or not is_large(m, k, n, batch) or (
                 order is None and small_products.fits(m, k, n)):
             return plain(a, b)
         out = _empty((*a.shape[:-2], m, n), order)

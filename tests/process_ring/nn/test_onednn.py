@@ -337,11 +337,14 @@ def test_without_the_library(monkeypatch):
 @needs_library
 def test_products_of_middle_size_go_to_the_library_where_its_registers_are_wider(monkeypatch):
     monkeypatch.setattr(products, "_is_wider", lambda: True)
+    monkeypatch.setattr(products, "_is_wide", lambda: True)
     assert products.is_large(128, 128, 128) and not products.is_large(64, 128, 128)
     assert not products.is_large(1 << 22, 1, 1)
     alike(hf.matmul, normal(100, 128), normal(128, 130), monkeypatch=monkeypatch)
     monkeypatch.setattr(config.flags, "deterministic", True)  # compiled loops have BLAS's bits
     assert not products.is_large(128, 128, 128) and products.is_large(256, 256, 128)
+    monkeypatch.setattr(products, "_is_wide", lambda: False)
+    assert not products.is_large(256, 256, 128) and products.is_large(256, 256, 128, batch=2)
 
 
 @needs_library
@@ -350,4 +353,6 @@ def test_the_registers_of_both_libraries_are_known(monkeypatch):
                                   (False, False, False)):
         monkeypatch.setattr(library.load(), "has_avx512", wide)
         monkeypatch.setattr(blas, "has_avx512", lambda found=of_blas: found)
+        products._is_wide.cache_clear()
         assert products._is_wider.__wrapped__() is wanted
+    products._is_wide.cache_clear()
