@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hpcflow.base.keywords import also_ordered
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
@@ -25,6 +26,7 @@ def draw_bounding_boxes(images: TensorLike, boxes: TensorLike, name: str | None 
     return raw_ops.DrawBoundingBoxesV2(images=images, boxes=boxes, colors=colors, name=name)
 
 
+@also_ordered("score_threshold", "name")
 def non_max_suppression(boxes: TensorLike, scores: TensorLike, max_output_size: TensorLike,
                         iou_threshold: TensorLike | None = None, name: str | None = None,
                         score_threshold: TensorLike | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.keywords import also_ordered
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
@@ -71,6 +72,7 @@ def decode_gif(contents: TensorLike, name: str | None = None) -> Tensor:
     return raw_ops.DecodeGif(contents=contents, name=name)
 
 
+@also_ordered("dtype", "name", "expand_animations")
 def decode_image(contents: TensorLike, channels: int | None = None, name: str | None = None,
                  dtype: DTypeLike = dtypes.uint8, expand_animations: bool = True) -> Tensor:
     """Return the image of a JPEG, PNG or GIF file: of rank 3, or of rank 4 for GIF.

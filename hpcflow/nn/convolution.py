@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.base.keywords import also_called
+from hpcflow.base.keywords import also_called, also_ordered
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import Sizes, TensorLike
@@ -52,6 +52,7 @@ __all__ = [
 
 
 @also_called(filters="filter")
+@also_ordered("dilations", "name")
 def conv2d(input: TensorLike, filter: TensorLike, strides: int | Sequence[int],
            padding: str | Sequence[Sequence[int]], use_cudnn_on_gpu: bool | None = None,
            data_format: str | None = None, name: str | None = None,
@@ -95,6 +96,7 @@ def _depthwise_attrs(strides: Sequence[int], padding: str | Sequence[Any], data_
             "dilations": numbers_per_dimension(dilations, 2, data_format, "dilations")}
 
 
+@also_ordered("dilations", "name")
 def conv2d_backprop_input(input_sizes: TensorLike, filter: TensorLike, out_backprop: TensorLike,
                           strides: Sequence[int], padding: str | Sequence[Sequence[int]],
                           use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
@@ -106,6 +108,7 @@ def conv2d_backprop_input(input_sizes: TensorLike, filter: TensorLike, out_backp
         **_attrs_2d(strides, padding, use_cudnn_on_gpu, data_format, dilations))
 
 
+@also_ordered("dilations", "name")
 def conv2d_backprop_filter(input: TensorLike, filter_sizes: TensorLike, out_backprop: TensorLike,
                            strides: Sequence[int], padding: str | Sequence[Sequence[int]],
                            use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
@@ -118,6 +121,7 @@ def conv2d_backprop_filter(input: TensorLike, filter_sizes: TensorLike, out_back
 
 
 @also_called(filters="filter")
+@also_ordered("dilations", "name")
 def conv3d(input: TensorLike, filter: TensorLike, strides: int | Sequence[int], padding: str,
            data_format: str | None = None, name: str | None = None,
            dilations: int | Sequence[int] | None = None) -> Tensor:
@@ -135,6 +139,7 @@ def _attrs_3d(strides: Sizes, padding: str, data_format: str | None,
             "dilations": numbers_per_dimension(dilations, 3, data_format, "dilations")}
 
 
+@also_ordered("dilations", "name")
 def conv3d_backprop_filter_v2(input: TensorLike, filter_sizes: TensorLike, out_backprop: TensorLike,
                               strides: Sequence[int], padding: str,
                               data_format: str | None = None, name: str | None = None,
@@ -389,6 +394,7 @@ def _with_holes(filters: Tensor, rate: int) -> Tensor:
 # ---------------------------------------------------------------- by channel
 
 
+@also_ordered("dilations", "name")
 def depthwise_conv2d_native(input: TensorLike, filter: TensorLike, strides: Sequence[int],
                             padding: str | Sequence[Sequence[int]],
                             data_format: str | None = None, name: str | None = None,
@@ -403,6 +409,7 @@ def depthwise_conv2d_native(input: TensorLike, filter: TensorLike, strides: Sequ
         **_depthwise_attrs(strides, padding, data_format, dilations))
 
 
+@also_ordered("dilations", "name")
 def depthwise_conv2d_native_backprop_input(input_sizes: TensorLike, filter: TensorLike,
                                            out_backprop: TensorLike, strides: Sequence[int],
                                            padding: str | Sequence[Sequence[int]],
@@ -414,6 +421,7 @@ def depthwise_conv2d_native_backprop_input(input_sizes: TensorLike, filter: Tens
         **_depthwise_attrs(strides, padding, data_format, dilations))
 
 
+@also_ordered("dilations", "name")
 def depthwise_conv2d_native_backprop_filter(input: TensorLike, filter_sizes: TensorLike,
                                             out_backprop: TensorLike, strides: Sequence[int],
                                             padding: str | Sequence[Sequence[int]],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow.base import program_log
+from hpcflow.base.keywords import also_ordered
 from hpcflow.errors import OutOfRangeError
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
@@ -147,6 +148,7 @@ class LoggingTensorHook(SessionRunHook):
     positive.
     """
 
+    @also_ordered("at_end", "formatter", unless=lambda f: not isinstance(f, bool))
     def __init__(self, tensors: Any, every_n_iter: int | None = None,
                  every_n_secs: float | None = None,
                  formatter: Callable[[dict], str] | None = None, at_end: bool = False) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.base.keywords import also_ordered
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, control_dependencies, name_scope
@@ -175,6 +176,7 @@ def switch_case(branch_index: TensorLike, branch_fns: Any, default: Callable | N
                      for number, function in pairs], default or last)
 
 
+@also_ordered("strict", "name")
 def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = False,
          name: str = "case", strict: bool = False) -> Any:
     """Return what the function of the first true predicate builds, else what `default()` does.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.base.keywords import also_ordered
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
@@ -88,6 +89,7 @@ def foldr(fn: Callable, elems: TensorLike, initializer: InitializerLike | None =
     return _fold("foldr", fn, elems, initializer, True, name, options)
 
 
+@also_ordered("reverse", "name")
 def scan(fn: Callable, elems: Any, initializer: InitializerLike | None = None,
          parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
          infer_shape: bool = True, name: str | None = None, reverse: bool = False) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from hpcflow.base.keywords import also_called
+from hpcflow.base.keywords import also_called, also_ordered
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import not_differentiable, register_op
@@ -207,6 +207,7 @@ def decode_raw(bytes: TensorLike, out_type: DTypeLike, little_endian: bool | Non
     return raw_ops.DecodeRaw(bytes, out_type=out_type, little_endian=little_endian, name=name)
 
 
+@also_ordered("use_quote_delim", "name", "na_value", "select_cols")
 def decode_csv(records: TensorLike, record_defaults: Tensor, field_delim: str | None = None,
                name: str | None = None, use_quote_delim: bool = True, na_value: str = "",
                select_cols: Any = None) -> list[Tensor]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpcflow import dtypes
+from hpcflow.base.keywords import also_ordered
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import Nest, TensorLike
@@ -201,6 +202,7 @@ class FixedLengthRecordReader(ReaderBase):
     "ZLIB" for compressed files.
     """
 
+    @also_ordered("hop_bytes", "name", "encoding")
     def __init__(self, record_bytes: int, header_bytes: int | None = None,
                  footer_bytes: int | None = None, name: str | None = None,
                  hop_bytes: int | None = None, encoding: str | None = None) -> None:

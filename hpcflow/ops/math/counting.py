@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.keywords import also_ordered
 from hpcflow.dtypes import DTypeLike, as_dtype
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, name_scope
@@ -22,6 +23,12 @@ from hpcflow.ops.flow.checks import assert_less, assert_non_negative
 __all__ = ["bincount", "confusion_matrix", "histogram_fixed_width", "histogram_fixed_width_bins"]
 
 
+def _is_number(length: Any) -> bool:
+    dims = getattr(length, "_dims", None) if isinstance(length, Tensor) else np.shape(length)
+    return not dims
+
+
+@also_ordered("weights", "minlength", "maxlength", "dtype", unless=_is_number)
 def bincount(arr: TensorLike, minlength: Any = None, maxlength: Any = None,
              weights: Tensor | None = None, dtype: DTypeLike = dtypes.int32) -> Tensor:
     """Count how often each value occurs in the int32 tensor `arr` (or sum up its `weights`).

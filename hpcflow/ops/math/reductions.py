@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.base.keywords import also_called
+from hpcflow.base.keywords import also_called, also_ordered
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
@@ -421,12 +421,14 @@ argmax = _make_arg("ArgMax", "argmax", "largest element")
 argmin = _make_arg("ArgMin", "argmin", "smallest element")
 
 
+@also_ordered("output_type", "name")
 def arg_max(input: TensorLike, dimension: TensorLike, name: str | None = None,
             output_type: DTypeLike = dtypes.int64) -> Tensor:
     """Return the index of the largest element along `dimension`; see :func:`argmax`."""
     return raw_ops.ArgMax(input, dimension, output_type=output_type, name=name)
 
 
+@also_ordered("output_type", "name")
 def arg_min(input: TensorLike, dimension: TensorLike, name: str | None = None,
             output_type: DTypeLike = dtypes.int64) -> Tensor:
     """Return the index of the smallest element along `dimension`; see :func:`argmin`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.base.keywords import also_ordered
 from hpcflow.dtypes import DType
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
@@ -169,6 +170,7 @@ def _given(min: float | None, max: float | None) -> dict[str, float]:
     return {"min": -6.0 if min is None else min, "max": 6.0 if max is None else max}
 
 
+@also_ordered("num_bits", "narrow_range", "name")
 def fake_quant_with_min_max_args(inputs: TensorLike, min: float | None = None,
                                  max: float | None = None, name: str | None = None,
                                  num_bits: int = 8, narrow_range: bool = False) -> Tensor:
@@ -182,6 +184,7 @@ def fake_quant_with_min_max_args(inputs: TensorLike, min: float | None = None,
                                            **_options(name, num_bits, narrow_range))
 
 
+@also_ordered("num_bits", "narrow_range", "name")
 def fake_quant_with_min_max_args_gradient(gradients: TensorLike, inputs: TensorLike,
                                           min: float | None = None, max: float | None = None,
                                           name: str | None = None, num_bits: int = 8,
@@ -192,6 +195,7 @@ def fake_quant_with_min_max_args_gradient(gradients: TensorLike, inputs: TensorL
                                                    **_options(name, num_bits, narrow_range))
 
 
+@also_ordered("num_bits", "narrow_range", "name")
 def fake_quant_with_min_max_vars(inputs: TensorLike, min: TensorLike, max: TensorLike,
                                  name: str | None = None, num_bits: int = 8,
                                  narrow_range: bool = False) -> Tensor:
@@ -204,6 +208,7 @@ def fake_quant_with_min_max_vars(inputs: TensorLike, min: TensorLike, max: Tenso
                                            **_options(name, num_bits, narrow_range))
 
 
+@also_ordered("num_bits", "narrow_range", "name")
 def fake_quant_with_min_max_vars_gradient(gradients: TensorLike, inputs: TensorLike,
                                           min: TensorLike, max: TensorLike, name: str | None = None,
                                           num_bits: int = 8, narrow_range: bool = False) -> Any:
@@ -213,6 +218,7 @@ def fake_quant_with_min_max_vars_gradient(gradients: TensorLike, inputs: TensorL
                                                    **_options(name, num_bits, narrow_range))
 
 
+@also_ordered("num_bits", "narrow_range", "name")
 def fake_quant_with_min_max_vars_per_channel(inputs: TensorLike, min: TensorLike, max: TensorLike,
                                              name: str | None = None, num_bits: int = 8,
                                              narrow_range: bool = False) -> Tensor:
@@ -221,6 +227,7 @@ def fake_quant_with_min_max_vars_per_channel(inputs: TensorLike, min: TensorLike
                                                      **_options(name, num_bits, narrow_range))
 
 
+@also_ordered("num_bits", "narrow_range", "name")
 def fake_quant_with_min_max_vars_per_channel_gradient(gradients: TensorLike, inputs: TensorLike,
                                                       min: TensorLike, max: TensorLike,
                                                       name: str | None = None, num_bits: int = 8,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.keywords import also_ordered
 from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import constant
 from hpcflow.graph.likes import TensorLike
@@ -240,6 +241,7 @@ class Orthogonal(Initializer):
     Raises ``ValueError`` for fewer than two dimensions (Saxe et al., 2014).
     """
 
+    @also_ordered("seed", "dtype", unless=lambda dtype: not isinstance(dtype, int))
     def __init__(self, gain: float = 1.0, dtype: Any = dtypes.float32,
                  seed: int | None = None) -> None:
         self.gain = gain
