@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from hpcflow.base.keywords import also_ordered
 from hpcflow.contrib.rnn.cell import RNNCell, affine
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple
 from hpcflow.dtypes import DTypeLike
@@ -66,7 +70,7 @@ class DropoutWrapper(WrapperCell):
         cell: the cell.
         input_keep_prob: probability of keeping an input; a number or a tensor.
         output_keep_prob: probability of keeping an output.
-        seed: seed of the random numbers.
+        seed: of the random numbers; those of inputs, outputs and states are made from it.
         state_keep_prob: probability of keeping an element of the new state; of an LSTM's that of
             its output, not of its memory.
         variational_recurrent: drop the same units in every step and in all of the batch
@@ -81,6 +85,9 @@ class DropoutWrapper(WrapperCell):
         (0, 1], or where `input_size` or `dtype` is missing.
     """
 
+    @also_ordered("state_keep_prob", "variational_recurrent", "input_size", "dtype", "seed",
+                  "dropout_state_filter_visitor",
+                  unless=lambda seed: seed is None or isinstance(seed, (int, np.integer)))
     def __init__(self, cell: RNNCell, input_keep_prob: Any = 1.0, output_keep_prob: Any = 1.0,
                  seed: int | None = None, state_keep_prob: Any = 1.0,
                  variational_recurrent: bool = False, input_size: ShapeLike | None = None,
@@ -106,8 +113,8 @@ class DropoutWrapper(WrapperCell):
         """Run one step."""
         inputs = self._dropped(inputs, self._input_keep_prob, "input")
         output, state = self._cell(inputs, state, scope)
-        return (self._dropped(output, self._output_keep_prob, "output"),
-                self._dropped(state, self._state_keep_prob, "state"))
+        state = self._dropped(state, self._state_keep_prob, "state")
+        return self._dropped(output, self._output_keep_prob, "output"), state
 
     def _dropped(self, values: TensorLike, keep_prob: float, kind: str) -> Any:
         if _keeps_all(keep_prob):
@@ -117,12 +124,20 @@ class DropoutWrapper(WrapperCell):
                   else [True] * len(flat))
         noise: Sequence[Tensor | None] = self._noise.get(kind) or [None] * len(flat)
         return nest.pack_as(values, [
-            self._dropped_one(v, keep_prob, n) if may else v
-            for v, n, may in zip(flat, noise, chosen, strict=True)])
+            self._dropped_one(v, keep_prob, n, self._seed_of(kind, k)) if may else v
+            for k, (v, n, may) in enumerate(zip(flat, noise, chosen, strict=True))])
 
-    def _dropped_one(self, value: Tensor, keep_prob: float, noise: Tensor | None) -> Tensor:
+    def _seed_of(self, kind: str, number: int) -> int | None:
+        """The seed of a part of what is dropped: as in TensorFlow, from a hash."""
+        if self._seed is None:
+            return None
+        text = f"{self._seed}{kind}_{number}".encode()
+        return int(hashlib.md5(text, usedforsecurity=False).hexdigest()[:8], 16) & 0x7FFFFFFF
+
+    def _dropped_one(self, value: Tensor, keep_prob: float, noise: Tensor | None,
+                     seed: int | None) -> Tensor:
         if noise is None:
-            return dropout(value, keep_prob, seed=self._seed)
+            return dropout(value, keep_prob, seed=seed)
         kept = raw_ops.Mul(raw_ops.RealDiv(value, keep_prob),
                            raw_ops.Floor(raw_ops.Add(noise, keep_prob)))
         kept.set_shape(value.shape)
@@ -132,14 +147,16 @@ class DropoutWrapper(WrapperCell):
         """Return the random tensors that decide, for all steps alike, which units are dropped."""
         if dtype is None:
             raise ValueError("When variational_recurrent=True, dtype must be provided")
-        sizes = {"output": self.output_size, "state": self.state_size}
+        sizes: dict[str, Any] = {}
         if not _keeps_all(self._input_keep_prob):
             if input_size is None:
                 raise ValueError("When variational_recurrent=True and input_keep_prob < 1.0 or is "
                                  "unknown, input_size must be provided")
             sizes["input"] = input_size
-        return {kind: [random_uniform([1, *as_shape(s).as_list()], dtype=dtype, seed=self._seed)
-                       for s in nest.flatten(size)] for kind, size in sizes.items()}
+        sizes |= {"state": self.state_size, "output": self.output_size}
+        return {kind: [random_uniform([1, *as_shape(s).as_list()], dtype=dtype,
+                                      seed=self._seed_of(kind, k))
+                       for k, s in enumerate(nest.flatten(size))] for kind, size in sizes.items()}
 
 
 def _keeps_all(keep_prob: float) -> bool:

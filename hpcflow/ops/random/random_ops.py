@@ -238,9 +238,9 @@ def random_gamma(shape: TensorLike, alpha: TensorLike, beta: TensorLike | None =
         shape = convert_to_tensor(shape, dtypes.int32, name="shape")
         alpha = convert_to_tensor(alpha, dtype, name="alpha")
         beta = convert_to_tensor(1 if beta is None else beta, alpha.dtype, name="beta")
-        seed1, seed2 = get_seed(seed)
         # Broadcasting alpha against beta decides how many distributions there are.
         broadcast = raw_ops.Add(alpha, raw_ops.ZerosLike(beta))
+        seed1, seed2 = get_seed(seed)
         drawn = raw_ops.RandomGamma(shape, broadcast, seed=seed1, seed2=seed2)
         # They are positive, also where the nearest number is zero.
         smallest = ml_dtypes.finfo(alpha.dtype.as_numpy_dtype).tiny
@@ -257,8 +257,8 @@ def random_poisson(lam: TensorLike, shape: TensorLike, dtype: DTypeLike = dtypes
     with name_scope(name, "random_poisson", [v for v in (lam, shape) if hasattr(v, "graph")]):
         shape = convert_to_tensor(shape, dtypes.int32, name="shape")
         dtype = dtypes.as_dtype(dtype)
-        rate = convert_to_tensor(lam, name="lam", preferred_dtype=dtype)
         seed1, seed2 = get_seed(seed)
+        rate = convert_to_tensor(lam, name="lam", preferred_dtype=dtype)
         if rate.dtype.base_dtype is dtype and not dtype.is_integer:
             return raw_ops.RandomPoisson(shape, rate, seed=seed1, seed2=seed2)
         return raw_ops.RandomPoissonV2(shape, rate, dtype=dtype, seed=seed1, seed2=seed2)

@@ -120,3 +120,16 @@ def test_cells_are_made_again_of_their_configurations(graph):
         assert again.state_size == cell.state_size and again is not cell
     assert wrapped.get_config()["cell"]["config"]["cell"]["config"]["name"] == "inner"
     assert not cells.BasicLSTMCell(2, 1.0, False).get_config()["state_is_tuple"]
+
+
+def test_dropout_wrappers_draw_apart_for_inputs_states_and_outputs(session):
+    """From one seed, with the numbers that TensorFlow 1.15 draws."""
+    hf.set_random_seed(7)
+    cell = hf.nn.rnn_cell.DropoutWrapper(
+        hf.nn.rnn_cell.LSTMCell(3, initializer=hf.ones_initializer()), 0.5, 0.6, 0.7, seed=5)
+    ones = hf.ones([2, 3])
+    output, state = cell(ones, hf.nn.rnn_cell.LSTMStateTuple(ones, ones))
+    session.run(hf.global_variables_initializer())
+    output, state = session.run([output, state])
+    assert (output > 0).tolist() == [[True, True, False], [False, True, True]]
+    assert (state.h > 0).all() and (state.c > 0).all()
