@@ -351,7 +351,7 @@ def test_bfloat16_is_summed_in_more_bits():
 def test_what_cannot_be_sorted():
     with pytest.raises(ValueError, match="direction"):
         hf.sort(X, direction="UP")
-    with pytest.raises(ValueError, match="slice index 4 .* out of bounds"):
+    with pytest.raises(ValueError, match=r"slice index 4 .* out of bounds"):
         hf.sort(X, 4)
     with pytest.raises(TypeError, match="int32"):
         hf.math.reduce_variance([1, 2])
