@@ -208,6 +208,7 @@ _OPS = {
     "array_ops": Entry((_API, RAW), {**members("hpcflow.ops.arrays.batch_gathering",
                                              "batch_gather_nd"),
                                      "_SLICE_TYPE_ERROR": "hpcflow.ops.arrays.slicing:INDEX_KINDS",
+                                     "gather_v2": "hpcflow.api.compat.v2:gather",
                                      **members("hpcflow.ops.compat.other_versions", "rank_internal",
                                              "shape_internal", "size_internal")}),
     "confusion_matrix": Entry((_API, RAW), members("hpcflow.nn.weighting",
@@ -236,7 +237,9 @@ _OPS = {
         "_build_element_shape": "hpcflow.ops.flow.list_functions:_sizes"}),
     **_DISTRIBUTIONS,
     "ragged.ragged_tensor": Entry((), members(_GRAPH + "legacy", "is_ragged")),
-    "signal.fft_ops": Entry(("hpcflow.signal", _API)),
+    **{f"signal.{name}": Entry(("hpcflow.signal", _API)) for name in (
+        "dct_ops", "fft_ops", "mel_ops", "mfcc_ops", "reconstruction_ops", "shape_ops", "signal",
+        "spectral_ops", "window_ops")},
     **{f"linalg.{name}": entry for name, entry in OPERATORS.items()},
     "linalg.linalg": Entry(("hpcflow:linalg", "hpcflow.linear_operators", _API), {
         "linalg": "hpcflow:linalg"}),

@@ -24,6 +24,8 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.traversal import reachable
 from hpcflow.ops.flow.control_flow_context import SWITCH_TYPES
 from hpcflow.ops.flow.stacks import PUSH_TYPES, stack_of
+from hpcflow.ops.flow.tensor_array import TensorArray
+from hpcflow.ops.flow.while_loop import while_loop
 from hpcflow.shapes import TensorShape
 
 __all__ = ["AggregationMethod", "gradients", "hessians"]
@@ -115,10 +117,8 @@ def hessians(ys: Sequence[TensorLike], xs: Sequence[TensorLike], name: str = "he
              aggregation_method: int | None = None) -> list:
     """The Hessian of ``sum(ys)`` with respect to each x in `xs`.
 
-    The static shape of every x must be known; the result for x has shape ``x.shape + x.shape``
-    (a matrix for a vector x).
-
-    Raises ``ValueError`` for an x whose shape is not known; else as :func:`gradients`.
+    The result for x has shape ``x.shape + x.shape`` (a matrix for a vector x). It is computed in a
+    loop where the static shape of x is not known. Raises as :func:`gradients`.
     """
     xs = nest.as_list(xs)
     options: dict[str, Any] = {
@@ -151,13 +151,28 @@ def hessian_vector_product(ys: Sequence[TensorLike], xs: Sequence[TensorLike],
 def _hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Tensor:
     dims = dims_of_gradient(_as_source(x))
     if dims is None or None in dims:
-        raise ValueError(f"hessians: the static shape of {x!r} must be known, but is {x.shape}")
+        return _late_hessian(gradient, _as_source(x), options)
     size = int(np.prod(dims, dtype=np.int64))
     parts = raw_ops.Unpack(raw_ops.Reshape(gradient, [size]), num=size, axis=0)
     rows = [gradients(part, x, **options)[0] for part in parts]
     zeros = np.zeros(dims, gradient.dtype.base_dtype.np)
     packed = raw_ops.Pack([zeros if r is None else convert_to_tensor(r) for r in rows], axis=0)
     return raw_ops.Reshape(packed, [*dims, *dims])
+
+
+def _late_hessian(gradient: Tensor, x: Tensor, options: dict[str, Any]) -> Tensor:
+    """The Hessian for an `x` of unknown shape, row by row in a loop."""
+    parts: Any = raw_ops.Reshape(gradient, np.array([-1], np.int32))
+    count, shape = raw_ops.Size(x), raw_ops.Shape(x)
+
+    def add_row(i: Tensor, rows: TensorArray) -> tuple:
+        row = gradients(parts[i], x, **options)[0]
+        row = raw_ops.ZerosLike(x) if row is None else convert_to_tensor(row)
+        return raw_ops.AddV2(i, np.int32(1)), rows.write(i, row)
+
+    _, rows = while_loop(lambda i, _: raw_ops.Less(i, count), add_row, [
+        np.int32(0), TensorArray(gradient.dtype.base_dtype, count)])
+    return raw_ops.Reshape(rows.stack(), raw_ops.ConcatV2([shape, shape], np.int32(0)))
 
 
 # ---------------------------------------------------------------- arguments

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.data.structure import Structure, as_tensors
 from hpcflow.framework.function import DefinedFunction
+from hpcflow.framework.function_graph import function_graph
 from hpcflow.graph.attr_values import Func
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.operation import Tensor
@@ -40,7 +43,7 @@ class ElementFunction:
             return self._body(list(tensors))
 
         body.__name__ = f"Dataset_{what}_{name}"
-        self._defined = DefinedFunction(body, [], types)
+        self._defined = DefinedFunction(body, [], types, reads_variables=False)
         self._defined.add_to_graph(get_default_graph())
         self.func = Func(self._defined.name)
         self.captured = self._defined.captured_inputs
@@ -53,7 +56,8 @@ class ElementFunction:
             first += count
         if len(arguments) == 1 and type(arguments[0]) is tuple:
             arguments = list(arguments[0])
-        result = self._function(*arguments)
+        with _outer_seed(self._function):
+            result = self._function(*arguments)
         if isinstance(result, list):
             result = tuple(result)  # of an operation with several outputs, most likely
         values = _values(result)
@@ -65,6 +69,21 @@ class ElementFunction:
         if not name:
             return {"f": self.func, "other_arguments": self.captured}
         return {f"{name}_func": self.func, f"{name}_func_other_arguments": self.captured}
+
+
+@contextlib.contextmanager
+def _outer_seed(function: Callable) -> Iterator[None]:
+    """Let the function that is being built have the seed of the graph around it, and warn if one
+    of its operations then has no other."""
+    graph = function_graph()
+    assert graph is not None
+    seed = graph.seed = graph.outer.seed
+    yield
+    if seed and graph.seed == seed and graph.seed_used:
+        name = getattr(function, "__name__", type(function).__name__)
+        warnings.warn(f"The function {name} draws random numbers by the seed {seed} of the graph "
+                      "around it. Explicitly set the seed in the function if this is not the "
+                      "intended behavior.", stacklevel=2)
 
 
 def _values(result: Tensor | Dataset | Sequence[Any]) -> Any:

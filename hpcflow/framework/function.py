@@ -73,7 +73,8 @@ class Defun:
         if wrong:
             raise TypeError(f"Defun got unexpected arguments: {', '.join(wrong)}")
         if options.get("grad_func") and options.get("python_grad_func"):
-            raise ValueError("Defun: give one of grad_func and python_grad_func, not both")
+            raise ValueError("Defun: Gradient defined twice: give one of grad_func and "
+                             "python_grad_func, not both")
         self._options = {**options, "attrs": attrs}
 
     def __call__(self, func: Callable) -> Any:
@@ -113,7 +114,11 @@ def _types(types: list[DType]) -> str:
 
 
 class DefinedFunction:
-    """A function for fixed input types; calling it adds an operation to the default graph."""
+    """A function for fixed input types; calling it adds an operation to the default graph.
+
+    With `reads_variables` its ``get_variable`` returns the value of a variable by handle, as it is
+    where the function is called; else the variable, which the function then reads and changes.
+    """
 
     def __init__(self, func: Callable, names: list[str], input_types: list[DType],
                  func_name: str | None = None, grad_func: Any = None,
@@ -121,7 +126,7 @@ class DefinedFunction:
                  shape_func: Callable | None = None, noinline: bool = False,
                  capture_by_value: bool = False,
                  whitelisted_stateful_ops: Iterable[Operation] | None = None,
-                 attrs: dict[str, Any] | None = None) -> None:
+                 attrs: dict[str, Any] | None = None, reads_variables: bool = True) -> None:
         self._func = func
         self._types = input_types
         self._names = names + [f"arg{i}" for i in range(len(names), len(input_types))]
@@ -133,6 +138,7 @@ class DefinedFunction:
         self._noinline = noinline
         self._copied_ops = set(whitelisted_stateful_ops or ()) if capture_by_value else None
         self._attrs = attrs or {}
+        self._reads_variables = reads_variables
         self._function: Function | None = None
         self._graph: FunctionGraph | None = None
 
@@ -218,7 +224,7 @@ class DefinedFunction:
         with library.lock:
             library.building.append(self._func)
             try:
-                share_variables(graph, graph.read_variable)
+                share_variables(graph, graph.read_variable if self._reads_variables else None)
                 with graph.as_default():
                     result = self._func(*graph.add_arguments(self._types))
                     outputs, controls = self._results(graph, result)

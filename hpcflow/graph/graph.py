@@ -62,6 +62,7 @@ class Graph(Elements, Collections, ScopedGraph):
         self._mutations = 0
         self._finalized = False
         self._seed: int | None = None
+        self.seed_used = False  # by an operation that has no other
         self._compression: list = []  # the rules of hpcflow.mpi.compress
         self._equal_bits = False
         #: What sessions do before they end, because of what they have begun.

@@ -23,23 +23,22 @@ def sobel_edges(image: TensorLike) -> Tensor:
     reflected.
 
     Args:
-        image: floating-point ``[batch, height, width, channels]``; the channels must be known.
+        image: floating-point ``[batch, height, width, channels]``.
     """
     with name_scope(None, "sobel_edges", [image]):
         image = convert_to_tensor(image, name="image")
-        image.get_shape().assert_has_rank(4)
-        channels = image.get_shape().as_list()[3]
-        if channels is None:
-            raise ValueError("the number of channels must be known")
-        both = np.stack([_SOBEL, _SOBEL.T], -1)[:, :, None]
-        filters = np.tile(both, [1, 1, channels, 1]).astype(image.dtype.base_dtype.np)
+        static = image.get_shape().with_rank(4).as_list()
+        channels = raw_ops.Shape(image)[3] if static[3] is None else np.int32(static[3])
+        both = np.stack([_SOBEL, _SOBEL.T], -1)[:, :, None].astype(image.dtype.base_dtype.np)
+        filters = raw_ops.Tile(both, raw_ops.Pack([np.int32(1), np.int32(1), channels,
+                                                   np.int32(1)]))
         padded = raw_ops.MirrorPad(image, np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32),
                                    mode="REFLECT")
         edges = raw_ops.DepthwiseConv2dNative(padded, filters, strides=[1, 1, 1, 1],
                                               padding="VALID")
         shape = raw_ops.ConcatV2([raw_ops.Shape(image), np.array([2], np.int32)], np.int32(0))
         result = raw_ops.Reshape(edges, shape)
-        result.set_shape([*image.get_shape().as_list(), 2])
+        result.set_shape([*static, 2])
         return result
 
 

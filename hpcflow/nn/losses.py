@@ -136,12 +136,21 @@ def _dim_last(x: Tensor, dim: int) -> Tensor:
     if dim == -1 or x._dims is not None and dim == len(x._dims) - 1:
         return x
     if x._dims is None:
-        raise ValueError(f"dim = {dim} needs logits of known rank")
+        return _late_dim_last(x, np.int32(dim))
     rank = len(x._dims)
     if not -rank <= dim < rank:
         raise ValueError(f"dim = {dim} is out of range for logits of rank {rank}")
     order = [i for i in range(rank) if i != dim % rank] + [dim % rank]
     return raw_ops.Transpose(x, np.array(order, np.int32))
+
+
+def _late_dim_last(x: Tensor, dim: np.int32) -> Tensor:
+    """The same for a rank that is known in the step."""
+    rank = raw_ops.Rank(x)
+    at = raw_ops.AddV2(rank, dim) if dim < 0 else convert_to_tensor(dim)
+    before = raw_ops.Range(np.int32(0), at, np.int32(1))
+    after = raw_ops.Range(raw_ops.AddV2(at, np.int32(1)), rank, np.int32(1))
+    return raw_ops.Transpose(x, raw_ops.ConcatV2([before, after, raw_ops.Pack([at])], 0))
 
 
 def _as_matrix(x: Tensor) -> Tensor:

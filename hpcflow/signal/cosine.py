@@ -19,6 +19,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.signal.frames import frame, overlap_and_add
 from hpcflow.signal.spectral import irfft, rfft
+from hpcflow.signal.unknown_sizes import last_size, over_last
 from hpcflow.signal.windows import vorbis_window
 
 _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
@@ -29,9 +30,9 @@ def dct(input: TensorLike, type: int = 2, n: int | None = None, axis: int = -1,
     """Return cosine transforms over the last dimension.
 
     Args:
-        input: float32 or float64 ``[..., samples]``, of a known last dimension.
+        input: float32 or float64 ``[..., samples]``.
         type: 1 to 4, as numbered by Wang (1984).
-        n: cut the input, or let zeros follow it, to this length.
+        n: cut the input, or let zeros follow it, to this length; its own must then be known.
         axis: -1.
         norm: None, or ``"ortho"``: scaled so that the transform is orthonormal (types 2 to 4).
         name: name of the scope.
@@ -45,12 +46,11 @@ def dct(input: TensorLike, type: int = 2, n: int | None = None, axis: int = -1,
         x: Any = convert_to_tensor(input, dtype=_dtype_of(input), name="input")
         if n is not None:
             x = _resized(x, n)
-        size = x.get_shape().as_list()[-1]
-        if size is None:
-            raise ValueError("the last dimension of the input must be known")
-        if type == 1 and size < 2:
+        size = last_size(x)
+        if type == 1 and isinstance(size, int) and size < 2:
             raise ValueError("a transform of type 1 needs two samples at least")
-        return {1: _first, 2: _second, 3: _third, 4: _fourth}[type](x, size, norm)
+        transform = {1: _first, 2: _second, 3: _third, 4: _fourth}[type]
+        return over_last(lambda rows: transform(rows, size, norm), x, 1)
 
 
 def idct(input: TensorLike, type: int = 2, n: int | None = None, axis: int = -1,
@@ -81,63 +81,89 @@ def _dtype_of(value: TensorLike) -> Any:
 
 
 def _resized(x: Any, n: int) -> Tensor:
-    size = x.get_shape().as_list()[-1]
-    if size is None:
+    size = last_size(x)
+    if not isinstance(size, int):
         raise ValueError("the last dimension of the input must be known")
-    if n <= size:
-        return x[..., :n]
+    return x[..., :n] if n <= size else _lengthened(x, n - size)
+
+
+def _lengthened(x: Tensor, more: Any) -> Tensor:
+    """`x` followed by so many zeros."""
     pads = np.zeros((len(x.get_shape()), 2), np.int32)
-    pads[-1, 1] = n - size
-    return raw_ops.Pad(x, pads)
+    pads[-1, 1] = 1
+    return raw_ops.Pad(x, raw_ops.Mul(more, pads) if isinstance(more, Tensor) else more * pads)
 
 
 def _reversed(x: TensorLike) -> Tensor:
     return raw_ops.ReverseV2(x, np.array([-1], np.int32))
 
 
-def _first(x: Any, size: int, norm: str | None) -> Tensor:
+def _first(x: Any, size: Any, norm: str | None) -> Tensor:
     """The spectrum of the signal and its mirror image, which is real."""
     both = raw_ops.ConcatV2([x, _reversed(x[..., 1:-1])], np.int32(-1))
     return raw_ops.Real(rfft(both), Tout=x.dtype.base_dtype)
 
 
-def _second(x: Tensor, size: int, norm: str | None) -> Tensor:
-    turns = _turns(x, size, -math.pi / (2 * size), 2)
+def _second(x: Tensor, size: Any, norm: str | None) -> Tensor:
     spectrum: Any = rfft(x, [2 * size])
     spectrum = spectrum[..., :size]
-    result = raw_ops.Real(raw_ops.Mul(spectrum, turns), Tout=x.dtype.base_dtype)
-    return result if norm is None else raw_ops.Mul(result, _orthonormal(x, size))
+    result = raw_ops.Real(raw_ops.Mul(spectrum, _turns(x, size, -math.pi, 2)),
+                          Tout=x.dtype.base_dtype)
+    return result if norm is None else raw_ops.Mul(result, _scales(x, size, 0.25))
 
 
-def _third(x: Tensor, size: int, norm: str | None) -> Tensor:
+def _third(x: Tensor, size: Any, norm: str | None) -> Tensor:
     if norm is not None:
-        scale = np.full(size, math.sqrt(1 / (2 * size)))
-        scale[0] = math.sqrt(1 / size)
-        x = raw_ops.Mul(x, scale.astype(x.dtype.base_dtype.np))
-    turns = _turns(x, size, math.pi / (2 * size), 2 * size)
-    spectrum = raw_ops.Mul(_complex(x), turns)
+        x = raw_ops.Mul(x, _scales(x, size, 1.0))
+    spectrum = raw_ops.Mul(_complex(x), _turns(x, size, math.pi, 2 * size))
     result: Any = irfft(spectrum, [2 * size])
     return result[..., :size]
 
 
-def _fourth(x: Tensor, size: int, norm: str | None) -> Tensor:
+def _fourth(x: Tensor, size: Any, norm: str | None) -> Tensor:
     """Every second number of a transform of twice the length."""
-    both: Any = _second(_resized(x, 2 * size), 2 * size, None)
+    both: Any = _second(_lengthened(x, size), 2 * size, None)
     result = both[..., 1::2]
     if norm is None:
         return result
-    return raw_ops.Mul(result, np.asarray(math.sqrt(0.5 / size), x.dtype.base_dtype.np))
+    kind = x.dtype.base_dtype
+    if isinstance(size, int):
+        return raw_ops.Mul(result, np.asarray(math.sqrt(0.5 / size), kind.np))
+    return raw_ops.Mul(result, raw_ops.Cast(_root(0.5, size), DstT=kind))
 
 
-def _turns(x: Tensor, size: int, angle: float, scale: float) -> np.ndarray:
-    kind = np.complex128 if x.dtype.base_dtype == dtypes.float64 else np.complex64
-    return (scale * np.exp(1j * angle * np.arange(size))).astype(kind)
+def _turns(x: Tensor, size: Any, angle: float, scale: Any) -> Any:
+    """The complex numbers ``scale * exp(1j * angle * i / (2 * size))`` for i below `size`."""
+    wide = x.dtype.base_dtype == dtypes.float64
+    if isinstance(size, int):
+        kind = np.complex128 if wide else np.complex64
+        return (scale * np.exp(1j * (angle / (2 * size)) * np.arange(size))).astype(kind)
+    step = raw_ops.RealDiv(np.float64(angle / 2), raw_ops.Cast(size, DstT=dtypes.float64))
+    angles = raw_ops.Mul(raw_ops.Cast(_places(size), DstT=dtypes.float64), step)
+    turns = raw_ops.Complex(raw_ops.Cos(angles), raw_ops.Sin(angles), Tout=dtypes.complex128)
+    turns = raw_ops.Mul(turns, raw_ops.Cast(scale, DstT=dtypes.complex128))
+    return turns if wide else raw_ops.Cast(turns, DstT=dtypes.complex64)
 
 
-def _orthonormal(x: Tensor, size: int) -> np.ndarray:
-    scale = np.full(size, math.sqrt(1 / (2 * size)))
-    scale[0] = math.sqrt(1 / (4 * size))
-    return scale.astype(x.dtype.base_dtype.np)
+def _scales(x: Tensor, size: Any, first: float) -> Any:
+    """The numbers ``sqrt(0.5 / size)``, but ``sqrt(first / size)`` at the beginning."""
+    kind = x.dtype.base_dtype
+    if isinstance(size, int):
+        scale = np.full(size, math.sqrt(1 / (2 * size)))
+        scale[0] = math.sqrt(first / size)
+        return scale.astype(kind.np)
+    at_first = raw_ops.Equal(_places(size), np.int32(0))
+    parts = [raw_ops.Mul(raw_ops.Cast(where, DstT=dtypes.float64), _root(value, size))
+             for where, value in ((at_first, first), (raw_ops.LogicalNot(at_first), 0.5))]
+    return raw_ops.Cast(raw_ops.AddN(parts), DstT=kind)
+
+
+def _places(size: Tensor) -> Tensor:
+    return raw_ops.Range(np.int32(0), size, np.int32(1))
+
+
+def _root(value: float, size: Tensor) -> Tensor:
+    return raw_ops.Sqrt(raw_ops.RealDiv(np.float64(value), raw_ops.Cast(size, DstT=dtypes.float64)))
 
 
 def _complex(x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.ops.arrays.casting import cast
+from hpcflow.signal.unknown_sizes import over_last
 
 
 def frame(signal: TensorLike, frame_length: TensorLike, frame_step: TensorLike,
@@ -32,17 +33,17 @@ def frame(signal: TensorLike, frame_length: TensorLike, frame_step: TensorLike,
         name: name of the scope.
 
     Raises:
-        ValueError: for an `axis` that is out of range, or a signal of unknown rank.
+        ValueError: for an `axis` that is out of range.
     """
     with name_scope(name, "frame", [signal, frame_length, frame_step, pad_value]):
         signal = convert_to_tensor(signal, name="signal")
+        length, step = _scalar(frame_length, "frame_length"), _scalar(frame_step, "frame_step")
         rank = signal.get_shape().ndims
         if rank is None:
-            raise ValueError("signal has an unknown rank")
+            return _frames_of_any(signal, length, step, pad_end, pad_value, axis)
         if not -rank <= axis < rank:
             raise ValueError(f"axis {axis} is out of range for a signal of rank {rank}")
         axis %= rank
-        length, step = _scalar(frame_length, "frame_length"), _scalar(frame_step, "frame_step")
         size = _size(signal, axis)
         known = _known_count(signal.get_shape().as_list()[axis], length, step, pad_end)
         if pad_end:
@@ -56,6 +57,18 @@ def frame(signal: TensorLike, frame_length: TensorLike, frame_step: TensorLike,
         places = raw_ops.Add(starts, raw_ops.ExpandDims(_range(length), np.int32(0)))
         places.set_shape([known, constant_value(length)])
         return raw_ops.GatherV2(signal, places, np.int32(axis))
+
+
+def _frames_of_any(signal: Tensor, length: Tensor, step: Tensor, pad_end: Any, pad_value: Any,
+                   axis: int) -> Tensor:
+    """Return the frames of a signal of unknown rank: with one dimension before, and one behind."""
+    dims: Any = raw_ops.Shape(signal)
+    before, after = dims[:axis], dims[:0] if axis == -1 else dims[axis + 1:]
+    sides = [raw_ops.Prod(part, np.int32(0)) for part in (before, after)]
+    flat = raw_ops.Reshape(signal, raw_ops.Pack([sides[0], dims[axis], sides[1]]))
+    made = frame(flat, length, step, pad_end, pad_value, axis=1)
+    count: Any = raw_ops.Shape(made)
+    return raw_ops.Reshape(made, raw_ops.ConcatV2([before, count[1:3], after], np.int32(0)))
 
 
 def _known_count(size: int | None, length: Tensor, step: Tensor, pad_end: bool) -> int | None:
@@ -86,17 +99,22 @@ def overlap_and_add(signal: TensorLike, frame_step: TensorLike, name: str | None
         step.get_shape().assert_has_rank(0)
         if not step.dtype.is_integer:
             raise ValueError(f"frame_step must be an integer but is of {step.dtype.name}")
-        step = cast(step, dtypes.int32)
-        rank = len(signal.get_shape())
-        frames, length = _size(signal, rank - 2), _size(signal, rank - 1)
-        starts = raw_ops.ExpandDims(raw_ops.Mul(_range(frames), step), np.int32(1))
-        places = raw_ops.Add(starts, raw_ops.ExpandDims(_range(length), np.int32(0)))
-        first = [rank - 2, rank - 1, *range(rank - 2)]
-        rows = raw_ops.Transpose(signal, np.array(first, np.int32))
-        end = raw_ops.Add(length, raw_ops.Mul(step, raw_ops.Sub(frames, np.int32(1))))
-        summed = raw_ops.UnsortedSegmentSum(rows, places, end)
-        summed.set_shape([_known_end(signal, step), *signal.get_shape().as_list()[:-2]])
-        return raw_ops.Transpose(summed, np.array([*range(1, rank - 1), 0], np.int32))
+        whole = cast(step, dtypes.int32)
+        return over_last(lambda x: _summed(x, whole), signal, 2)
+
+
+def _summed(signal: Tensor, step: Tensor) -> Tensor:
+    """The sum of frames of known rank."""
+    rank = len(signal.get_shape())
+    frames, length = _size(signal, rank - 2), _size(signal, rank - 1)
+    starts = raw_ops.ExpandDims(raw_ops.Mul(_range(frames), step), np.int32(1))
+    places = raw_ops.Add(starts, raw_ops.ExpandDims(_range(length), np.int32(0)))
+    first = [rank - 2, rank - 1, *range(rank - 2)]
+    rows = raw_ops.Transpose(signal, np.array(first, np.int32))
+    end = raw_ops.Add(length, raw_ops.Mul(step, raw_ops.Sub(frames, np.int32(1))))
+    summed = raw_ops.UnsortedSegmentSum(rows, places, end)
+    summed.set_shape([_known_end(signal, step), *signal.get_shape().as_list()[:-2]])
+    return raw_ops.Transpose(summed, np.array([*range(1, rank - 1), 0], np.int32))
 
 
 def _known_end(signal: Tensor, step: Tensor) -> int | None:

@@ -17,6 +17,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.ops.arrays.casting import cast
 from hpcflow.signal.cosine import dct
+from hpcflow.signal.unknown_sizes import last_size
 
 _BREAK, _HIGH = 700.0, 1127.0
 
@@ -92,10 +93,16 @@ def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: TensorLike,
     """
     with name_scope(name, "mfccs_from_log_mel_spectrograms", [log_mel_spectrograms]):
         x = convert_to_tensor(log_mel_spectrograms)
-        bins = x.get_shape().as_list()[-1]
-        if bins is None:
-            raise ValueError("the number of mel bins must be known")
+        bins = last_size(x)
+        if isinstance(bins, Tensor):
+            wide = raw_ops.Cast(bins, DstT=x.dtype.base_dtype)
+            return raw_ops.Mul(dct(x, type=2), raw_ops.Rsqrt(raw_ops.Mul(wide, _two(x))))
         if bins == 0:
             raise ValueError("num_mel_bins must be positive")
         scale = np.asarray(1 / math.sqrt(2 * bins), x.dtype.base_dtype.np)
         return raw_ops.Mul(dct(x, type=2), scale)
+
+
+def _two(x: Tensor) -> np.ndarray:
+    return np.asarray(2, x.dtype.base_dtype.np)
+

@@ -17,6 +17,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.signal.frames import frame, overlap_and_add
 from hpcflow.signal.spectral import irfft, rfft
+from hpcflow.signal.unknown_sizes import over_last
 from hpcflow.signal.windows import hann_window
 
 
@@ -68,7 +69,7 @@ def inverse_stft(stfts: TensorLike, frame_length: TensorLike, frame_step: Tensor
         stfts.get_shape().with_rank_at_least(2)
         frame_length = _scalar(frame_length, "frame_length")
         size = _fft_length(fft_length, frame_length)
-        frames = _of_length(irfft(stfts, [size]), size, frame_length)
+        frames = over_last(lambda x: _of_length(x, size, frame_length), irfft(stfts, [size]), 2)
         if window_fn is not None:
             frames = raw_ops.Mul(frames, window_fn(frame_length, dtype=frames.dtype))
         return overlap_and_add(frames, frame_step)

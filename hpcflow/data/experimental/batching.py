@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from hpcflow import dtypes
 from hpcflow.data import batches
 from hpcflow.data.batches import static_size
 from hpcflow.data.dataset import Dataset
 from hpcflow.data.functions import ElementFunction
+from hpcflow.data.structure import Leaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import BoolLike, TensorLike
 from hpcflow.graph.raw import raw_ops
@@ -65,29 +68,25 @@ def dense_to_sparse_batch(batch_size: TensorLike, row_shape: Any) -> Transformat
     """Batches as sparse tensors of shape ``[batch_size, *row_shape]``, of dense elements of any
     smaller shape; `row_shape` may have None for sizes that are those of the largest element.
 
-    Raises ``TypeError`` for elements of several components.
+    Raises ``TypeError`` for elements of several components; in a step, ``InvalidArgumentError``
+    for an element of another rank than `row_shape`, ``DataLossError`` for a larger one.
     """
 
-    def sparse(value: TensorLike) -> SparseTensor:
-        size = raw_ops.Shape(value, out_type=dtypes.int64)
-        count = raw_ops.Prod(size, [0])
-        places = raw_ops.Range(dtypes.int64.as_numpy_dtype(0), count,
-                               dtypes.int64.as_numpy_dtype(1))
-        strides = raw_ops.Cumprod(size, 0, exclusive=True, reverse=True)
-        indices = raw_ops.FloorMod(raw_ops.FloorDiv(raw_ops.ExpandDims(places, 1), strides), size)
-        full = as_shape(row_shape)
-        shape = size if not full._dims else raw_ops.Pack([
-            size[i] if d is None else dtypes.int64.as_numpy_dtype(d)
-            for i, d in enumerate(full._dims)])
-        return SparseTensor(indices, raw_ops.Reshape(value, [-1]), shape)
+    full = as_shape(row_shape)
+    bounds = [-1 if d is None else d for d in full._dims or ()]
 
     def change(dataset: Dataset) -> Dataset:
         if len(dataset._structure.leaves) != 1 or isinstance(dataset.output_types, (tuple, dict)):
             raise TypeError("DenseToSparseDataset requires an input whose elements have a single "
                             f"component, whereas the input has {dataset.output_types}.")
-        result = dataset.map(sparse).batch(batch_size)
-        leaf = result._structure.leaves[0]
-        leaf.shape = TensorShape([None]).concatenate(as_shape(row_shape))
+        dtype = dataset.output_types
+        batches = dataset._derived(
+            "DenseToSparseBatchDataset", Structure(Leaf(dtypes.variant, TensorShape([3]))),
+            batch_size=convert_to_tensor(batch_size, dtypes.int64, "batch_size"),
+            row_shape=convert_to_tensor(np.array(bounds, np.int64)))
+        result = batches.map(lambda parts: SparseTensor(
+            *raw_ops.DeserializeSparse(serialized_sparse=parts, dtype=dtype)))
+        result._structure.leaves[0].shape = TensorShape([None]).concatenate(full)
         return result
 
     return change

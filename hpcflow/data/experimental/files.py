@@ -27,6 +27,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.host.tuning import files as tuning
 from hpcflow.ops.io.example_features import parse_example
+from hpcflow.ops.io.readers import ReaderBase
 from hpcflow.shapes import TensorShape
 
 _COLUMN_TYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.string)
@@ -297,8 +298,12 @@ def make_batched_features_dataset(
         sloppy_ordering: whether examples of these may come in any order.
         drop_final_batch: whether to leave out a batch that is not full.
 
-    Raises ``ValueError`` for a label that is not among the features, and for no file.
+    Raises ``ValueError`` for a label that is not among the features, and for no file; ``TypeError``
+    for a `reader` that makes an operation, as ``TFRecordReader``.
     """
+    if isinstance(reader, type) and issubclass(reader, ReaderBase):
+        raise TypeError("The `reader` argument must return a `Dataset` object. `tf.ReaderBase` "
+                        "subclasses are not supported.")
     names = _matching(file_pattern)
     if label_key is not None and label_key not in features:
         raise ValueError(f"The `label_key` provided ({label_key!r}) must be one of the `features` "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from hpcflow import dtypes
 from hpcflow.data.dataset import Dataset
 from hpcflow.data.experimental.order import RandomDataset
@@ -13,6 +15,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value
 from hpcflow.shapes import TensorShape
 
 
@@ -43,7 +46,8 @@ def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset) -
 def sample_from_datasets(datasets: Sequence[Dataset], weights: TensorLike | None = None,
                          seed: int | None = None) -> Dataset:
     """Elements of the data sets at random, with probabilities `weights` (all the same by default):
-    a vector, or a data set of vectors, one for each element.
+    a vector, or a data set of vectors, one for each element. What has no weight in a vector that is
+    known is left out: the others alone say when there is an end.
 
     Raises ``ValueError`` for another number of weights, ``TypeError`` for weights that are not
     floats.
@@ -54,6 +58,12 @@ def sample_from_datasets(datasets: Sequence[Dataset], weights: TensorLike | None
             lambda logits, pair: _drawn(raw_ops.ExpandDims(logits, 0), pair))
     else:
         logits = _logits(len(datasets), weights)
+        kept = _with_weight(weights)
+        if kept is not None and len(kept) < len(datasets):
+            if not kept:
+                return datasets[0].take(0)
+            datasets = [datasets[i] for i in kept]
+            logits = raw_ops.GatherV2(logits, np.array(kept, np.int32), np.int32(1))
         if len(datasets) == 1:
             return datasets[0]
         drawn = RandomDataset(seed).batch(2).map(lambda pair: _drawn(logits, pair))
@@ -71,6 +81,13 @@ def _logits(count: int, weights: TensorLike | None) -> Any:
     if not values.get_shape().is_compatible_with(TensorShape([count])):
         raise ValueError(f"`weights` must be a vector of length {count}.")
     return raw_ops.ExpandDims(raw_ops.Log(values, name="logits"), 0)
+
+
+def _with_weight(weights: TensorLike | None) -> list[int] | None:
+    """The numbers of the data sets that can be chosen, where they are known: without the others
+    there is an end when these have ended."""
+    known = None if weights is None else constant_value(convert_to_tensor(weights))
+    return None if known is None else np.flatnonzero(known).tolist()
 
 
 def _drawn(logits: Any, seeds: Tensor) -> Tensor:

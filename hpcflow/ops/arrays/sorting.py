@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -67,20 +66,35 @@ def _sorted(values: Sequence[TensorLike], axis: int, direction: str) -> tuple[Te
     return raw_ops.Transpose(found, order), raw_ops.Transpose(places, order)
 
 
-def _axis_last(x: Tensor, axis: int) -> Any:
+def _axis_last(x: Tensor, axis: int) -> Tensor | None:
     """The permutation that exchanges `axis` and the last dimension; None if they are the same."""
     if axis == -1:
         return None
     if x._dims is None:
-        raise ValueError("sort: a tensor of unknown rank can only be sorted along its last axis, "
-                         f"-1, got {axis}")
+        return _exchanged(raw_ops.Rank(x), np.int32(axis))
     rank = len(x._dims)
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis = {axis} not in [{-rank}, {rank}): slice index {axis} of the shape "
+                         "is out of bounds")
     position = normalize_axis(axis, rank)
     if position == rank - 1:
         return None
     order = np.arange(rank, dtype=np.int32)
     order[[position, -1]] = order[[-1, position]]
-    return order
+    return convert_to_tensor(order, name="transposition")
+
+
+def _exchanged(rank: Tensor, axis: np.int32) -> Tensor:
+    """The permutation for a rank that is known in the step."""
+    position = convert_to_tensor(axis)
+    if axis < 0:
+        position = raw_ops.AddV2(rank, axis)  # below zero, it is no axis: as far as the end
+        position = raw_ops.Select(raw_ops.Less(position, np.int32(0)), rank, position)
+    last = raw_ops.Sub(rank, np.int32(1))
+    places = raw_ops.Range(np.int32(0), rank, np.int32(1))
+    ones = raw_ops.OnesLike(places)
+    order = raw_ops.Select(raw_ops.Equal(places, position), raw_ops.Mul(ones, last), places)
+    return raw_ops.Select(raw_ops.Equal(places, last), raw_ops.Mul(ones, position), order)
 
 
 def _mirrored(x: Tensor) -> Tensor:

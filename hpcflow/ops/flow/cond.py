@@ -18,6 +18,7 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.flow.cond_context import CondContext
 from hpcflow.ops.flow.control_flow_context import current
+from hpcflow.ops.flow.tensor_array import TensorArray
 
 __all__ = ["case", "cond", "switch_case"]
 
@@ -106,8 +107,12 @@ class _Branch:
             self.tensors[index] = raw_ops.Cast(self.tensors[index], DstT="int64")
         self.leaves[position] = IndexedSlices(leaf.values, self.tensors[index], leaf.dense_shape)
 
-    def _inside(self, tensor: Tensor) -> Tensor:
+    def inside(self, tensor: Tensor) -> Tensor:
         """The form of `tensor` that belongs to this branch."""
+        with current(self.context):
+            return self._inside(tensor)
+
+    def _inside(self, tensor: Tensor) -> Tensor:
         inside = self.context.AddValue(tensor)
         return raw_ops.Identity(inside) if inside.dtype._is_ref_dtype else inside
 
@@ -122,7 +127,7 @@ class _Branch:
 
 def _only(result: Any) -> Any:
     """The entry of a list or tuple of one."""
-    if type(result) in (list, tuple) and len(result) == 1:
+    if isinstance(result, (list, tuple)) and len(result) == 1:
         return result[0]
     return result
 
@@ -145,7 +150,12 @@ def _merged(taken: _Branch, other: _Branch) -> Any:
     merged = [raw_ops.Merge([b, a])[0] for b, a in pairs]
     for tensor, original in zip(merged, taken.tensors, strict=True):
         tensor._handle_data = original._handle_data
-    return nest.pack_as(taken.result, nest.rebuild_all(taken.leaves, merged))
+    results = nest.rebuild_all(taken.leaves, merged)
+    for i, (a, b) in enumerate(zip(taken.leaves, other.leaves, strict=True)):
+        if isinstance(a, TensorArray) and isinstance(b, TensorArray) and a.handle is not b.handle:
+            handles = [branch.inside(leaf.handle) for branch, leaf in ((other, b), (taken, a))]
+            results[i] = results[i].of_handle(raw_ops.Merge(handles)[0])
+    return nest.pack_as(taken.result, results)
 
 
 def switch_case(branch_index: TensorLike, branch_fns: Any, default: Callable | None = None,
@@ -154,26 +164,37 @@ def switch_case(branch_index: TensorLike, branch_fns: Any, default: Callable | N
 
     Args:
         branch_index: a scalar int32 tensor.
-        branch_fns: functions, as a list, or as pairs or a dict by number.
+        branch_fns: functions, as a list, or as pairs or a dict by number, from 0 on.
         default: the function for other numbers; if None, that of the largest number.
         name: the name scope.
 
-    Raises ``TypeError`` for what is no function, ``ValueError`` for numbers that occur twice.
+    Raises ``TypeError`` for what is no function and for a `branch_index` that is no tensor of
+    integers, ``ValueError`` for numbers that are not those from 0 on, each once.
     """
-    if isinstance(branch_fns, dict):
-        branch_fns = list(branch_fns.items())
-    pairs = [b if isinstance(b, tuple) else (i, b) for i, b in enumerate(branch_fns)]
-    numbers = [number for number, _ in pairs]
-    if len(set(numbers)) != len(numbers):
-        raise ValueError(f"switch_case: the numbers of the functions must differ: {numbers}")
-    if not pairs or not all(callable(function) for _, function in pairs):
-        raise TypeError("switch_case: branch_fns must be functions, with or without numbers, got "
-                        f"{branch_fns!r}")
+    if not isinstance(branch_index, Tensor) or not branch_index.dtype.base_dtype.is_integer:
+        raise TypeError(f"branch_index must be an integer Tensor, got {branch_index!r}")
+    pairs = _numbered(branch_fns)
     with name_scope(name, "switch_case", [branch_index]):
-        index = convert_to_tensor(branch_index)
-        last = max(pairs, key=lambda pair: pair[0])[1]
-        return case([(raw_ops.Equal(index, np.array(number, index.dtype.base_dtype.np)), function)
-                     for number, function in pairs], default or last)
+        kind = branch_index.dtype.base_dtype.np
+        return case([(raw_ops.Equal(branch_index, np.array(number, kind)), function)
+                     for number, function in pairs], default or pairs[-1][1])
+
+
+def _numbered(branch_fns: Any) -> list[tuple[int, Callable]]:
+    """The functions of ``switch_case`` with their numbers, by these."""
+    given = list(branch_fns.items() if isinstance(branch_fns, dict) else branch_fns)
+    pairs = list(enumerate(given)) if all(callable(b) for b in given) else given
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not callable(pair[1]):
+            raise TypeError("switch_case: branch_fns must be functions, with or without numbers, "
+                            f"got {pair!r}")
+        if not isinstance(pair[0], int):
+            raise TypeError(f"switch_case: a number must be a Python `int`, got {pair[0]!r}")
+    numbers = sorted(number for number, _ in pairs)
+    if not pairs or numbers != list(range(len(pairs))):
+        raise ValueError("switch_case: the numbers of the functions must form contiguous range of "
+                         f"[0, {max(len(pairs), 1)}), got {numbers}")
+    return sorted(pairs, key=lambda pair: pair[0])
 
 
 @also_ordered("strict", "name")

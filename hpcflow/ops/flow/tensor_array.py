@@ -107,6 +107,12 @@ class TensorArray:
         other._flow = flow
         return other
 
+    def of_handle(self, handle: Tensor) -> TensorArray:
+        """The array that `handle` says, at this point of its flow and with such elements."""
+        other = self._with_flow(self._flow)
+        other._handle = handle
+        return other
+
     def identity(self) -> TensorArray:
         """Return the same array, to be used after the control dependencies of here."""
         return self._with_flow(raw_ops.Identity(self._flow))

@@ -55,7 +55,7 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     if graph_seed is None and op_seed is None:
         return None, None
     if op_seed is None:
-        op_seed = next_seed(graph)
+        op_seed, graph.seed_used = next_seed(graph), True
     seeds = (DEFAULT_GRAPH_SEED if graph_seed is None else graph_seed) % _MAX_SEED, (
         op_seed % _MAX_SEED)
     return (0, _MAX_SEED) if seeds == (0, 0) else seeds

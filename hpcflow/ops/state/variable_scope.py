@@ -240,7 +240,7 @@ def _scopes() -> _GraphScopes:
     return graph._variable_scope_store
 
 
-def share_variables(graph: Graph, custom_getter: Callable) -> None:
+def share_variables(graph: Graph, custom_getter: Callable | None) -> None:
     """Let `graph` have the variables of the default graph, and its current scope, in which
     `custom_getter` is called before the custom getter that the scope has."""
     outer = _scopes()

@@ -200,13 +200,9 @@ class SparseBatchDataset(_Batching):
     def _joined(self, elements: list[Element]) -> Element:
         rows = [np.asarray(row) for row, in elements]
         for row in rows:
-            if row.ndim != len(self.row_shape) or any(
-                    0 <= most < n for n, most in zip(row.shape, self.row_shape, strict=True)):
-                raise InvalidArgumentError(
-                    None, None, f"Got element with shape {show(row.shape)} that does not fit into "
-                    f"the row shape {show(tuple(None if d < 0 else d for d in self.row_shape))}")
-        places = [np.stack([np.full(row.size, i), *np.indices(row.shape).reshape(row.ndim, -1)], 1)
-                  for i, row in enumerate(rows)]
+            self._check(row.shape)
+        places = [np.stack([np.full(row.size, i), *np.indices(row.shape).reshape(
+            row.ndim, row.size)], 1) for i, row in enumerate(rows)]
         dims = [max((row.shape[k] for row in rows), default=0) if most < 0 else most
                 for k, most in enumerate(self.row_shape)]
         made = np.empty(3, object)
@@ -214,6 +210,15 @@ class SparseBatchDataset(_Batching):
         made[1] = np.concatenate([row.reshape(-1) for row in rows])
         made[2] = np.array([len(rows), *dims], np.int64)
         return (made,)
+
+    def _check(self, dims: tuple[int, ...]) -> None:
+        bounds = show(tuple(None if d < 0 else d for d in self.row_shape))
+        if len(dims) != len(self.row_shape):
+            raise InvalidArgumentError(None, None, f"Input element had shape {show(dims)} that is "
+                                       f"incompatible with the row shape {bounds}")
+        if any(0 <= most < n for n, most in zip(dims, self.row_shape, strict=True)):
+            raise DataLossError(None, None, f"Input element had shape {show(dims)} that is larger "
+                                f"than the row shape {bounds}")
 
 
 class UnbatchDataset(Derived):

@@ -308,9 +308,21 @@ def test_hessian_of_a_linear_function_is_zero():
     x = hf.constant([1.0, 2.0])
     y = hf.reduce_sum(x * x * 0.5 + 3.0 * x)
     np.testing.assert_allclose(run(hf.hessians(y, x))[0], np.eye(2))
-    unknown = hf.placeholder(hf.float32)
-    with pytest.raises(ValueError, match="static shape"):
-        hf.hessians(hf.reduce_sum(unknown**2), unknown)
+
+
+def test_hessians_of_unknown_shapes_are_those_of_known_ones():
+    value = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+    def hessian(shape):
+        x = hf.placeholder(hf.float32, shape)
+        with hf.Session() as session:
+            return session.run(hf.hessians(hf.reduce_sum(x**3) + x[0, 1] * x[1, 2], x)[0],
+                               {x: value})
+
+    expected = hessian([2, 3])
+    assert expected[0, 1, 1, 2] == 1
+    for shape in (None, [None, 3]):
+        np.testing.assert_allclose(hessian(shape), expected)
 
 
 # ---------------------------------------------------------------- graph shape

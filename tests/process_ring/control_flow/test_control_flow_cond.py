@@ -291,3 +291,18 @@ def test_tuples_of_operations_and_values(session):
     assert [x.tolist() for x in session.run([value, number])] == [[1, 2], 3]
     with pytest.raises(ValueError, match="Unknown keyword"):
         hf.group(hf.no_op(), foo=3)
+
+
+def test_each_branch_has_an_array_of_its_own(session, pred):
+    x = hf.constant([1.0, 2.0, 3.0])
+
+    def array(size, value):
+        return hf.TensorArray(hf.float32, size, clear_after_read=False).unstack(value)
+
+    squares = array(3, x * x)
+    y = hf.cond(pred, lambda: array(2, x[:2] * 3.0), lambda: squares).stack()
+    taken, other = both(session, [y, hf.gradients(y, x)[0]], pred)
+    np.testing.assert_array_equal(taken[0], [3, 6])
+    np.testing.assert_array_equal(taken[1], [3, 3, 0])
+    np.testing.assert_array_equal(other[0], [1, 4, 9])
+    np.testing.assert_array_equal(other[1], [2, 4, 6])

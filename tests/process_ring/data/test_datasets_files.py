@@ -133,6 +133,8 @@ def test_batches_of_examples(session, tmp_path):
                                (("/nowhere/*", 2, wanted), "No files")):
         with pytest.raises(ValueError, match=message):
             make(*arguments)
+    with pytest.raises(TypeError, match="must return a `Dataset` object"):
+        make(path, 2, wanted, reader=hf.TFRecordReader)
 
 
 # ---------------------------------------------------------------- caches in files

@@ -126,6 +126,16 @@ def test_choices_by_a_seed_are_those_of_tensorflow(session, weights, expected):
     assert numbers(session, sampled.take(10)) == expected
 
 
+def test_data_sets_without_weight_have_no_end_to_wait_for(session):
+    endless, short = Dataset.from_tensors(0).repeat(), Dataset.range(1, 4)
+    for weights, expected in (([0.0, 1.0], [1, 2, 3]), ([0.0, 0.0], [])):
+        sampled = experimental.sample_from_datasets([endless, short], weights)
+        assert numbers(session, sampled) == expected
+    parts = [short.map(lambda x, i=i: x + 10 * i) for i in range(3)]
+    mixed = experimental.sample_from_datasets(parts, [0.5, 0.0, 0.5], seed=1)
+    assert sorted(numbers(session, mixed)) == [1, 2, 3, 21, 22, 23]
+
+
 def test_small_changes(session):
     ten = Dataset.range(10)
     assert numbers(session, ten.apply(experimental.take_while(lambda x: x < 3))) == [0, 1, 2]
@@ -143,6 +153,10 @@ def test_small_changes(session):
     assert dense(batch) == [[1, 0, 0, 0], [2, 2, 0, 0]]
     (batch,) = elements(session, ten.take(2).apply(experimental.dense_to_sparse_batch(2, [])))
     assert dense(batch) == [0, 1]
+    for bounds, error in (([1], hf.errors.DataLossError),
+                          ([4, 4], hf.errors.InvalidArgumentError)):
+        assert elements(session, rows.apply(experimental.dense_to_sparse_batch(2, bounds))) == [
+            error]
     assert session.run(experimental.get_single_element(ten.skip(9))) == 9
     with pytest.raises(hf.errors.InvalidArgumentError, match="more than one"):
         session.run(experimental.get_single_element(ten))

@@ -1,5 +1,7 @@
 """Options of data sets, specifications of their elements, and seeds that are tensors."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -61,3 +63,34 @@ def test_seeds_may_be_tensors():
             orders.append([session.run(following) for _ in range(20)])
     assert orders[0] == orders[2] != orders[1]
     assert sorted(orders[1]) == list(range(20))
+
+
+def drawn(graph_seed, draw):
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.set_random_seed(graph_seed)
+        following = hf.data.Dataset.range(3).map(draw).make_one_shot_iterator().get_next()
+        return [session.run(following) for _ in range(3)]
+
+
+def test_functions_draw_by_the_seed_of_the_graph_around_them():
+    with pytest.warns(UserWarning, match="Explicitly set the seed"):
+        first, again, other = (drawn(s, lambda x: hf.random_uniform([])) for s in (10, 10, 11))
+    assert first == again != other and len(set(first)) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn(10, lambda x: hf.random_uniform([], seed=3))
+        drawn(10, lambda x: x)
+
+
+def test_functions_make_variables_that_they_change():
+    def count(_):
+        with hf.variable_scope("counts", reuse=hf.AUTO_REUSE):
+            return hf.get_variable("n", (), hf.int32, hf.zeros_initializer(),
+                                   use_resource=True).assign_add(1)
+
+    with hf.Graph().as_default(), hf.Session() as session:
+        iterator = hf.data.Dataset.range(3).map(count).make_initializable_iterator()
+        following = iterator.get_next()
+        assert [v.op.name for v in hf.global_variables()] == ["counts/n"]
+        session.run([hf.global_variables_initializer(), iterator.initializer])
+        assert [session.run(following) for _ in range(3)] == [1, 2, 3]

@@ -222,7 +222,7 @@ def test_a_data_set_of_sparse_batches():
             found = [part.tolist() for part in session.run(parts)]
             assert found == [[[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 2], [2, width]]
     wrong = raw.DenseToSparseBatchDataset(lines, long(2), long([1]), **attrs)
-    with pytest.raises(hf.errors.InvalidArgumentError, match="does not fit into the row shape"):
+    with pytest.raises(hf.errors.DataLossError, match="larger than the row shape"):
         elements(wrong, attrs)
 
 

@@ -41,6 +41,8 @@ CASES = {
                  r"segment_ids\[3\] = 9 is out of range \[0, 2\)"),
     "no segments": (lambda x: hf.unsorted_segment_sum(x, late([-1, -1, 4, -1]), late(0)),
                     r"4 is out of range \[0, 0\)"),
+    "sorted axis": (lambda x: hf.sort(x, axis=2), "2 is out of range"),
+    "sorted axis from the end": (lambda x: hf.argsort(x, axis=-3), "out of range"),
     "other ids": (lambda x: hf.unsorted_segment_sum(x, late([0, 1]), late(2)),
                   "does not start with segment_ids.shape"),
 }
@@ -63,3 +65,29 @@ def test_what_fits_and_changes_nothing_is_passed_on():
             np.testing.assert_array_equal(session.run(result), DATA)
         none = hf.unsorted_segment_sum(x, late([-1, -1, -1, -1]), late(0))
         assert session.run(none).shape == (0, 3)
+
+
+def test_any_axis_of_a_late_rank_is_sorted():
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = late(-DATA, np.float32)
+        for axis in (-2, -1, 0, 1):
+            np.testing.assert_array_equal(session.run(hf.sort(x, axis)), np.sort(-DATA, axis))
+            places = hf.argsort(x, axis, "DESCENDING")
+            np.testing.assert_array_equal(session.run(places), np.argsort(DATA, axis))
+
+
+def test_any_dimension_of_a_late_rank_has_the_classes():
+    labels = np.abs(DATA) / 100
+    with hf.Graph().as_default(), hf.Session() as session:
+        for dim in (-2, -1, 0, 1):
+            losses = [hf.nn.softmax_cross_entropy_with_logits_v2(labels=y, logits=x, dim=dim)
+                      for x, y in ((DATA, labels), (late(DATA, np.float32),
+                                                    late(labels, np.float32)))]
+            np.testing.assert_allclose(*session.run(losses), rtol=1e-6)
+
+
+def test_edges_of_images_whose_channels_come_late():
+    image = np.arange(60, dtype=np.float32).reshape(1, 5, 4, 3) ** 2
+    with hf.Graph().as_default(), hf.Session() as session:
+        edges = [hf.image.sobel_edges(x) for x in (image, late(image, np.float32))]
+        np.testing.assert_array_equal(*session.run(edges))

@@ -62,3 +62,19 @@ def test_what_is_refused():
         hf.signal.dct(np.zeros(4, np.float32), type=5)
     with pytest.raises(ValueError, match="multiple of 4"):
         hf.signal.mdct(np.zeros(40, np.float32), 10)
+
+
+@pytest.mark.parametrize("function", [
+    *(lambda x, t=t, norm=norm: hf.signal.dct(x, t, norm=norm)
+      for t, norm in ((1, None), (2, "ortho"), (3, "ortho"), (4, None))),
+    hf.signal.mfccs_from_log_mel_spectrograms, lambda x: hf.signal.overlap_and_add(x, 2),
+    lambda x: hf.signal.frame(x, 2, 1, True, 7.0), lambda x: hf.signal.frame(x, 2, 1, axis=-2),
+    lambda x: hf.signal.inverse_stft(hf.signal.stft(x, 4, 2), 4, 2)])
+def test_sizes_and_ranks_need_not_be_known(function):
+    value = np.random.default_rng(3).standard_normal((2, 3, 5)).astype(np.float32)
+    with hf.Graph().as_default(), hf.Session() as session:
+        expected = session.run(function(hf.constant(value)))
+        for shape in (None, [None] * 3):
+            x = hf.placeholder(hf.float32, shape)
+            found = session.run(function(x), {x: value})
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
