@@ -21,7 +21,6 @@ INSTEAD: dict[str, str] = {
     "enable_v2_tensorshape": "`hf.Dimension.value`",
     "wrap_function": "`hf.framework.function.Defun`",
     "io.decode_proto": "`hf.parse_example`", "io.encode_proto": "`hf.py_func`",
-    "image.combined_non_max_suppression": "`hf.image.non_max_suppression` for each class",
     "random.experimental": "`hf.random`, or `hf.contrib.stateless`",
     "saved_model.load_v2": "`hf.saved_model.load`", "saved_model.experimental": _SAVED,
     "nn.ctc_beam_search_decoder_v2":
@@ -140,25 +139,15 @@ INSTEAD: dict[str, str] = {
     "contrib.coder": "",
     "contrib.decision_trees": "",
     **{f"contrib.distributions.{name}": "`hf.contrib.distributions.MixtureSameFamily`" for name in (
-        "Mixture", "PoissonLogNormalQuadratureCompound", "VectorDiffeomixture")},
-    **{f"contrib.distributions.{name}":
-       "`hf.contrib.distributions.TransformedDistribution` of an `Independent` one" for name in (
-           "SinhArcsinh", "VectorDeterministic", "VectorExponentialDiag", "VectorLaplaceDiag",
-           "VectorSinhArcsinhDiag")},
-    **{f"contrib.distributions.{name}":
-       "`hf.contrib.distributions.MultivariateNormalFullCovariance`" for name in (
-           "MultivariateNormalDiagPlusLowRank", "MultivariateNormalDiagWithSoftplusScale")},
+        "PoissonLogNormalQuadratureCompound", "VectorDiffeomixture")},
+    "contrib.distributions.VectorSinhArcsinhDiag":
+        "`hf.contrib.distributions.Independent` of a `SinhArcsinh`",
     **{f"contrib.distributions.{name}": "" for name in (
-        "Autoregressive", "BatchReshape", "ConditionalDistribution", "QuantizedDistribution",
-        "WishartCholesky", "WishartFull", "auto_correlation",
+        "Autoregressive", "BatchReshape", "ConditionalDistribution", "auto_correlation",
         "normal_conjugates_known_scale_posterior", "normal_conjugates_known_scale_predictive",
         "quadrature_scheme_lognormal_gauss_hermite", "quadrature_scheme_lognormal_quantiles",
         "quadrature_scheme_softmaxnormal_gauss_hermite",
         "quadrature_scheme_softmaxnormal_quantiles")},
-    "contrib.distributions.Chi2WithAbsDf": "`hf.contrib.distributions.Chi2` and `hf.abs`",
-    "contrib.distributions.InverseGammaWithSoftplusConcentrationRate":
-        "`hf.contrib.distributions.InverseGamma` and `hf.nn.softplus`",
-    "contrib.distributions.SeedStream": "a number for each operation",
     **{f"contrib.distributions.{name}": "`hf.train.ExponentialMovingAverage`" for name in (
         "assign_log_moving_mean_exp", "assign_moving_mean_variance", "moving_mean_variance")},
     "contrib.distributions.estimator_head_distribution_regression": "`hf.estimator.RegressionHead`",

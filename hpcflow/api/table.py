@@ -225,6 +225,10 @@ _OPS = {
         "_confusion_matrix_at_thresholds":
             "hpcflow.metrics.thresholds:confusion_matrix_at_thresholds",
         "_remove_squeezable_dimensions": "hpcflow.metrics.state:remove_squeezable_dimensions",
+        "_aggregate_variable": "hpcflow.metrics.state:read_value",
+        "_safe_scalar_div": "hpcflow:div_no_nan",
+        "_streaming_sparse_average_precision_at_top_k":
+            "hpcflow.metrics.top_k:average_precision_at_top_k",
         **members("hpcflow.metrics.state", "metric_variable")}),
     "control_flow_ops": Entry(
         ("hpcflow.ops.common.grouping", "hpcflow.ops.flow.routing", "hpcflow.ops.flow.cond_context",
@@ -245,8 +249,9 @@ _OPS = {
         "linalg": "hpcflow:linalg"}),
     "linalg.linalg_impl": Entry(("hpcflow:linalg", _API), {
         "matrix_exponential": "hpcflow:linalg.expm"}),
-    "nn_ops": Entry((_NN, _API, RAW), members("hpcflow.nn.pooling", "fractional_avg_pool_v2",
-                                            "fractional_max_pool_v2")),
+    "nn_ops": Entry((_NN, _API, RAW), {
+        **members("hpcflow.nn.pooling", "fractional_avg_pool_v2", "fractional_max_pool_v2"),
+        **members("hpcflow.nn.built_convolution", "Convolution")}),
     "embedding_ops": Entry((_NN, _API, RAW), {
         **members("hpcflow.contrib.layers.embedding", "safe_embedding_lookup_sparse_v2"),
         "_embedding_lookup_and_transform": "hpcflow.nn.embedding:embedding_lookup_and_transform"}),

@@ -200,7 +200,10 @@ class Distribution:
     def cdf(self, value: TensorLike, name: str = "cdf") -> Any:
         """Return the probability of events up to `value`."""
         with self._scope(name):
-            return self._get("_cdf")(hf.convert_to_tensor(value, preferred_dtype=self.dtype))
+            value = hf.convert_to_tensor(value, preferred_dtype=self.dtype)
+            if hasattr(self, "_cdf") or not hasattr(self, "_log_cdf"):
+                return self._get("_cdf")(value)
+            return hf.exp(self._log_cdf(value))
 
     def log_cdf(self, value: TensorLike, name: str = "log_cdf") -> Any:
         """Return the logarithm of :meth:`cdf`."""
@@ -417,8 +420,3 @@ def _checked_probs(probs: Tensor, multiclass: bool) -> Tensor:
         checks.append(hf.assert_less_equal(probs, one,
                                            message="probs has components greater than 1"))
     return after(checks, probs)
-
-
-def next_seed(seed: int | None, which: int) -> int | None:
-    """A seed for the draw number `which` among those that make one sample."""
-    return None if seed is None else (seed * 1000003 + which * 7919) % (2**31 - 1)

@@ -11,9 +11,9 @@ from hpcflow.distributions.base import (
     OfProbabilities,
     floats,
     logits_and_probs,
-    next_seed,
 )
 from hpcflow.distributions.checks import after, embed_check_nonnegative_integer_form
+from hpcflow.distributions.seeds import gen_new_seed
 from hpcflow.distributions.vectors import log_beta
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ class DirichletMultinomial(_Counts):
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         drawn = hf.random_gamma([n], self._whole(self._concentration), dtype=self.dtype,
-                                seed=next_seed(seed, 1))
-        return self._counted(hf.log(drawn), next_seed(seed, 2))
+                                seed=seed)
+        return self._counted(hf.log(drawn), gen_new_seed(seed, "dirichlet_multinomial"))
 
     def _log_prob(self, counts: Tensor) -> Any:
         counts = self._checked(counts)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hpcflow as hf
-from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats, next_seed
+from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats
 from hpcflow.distributions.checks import after
 from hpcflow.distributions.divergence import RegisterKL
+from hpcflow.distributions.seeds import gen_new_seed
 from hpcflow.distributions.special_math import xlogy
 
 if TYPE_CHECKING:
@@ -147,9 +148,8 @@ class Beta(OfParameters):
         return self._total
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
-        one, zero = (hf.random_gamma([n], self._whole(c), dtype=self.dtype,
-                                     seed=next_seed(seed, i))
-                     for i, c in enumerate((self._c1, self._c0)))
+        one, zero = (hf.random_gamma([n], self._whole(c), dtype=self.dtype, seed=of)
+                     for c, of in ((self._c1, seed), (self._c0, gen_new_seed(seed, "beta"))))
         return one / (one + zero)
 
     def _log_norm(self) -> Any:

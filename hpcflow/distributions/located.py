@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hpcflow as hf
-from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats, next_seed
+from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats
 from hpcflow.distributions.divergence import RegisterKL
+from hpcflow.distributions.seeds import gen_new_seed
 from hpcflow.distributions.special_math import log_cdf_laplace, log_ndtr, ndtr, ndtri
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class StudentT(Located):
         normal = hf.random_normal(self._drawn_shape(n), dtype=self.dtype, seed=seed)
         df = self._whole(self._df)
         squares = hf.random_gamma([n], 0.5 * df, beta=hf.constant(0.5, self.dtype),
-                                  dtype=self.dtype, seed=next_seed(seed, 1))
+                                  dtype=self.dtype, seed=gen_new_seed(seed, "student_t"))
         return normal * hf.rsqrt(squares / df) * self._scale + self._loc
 
     def _log_prob(self, x: Tensor) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from hpcflow.distributions.checks import (  # noqa: F401 - of this path too
     embed_check_integer_casting_closed,
     embed_check_nonnegative_integer_form,
 )
+from hpcflow.distributions.seeds import gen_new_seed  # noqa: F401 - of this path too
 from hpcflow.dtypes import DTypeLike
 
 if TYPE_CHECKING:
@@ -113,14 +113,6 @@ def prefer_static_value(x: TensorLike) -> Any:
     """The value of `x` as an array, or `x` where only a session knows it."""
     value = hf.constant_value(x) if isinstance(x, hf.Tensor) else x
     return x if value is None else np.asarray(value)
-
-
-def gen_new_seed(seed: int | None, salt: str) -> int | None:
-    """A seed made from `seed` and the text `salt`; None for None."""
-    if seed is None:
-        return None
-    digest = hashlib.sha256(f"{seed} {salt}".encode()).hexdigest()
-    return int(digest[:8], 16) & 0x7FFFFFFF
 
 
 def _side(x: Tensor) -> Any:

@@ -106,6 +106,30 @@ def _kl_dirichlets(a: Dirichlet, b: Dirichlet, name: str | None = None) -> Any:
         return difference - log_beta(a.concentration) + log_beta(b.concentration)
 
 
+def diagonal_scale(loc: Any, scale_diag: Any, scale_identity_multiplier: Any,
+                   validate_args: bool) -> tuple[Any, Any]:
+    """The place and the scale of each element of vectors, of one shape: what is not given is 0, or
+    1 where nothing says how wide it is. Raises ``ValueError`` without `loc` and `scale_diag`."""
+    given = {"loc": loc, "scale_diag": scale_diag,
+             "scale_identity_multiplier": scale_identity_multiplier}
+    if loc is None and scale_diag is None:
+        raise ValueError("Must specify loc or scale_diag: they say how large the vectors are")
+    names = [key for key, value in given.items() if value is not None]
+    made = dict(zip(names, floats(False, {}, {key: given[key] for key in names})))
+    scale = made.get("scale_diag")
+    if "scale_identity_multiplier" in made:
+        same = hf.expand_dims(made["scale_identity_multiplier"], -1)
+        scale = same if scale is None else scale + same
+    scale = hf.ones_like(made["loc"]) if scale is None else scale
+    at = made.get("loc", hf.zeros_like(scale))
+    at, scale = at + hf.zeros_like(scale), scale + hf.zeros_like(at)
+    if validate_args:
+        with hf.control_dependencies([hf.assert_none_equal(
+                scale, hf.zeros([], scale.dtype.base_dtype))]):
+            scale = hf.identity(scale)
+    return at, scale
+
+
 class MultivariateNormalDiag(OverVectors):
     """Independent normal elements: mean `loc`, standard deviations `scale_diag`, both scaled by
     what is added, ``scale_identity_multiplier`` times 1. At least one of them must be given."""
@@ -114,32 +138,21 @@ class MultivariateNormalDiag(OverVectors):
                  scale_identity_multiplier: Any = None, validate_args: bool = False,
                  allow_nan_stats: bool = True, name: str = "MultivariateNormalDiag") -> None:
         parameters = dict(locals())
-        given = {"loc": loc, "scale_diag": scale_diag,
-                 "scale_identity_multiplier": scale_identity_multiplier}
-        if loc is None and scale_diag is None:
-            raise ValueError("Must specify loc or scale_diag: they say how large the vectors are")
-        names = [key for key, value in given.items() if value is not None]
-        made = dict(zip(names, floats(False, {}, {key: given[key] for key in names})))
-        dtype = next(iter(made.values())).dtype.base_dtype
-        scale = made.get("scale_diag")
-        if "scale_identity_multiplier" in made:
-            same = hf.expand_dims(made["scale_identity_multiplier"], -1)
-            scale = same if scale is None else scale + same
-        scale = hf.ones_like(made["loc"]) if scale is None else scale
-        at = made.get("loc", hf.zeros_like(scale))
-        self._loc, self._scale = at + hf.zeros_like(scale), scale + hf.zeros_like(at)
-        if validate_args:
-            with hf.control_dependencies([hf.assert_none_equal(
-                    self._scale, hf.zeros([], dtype))]):
-                self._scale = hf.identity(self._scale)
+        self._loc, self._scale = diagonal_scale(loc, scale_diag, scale_identity_multiplier,
+                                                validate_args)
         self._parameter = self._loc
-        super().__init__(dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-                         name=name)
+        super().__init__(self._loc.dtype.base_dtype, FULLY_REPARAMETERIZED, validate_args,
+                         allow_nan_stats, parameters, name=name)
 
     @property
     def loc(self) -> Any:
         """The mean."""
         return self._loc
+
+    @property
+    def scale(self) -> Any:
+        """The standard deviations, as a linear operator."""
+        return hf.linalg.LinearOperatorDiag(self._scale, is_non_singular=True)
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         shape = hf.concat([[n], hf.shape(self._loc)], 0)
@@ -172,3 +185,15 @@ def _kl_diagonals(a: MultivariateNormalDiag, b: MultivariateNormalDiag,
         ratio = hf.square(a._scale / b._scale)
         distance = hf.square((a.loc - b.loc) / b._scale)
         return 0.5 * hf.reduce_sum(distance + ratio - 1 - hf.log(ratio), -1)
+
+
+class MultivariateNormalDiagWithSoftplusScale(MultivariateNormalDiag):
+    """Independent normal elements whose standard deviations are softplus(`scale_diag`)."""
+
+    def __init__(self, loc: TensorLike, scale_diag: TensorLike, validate_args: bool = False,
+                 allow_nan_stats: bool = True,
+                 name: str = "MultivariateNormalDiagWithSoftplusScale") -> None:
+        parameters = dict(locals())
+        super().__init__(loc, hf.nn.softplus(scale_diag), validate_args=validate_args,
+                         allow_nan_stats=allow_nan_stats, name=name)
+        self._made_with(parameters)

@@ -2,6 +2,7 @@
 
 from hpcflow.base.late_names import named_otherwise
 from hpcflow.image.boxes import (
+    combined_non_max_suppression,
     draw_bounding_boxes,
     extract_glimpse,
     non_max_suppression,

@@ -86,6 +86,37 @@ def non_max_suppression_padded(boxes: TensorLike, scores: TensorLike, max_output
     return indices, count
 
 
+def combined_non_max_suppression(
+        boxes: TensorLike, scores: TensorLike, max_output_size_per_class: TensorLike,
+        max_total_size: TensorLike, iou_threshold: TensorLike = 0.5,
+        score_threshold: TensorLike = float("-inf"), pad_per_class: bool = False,
+        clip_boxes: bool = True, name: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the best boxes of each image of a batch that overlap no better one of their class.
+
+    Args:
+        boxes: ``[batch, number, classes or 1, 4]`` float32: two opposite corners each.
+        scores: ``[batch, number, classes]`` float32.
+        max_output_size_per_class: how many boxes of a class at most; a scalar int32.
+        max_total_size: how many boxes of an image at most; a scalar int32.
+        iou_threshold: leave out a box whose intersection with a better one is more than this part
+            of their union.
+        score_threshold: leave out boxes of lower scores.
+        pad_per_class: results have ``max_output_size_per_class * classes`` rows if that is less
+            than `max_total_size`; else always `max_total_size` rows.
+        clip_boxes: cut the boxes to [0, 1].
+        name: name of the operation.
+
+    Returns:
+        Boxes ``[batch, rows, 4]``, scores and classes ``[batch, rows]`` as float32, the best
+        first and zeros at the end, and the number of valid rows, ``[batch]`` int32.
+    """
+    return raw_ops.CombinedNonMaxSuppression(
+        boxes=boxes, scores=scores, max_output_size_per_class=max_output_size_per_class,
+        max_total_size=max_total_size, iou_threshold=iou_threshold,
+        score_threshold=score_threshold, pad_per_class=pad_per_class, clip_boxes=clip_boxes,
+        name=name)
+
+
 def non_max_suppression_overlaps(overlaps: TensorLike, scores: TensorLike,
                                  max_output_size: TensorLike, overlap_threshold: TensorLike = 0.5,
                                  score_threshold: TensorLike = float("-inf"),

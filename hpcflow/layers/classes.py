@@ -55,10 +55,7 @@ class FunctionLayer(Layer):
     def __init__(self, *args: Any, **keywords: Any) -> None:
         own = {k: keywords.pop(k) for k in ("name", "dtype", "_reuse", "_scope")
                if k in keywords}
-        function = type(self).function
-        parameters = [p for p in inspect.signature(function).parameters.values()
-                      if p.name not in _OF_CALLS]
-        bound = inspect.Signature(parameters).bind(*args, **keywords)
+        bound = inspect.Signature(_arguments(type(self).function)).bind(*args, **keywords)
         bound.apply_defaults()
         super().__init__(trainable=bound.arguments.get("trainable", True), **own)
         self._options = dict(bound.arguments)
@@ -119,14 +116,29 @@ class FunctionLayer(Layer):
             yield scope
 
 
+def _arguments(function: Callable) -> list[inspect.Parameter]:
+    """The arguments of the layer that a function computes."""
+    return [p for p in inspect.signature(function).parameters.values() if p.name not in _OF_CALLS]
+
+
 _KERNEL = ("kernel", "bias")
 _KERNELS = ("depthwise_kernel", "pointwise_kernel", "bias")
 
 
 def _layer(name: str, function: Callable, made: tuple[str, ...] = ()) -> Any:
     doc = f"The layer of :func:`{function.__name__}` as an object."
-    return type(name, (FunctionLayer,), {"function": staticmethod(function), "made": made,
-                                         "__doc__": doc, "__module__": __name__})
+
+    def __init__(self: FunctionLayer, *args: Any, **keywords: Any) -> None:
+        FunctionLayer.__init__(self, *args, **keywords)
+
+    # Programs look up the arguments of classes that they are told by name.
+    __init__.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
+        inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *_arguments(function),
+        inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
+        inspect.Parameter("keywords", inspect.Parameter.VAR_KEYWORD)])
+    return type(name, (FunctionLayer,), {
+        "function": staticmethod(function), "made": made, "__init__": __init__, "__doc__": doc,
+        "__module__": __name__})
 
 
 Dense: Any = _layer("Dense", dense, _KERNEL)

@@ -55,6 +55,12 @@ def finish(compute: Callable, sums: list[Sum], metrics_collections: Collections 
     return collect(value, update, metrics_collections, updates_collections)
 
 
+def read_value(variable: Variable, collections: Collections | None) -> Tensor:
+    """The value of a metric's variable, which is added to collections (one name or a list)."""
+    value = raw_ops.Identity(variable)
+    return collect(value, value, collections, None)[0]
+
+
 def collect(value: Tensor, update: Tensor, metrics_collections: Collections | None,
             updates_collections: Collections | None) -> tuple[Tensor, Tensor]:
     """Add a value and its update op to collections (one name or a list), and return both."""

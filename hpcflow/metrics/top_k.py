@@ -202,11 +202,32 @@ def sparse_average_precision_at_k(labels: Any, predictions: TensorLike, k: int,
     :func:`recall_at_k`.
     """
     with variable_scope(name, f"average_precision_at_{k}", [predictions, labels, weights]):
-        matches = _Matches(labels, _best(predictions, k), None)
-        weighted, counted = apply_weights(_average_precision(matches, k), weights)
-        sums = [Sum("total", reduce_sum(weighted)), Sum("max", reduce_sum(counted))]
-        return finish(lambda n, total, most: safe_divide(total, most, name=n), sums,
-                      metrics_collections, updates_collections)
+        return _mean_of_averages(labels, _best(predictions, k), k, weights,
+                                 (metrics_collections, updates_collections))
+
+
+def average_precision_at_top_k(labels: Any, predictions_idx: TensorLike,
+                               weights: TensorLike | None = None,
+                               metrics_collections: Collections | None = None,
+                               updates_collections: Collections | None = None,
+                               name: str | None = None) -> tuple[Tensor, Tensor]:
+    """As :func:`sparse_average_precision_at_k` of the classes `predictions_idx`, the best first:
+    shape ``[..., k]``. Raises ``ValueError`` unless k is known."""
+    best = convert_to_tensor(predictions_idx, name="predictions_idx")
+    k = None if best._dims is None else best._dims[-1]
+    if k is None:
+        raise ValueError("the last dimension of predictions_idx, k, must be known")
+    with variable_scope(name, "average_precision_at_top_k", [best, labels, weights]):
+        return _mean_of_averages(labels, best, k, weights,
+                                 (metrics_collections, updates_collections))
+
+
+def _mean_of_averages(labels: Any, best: Tensor, k: int, weights: TensorLike | None,
+                      collections: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
+    """The mean average precision of the classes `best` and its update."""
+    weighted, counted = apply_weights(_average_precision(_Matches(labels, best, None), k), weights)
+    sums = [Sum("total", reduce_sum(weighted)), Sum("max", reduce_sum(counted))]
+    return finish(lambda n, total, most: safe_divide(total, most, name=n), sums, *collections)
 
 
 def _average_precision(matches: _Matches, k: int) -> Tensor:

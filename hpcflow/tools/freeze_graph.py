@@ -56,26 +56,54 @@ def freeze_graph(input_graph: str | None, input_saver: str | None, input_binary:
     Raises ``ValueError`` without a graph, a checkpoint or names, ``NotFoundError`` for files that
     are missing.
     """
-    del restore_op_name, filename_tensor_name, checkpoint_version
-    outputs = _names(output_node_names)
-    if not outputs:
-        raise ValueError("output_node_names must name the nodes to keep")
+    _kept(output_node_names, input_checkpoint or input_saved_model_dir)
     if not (input_graph or input_meta_graph or input_saved_model_dir):
         raise ValueError("one of input_graph, input_meta_graph and input_saved_model_dir is needed")
-    if not (input_checkpoint or input_saved_model_dir):
-        raise ValueError("input_checkpoint is needed for the values of the variables")
+    def_of_graph, saver = None, None
+    if not input_saved_model_dir and not input_meta_graph:
+        def_of_graph = _message("graph", "GraphDef", str(input_graph), input_binary)
+        if input_saver:
+            saver = _message("saver", "SaverDef", input_saver, input_binary)
+    meta_graph = None if input_saved_model_dir else input_meta_graph
+    return freeze_graph_with_def_protos(
+        def_of_graph, saver, input_checkpoint, output_node_names, restore_op_name,
+        filename_tensor_name, output_graph, clear_devices, initializer_nodes,
+        variable_names_whitelist, variable_names_blacklist, meta_graph, input_saved_model_dir,
+        _names(saved_model_tags), checkpoint_version)
+
+
+def freeze_graph_with_def_protos(
+        input_graph_def: Any, input_saver_def: Any, input_checkpoint: str | None,
+        output_node_names: str, restore_op_name: str | None, filename_tensor_name: str | None,
+        output_graph: str | None, clear_devices: bool, initializer_nodes: str | None,
+        variable_names_whitelist: str = "", variable_names_blacklist: str = "",
+        input_meta_graph_def: Any = None, input_saved_model_dir: str | None = None,
+        saved_model_tags: Sequence[str] | None = None, checkpoint_version: int = 2) -> Any:
+    """Do as :func:`freeze_graph` does, with messages in the place of files.
+
+    Args:
+        input_graph_def: a GraphDef; or one of `input_meta_graph_def`, a MetaGraphDef, and
+            `input_saved_model_dir`.
+        input_saver_def: a SaverDef whose operations in the graph restore the variables; without
+            one those are restored that the checkpoint has under their names.
+        saved_model_tags: tags of the MetaGraph in the SavedModel.
+        input_checkpoint, output_node_names, restore_op_name, filename_tensor_name, output_graph,
+            clear_devices, initializer_nodes, variable_names_whitelist, variable_names_blacklist,
+            checkpoint_version: as there.
+    """
+    del restore_op_name, filename_tensor_name, checkpoint_version
+    outputs = _kept(output_node_names, input_checkpoint or input_saved_model_dir)
     with Graph().as_default() as graph, Session(graph=graph) as session:
         if input_saved_model_dir:
-            loader.load(session, _names(saved_model_tags), input_saved_model_dir)
-        elif input_meta_graph:
-            saver = import_meta_graph(input_meta_graph, clear_devices)
+            loader.load(session, list(saved_model_tags or ()), input_saved_model_dir)
+        elif input_meta_graph_def:
+            saver = import_meta_graph(input_meta_graph_def, clear_devices)
             _restore(session, saver, str(input_checkpoint))
         else:
-            graph_def = _message("graph", "GraphDef", str(input_graph), input_binary)
-            import_graph_def(_without_devices(graph_def) if clear_devices else graph_def, name="")
-            saver = Saver(saver_def=_message("saver", "SaverDef", input_saver, input_binary)
-                          ) if input_saver else None
-            _restore(session, saver, str(input_checkpoint))
+            import_graph_def(_without_devices(input_graph_def) if clear_devices
+                             else input_graph_def, name="")
+            _restore(session, Saver(saver_def=input_saver_def) if input_saver_def else None,
+                     str(input_checkpoint))
         if initializer_nodes:
             session.run(_names(initializer_nodes))
         frozen = graph_util.convert_variables_to_constants(
@@ -86,6 +114,16 @@ def freeze_graph(input_graph: str | None, input_saver: str | None, input_binary:
     if output_graph:
         write_string_to_file(output_graph, frozen.SerializeToString())
     return frozen
+
+
+def _kept(output_node_names: str, values: str | None) -> list[str]:
+    """The nodes to keep; ``ValueError`` without any, or without values of the variables."""
+    names = _names(output_node_names)
+    if not names:
+        raise ValueError("output_node_names must name the nodes to keep")
+    if not values:
+        raise ValueError("input_checkpoint is needed for the values of the variables")
+    return names
 
 
 def _names(text: str | None) -> list[str]:

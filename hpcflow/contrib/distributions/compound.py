@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
-from hpcflow.distributions.base import NOT_REPARAMETERIZED, Distribution, next_seed
+from hpcflow.distributions.base import NOT_REPARAMETERIZED, Distribution
 from hpcflow.distributions.discrete import Categorical
 from hpcflow.distributions.divergence import RegisterKL, kl_divergence
+from hpcflow.distributions.seeds import gen_new_seed
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
@@ -159,8 +160,8 @@ class MixtureSameFamily(Distribution):
         return -1 - (self._components.event_shape.ndims or 0)
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
-        each = self._components.sample(n, next_seed(seed, 0))
-        chosen = self._mixture.sample(n, next_seed(seed, 1))
+        each = self._components.sample(n, seed)
+        chosen = self._mixture.sample(n, gen_new_seed(seed, "mixture_same_family"))
         wide = chosen + hf.zeros(hf.concat([[n], self._batch_shape_tensor()], 0), chosen.dtype)
         count = hf.shape(self._mixture.logits)[-1]
         mask = hf.one_hot(wide, count, dtype=each.dtype)

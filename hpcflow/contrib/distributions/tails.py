@@ -154,6 +154,28 @@ class Chi2(Gamma):
         return self._df
 
 
+class Chi2WithAbsDf(Chi2):
+    """The distribution of the sum of ``floor(abs(df))`` squares of standard normal numbers."""
+
+    def __init__(self, df: TensorLike, validate_args: bool = False, allow_nan_stats: bool = True,
+                 name: str = "Chi2WithAbsDf") -> None:
+        parameters = dict(locals())
+        super().__init__(hf.floor(hf.abs(df)), validate_args, allow_nan_stats, name)
+        self._made_with(parameters)
+
+
+class InverseGammaWithSoftplusConcentrationRate(InverseGamma):
+    """The distribution of 1 / g, g of softplus(`concentration`) and softplus(`rate`)."""
+
+    def __init__(self, concentration: TensorLike, rate: TensorLike, validate_args: bool = False,
+                 allow_nan_stats: bool = True,
+                 name: str = "InverseGammaWithSoftplusConcentrationRate") -> None:
+        parameters = dict(locals())
+        super().__init__(hf.nn.softplus(concentration), hf.nn.softplus(rate), validate_args,
+                         allow_nan_stats, name)
+        self._made_with(parameters)
+
+
 class Kumaraswamy(OfParameters):
     """The distribution on (0, 1) whose cdf is 1 - (1 - x**concentration1)**concentration0."""
 

@@ -12,8 +12,8 @@ from hpcflow.distributions.base import (
     OfProbabilities,
     floats,
     logits_and_probs,
-    next_seed,
 )
+from hpcflow.distributions.seeds import gen_new_seed
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
@@ -129,8 +129,9 @@ class NegativeBinomial(_CountedTrials):
 
     def _sample_n(self, n: TensorLike, seed: int | None) -> Any:
         rate = hf.random_gamma([n], self._whole(self._total_count), beta=hf.exp(-self._logits),
-                               dtype=self.dtype, seed=next_seed(seed, 0))
-        return hf.random_poisson(rate, [], dtype=self.dtype, seed=next_seed(seed, 1))
+                               dtype=self.dtype, seed=seed)
+        return hf.random_poisson(rate, [], dtype=self.dtype,
+                                 seed=gen_new_seed(seed, "negative_binom"))
 
     def _log_prob(self, x: Any) -> Any:
         n = self._total_count

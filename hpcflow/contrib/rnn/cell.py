@@ -30,6 +30,7 @@ from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, v
 if TYPE_CHECKING:
     from hpcflow.ops.state.variable_scope import VariableScope
     from hpcflow.ops.state.variables import Variable
+    from hpcflow.shapes import ShapeLike
 
 WEIGHTS, BIASES = "kernel", "bias"
 
@@ -70,6 +71,15 @@ class RNNCell(Configured, Layer):
         if type(self).call is Layer.call:
             raise NotImplementedError(f"{type(self).__name__} does not say what it computes")
         return super().__call__(inputs, state, **({} if scope is None else {"scope": scope}))
+
+    def build(self, input_shape: ShapeLike) -> None:
+        """Make the variables for inputs of a shape, unless the first step has done so."""
+        if type(self).call is Layer.call and get_default_graph() not in self._scopes:
+            with name_scope("build"):
+                inputs = raw_ops.Placeholder(dtype=self._dtype or dtypes.float32,
+                                             shape=input_shape)
+                self(inputs, self.get_initial_state(inputs))
+        super().build(input_shape)
 
     @property
     def dtype(self) -> Any:

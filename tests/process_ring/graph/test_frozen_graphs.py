@@ -60,6 +60,20 @@ def test_a_meta_graph_with_its_saver(trained):
     assert result_of(found) == [40.0, 60.0]
 
 
+def test_messages_instead_of_files(trained):
+    folder, path = trained
+    graph_def, meta_graph = hf.GraphDef(), hf.MetaGraphDef()
+    graph_def.ParseFromString((folder / "graph.pb").read_bytes())
+    with open(path + ".meta", "rb") as file:
+        meta_graph.ParseFromString(file.read())
+    for graph, saver, meta in ((graph_def, None, None), (graph_def, meta_graph.saver_def, None),
+                               (None, None, meta_graph)):
+        found = freeze_graph.freeze_graph_with_def_protos(
+            graph, saver, path, "z", "save/restore_all", "save/Const:0", "", True, "",
+            input_meta_graph_def=meta)
+        assert result_of(found) == [40.0, 60.0]
+
+
 def test_operations_after_restoring(trained):
     folder, path = trained
     found = freeze_graph.freeze_graph(str(folder / "graph.pb"), None, True, path, "z", None, None,

@@ -325,6 +325,24 @@ def test_given_top_classes_count_as_the_best_ones(session, given, at_k):
     assert top == whole
 
 
+def test_the_average_precision_of_given_top_classes(session):
+    from hpcflow.python.ops import metrics_impl
+
+    labels = [[1, 3], [0, 2]]
+    predictions = hf.constant([[0.1, 0.9, 0.3, 0.5], [0.4, 0.2, 0.1, 0.3]])
+    best = hf.nn.top_k(predictions, 3)[1]
+    given = metrics_impl._streaming_sparse_average_precision_at_top_k(
+        hf.constant(labels, hf.int64), best, weights=[1.0, 3.0], metrics_collections=["values"])
+    at_k = hf.metrics.sparse_average_precision_at_k(hf.constant(labels, hf.int64), predictions, 3,
+                                                    weights=[1.0, 3.0])
+    session.run(hf.local_variables_initializer())
+    one, other = session.run([given[1], at_k[1]])
+    assert one == pytest.approx(other) and session.run(hf.get_collection("values")) == [one]
+    with pytest.raises(ValueError, match="must be known"):
+        metrics_impl._streaming_sparse_average_precision_at_top_k(
+            labels, hf.placeholder(hf.int64, [2, None]))
+
+
 def test_variables_of_metrics_have_a_collection(session):
     hf.metrics.mean([1.0])
     assert hf.get_collection(hf.GraphKeys.METRIC_VARIABLES) == hf.local_variables()

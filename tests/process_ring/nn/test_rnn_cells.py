@@ -365,3 +365,15 @@ def test_cells_have_the_dtype_of_their_variables():
     assert stack.dtype is None
     stack(hf.zeros([1, 2], hf.float16), stack.zero_state(1, hf.float16))
     assert stack.dtype == stack._cells[1].dtype == hf.float16
+
+
+@pytest.mark.parametrize("make", [hf.nn.rnn_cell.LSTMCell, hf.contrib.rnn.LSTMBlockCell,
+                                  hf.contrib.rnn.GRUBlockCellV2], ids=lambda c: c.__name__)
+def test_a_cell_that_is_built_before_its_first_step_keeps_its_variables(make):
+    with hf.Graph().as_default():
+        cell = make(3, name="own")
+        cell.build(hf.TensorShape([None, 2]))
+        made = [v.op.name for v in cell.variables]
+        hf.nn.dynamic_rnn(cell, hf.zeros([4, 5, 2]), dtype=hf.float32)
+        assert made and made[0].startswith("own/")
+        assert [v.op.name for v in hf.global_variables()] == made

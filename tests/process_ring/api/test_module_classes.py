@@ -1,0 +1,64 @@
+"""Classes and functions inside modules of 1.x that layers of other libraries are made of."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.python.keras.utils import generic_utils
+from hpcflow.python.ops import nn_ops
+
+
+@pytest.mark.parametrize("data_format,shape", [(None, [2, 5, 6, 3]), ("NHWC", [2, 5, 6, 3])])
+def test_a_convolution_that_is_built_before_its_filter(data_format, shape):
+    x = np.random.RandomState(0).rand(*shape).astype(np.float32)
+    kernel = np.random.RandomState(1).rand(2, 2, 3, 4).astype(np.float32)
+    built = nn_ops.Convolution(hf.TensorShape([None, 5, 6, 3]), filter_shape=hf.TensorShape(
+        kernel.shape), padding="SAME", dilation_rate=(2, 2), data_format=data_format)
+    with hf.Session() as session:
+        ours, plain = session.run([built(x, kernel), hf.nn.convolution(
+            x, kernel, "SAME", dilation_rate=[2, 2])])
+    np.testing.assert_array_equal(ours, plain)
+
+
+def test_a_convolution_says_early_what_does_not_fit():
+    of = hf.TensorShape
+    with pytest.raises(ValueError, match="3 != 5"):
+        nn_ops.Convolution(of([None, 5, 6, 3]), of([2, 2, 5, 4]), "SAME")
+    with pytest.raises(ValueError, match="must have rank 4"):
+        nn_ops.Convolution(of([None, 5, 3]), of([2, 2, 3, 4]), "SAME")
+    with pytest.raises(ValueError, match="not supported"):
+        nn_ops.Convolution(of([None, 5, 6, 3]), of([2, 2, 3, 4]), "SAME", [2, 2], [2, 2])
+
+
+def test_functions_are_kept_as_texts():
+    factor = 3
+
+    def scaled(x, plus=1):
+        return factor * x + plus
+
+    kept = generic_utils.func_dump(scaled)
+    assert kept[1:] == ((1,), (3,)) and isinstance(kept[0], str)
+    assert generic_utils.func_load(kept)(2) == 7
+    assert generic_utils.func_load(*generic_utils.func_dump(lambda x: x + 1))(2) == 3
+
+
+def test_classes_of_layers_say_what_arguments_they_take():
+    found = inspect.getfullargspec(hf.layers.Dense.__init__).args
+    assert found[:4] == ["self", "units", "activation", "use_bias"] and found[-1] == "name"
+    assert "training" not in inspect.getfullargspec(hf.layers.Dropout.__init__).args
+
+
+def test_boxes_of_all_classes_are_selected_at_once():
+    boxes = np.float32([[[[0, 0, 1, 1]], [[0, 0, 1, 0.9]], [[2, 2, 3, 3]]]])
+    scores = np.float32([[[0.9, 0.2], [0.8, 0.7], [0.1, 0.6]]])
+    with hf.Session() as session:
+        chosen, best, classes, count = session.run(hf.image.combined_non_max_suppression(
+            boxes, scores, 2, 4, score_threshold=0.3, clip_boxes=False))
+    np.testing.assert_allclose(best, [[0.9, 0.7, 0.6, 0]])
+    np.testing.assert_allclose(classes, [[0, 1, 1, 0]])
+    np.testing.assert_allclose(chosen[0, 2], [2, 2, 3, 3])
+    assert count.tolist() == [3]
