@@ -71,9 +71,9 @@ def freeze_graph(input_graph: str | None, input_saver: str | None, input_binary:
             saver = import_meta_graph(input_meta_graph, clear_devices)
             _restore(session, saver, str(input_checkpoint))
         else:
-            graph_def = _message("graph", "GraphDef", str(input_graph), input_binary)
+            graph_def = read_message("graph", "GraphDef", str(input_graph), input_binary)
             import_graph_def(_without_devices(graph_def) if clear_devices else graph_def, name="")
-            saver = Saver(saver_def=_message("saver", "SaverDef", input_saver, input_binary)
+            saver = Saver(saver_def=read_message("saver", "SaverDef", input_saver, input_binary)
                           ) if input_saver else None
             _restore(session, saver, str(input_checkpoint))
         if initializer_nodes:
@@ -92,7 +92,7 @@ def _names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _message(module: str, kind: str, path: str, binary: bool) -> Any:
+def read_message(module: str, kind: str, path: str, binary: bool) -> Any:
     """A protobuf message of a file."""
     from google.protobuf import text_format
 
