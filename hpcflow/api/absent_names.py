@@ -44,7 +44,7 @@ INSTEAD: dict[str, str] = {
     **{f"data.experimental.{name}": "`hf.profiler`, or `hpcflow.tools.timeline`" for name in (
         "StatsAggregator", "bytes_produced_stats", "latency_stats")},
     **{f"flags.{name}": "`absl.flags`, whose flags are their own" for name in (
-        "ArgumentParser", "ArgumentSerializer", "BaseListParser", "BooleanFlag", "BooleanParser",
+        "ArgumentParser", "ArgumentSerializer", "BaseListParser", "BooleanFlag",
         "CantOpenFlagFileError", "CsvListSerializer", "DEFINE", "DEFINE_enum_class",
         "DEFINE_flag", "DEFINE_multi", "DEFINE_multi_enum_class", "DuplicateFlagError",
         "EnumClassFlag", "EnumClassListSerializer", "EnumClassParser", "EnumClassSerializer",
@@ -65,7 +65,6 @@ INSTEAD: dict[str, str] = {
     "contrib.crf.CrfDecodeForwardRnnCell": "`hf.contrib.crf.crf_decode`",
     "contrib.data.LMDBDataset": _FILES, "contrib.data.assert_element_shape": "`hf.ensure_shape`",
     "contrib.data.read_batch_features": "`hf.data.experimental.make_batched_features_dataset`",
-    **{f"contrib.estimator.{name}": _RANKS for name in ("TowerOptimizer", "replicate_model_fn")},
     "contrib.estimator.SavedModelEstimator": "`hf.contrib.predictor.from_saved_model`",
     **{f"contrib.estimator.{name}": "`hf.estimator.Estimator` with a function of your own"
        for name in ("DNNClassifierWithLayerAnnotations", "DNNRegressorWithLayerAnnotations",
@@ -171,7 +170,7 @@ INSTEAD: dict[str, str] = {
     "contrib.distributions.bijectors.ConditionalBijector":
         "`hf.contrib.distributions.bijectors.Inline`, or a `Bijector` of your own",
     **{f"contrib.factorization.{name}": "" for name in (
-        "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "WALSModel", "gmm")},
+        "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "gmm")},
     "contrib.ffmpeg": "",
     "contrib.gan": "`hf.layers` and two optimizers with `var_list`",
     "contrib.gdr": "MPI, which uses the network's own means",
