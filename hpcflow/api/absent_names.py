@@ -35,7 +35,6 @@ INSTEAD: dict[str, str] = {
     **{f"estimator.experimental.{name}": "`hf.estimator.Estimator` with a function of your own"
        for name in ("LinearSDCA", "call_logit_fn", "dnn_logit_fn_builder",
                     "linear_logit_fn_builder")},
-    "estimator.experimental.InMemoryEvaluatorHook": "`hf.estimator.train_and_evaluate`",
     "estimator.experimental.make_stop_at_checkpoint_step_hook": "`hf.train.StopAtStepHook`",
     "layers.experimental": "`hf.layers`", "contrib.lookup.experimental": "`hf.contrib.lookup`",
     "test.StubOutForTesting": "`unittest.mock`", "test.benchmark_config": "`hf.ConfigProto`",
@@ -91,7 +90,6 @@ INSTEAD: dict[str, str] = {
     "contrib.framework.fuse_op": "nothing: steps are compiled in any case",
     "contrib.framework.load_variable_slot_initializer":
         "`hf.contrib.framework.load_and_remap_matrix_initializer`",
-    "contrib.framework.py_func": "`hf.py_func`",
     **{f"contrib.graph_editor.{name}": "`hf.contrib.graph_editor.graph_replace`" for name in (
         "Transformer", "assign_renamed_collections_handler", "copy_op_handler",
         "keep_t_if_possible_handler", "replace_t_with_placeholder_handler",
@@ -194,7 +192,7 @@ INSTEAD: dict[str, str] = {
         "unicode_encode", "unicode_script", "unicode_split", "unicode_split_with_offsets")},
     **{f"contrib.learn.{name}": use for name, use in {
         "evaluate": "`hf.contrib.slim.evaluation.evaluate_once`", "infer": "a session",
-        "basic_session_run_hooks": "`hf.train`", "ClusterConfig": "`hf.contrib.learn.RunConfig`",
+        "ClusterConfig": "`hf.contrib.learn.RunConfig`",
         "build_default_serving_input_fn":
             "`hf.estimator.export.build_raw_serving_input_receiver_fn`",
         "export_estimator": "`hf.contrib.learn.Estimator` and its `export_savedmodel`",
@@ -257,7 +255,6 @@ INSTEAD: dict[str, str] = {
     "contrib.tfprof.ProfileContext": "`hf.profiler.profile`",
     "CXX11_ABI_FLAG": "nothing: nothing is compiled against hpcflow",
     "MONOLITHIC_BUILD": "nothing: nothing is compiled against hpcflow",
-    "SummaryMetadata": "`hf.Summary.Value`, which has a field of it",
     "logging.TaskLevelStatusMessage": "`hf.logging.info`",
     "nondifferentiable_batch_function": "`hf.data.Dataset.batch`",
     "quantization.quantize_and_dequantize": "`hf.quantize_v2` and `hf.dequantize`",
