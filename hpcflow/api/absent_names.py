@@ -34,7 +34,6 @@ INSTEAD: dict[str, str] = {
     **{f"estimator.experimental.{name}": "`hf.estimator.Estimator` with a function of your own"
        for name in ("LinearSDCA", "call_logit_fn", "dnn_logit_fn_builder",
                     "linear_logit_fn_builder")},
-    "estimator.experimental.InMemoryEvaluatorHook": "`hf.estimator.train_and_evaluate`",
     "estimator.experimental.make_stop_at_checkpoint_step_hook": "`hf.train.StopAtStepHook`",
     "layers.experimental": "`hf.layers`", "contrib.lookup.experimental": "`hf.contrib.lookup`",
     "test.StubOutForTesting": "`unittest.mock`", "test.benchmark_config": "`hf.ConfigProto`",
@@ -43,7 +42,7 @@ INSTEAD: dict[str, str] = {
     **{f"data.experimental.{name}": "`hf.profiler`, or `hpcflow.tools.timeline`" for name in (
         "StatsAggregator", "bytes_produced_stats", "latency_stats")},
     **{f"flags.{name}": "`absl.flags`, whose flags are their own" for name in (
-        "ArgumentParser", "ArgumentSerializer", "BaseListParser", "BooleanFlag", "BooleanParser",
+        "ArgumentParser", "ArgumentSerializer", "BaseListParser", "BooleanFlag",
         "CantOpenFlagFileError", "CsvListSerializer", "DEFINE", "DEFINE_enum_class",
         "DEFINE_flag", "DEFINE_multi", "DEFINE_multi_enum_class", "DuplicateFlagError",
         "EnumClassFlag", "EnumClassListSerializer", "EnumClassParser", "EnumClassSerializer",
@@ -64,7 +63,6 @@ INSTEAD: dict[str, str] = {
     "contrib.crf.CrfDecodeForwardRnnCell": "`hf.contrib.crf.crf_decode`",
     "contrib.data.LMDBDataset": _FILES, "contrib.data.assert_element_shape": "`hf.ensure_shape`",
     "contrib.data.read_batch_features": "`hf.data.experimental.make_batched_features_dataset`",
-    **{f"contrib.estimator.{name}": _RANKS for name in ("TowerOptimizer", "replicate_model_fn")},
     "contrib.estimator.SavedModelEstimator": "`hf.contrib.predictor.from_saved_model`",
     **{f"contrib.estimator.{name}": "`hf.estimator.Estimator` with a function of your own"
        for name in ("DNNClassifierWithLayerAnnotations", "DNNRegressorWithLayerAnnotations",
@@ -91,7 +89,6 @@ INSTEAD: dict[str, str] = {
     "contrib.framework.fuse_op": "nothing: steps are compiled in any case",
     "contrib.framework.load_variable_slot_initializer":
         "`hf.contrib.framework.load_and_remap_matrix_initializer`",
-    "contrib.framework.py_func": "`hf.py_func`",
     **{f"contrib.graph_editor.{name}": "`hf.contrib.graph_editor.graph_replace`" for name in (
         "Transformer", "assign_renamed_collections_handler", "copy_op_handler",
         "keep_t_if_possible_handler", "replace_t_with_placeholder_handler",
@@ -160,7 +157,7 @@ INSTEAD: dict[str, str] = {
     "contrib.distributions.bijectors.ConditionalBijector":
         "`hf.contrib.distributions.bijectors.Inline`, or a `Bijector` of your own",
     **{f"contrib.factorization.{name}": "" for name in (
-        "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "WALSModel", "gmm")},
+        "GMM", "GmmAlgorithm", "WALSMatrixFactorization", "gmm")},
     "contrib.ffmpeg": "",
     "contrib.gan": "`hf.layers` and two optimizers with `var_list`",
     "contrib.gdr": "MPI, which uses the network's own means",
@@ -184,7 +181,7 @@ INSTEAD: dict[str, str] = {
         "unicode_encode", "unicode_script", "unicode_split", "unicode_split_with_offsets")},
     **{f"contrib.learn.{name}": use for name, use in {
         "evaluate": "`hf.contrib.slim.evaluation.evaluate_once`", "infer": "a session",
-        "basic_session_run_hooks": "`hf.train`", "ClusterConfig": "`hf.contrib.learn.RunConfig`",
+        "ClusterConfig": "`hf.contrib.learn.RunConfig`",
         "build_default_serving_input_fn":
             "`hf.estimator.export.build_raw_serving_input_receiver_fn`",
         "export_estimator": "`hf.contrib.learn.Estimator` and its `export_savedmodel`",
@@ -247,7 +244,6 @@ INSTEAD: dict[str, str] = {
     "contrib.tfprof.ProfileContext": "`hf.profiler.profile`",
     "CXX11_ABI_FLAG": "nothing: nothing is compiled against hpcflow",
     "MONOLITHIC_BUILD": "nothing: nothing is compiled against hpcflow",
-    "SummaryMetadata": "`hf.Summary.Value`, which has a field of it",
     "logging.TaskLevelStatusMessage": "`hf.logging.info`",
     "nondifferentiable_batch_function": "`hf.data.Dataset.batch`",
     "quantization.quantize_and_dequantize": "`hf.quantize_v2` and `hf.dequantize`",

@@ -68,7 +68,8 @@ PROTOS = {
     "GraphDef": "graph", "GraphOptions": "config", "HistogramProto": "histogram",
     "LogMessage": "event", "NameAttrList": "attr_value", "NodeDef": "node_def",
     "OptimizerOptions": "config", "RunMetadata": "config", "RunOptions": "config",
-    "SessionLog": "event", "Summary": "summary", "TensorInfo": "meta_graph",
+    "SessionLog": "event", "Summary": "summary", "SummaryMetadata": "summary",
+    "TensorInfo": "meta_graph",
     "MetaGraphDef": "meta_graph",
 }  # fmt: skip
 

@@ -431,7 +431,10 @@ _PYTHON = {
         **members("hpcflow.summary.events_writer", "EventsWriter")}),
     "debug": Entry(("hpcflow.tools.debug",)),
     "debug.lib.debug_data": Entry(("hpcflow.tools.debug",)),
-    "debug.wrappers.hooks": Entry(("hpcflow.tools.debug",)),
+    **{f"debug.wrappers.{name}": Entry(("hpcflow.tools.debug",)) for name in (
+        "dumping_wrapper", "hooks", "local_cli_wrapper")},
+    **{f"grappler.{name}": Entry(("hpcflow.tools.graph_transforms.optimizing",)) for name in (
+        "cluster", "tf_optimizer")},
     "client.device_lib": Entry(("hpcflow.platform.device_lib",)),
     "client.session": Entry((_API,), {"BaseSession": "hpcflow:Session",
                                       "SessionInterface": "hpcflow:Session",
@@ -451,6 +454,7 @@ _PYTHON = {
     "saved_model.main_op_impl": Entry(("hpcflow.saved_model.main_op",)),
     "saved_model.loader_impl": Entry(("hpcflow.saved_model.loader",)),
     "saved_model.saved_model": Entry(("hpcflow.saved_model",)),
+    **{f"saved_model.{name}": Entry(()) for name in ("load", "save")},  # of objects: no names
     "summary.summary": Entry(("hpcflow.summary", _API)),
     "summary.plugin_asset": Entry(("hpcflow.summary.plugin_asset",)),
     "summary.summary_iterator": Entry((_TRAIN,)),
@@ -461,6 +465,8 @@ _PYTHON = {
         "ops.tpu_ops", "tpu", "tpu_config", "tpu_estimator", "tpu_function", "tpu_optimizer")},
     "tools.freeze_graph": Entry(("hpcflow.tools.freeze_graph",)),
     "tools.inspect_checkpoint": Entry(("hpcflow.tools.inspect_checkpoint",)),
+    "tools.saved_model_utils": Entry(("hpcflow.contrib.saved_model.reading",
+                                      "hpcflow.saved_model.files")),
     **{f"tools.{name}": Entry(("hpcflow.tools.optimize_for_inference",)) for name in (
         "optimize_for_inference_lib", "strip_unused_lib")},
     "tf2": Entry((), {"enabled": "hpcflow:executing_eagerly"}),

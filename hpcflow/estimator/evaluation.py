@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.graph import Graph, set_random_seed
 from hpcflow.metrics import mean
 from hpcflow.ops.common.grouping import group
+from hpcflow.ops.state.variable_lists import global_variables
 from hpcflow.optimizers.global_step import get_global_step
 from hpcflow.platform import logging
 from hpcflow.summary.writer import FileWriterCache
@@ -28,8 +29,10 @@ LOSS, GLOBAL_STEP = "loss", "global_step"
 
 
 def evaluate(estimator: Estimator, input_fn: Callable, steps: int | None, hooks: list,
-             checkpoint: str | None, name: str | None) -> dict[str, Any]:
-    """See :meth:`Estimator.evaluate`; without a `checkpoint` variables are initialized."""
+             checkpoint: str | None, name: str | None,
+             variables: dict[str, np.ndarray] | None = None) -> dict[str, Any]:
+    """See :meth:`Estimator.evaluate`; without a `checkpoint` variables are initialized, and then
+    get the values that stand under their names in `variables`."""
     config = estimator.config
     with Graph().as_default() as graph:
         set_random_seed(config.tf_random_seed)
@@ -40,6 +43,8 @@ def evaluate(estimator: Estimator, input_fn: Callable, steps: int | None, hooks:
         hooks = [*input_hooks, *hooks, *spec.evaluation_hooks, last]
         if steps is not None:
             hooks.append(_StopAfter(steps))
+        if variables is not None:
+            hooks.append(_LoadVariables(variables))
         creator = ChiefSessionCreator(
             spec.scaffold, config.evaluation_master, config.session_config,
             checkpoint_filename_with_path=checkpoint)
@@ -62,6 +67,69 @@ def _metrics(spec: EstimatorSpec) -> tuple[dict[str, Any], Any]:
         metrics[LOSS] = mean(spec.loss)
     values = {name: value for name, (value, _) in metrics.items()}
     return values | {GLOBAL_STEP: get_global_step()}, group(*[u for _, u in metrics.values()])
+
+
+class InMemoryEvaluatorHook(SessionRunHook):
+    """Evaluates a model while it is trained, without a checkpoint.
+
+    That is before the first step, every `every_n_iter` steps and at the end.
+
+    Args:
+        estimator: whose training this is a hook of.
+        input_fn, steps, hooks, name: as of ``Estimator.evaluate``.
+        every_n_iter: steps from one evaluation to the next.
+
+    Raises ``ValueError`` where `every_n_iter` is not at least 1, or for an estimator of several
+    tasks.
+    """
+
+    def __init__(self, estimator: Estimator, input_fn: Callable, steps: int | None = None,
+                 hooks: Sequence[SessionRunHook] | None = None, name: str | None = None,
+                 every_n_iter: int = 100) -> None:
+        if every_n_iter is None or every_n_iter <= 0:
+            raise ValueError(f"invalid every_n_iter={every_n_iter}.")
+        if estimator.config.num_ps_replicas > 0 or estimator.config.num_worker_replicas > 1:
+            raise ValueError("InMemoryEvaluator supports only single machine (aka Local) setting.")
+        self._estimator, self._input_fn, self._steps = estimator, input_fn, steps
+        self._hooks, self._name, self._every = list(hooks or ()), name, every_n_iter
+        self._done = 0
+        self._variables: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Begin to count."""
+        self._done = 0
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Evaluate what the variables begin with."""
+        self._variables = {v.name: v for v in global_variables()}
+        self._evaluate(session)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Evaluate if it is time."""
+        self._done += 1
+        if self._done % self._every == 0:
+            self._evaluate(run_context.session)
+
+    def end(self, session: Any) -> None:
+        """Evaluate the trained model."""
+        self._evaluate(session)
+
+    def _evaluate(self, session: Any) -> None:
+        evaluate(self._estimator, self._input_fn, self._steps, list(self._hooks), None, self._name,
+                 session.run(self._variables))
+
+
+class _LoadVariables(SessionRunHook):
+    """Gives variables the values that stand under their names."""
+
+    def __init__(self, values: dict[str, np.ndarray]) -> None:
+        self._values = values
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Set them."""
+        for variable in global_variables():
+            if variable.name in self._values:
+                variable.load(self._values[variable.name], session)
 
 
 class _StopAfter(SessionRunHook):

@@ -1,4 +1,5 @@
-"""``hpcflow.estimator.experimental``: hooks that stop training early."""
+"""``hpcflow.estimator.experimental``: hooks that stop training early, or that
+evaluate meanwhile."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.base.late_names import named_otherwise
 from hpcflow.estimator.base import Estimator
+from hpcflow.estimator.evaluation import InMemoryEvaluatorHook  # noqa: F401 (public here)
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,

@@ -11,14 +11,34 @@ from typing import Any, NamedTuple
 from hpcflow.base.keywords import also_called
 from hpcflow.base.late_names import named_otherwise
 
-__all__ = ["DEFINE_alias", "DEFINE_bool", "DEFINE_boolean", "DEFINE_enum", "DEFINE_float",
-           "DEFINE_integer", "DEFINE_list", "DEFINE_multi_enum", "DEFINE_multi_float",
-           "DEFINE_multi_integer", "DEFINE_multi_string", "DEFINE_spaceseplist", "DEFINE_string",
-           "FLAGS",
-           "adopt_module_key_flags", "declare_key_flag", "disclaim_key_flags",
+__all__ = ["BooleanParser", "DEFINE_alias", "DEFINE_bool", "DEFINE_boolean", "DEFINE_enum",
+           "DEFINE_float", "DEFINE_integer", "DEFINE_list", "DEFINE_multi_enum",
+           "DEFINE_multi_float", "DEFINE_multi_integer", "DEFINE_multi_string",
+           "DEFINE_spaceseplist", "DEFINE_string", "FLAGS", "adopt_module_key_flags",
+           "declare_key_flag", "disclaim_key_flags",
            "mark_bool_flags_as_mutual_exclusive", "mark_flag_as_required",
-           "mark_flags_as_mutual_exclusive", "mark_flags_as_required", "multi_flags_validator",
-           "register_multi_flags_validator", "register_validator", "set_default", "validator"]
+           "mark_flags_as_mutual_exclusive", "mark_flags_as_required",
+           "multi_flags_validator", "register_multi_flags_validator",
+           "register_validator", "set_default", "validator"]
+
+
+class BooleanParser:
+    """The form of boolean flags on the command line."""
+
+    def parse(self, argument: bool | int | str) -> bool:
+        """Return the boolean that `argument` stands for: itself, or a text.
+
+        Raises ``ValueError`` for a text other than true, t, 1, false, f, 0 in large or small
+        letters, ``TypeError`` for another type.
+        """
+        if isinstance(argument, str):
+            text = argument.lower()
+            if text in ("true", "t", "1", "false", "f", "0"):
+                return text in ("true", "t", "1")
+            raise ValueError(f"Non-boolean argument to boolean flag: {argument!r}")
+        if argument in (0, 1):
+            return bool(argument)
+        raise TypeError(f"Non-boolean argument to boolean flag: {argument!r}")
 
 
 class Flag(NamedTuple):

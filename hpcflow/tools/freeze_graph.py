@@ -61,9 +61,9 @@ def freeze_graph(input_graph: str | None, input_saver: str | None, input_binary:
         raise ValueError("one of input_graph, input_meta_graph and input_saved_model_dir is needed")
     def_of_graph, saver = None, None
     if not input_saved_model_dir and not input_meta_graph:
-        def_of_graph = _message("graph", "GraphDef", str(input_graph), input_binary)
+        def_of_graph = read_message("graph", "GraphDef", str(input_graph), input_binary)
         if input_saver:
-            saver = _message("saver", "SaverDef", input_saver, input_binary)
+            saver = read_message("saver", "SaverDef", input_saver, input_binary)
     meta_graph = None if input_saved_model_dir else input_meta_graph
     return freeze_graph_with_def_protos(
         def_of_graph, saver, input_checkpoint, output_node_names, restore_op_name,
@@ -130,7 +130,7 @@ def _names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _message(module: str, kind: str, path: str, binary: bool) -> Any:
+def read_message(module: str, kind: str, path: str, binary: bool) -> Any:
     """A protobuf message of a file."""
     from google.protobuf import text_format
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow.dtypes import as_dtype
 from hpcflow.graph_util.graph_defs import remove_training_nodes
+from hpcflow.platform.file_io import file_exists, write_string_to_file
+from hpcflow.tools.freeze_graph import read_message
 from hpcflow.tools.graph_transforms import TransformGraph
 
 if TYPE_CHECKING:
@@ -33,6 +35,31 @@ def strip_unused(input_graph_def: Message, input_node_names: Sequence[str],
         input_node_names, types, strict=True))  # type: ignore[arg-type]
     return TransformGraph(input_graph_def, input_node_names, output_node_names,
                           [f"strip_unused_nodes({pairs})"])
+
+
+def strip_unused_from_files(input_graph: str, input_binary: bool, output_graph: str,
+                            output_binary: bool, input_node_names: str, output_node_names: str,
+                            placeholder_type_enum: int | Sequence[int]) -> int | None:
+    """:func:`strip_unused` of a file, written to another one.
+
+    The names are lists with commas; a file that is not binary holds text. Returns -1, with a
+    message, where there is no such file or no name of an output.
+    """
+    if not file_exists(input_graph):
+        print(f"Input graph file '{input_graph}' does not exist!")
+        return -1
+    if not output_node_names:
+        print("You need to supply the name of a node to --output_node_names.")
+        return -1
+    graph_def = strip_unused(read_message("graph", "GraphDef", input_graph, input_binary),
+                             input_node_names.split(","), output_node_names.split(","),
+                             placeholder_type_enum)
+    if output_binary:
+        write_string_to_file(output_graph, graph_def.SerializeToString())
+    else:
+        write_string_to_file(output_graph, str(graph_def))
+    print(f"{len(graph_def.node)} ops in the final graph.")
+    return None
 
 
 def optimize_for_inference(input_graph_def: Message, input_node_names: Sequence[str],

@@ -10,6 +10,7 @@ from hpcflow.contrib.framework.arg_scopes import (
     current_arg_scope,
     has_arg_scope,
 )
+from hpcflow.contrib.framework.py_functions import py_func
 from hpcflow.contrib.framework.restoring import (
     assign_from_checkpoint,
     assign_from_checkpoint_fn,

@@ -80,3 +80,21 @@ def test_devices_of_variables_in_turn():
     assert {d.partition("/device")[0] for d in devices} <= {"/job:ps/task:0", "/job:ps/task:1"}
     assert [hf.contrib.framework.VariableDeviceChooser()(None) for _ in range(2)] == [
         "/device:CPU:0"] * 2
+
+
+def test_functions_of_structures():
+    def call(x, more, scale):
+        return {"sum": x + more["y"], "scaled": (x * scale, np.int32(3))}
+
+    types = {"sum": hf.float32, "scaled": (hf.float32, hf.int32)}
+    with hf.Graph().as_default(), hf.Session() as session:
+        x, y = hf.constant([1.0, 2.0]), hf.constant([10.0, 20.0])
+        found = hf.contrib.framework.py_func(
+            call, (x, {"y": y}), {"scale": hf.constant(2.0)}, types,
+            lambda x, more, scale: {"sum": x.shape, "scaled": ([2], [])})
+        assert found["sum"].shape == [2] and found["scaled"][1].shape == []
+        values = session.run(found)
+        np.testing.assert_array_equal(values["sum"], [11, 22])
+        np.testing.assert_array_equal(values["scaled"][0], [2, 4])
+        with pytest.raises(TypeError, match="args must be list"):
+            hf.contrib.framework.py_func(call, x, None, types)

@@ -93,3 +93,25 @@ def test_what_is_refused(tmp_path):
         experimental.make_early_stopping_hook(made, True)
     with pytest.raises(ValueError, match="Only one"):
         experimental.make_early_stopping_hook(made, lambda: True, 1, 1)
+
+
+def test_a_model_is_evaluated_while_it_is_trained(tmp_path):
+    def model_fn(features, labels, mode):
+        weight = hf.get_variable("weight", initializer=0.0)
+        step = hf.train.get_or_create_global_step()
+        return hf.estimator.EstimatorSpec(
+            mode, loss=hf.square(weight - 4.0) + 0.0 * hf.reduce_sum(features),
+            train_op=hf.group(hf.assign_add(weight, 1.0), hf.assign_add(step, 1)))
+
+    def input_fn():
+        return hf.data.Dataset.from_tensors([1.0]).repeat(2)
+
+    estimator = hf.estimator.Estimator(model_fn, str(tmp_path))
+    hook = hf.estimator.experimental.InMemoryEvaluatorHook(
+        estimator, input_fn, name="often", every_n_iter=2)
+    estimator.train(lambda: hf.data.Dataset.from_tensors([1.0]).repeat(5), hooks=[hook])
+    found = hf.estimator.experimental.read_eval_metrics(estimator.eval_dir("often"))
+    assert {step: m["loss"] for step, m in found.items()} == {0: 16.0, 2: 4.0, 4: 0.0, 5: 1.0}
+    for every in (0, None):
+        with pytest.raises(ValueError, match="every_n_iter"):
+            hf.contrib.estimator.InMemoryEvaluatorHook(estimator, input_fn, every_n_iter=every)
