@@ -95,15 +95,6 @@ INSTEAD: dict[str, str] = {
         "transform_op_if_inside_handler")},
     **{f"contrib.image.{name}": "`hf.py_func` over the arrays" for name in (
         "connected_components", "single_image_random_dot_stereograms")},
-    **{f"contrib.losses.metric_learning.{name}":
-       "`hf.contrib.losses.metric_learning.npairs_loss`" for name in (
-           "cluster_loss", "npairs_loss_multilabel")},
-    **{f"contrib.metrics.{name}": "`hf.metrics.auc`" for name in (
-        "auc_using_histogram", "auc_with_confidence_intervals", "streaming_dynamic_auc")},
-    "contrib.metrics.streaming_sparse_average_precision_at_top_k":
-        "`hf.metrics.average_precision_at_k`",
-    "contrib.opt.GGTOptimizer": "`hf.train.AdagradOptimizer`",
-    "contrib.opt.ShampooOptimizer": "`hf.train.AdagradOptimizer`",
     "contrib.periodic_resample": "`hf.depth_to_space`",
     "contrib.quantization": "`hf.quantize_v2`, `hf.dequantize` and `hf.raw_ops`",
     "contrib.receptive_field": "", "contrib.remote_fused_graph": "",
@@ -172,7 +163,6 @@ INSTEAD: dict[str, str] = {
     "contrib.layers.scattered_embedding_column": "`hf.contrib.layers.embedding_column`",
     "contrib.layers.joint_weighted_sum_from_feature_columns":
         "`hf.contrib.layers.weighted_sum_from_feature_columns`",
-    "contrib.layers.recompute_grad": "`hf.gradients`, which computes anew what is cheap",
     "contrib.layers.sequence_input_from_feature_columns":
         "`hf.contrib.feature_column.sequence_input_layer`",
     "contrib.predictor.from_contrib_estimator": "`hf.contrib.predictor.from_estimator`",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hpcflow.api.entry import Entry
+from hpcflow.api.entry import RAW, Entry
 
 # Files and folders of 1.x below packages of contrib.
-_SLIM = ("evaluation", "learning", "model_analyzer", "queues",
+_SLIM = ("evaluation", "learning", "model_analyzer", "queues", "summaries",
          *(f"data.{name}" for name in (
              "data_decoder", "data_provider", "dataset", "dataset_data_provider",
              "parallel_reader", "prefetch_queue", "tfexample_decoder")),
@@ -27,11 +27,15 @@ _FILES = {
                "python.layers.feature_column", "python.layers.feature_column_ops",
                "python.layers.initializers", "python.layers.layers",
                "python.layers.normalization", "python.layers.optimizers",
-               "python.layers.regularizers", "python.layers.summaries", "python.layers.utils"),
+               "python.layers.regularizers", "python.layers.rev_block_lib",
+               "python.layers.summaries", "python.layers.utils", "python.ops",
+               "python.ops.bucketization_op", "python.ops.sparse_feature_cross_op",
+               "python.ops.sparse_ops"),
     "legacy_seq2seq": ("python.ops.seq2seq",),
     "losses": ("python.losses.loss_ops", "python.metric_learning",
                "python.metric_learning.metric_loss_ops"),
-    "metrics": ("python.ops.metric_ops",),
+    "metrics": ("python.metrics", "python.metrics.classification", "python.ops.histogram_ops",
+                "python.ops.metric_ops"),
     "cluster_resolver": ("python.training", "python.training.cluster_resolver"),
     "model_pruning": ("python.layers.layers", "python.layers.rnn_cells", "python.learning",
                       "python.pruning", "python.strip_pruning_vars_lib"),
@@ -39,6 +43,7 @@ _FILES = {
         "alpha_dropout", "fwd_gradients", "sampling_ops", "scaled_softplus")),
     "opt": tuple(f"python.training.{name}" for name in (
         "adam_gs_optimizer", "adamax", "addsign", "agn_optimizer",
+        "ggt", "matrix_functions", "shampoo",
         "drop_stale_gradient_optimizer", "elastic_average_optimizer", "external_optimizer",
         "lazy_adam_gs_optimizer", "model_average_optimizer", "multitask_optimizer_wrapper",
         "reg_adagrad_optimizer", "lazy_adam_optimizer",
@@ -76,9 +81,16 @@ _SOURCES = {
         "hpcflow.contrib.layers", *(f"hpcflow.contrib.layers.{part}" for part in (
             "columns", "dense_columns", "numeric_columns", "column_layers"))) for name in (
                 "feature_column", "feature_column_ops")},
-    "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
-                                   "hpcflow.contrib.slim.utils"),
+    "layers.python.ops.bucketization_op": (RAW,),
+    "layers.python.ops.sparse_feature_cross_op": ("hpcflow.contrib.layers.crossing",
+                                                  "hpcflow.contrib.layers"),
+    "layers.python.ops.sparse_ops": ("hpcflow.contrib.layers.sparse_ids",),
+    "layers.python.layers.utils": ("hpcflow.contrib.slim.utils", "hpcflow.contrib.layers.building",
+                                   "hpcflow.layers.building"),
+    "opt.python.training.matrix_functions": ("hpcflow.contrib.opt.matrix_roots",),
     "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
+    "rnn.python.ops.rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.minimal_cells",
+                                "hpcflow.contrib.rnn.normalized_lstm"),
     **{f"slim.python.slim.{path}": (f"hpcflow.contrib.slim.{path}",) for path in _SLIM},
 }
 _SEQUENCES = "hpcflow.contrib.training.sequence_batches"
@@ -88,6 +100,13 @@ _HELPERS = {
     "layers.python.layers.feature_column": {
         "_FeatureColumn": "hpcflow.contrib.layers.columns:FeatureColumn",
         "_SparseColumn": "hpcflow.contrib.layers.columns:SparseColumn"},
+    "layers.python.layers.layers": {
+        "_inner_flatten": "hpcflow.contrib.layers.shaping:inner_flatten",
+        "poincare_normalize": "hpcflow.contrib.layers.normalization:poincare_normalize"},
+    "layers.python.layers.optimizers": {
+        "adaptive_clipping_fn": "hpcflow.contrib.layers.optimizing:adaptive_clipping_fn"},
+    "metrics.python.ops.metric_ops": {
+        "_next_array_size": "hpcflow.contrib.metrics.stored:next_capacity"},
     "training.python.training.resample": {"_repeat_range": f"{_RESAMPLING}:repeated"},
     "training.python.training.sampling_ops": {
         "_estimate_data_distribution": f"{_RESAMPLING}:estimated"},

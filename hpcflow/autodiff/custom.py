@@ -44,7 +44,7 @@ def custom_gradient(f: Callable) -> Callable:
         before = get_default_graph().version
         result, grad_fn = f(*nest.pack_as(args, leaves), **keywords)
         outputs = [convert_to_tensor(t) for t in nest.flatten(result)]
-        variables = _read(outputs, leaves, before)
+        variables = variables_read(outputs, leaves, before)
         if variables and not _takes_variables(grad_fn):
             _check_left_out(variables, before)
             variables = []
@@ -105,8 +105,8 @@ def _check_left_out(variables: Iterable[Any], before: int) -> None:
                             "a keyword argument 'variables'")
 
 
-def _read(outputs: list[Tensor], arguments: list[Tensor], before: int) -> list[Any]:
-    """The trainable variables that `outputs` depend on by operations made since `before`, a
+def variables_read(outputs: list[Tensor], arguments: list[Tensor], before: int) -> list[Any]:
+    """Return the trainable variables that `outputs` depend on by operations made since `before`, a
     version of the graph."""
     graph = get_default_graph()
     known = {v.op: v for v in graph.get_collection(GraphKeys.TRAINABLE_VARIABLES)}

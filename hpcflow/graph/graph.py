@@ -392,8 +392,8 @@ def graph_of(inputs: list, graph: Graph | None = None) -> Graph:
         if found is None:
             found, first = owner, item
         elif owner is not found:
-            where = f"the same graph as {first!r}" if first is not None else "the passed graph"
-            raise ValueError(f"{item!r} must be from {where}.")
+            raise ValueError(f"{item!r} is not from the passed-in graph." if first is None else
+                             f"{item!r} must be from the same graph as {first!r}.")
     return found or default
 
 

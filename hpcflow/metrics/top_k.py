@@ -32,6 +32,8 @@ class _Matches:
 
     def __init__(self, labels: Any, best: TensorLike, class_id: int | None) -> None:
         best = _int64(convert_to_tensor(best))
+        if best._dims is not None and len(best._dims) < 2:
+            raise ValueError(f"expected the best classes of examples, [..., k], got {best.shape}")
         is_set = is_sparse(labels)
         labels = _with_label_axis(_dense_sets(to_sparse(labels)) if is_set else _int64(
             convert_to_tensor(labels)), best)
@@ -202,8 +204,8 @@ def sparse_average_precision_at_k(labels: Any, predictions: TensorLike, k: int,
     :func:`recall_at_k`.
     """
     with variable_scope(name, f"average_precision_at_{k}", [predictions, labels, weights]):
-        return _mean_of_averages(labels, _best(predictions, k), k, weights,
-                                 (metrics_collections, updates_collections))
+        return _mean_average_precision(labels, _best(predictions, k), k, weights,
+                                       metrics_collections, updates_collections)
 
 
 def average_precision_at_top_k(labels: Any, predictions_idx: TensorLike,
@@ -211,23 +213,28 @@ def average_precision_at_top_k(labels: Any, predictions_idx: TensorLike,
                                metrics_collections: Collections | None = None,
                                updates_collections: Collections | None = None,
                                name: str | None = None) -> tuple[Tensor, Tensor]:
-    """As :func:`sparse_average_precision_at_k` of the classes `predictions_idx`, the best first:
-    shape ``[..., k]``. Raises ``ValueError`` unless k is known."""
-    best = convert_to_tensor(predictions_idx, name="predictions_idx")
-    k = None if best._dims is None else best._dims[-1]
-    if k is None:
-        raise ValueError("the last dimension of predictions_idx, k, must be known")
-    with variable_scope(name, "average_precision_at_top_k", [best, labels, weights]):
-        return _mean_of_averages(labels, best, k, weights,
-                                 (metrics_collections, updates_collections))
+    """As :func:`sparse_average_precision_at_k` of classes `predictions_idx`, shape ``[..., k]``.
+
+    Raises ``ValueError`` where k is not known.
+    """
+    best = convert_to_tensor(predictions_idx)
+    if best._dims is None or not best._dims or best._dims[-1] is None:
+        raise ValueError("The last dimension of predictions_idx must be known, got shape "
+                         f"{best.shape}")
+    k = best._dims[-1]
+    with variable_scope(name, f"average_precision_at_{k}", [best, labels, weights]):
+        return _mean_average_precision(labels, best, k, weights, metrics_collections,
+                                       updates_collections)
 
 
-def _mean_of_averages(labels: Any, best: Tensor, k: int, weights: TensorLike | None,
-                      collections: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
-    """The mean average precision of the classes `best` and its update."""
-    weighted, counted = apply_weights(_average_precision(_Matches(labels, best, None), k), weights)
+def _mean_average_precision(labels: Any, best: Tensor, k: int, weights: TensorLike | None,
+                            metrics_collections: Collections | None,
+                            updates_collections: Collections | None) -> tuple[Tensor, Tensor]:
+    matches = _Matches(labels, best, None)
+    weighted, counted = apply_weights(_average_precision(matches, k), weights)
     sums = [Sum("total", reduce_sum(weighted)), Sum("max", reduce_sum(counted))]
-    return finish(lambda n, total, most: safe_divide(total, most, name=n), sums, *collections)
+    return finish(lambda n, total, most: safe_divide(total, most, name=n), sums,
+                  metrics_collections, updates_collections)
 
 
 def _average_precision(matches: _Matches, k: int) -> Tensor:

@@ -58,24 +58,36 @@ def assign_from_checkpoint(model_path: str, var_list: Sequence[Any] | Mapping[st
 
     Args:
         model_path: name of the checkpoint.
-        var_list: variables, or name in the checkpoint -> variable.
+        var_list: variables, or name in the checkpoint -> variable, or list of variables: slices
+            get their parts.
         ignore_missing_vars: leave those that the checkpoint does not have, instead of an error.
 
     Raises ``ValueError`` if a variable is missing or of another shape.
     """
     reader = NewCheckpointReader(model_path)
     pairs = []
-    for name, var in _by_name(var_list).items():
+    for name, variables in _by_name(var_list).items():
         if not reader.has_tensor(name):
             if ignore_missing_vars:
                 continue
             raise ValueError(f"Checkpoint is missing variable [{name}]")
-        value = reader.get_tensor(name)
-        if not var.get_shape().is_compatible_with(value.shape):
-            raise ValueError(f"Total size of new array must be unchanged for {name} "
-                             f"lh_shape: [{value.shape}], rh_shape: [{var.get_shape()}]")
-        pairs.append((var, value))
+        whole = reader.get_tensor(name)
+        for var in variables:
+            value = _part_for(var, whole)
+            if not var.get_shape().is_compatible_with(value.shape):
+                raise ValueError(f"Total size of new array must be unchanged for {name} "
+                                 f"lh_shape: [{value.shape}], rh_shape: [{var.get_shape()}]")
+            pairs.append((var, value))
     return _assignment(pairs)
+
+
+def _part_for(var: Any, whole: np.ndarray) -> np.ndarray:
+    """What a slice gets of the value of the whole; all of it for other variables."""
+    info = getattr(var, "_save_slice_info", None)
+    if info is None:
+        return whole
+    return whole[tuple(slice(begin, begin + size) for begin, size in zip(
+        info.var_offset, info.var_shape, strict=True))]
 
 
 def assign_from_checkpoint_fn(model_path: str, var_list: Sequence[Any] | Mapping[str, Any],
@@ -91,14 +103,20 @@ def assign_from_checkpoint_fn(model_path: str, var_list: Sequence[Any] | Mapping
         variables = {n: v for n, v in variables.items() if reader.has_tensor(n)}
         if not variables:
             return None
-    saver = Saver(variables, reshape=reshape_variables)
+    saver = Saver({name: found[0] if len(found) == 1 else found
+                   for name, found in variables.items()}, reshape=reshape_variables)
     return lambda session: saver.restore(session, model_path)
 
 
-def _by_name(var_list: Mapping[str, Any] | Sequence[Variable]) -> dict:
+def _by_name(var_list: Mapping[str, Any] | Sequence[Variable]) -> dict[str, list]:
+    """The variables of each name; those of one name are slices of a whole."""
     if isinstance(var_list, dict):
-        return var_list
-    return {get_variable_full_name(v): v for v in var_list}
+        return {name: list(given) if isinstance(given, (list, tuple)) else [given]
+                for name, given in var_list.items()}
+    found: dict[str, list] = {}
+    for var in var_list:
+        found.setdefault(get_variable_full_name(var), []).append(var)
+    return found
 
 
 def _assignment(pairs: list) -> tuple[Any, dict]:

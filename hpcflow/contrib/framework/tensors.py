@@ -92,9 +92,9 @@ def zero_initializer(ref: Any, use_locking: bool = True,
 
 def global_variable(initial_value: TensorLike, validate_shape: bool = True,
                     name: str | None = None, use_resource: bool | None = None) -> Variable:
-    """Return a new variable that is saved, and not trained."""
+    """Return a new variable that is saved, and not trained; arguments as of ``Variable``."""
     return Variable(initial_value, trainable=False, collections=[GraphKeys.GLOBAL_VARIABLES],
-                    validate_shape=validate_shape, name=name)
+                    validate_shape=validate_shape, name=name, use_resource=use_resource)
 
 
 def assert_or_get_global_step(graph: Graph | None = None,

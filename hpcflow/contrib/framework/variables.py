@@ -58,10 +58,10 @@ def model_variable(name: str, shape: ShapeLike | None = None, dtype: DTypeLike |
 
 
 def local_variable(initial_value: TensorLike, validate_shape: bool = True,
-                   name: str | None = None) -> Variable:
-    """Return a new variable that is not trained and not saved."""
+                   name: str | None = None, use_resource: bool | None = None) -> Variable:
+    """Return a new variable that is not trained and not saved; arguments as of ``Variable``."""
     return Variable(initial_value, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES],
-                    validate_shape=validate_shape, name=name)
+                    validate_shape=validate_shape, name=name, use_resource=use_resource)
 
 
 def add_model_variable(var: Variable) -> None:

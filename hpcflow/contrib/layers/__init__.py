@@ -19,6 +19,7 @@ from hpcflow.contrib.layers.convolutional import (
     separable_conv2d,
     separable_convolution2d,
 )
+from hpcflow.contrib.layers.divisive_normalization import GDN, gdn
 from hpcflow.contrib.layers.embedding import (
     bow_encoder,
     embed_sequence,
@@ -61,6 +62,7 @@ from hpcflow.contrib.layers.regularizers import (
     l2_regularizer,
     sum_regularizer,
 )
+from hpcflow.contrib.layers.reversible import RevBlock, recompute_grad, rev_block
 from hpcflow.contrib.layers.sequences import (
     dense_to_sparse,
     images_to_sequence,
@@ -73,6 +75,7 @@ from hpcflow.contrib.layers.shaping import (
     maxout,
     one_hot_encoding,
     repeat,
+    scale_gradient,
     softmax,
     stack,
 )

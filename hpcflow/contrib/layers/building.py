@@ -14,7 +14,7 @@ from hpcflow.graph.graph import add_to_collection, device, get_collection, get_c
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Collections, InitializerLike, TensorFunction
 from hpcflow.graph.operation import Tensor
-from hpcflow.layers.building import OpenScope, format_name
+from hpcflow.layers.building import OpenScope, format_name, regularizer_below
 from hpcflow.nn.activations import bias_add
 from hpcflow.ops.state.variable_scope import VariableScope, get_variable_scope, pure_variable_scope
 from hpcflow.shapes import ShapeLike
@@ -23,11 +23,14 @@ from hpcflow.shapes import ShapeLike
 def layer_variable(name: str, shape: ShapeLike, dtype: DTypeLike, initializer: InitializerLike,
                    regularizer: TensorFunction | None,
                    collections: Mapping[str, Any] | Collections | None,
-                   trainable: bool = True) -> Tensor:
+                   trainable: bool = True, called: str | None = None) -> Tensor:
     """Make a model variable of a layer, and return its value as a tensor.
 
-    `collections`: names for all variables, or a dict of such by the variable's name.
+    `collections`: names for all variables, or a dict of such by the variable's name. `called`: the
+    name that the operations of its regularizer have in the place of its own.
     """
+    if called is not None and regularizer is not None:
+        regularizer = regularizer_below(f"{get_variable_scope().name}/{called}", regularizer)
     return convert_to_tensor(model_variable(
         name, shape=shape, dtype=dtype, initializer=initializer, regularizer=regularizer,
         trainable=trainable, collections=names_of(collections, name)))
@@ -52,7 +55,8 @@ def bias_normalize_activate(outputs: Tensor, activation_fn: Callable | None,
     elif biases_initializer is not None:
         channels = outputs.shape.as_list()[1 if data_format.startswith("NC") else -1]
         biases = layer_variable("biases", [channels], outputs.dtype.base_dtype,
-                                biases_initializer, biases_regularizer, collections, trainable)
+                                biases_initializer, biases_regularizer, collections, trainable,
+                                "bias")
         outputs = bias_add(outputs, biases, "NCHW" if data_format.startswith("NC") else "NHWC")
     return outputs if activation_fn is None else activation_fn(outputs)
 
@@ -71,7 +75,7 @@ def collect_named_outputs(collections: Collections | None, alias: str, outputs: 
 
 def collect(collections: Collections | None, scope: VariableScope | str, outputs: Tensor) -> Tensor:
     """Add `outputs` to collections by :func:`collect_named_outputs`, named as the layer's scope."""
-    name = scope if isinstance(scope, str) else scope.original_name_scope
+    name = scope if isinstance(scope, str) else scope.name
     return collect_named_outputs(collections, name.rstrip("/"), outputs)
 
 
@@ -116,6 +120,8 @@ def older_variables(collections: Mapping[str, Any] | Collections | None) -> Iter
     """
     def named(getter: Callable, name: str, *args: Any, **kwargs: Any) -> Any:
         scope, slash, last = name.rpartition("/")
+        if kwargs.get("regularizer") is not None:
+            kwargs["regularizer"] = regularizer_below(name, kwargs["regularizer"])
         last = _OLDER_NAMES.get(last, last)
         kwargs["collections"] = [*names_of(collections, last), GraphKeys.GLOBAL_VARIABLES,
                                  GraphKeys.MODEL_VARIABLES]

@@ -34,12 +34,17 @@ if TYPE_CHECKING:
 _XAVIER, _ZEROS = xavier_initializer(), Zeros()
 
 
-def _named(function: Callable, name: str) -> Callable:
-    """`function` under another name."""
+def _named(function: Callable, name: str, rank: int | None = None) -> Callable:
+    """`function` under another name, and for inputs of that many dimensions of space only."""
 
     @functools.wraps(function)
-    def layer(*args: Any, **kwargs: Any) -> Tensor:
-        return function(*args, **kwargs)
+    def layer(inputs: Any, *args: Any, **kwargs: Any) -> Tensor:
+        if rank is not None:
+            inputs = convert_to_tensor(inputs)
+            if inputs._dims is not None and len(inputs._dims) != rank + 2:
+                raise ValueError(f"Convolution expects input with rank {rank + 2}, got "
+                                 f"{len(inputs._dims)}")
+        return function(inputs, *args, **kwargs)
 
     layer.__name__ = layer.__qualname__ = name
     return layer
@@ -95,9 +100,9 @@ def _convolution(inputs: Tensor | np.ndarray, num_outputs: int, kernel_size: Seq
 _CONVOLUTIONS: dict[int, Any] = {1: layers.conv1d, 2: layers.conv2d, 3: layers.conv3d}
 # Layers are named after their functions where many are stacked or repeated.
 convolution = add_arg_scope(_named(_convolution, "convolution"))
-convolution1d = conv1d = add_arg_scope(_named(_convolution, "convolution1d"))
-convolution2d = conv2d = add_arg_scope(_named(_convolution, "convolution2d"))
-convolution3d = conv3d = add_arg_scope(_named(_convolution, "convolution3d"))
+convolution1d = conv1d = add_arg_scope(_named(_convolution, "convolution1d", 1))
+convolution2d = conv2d = add_arg_scope(_named(_convolution, "convolution2d", 2))
+convolution3d = conv3d = add_arg_scope(_named(_convolution, "convolution3d", 3))
 
 
 @add_arg_scope
@@ -112,34 +117,39 @@ def separable_convolution2d(inputs: TensorLike, num_outputs: int | None, kernel_
                             biases_regularizer: Callable | None = None, reuse: bool | None = None,
                             variables_collections: Collections | None = None,
                             outputs_collections: Collections | None = None, trainable: bool = True,
-                            scope: str | VariableScope | None = None) -> Tensor:
+                            scope: str | VariableScope | None = None, data_format: str = "NHWC",
+                            pointwise_initializer: InitializerLike | None = None) -> Tensor:
     """Return a convolution of each channel by itself, followed by one that mixes them.
 
     Without `num_outputs` the second is left out. The variables are ``depthwise_weights``,
-    ``pointwise_weights`` and ``biases``; arguments otherwise as of :func:`convolution`.
+    ``pointwise_weights`` (which begin as the others unless `pointwise_initializer` is given) and
+    ``biases``; arguments otherwise as of :func:`convolution`.
     """
     inputs = convert_to_tensor(inputs)
+    channels_first = format_of_layers(data_format) == "channels_first"
     with variable_scope(scope, "SeparableConv2d", [inputs], reuse=reuse) as entered:
         if num_outputs is None:
-            channels = known_size(inputs, -1, "separable_conv2d", 4)
+            channels = known_size(inputs, 1 if channels_first else -1, "separable_conv2d", 4)
+            strides = numbers(stride, 2, "stride")
             weights = layer_variable(
                 "depthwise_weights", [*numbers(kernel_size, 2, "kernel_size"), channels,
                                       depth_multiplier], inputs.dtype.base_dtype,
                 weights_initializer, weights_regularizer, variables_collections, trainable)
-            outputs = depthwise_conv2d(inputs, weights, [1, *numbers(stride, 2, "stride"), 1],
-                                       padding, numbers(rate, 2, "rate"))
+            outputs = depthwise_conv2d(
+                inputs, weights, [1, 1, *strides] if channels_first else [1, *strides, 1],
+                padding, numbers(rate, 2, "rate"), data_format=data_format)
         else:
             with older_variables(variables_collections) as name:
                 outputs = layers.separable_conv2d(
-                    inputs, num_outputs, kernel_size, stride, padding, dilation_rate=rate,
-                    depth_multiplier=depth_multiplier, use_bias=False,
+                    inputs, num_outputs, kernel_size, stride, padding,
+                    format_of_layers(data_format), rate, depth_multiplier, use_bias=False,
                     depthwise_initializer=weights_initializer,
-                    pointwise_initializer=weights_initializer,
+                    pointwise_initializer=pointwise_initializer or weights_initializer,
                     depthwise_regularizer=weights_regularizer,
                     pointwise_regularizer=weights_regularizer, trainable=trainable, name=name)
         outputs = bias_normalize_activate(
             outputs, activation_fn, normalizer_fn, normalizer_params, biases_initializer,
-            biases_regularizer, variables_collections, trainable)
+            biases_regularizer, variables_collections, trainable, data_format)
         return collect(outputs_collections, entered, outputs)
 
 

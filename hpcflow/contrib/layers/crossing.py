@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse
 from hpcflow.ops.arrays.casting import cast
@@ -15,11 +17,35 @@ from hpcflow.ops.arrays.repeating import repeat
 from hpcflow.ops.arrays.shape_ops import shape
 from hpcflow.ops.math.comparison import less
 from hpcflow.ops.math.cumulative import cumsum
-from hpcflow.ops.sparse.sparse_cross import sparse_cross_hashed
+from hpcflow.ops.sparse.sparse_cross import sparse_cross, sparse_cross_hashed
 from hpcflow.ops.sparse.sparse_layout import sparse_where
 
 _FIRST = 0xDECAFCAFFE
 _ADDED = np.uint64(0x9E3779B97F4A7800).astype(np.int64)
+
+
+def sparse_feature_cross(inputs: list, hashed_output: bool = False, num_buckets: int = 0,
+                         name: str | None = None, hash_key: int | None = None) -> SparseTensor:
+    """Return all combinations of the values in each row: joined by ``_X_``, or as hashes.
+
+    Args:
+        inputs: tensors ``[batch, values]``, dense or sparse, of strings or integers; sparse ones
+            go before dense ones.
+        hashed_output: return hashes, int64.
+        num_buckets: the hashes are below it; 0: any that are not negative.
+        name: name scope.
+        hash_key: as of :func:`crossed_hashes`.
+
+    Raises ``TypeError`` for inputs that are no list of tensors.
+    """
+    if not isinstance(inputs, list):
+        raise TypeError("Inputs must be a list")
+    if not all(is_sparse(x) or isinstance(x, Tensor) for x in inputs):
+        raise TypeError("All inputs must be SparseTensors")
+    with name_scope(name, "sparse_feature_cross", inputs):
+        if not hashed_output:
+            return sparse_cross(inputs)
+        return crossed_hashes(inputs, num_buckets or 2**63 - 1, hash_key)
 
 
 def crossed_hashes(inputs: list, buckets: int, hash_key: int | None) -> SparseTensor:

@@ -59,33 +59,34 @@ def fully_connected(inputs: TensorLike, num_outputs: int, activation_fn: Callabl
 
     Raises: ``ValueError`` if the size of the last dimension is unknown.
     """
-    inputs = _of_known_size(inputs, "fully_connected", "the inputs")
+    inputs = _of_known_size(inputs, "inputs")
     with variable_scope(scope, "fully_connected", [inputs], reuse=reuse) as entered:
         outputs = _weighted(inputs, num_outputs, weights_initializer, weights_regularizer,
-                            variables_collections, trainable)
+                            variables_collections, trainable, "kernel")
         outputs = bias_normalize_activate(
             outputs, activation_fn, normalizer_fn, normalizer_params, biases_initializer,
             biases_regularizer, variables_collections, trainable)
         return collect(outputs_collections, entered, outputs)
 
 
-def _of_known_size(x: TensorLike, function: str, argument: str) -> Tensor:
+def _of_known_size(x: TensorLike, what: str) -> Tensor:
     """Return `x` as a tensor; ``ValueError`` unless it is ``[..., size]``, the size known."""
     x = convert_to_tensor(x)
     dims = x._dims
-    if not dims or len(dims) < 2 or dims[-1] is None:
-        raise ValueError(f"{function}: the last of two or more dimensions of {argument} must "
-                         f"be known, got shape {x.shape}")
+    if dims is not None and len(dims) < 2:
+        raise ValueError(f"rank of {what} must be at least 2 not: {len(dims)}")
+    if dims is None or dims[-1] is None:
+        raise ValueError(f"last dimension of {what} must be known but is None")
     return x
 
 
 def _weighted(x: Tensor, units: int, initializer: InitializerLike,
               regularizer: Callable | None, collections: Collections | None,
-              trainable: bool) -> Any:
+              trainable: bool, called: str | None = None) -> Any:
     """Return ``x @ weights``, of a new variable of shape ``[size, units]``."""
     dims = x._dims or ()
     weights = layer_variable("weights", [dims[-1], units], x.dtype.base_dtype, initializer,
-                             regularizer, collections, trainable)
+                             regularizer, collections, trainable, called)
     if len(dims) == 2:
         return raw_ops.MatMul(x, weights)
     return tensordot(x, weights, np.array([[len(dims) - 1], [0]]))
@@ -111,7 +112,7 @@ def legacy_fully_connected(x: TensorLike, num_output_units: int,
     The variables are ``weights`` and ``bias`` in the scope `name`, "fully_connected" if None;
     collections are lists of names. Raises ``ValueError`` for fewer than two dimensions.
     """
-    x = _of_known_size(x, "legacy_fully_connected", "x")
+    x = _of_known_size(x, "x")
     with variable_scope(name, "fully_connected", [x]):
         outputs = _weighted(x, num_output_units, weight_init, weight_regularizer,
                             weight_collections, trainable)

@@ -47,14 +47,15 @@ def instance_norm(inputs: TensorLike, center: bool = True, scale: bool = True,
     inputs = convert_to_tensor(inputs)
     dims = _dims_of(inputs, "instance_norm")
     axis = 1 if format_of_layers(data_format) == "channels_first" else len(dims) - 1
-    channels = _channels_of(inputs, axis, "instance_norm")
+    channels = _channels_of(inputs, axis, "instance_norm: undefined channels dimension in")
     with variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as entered:
         shape = [channels if i == axis else 1 for i in range(len(dims))]
         beta, gamma = _parameters(inputs, channels, center, scale, param_initializers,
                                   variables_collections, trainable, shape)
         space = [i for i in range(1, len(dims)) if i != axis]
         mean, variance = normalization.moments(inputs, space, keep_dims=True)
-        outputs = normalization.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
+        outputs = normalization.batch_normalization(inputs, mean, variance, beta, gamma, epsilon,
+                                                    name="instancenorm")
         outputs.set_shape(inputs.shape)
         outputs = outputs if activation_fn is None else activation_fn(outputs)
         return collect(outputs_collections, entered, outputs)
@@ -91,11 +92,13 @@ def group_norm(inputs: TensorLike, groups: int = 32, channels_axis: int = -1,
     axis = _axis(channels_axis, len(dims), "channels_axis")
     reduced = [_axis(a, len(dims), "reduction_axes") for a in reduction_axes]
     if axis in reduced:
-        raise ValueError(f"group_norm: channels_axis {channels_axis} is one of the "
-                         f"reduction_axes {tuple(reduction_axes)}")
-    channels = _channels_of(inputs, axis, "group_norm")
-    if groups < 1 or channels % groups:
-        raise ValueError(f"group_norm: {channels} channels cannot be cut into {groups} groups")
+        raise ValueError(f"group_norm: channels_axis {channels_axis} and reduction_axes "
+                         f"{tuple(reduction_axes)} must be mutually exclusive")
+    channels = _channels_of(inputs, axis, "group_norm: undefined channel dimension in")
+    if groups < 1 or groups > channels:
+        raise ValueError(f"Invalid groups {groups} for {channels} channels.")
+    if channels % groups:
+        raise ValueError(f"{channels} channels is not commensurate with {groups} groups.")
     with variable_scope(scope, "GroupNorm", [inputs], reuse=reuse) as entered:
         split = [groups, channels // groups]
         shape = [1] * axis + split + [1] * (len(dims) - axis - 1)
@@ -131,15 +134,15 @@ def _dims_of(inputs: Tensor, what: str) -> tuple:
 
 def _axis(axis: int, rank: int, what: str) -> int:
     if not -rank <= axis < rank:
-        raise ValueError(f"group_norm: {what} has {axis}, but the inputs have {rank} dimensions")
+        raise ValueError(f"group_norm: Axis is out of bounds. {what} has {axis}, but the inputs "
+                         f"have {rank} dimensions")
     return axis % rank
 
 
 def _channels_of(inputs: Tensor, axis: int, what: str) -> int:
-    dims = _dims_of(inputs, what)
+    dims = inputs._dims or ()
     if axis >= len(dims) or dims[axis] is None:
-        raise ValueError(f"{what}: the number of channels is undefined in the shape "
-                         f"{inputs.shape}")
+        raise ValueError(f"{what} the shape {inputs.shape}")
     return dims[axis]
 
 

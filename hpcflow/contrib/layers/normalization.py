@@ -143,8 +143,9 @@ def _weighted(inputs: Tensor, axis: int, kinds: list[str], initial: dict, regula
 
     trained = {kind: variable(kind, trainable) for kind in kinds}
     moving = Moving(variable("moving_mean"), variable("moving_variance"), decay, zero_debias)
-    return weighted_batch_norm(inputs, axis, moving, trained.get("beta"), trained.get("gamma"),
-                               epsilon, is_training, weights, fused)
+    with older_variables(collections):  # for what the moving mean keeps
+        return weighted_batch_norm(inputs, axis, moving, trained.get("beta"),
+                                   trained.get("gamma"), epsilon, is_training, weights, fused)
 
 
 @add_arg_scope
@@ -163,9 +164,12 @@ def layer_norm(inputs: TensorLike, center: bool = True, scale: bool = True,
     dims = inputs._dims
     if dims is None:
         raise ValueError("layer_norm: the inputs have an undefined rank")
+    if begin_params_axis >= len(dims) or begin_norm_axis >= len(dims):
+        raise ValueError(f"begin_params_axis ({begin_params_axis}) and begin_norm_axis "
+                         f"({begin_norm_axis}) must be < rank(inputs) ({len(dims)})")
     first = begin_norm_axis % len(dims)
     shape = list(dims[begin_params_axis % len(dims):])
-    if None in shape or first >= len(dims):
+    if None in shape:
         raise ValueError(f"layer_norm: shape {inputs.shape} is not fully defined from "
                          f"dimension {begin_params_axis} on")
     with variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as entered:
@@ -194,3 +198,17 @@ def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: Any = None) -
         squares = reduce_sum(raw_ops.Square(inputs), dim, True)
         small = np.array(epsilon, inputs.dtype.base_dtype.np)
         return raw_ops.RealDiv(inputs, raw_ops.Sqrt(raw_ops.Add(squares, small)))
+
+
+def poincare_normalize(x: TensorLike, axis: Any = 1, epsilon: float = 1e-5,
+                       name: str | None = None) -> Tensor:
+    """Return `x`, scaled down where its length along one or several axes is above 1 - epsilon.
+
+    The points then lie in the Poincaré ball (arXiv:1705.08039).
+    """
+    with name_scope(name, "poincare_normalize", [x]):
+        x = convert_to_tensor(x)
+        inverse: Any = raw_ops.Rsqrt(reduce_sum(raw_ops.Square(x), axis, True))
+        kind = x.dtype.base_dtype.np
+        return raw_ops.Mul(x, raw_ops.Minimum(inverse * np.array(1 - epsilon, kind),
+                                              np.array(1, kind)))

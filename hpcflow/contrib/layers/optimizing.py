@@ -6,20 +6,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hpcflow import optimizers, summary
-from hpcflow.contrib.training.gradients import multiply_gradients
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import control_dependencies, get_collection
+from hpcflow.graph.graph import get_collection
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import Hyperparameter, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.common.grouping import with_dependencies
+from hpcflow.ops.flow.checks import assert_scalar
 from hpcflow.ops.math.clipping import clip_by_global_norm, global_norm
 from hpcflow.ops.random.random_ops import truncated_normal
-from hpcflow.ops.state.initializers import Constant
+from hpcflow.ops.state.initializers import Constant, Zeros
 from hpcflow.ops.state.variable_lists import trainable_variables
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope
-from hpcflow.optimizers.global_step import assert_global_step, get_or_create_global_step
+from hpcflow.optimizers.global_step import assert_global_step, get_global_step
+from hpcflow.optimizers.moving_averages import assign_moving_average
 
 if TYPE_CHECKING:
     from hpcflow.ops.state.variables import Variable
@@ -45,12 +47,13 @@ def optimize_loss(loss: TensorLike, global_step: TensorLike, learning_rate: Hype
 
     Args:
         loss: a scalar.
-        global_step: counter of steps; that of the graph if None.
+        global_step: counter of steps; that of the graph, if it has one, if None.
         learning_rate: a number or tensor, or None to leave it to `optimizer`.
         optimizer: a name in ``OPTIMIZER_CLS_NAMES``, a class, a function of the learning rate (of
             nothing without one), or an optimizer.
         gradient_noise_scale: of normal noise added to gradients.
-        gradient_multipliers: variable or its name -> factor of its gradient.
+        gradient_multipliers: variable or its name (``v:0``) -> factor of its gradient, if it has
+            one.
         clip_gradients: the largest global norm, or a function of gradients and variables.
         learning_rate_decay_fn: a function of learning rate and global step.
         update_ops: run before the loss; the collection UPDATE_OPS if None.
@@ -61,16 +64,17 @@ def optimize_loss(loss: TensorLike, global_step: TensorLike, learning_rate: Hype
 
     Raises: ``ValueError`` for arguments that do not fit together, or are of the wrong kind.
     """
-    loss = convert_to_tensor(loss)
-    global_step = get_or_create_global_step() if global_step is None else global_step
-    assert_global_step(global_step)
+    loss = assert_scalar(convert_to_tensor(loss))
+    if global_step is None:
+        global_step = get_global_step()
+    else:
+        assert_global_step(global_step)
     with variable_scope(name, "OptimizeLoss", [loss, global_step]):
         updates = get_collection(GraphKeys.UPDATE_OPS) if update_ops is None else list(update_ops)
         if updates:
-            with control_dependencies(updates):
-                loss = raw_ops.Identity(loss)
-        rate = _learning_rate(learning_rate, learning_rate_decay_fn, global_step)
+            loss = with_dependencies(updates, loss)
         wanted = _summaries(summaries)
+        rate = _learning_rate(learning_rate, learning_rate_decay_fn, global_step)
         if rate is not None and "learning_rate" in wanted:
             summary.scalar("learning_rate", rate)
         trainer = _optimizer(optimizer, rate)
@@ -80,17 +84,24 @@ def optimize_loss(loss: TensorLike, global_step: TensorLike, learning_rate: Hype
         if gradient_noise_scale is not None:
             pairs = _with_noise(pairs, gradient_noise_scale)
         if gradient_multipliers is not None:
-            pairs = multiply_gradients(pairs, gradient_multipliers)
+            pairs = [(_multiplied(g, var, gradient_multipliers), var) for g, var in pairs]
+        _summarize_norm("global_norm/gradient_norm", pairs, wanted)
+        pairs = _clipped(pairs, clip_gradients)
         if "loss" in wanted:
             summary.scalar("loss", loss)
-        if "gradient_norm" in wanted or "global_gradient_norm" in wanted:
-            summary.scalar("global_norm/gradient_norm", global_norm([g for g, _ in pairs]))
-        pairs = _clipped(pairs, clip_gradients)
         _summarize_gradients(pairs, wanted)
+        if clip_gradients is not None:
+            _summarize_norm("global_norm/clipped_gradient_norm", pairs, wanted)
         applied = trainer.apply_gradients(
             pairs, global_step=global_step if increment_global_step else None, name="train")
-        with control_dependencies([applied]):
-            return raw_ops.Identity(loss)
+        return with_dependencies([applied], loss)
+
+
+def _multiplied(gradient: Any, var: Any, multipliers: dict) -> Any:
+    key = var if var in multipliers else var.name
+    if gradient is None or key not in multipliers:
+        return gradient
+    return _times(gradient, raw_ops.Cast(multipliers[key], DstT=gradient.dtype.base_dtype))
 
 
 def _learning_rate(given: Any, decay: Callable | None, global_step: TensorLike) -> Any:
@@ -105,7 +116,11 @@ def _learning_rate(given: Any, decay: Callable | None, global_step: TensorLike) 
     else:
         raise ValueError("Learning rate should be 0d Tensor or float. "
                          f"Got {given} of type {type(given)}")
-    return rate if decay is None else decay(rate, global_step)
+    if decay is None:
+        return rate
+    if global_step is None:
+        raise ValueError("global_step is required for learning_rate_decay_fn.")
+    return decay(rate, global_step)
 
 
 def _summaries(given: list | None) -> list:
@@ -116,6 +131,11 @@ def _summaries(given: list | None) -> list:
             raise ValueError(f"Summaries should be one of [{', '.join(OPTIMIZER_SUMMARIES)}], "
                              f"you provided {name}.")
     return given
+
+
+def _summarize_norm(name: str, pairs: list, wanted: list) -> None:
+    if "gradient_norm" in wanted or "global_gradient_norm" in wanted:
+        summary.scalar(name, global_norm([gradient for gradient, _ in pairs]))
 
 
 def _summarize_gradients(pairs: list, wanted: list) -> None:
@@ -177,3 +197,57 @@ def _clipped(pairs: list, clip: Any) -> list:
     if callable(clip):
         return clip(pairs)
     raise ValueError(f"Unknown type {type(clip)} for clip_gradients")
+
+
+def adaptive_clipping_fn(std_factor: Any = 2.0, decay: float = 0.95,
+                         static_max_norm: float | None = None, global_step: Any = None,
+                         report_summary: bool = False, epsilon: float = 1e-8,
+                         name: str | None = None) -> Callable:
+    """Return a function of pairs of gradients and variables that scales the gradients down where
+    their global norm is unusual (arXiv:1412.1602, 3.2.1).
+
+    Moving averages keep the mean and the deviation of the norm's logarithm. Above ``exp(mean +
+    std_factor * deviation)`` the norm is made ``exp(mean)``.
+
+    Args:
+        std_factor: how many deviations are usual.
+        decay: of the moving averages.
+        static_max_norm: None, or a norm that is never exceeded.
+        global_step: None; or a counter n that makes the decay at most n / (n + 1).
+        report_summary: write the largest usual norm as a summary.
+        epsilon: lower bound of the variance; added to the norm.
+        name: the variable scope; "AdaptiveMaxNorm" if None.
+    """
+    def clipped(pairs: list) -> list:
+        norm: Any = global_norm([gradient for gradient, _ in pairs])
+        limit, mean = _usual_norm(norm, std_factor, decay, global_step, epsilon, name)
+        if report_summary:
+            summary.scalar("global_norm/adaptive_max_gradient_norm", limit)
+        factor = raw_ops.Select(norm < limit, raw_ops.OnesLike(norm), raw_ops.Exp(mean) / norm)
+        if static_max_norm is not None:
+            factor = raw_ops.Minimum(static_max_norm / norm, factor)
+        return [(_times(gradient, factor), var) for gradient, var in pairs]
+
+    return clipped
+
+
+def _usual_norm(norm: Any, std_factor: Any, decay: Any, global_step: Any, epsilon: float,
+                name: str | None) -> tuple[Tensor, Tensor]:
+    """The largest usual norm, and the mean of the logarithms, after their update."""
+    with variable_scope(name, "AdaptiveMaxNorm", [norm]):
+        logarithm = raw_ops.Log(norm + epsilon)
+        if global_step is not None:
+            steps: Any = raw_ops.Cast(global_step, DstT=norm.dtype)
+            decay = raw_ops.Minimum(decay, steps / (steps + 1.0))
+        mean, squares = (assign_moving_average(
+            get_variable(kind, value.shape, value.dtype, Zeros(), trainable=False), value, decay,
+            zero_debias=False) for kind, value in (
+                ("mean", logarithm), ("sq_mean", raw_ops.Square(logarithm))))
+        variance = raw_ops.Maximum(epsilon, squares - raw_ops.Square(mean))
+        return raw_ops.Exp(mean + std_factor * raw_ops.Sqrt(variance)), mean
+
+
+def _times(gradient: Any, factor: Any) -> Any:
+    if isinstance(gradient, IndexedSlices):
+        return IndexedSlices(gradient.values * factor, gradient.indices, gradient.dense_shape)
+    return None if gradient is None else gradient * factor

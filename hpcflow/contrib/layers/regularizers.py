@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
+from numbers import Integral, Real
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, get_collection, name_scope
@@ -16,7 +16,9 @@ from hpcflow.ops.math.reductions import reduce_sum
 
 def _is_zero(scale: TensorLike) -> bool:
     """Check a scale; one that is fed or computed may be anything."""
-    if isinstance(scale, (bool, str)) or scale is None:
+    if isinstance(scale, Integral):
+        raise ValueError(f"scale cannot be an integer: {scale}")
+    if isinstance(scale, str) or scale is None:
         raise ValueError(f"scale must be a number, got {scale!r}")
     if not isinstance(scale, Real):
         return False
@@ -44,7 +46,7 @@ def _regularizer(scale: TensorLike, measure: Callable, default: str,
 def l1_regularizer(scale: TensorLike, scope: str | None = None) -> Callable:
     """Return a function of weights: ``scale Σ |weights|``, which favours zeros.
 
-    Raises ``ValueError`` for a scale that is negative or no number.
+    Raises ``ValueError`` for a scale that is negative, an integer, or no number.
     """
     return _regularizer(scale, lambda w: reduce_sum(raw_ops.Abs(w)), "l1_regularizer", scope)
 
@@ -52,7 +54,7 @@ def l1_regularizer(scale: TensorLike, scope: str | None = None) -> Callable:
 def l2_regularizer(scale: TensorLike, scope: str | None = None) -> Callable:
     """Return a function of weights: ``scale Σ weights² / 2``.
 
-    Raises ``ValueError`` for a scale that is negative or no number.
+    Raises ``ValueError`` for a scale that is negative, an integer, or no number.
     """
     return _regularizer(scale, lambda w: raw_ops.L2Loss(w), "l2_regularizer", scope)
 
@@ -61,22 +63,23 @@ def l1_l2_regularizer(scale_l1: TensorLike = 1.0, scale_l2: TensorLike = 1.0,
                       scope: str | None = None) -> Callable:
     """Return a function of weights: the sum of :func:`l1_regularizer` and :func:`l2_regularizer`.
     """
-    parts = [l1_regularizer(scale_l1, scope), l2_regularizer(scale_l2, scope)]
-
-    def regularize(weights: TensorLike) -> Tensor | None:
-        losses = [x for x in (part(weights) for part in parts) if x is not None]
-        return raw_ops.AddN(losses) if losses else None
-
-    return regularize
+    scope = scope or "l1_l2_regularizer"
+    if _is_zero(scale_l1):
+        return l2_regularizer(scale_l2, scope)
+    if _is_zero(scale_l2):
+        return l1_regularizer(scale_l1, scope)
+    parts = [l1_regularizer(scale_l1), l2_regularizer(scale_l2)]
+    return _sum_of(parts, scope)
 
 
 def sum_regularizer(regularizer_list: list, scope: str | None = None) -> Callable | None:
     """Return a function of weights: the sum of the regularizers that are not None; None if all are.
     """
     parts = [regularizer for regularizer in regularizer_list if regularizer is not None]
-    if not parts:
-        return None
+    return _sum_of(parts, scope) if parts else None
 
+
+def _sum_of(parts: list, scope: str | None) -> Callable:
     def regularize(weights: TensorLike) -> Tensor | None:
         with name_scope(scope, "sum_regularizer", [weights]) as name:
             losses = [x for x in (part(weights) for part in parts) if x is not None]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes, layers, nn
+from hpcflow.autodiff.custom import custom_gradient
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
 from hpcflow.contrib.layers.building import collect_named_outputs
 from hpcflow.graph.convert import convert_to_tensor
@@ -16,8 +17,11 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import BoolLike, Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.sparse_tensor import is_sparse
 from hpcflow.ops.arrays.indexing import one_hot
+from hpcflow.ops.sparse.sparse_layout import sparse_reshape
 from hpcflow.ops.state.variable_scope import variable_scope
+from hpcflow.shapes import as_shape
 
 
 @add_arg_scope
@@ -47,6 +51,33 @@ def flatten(inputs: Any, outputs_collections: Collections | None = None,
         return collect_named_outputs(outputs_collections, name, layers.flatten(inputs))
 
 
+def inner_flatten(inputs: Any, new_rank: int, output_collections: Collections | None = None,
+                  scope: Any = None) -> Any:
+    """Return a tensor, dense or sparse, with as many of its last dimensions made one as it takes to
+    have the rank `new_rank`; the scope is "InnerFlatten".
+
+    Raises ``ValueError`` for inputs that are known to have a lower rank.
+    """
+    with name_scope(scope, "InnerFlatten", [inputs]) as name:
+        inputs = inputs if is_sparse(inputs) else convert_to_tensor(inputs)
+        dims = inputs.get_shape().dims
+        if dims is not None and len(dims) < new_rank:
+            raise ValueError(f"{'I' if is_sparse(inputs) else 'i'}nputs has rank less than "
+                             f"new_rank: {len(dims)} < {new_rank}")
+        shape: Any = inputs.dense_shape if is_sparse(inputs) else raw_ops.Shape(inputs)
+        before = shape[:new_rank - 1]
+        joined = raw_ops.ConcatV2([before, raw_ops.Prod(shape[new_rank - 1:], np.array(
+            [0], np.int32), keep_dims=True)], 0)
+        if is_sparse(inputs):
+            outputs: Any = sparse_reshape(inputs, joined)
+        else:
+            outputs = raw_ops.Reshape(inputs, joined)
+            if dims is not None:
+                outputs.set_shape([*inputs._dims[:new_rank - 1],
+                                   as_shape(inputs._dims[new_rank - 1:]).num_elements()])
+        return collect_named_outputs(output_collections, name, outputs)
+
+
 @add_arg_scope
 def one_hot_encoding(labels: Any, num_classes: int, on_value: float = 1.0,
                      off_value: float = 0.0, outputs_collections: Collections | None = None,
@@ -64,7 +95,11 @@ def one_hot_encoding(labels: Any, num_classes: int, on_value: float = 1.0,
 def softmax(logits: Any, scope: Any = None) -> Tensor:
     """Return the softmax over the last of two or more dimensions; the scope is "softmax"."""
     with name_scope(scope, "softmax", [logits]):
-        return nn.softmax(convert_to_tensor(logits))
+        logits = convert_to_tensor(logits)
+        if logits._dims is None or logits._dims[-1] is None:
+            raise ValueError("softmax: the last dimension of the logits must be known, got shape "
+                             f"{logits.shape}")
+        return nn.softmax(logits)
 
 
 def repeat(inputs: TensorLike, repetitions: int, layer: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -104,6 +139,13 @@ def _function_name(layer: Callable, default: str) -> str:
     while isinstance(layer, functools.partial):
         layer = layer.func
     return getattr(layer, "__name__", default)
+
+
+@custom_gradient
+def scale_gradient(inputs: Any, gradient_multiplier: Any) -> Any:
+    """Return `inputs`, whose gradient is multiplied by `gradient_multiplier`, which broadcasts to
+    them and has no gradient itself."""
+    return raw_ops.Identity(inputs), lambda grad: [raw_ops.Mul(grad, gradient_multiplier), None]
 
 
 @add_arg_scope

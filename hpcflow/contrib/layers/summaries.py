@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from hpcflow import nn, summary
+from hpcflow import dtypes, summary
 from hpcflow.graph.graph import get_collection
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
+from hpcflow.ops.arrays.casting import to_float
+from hpcflow.ops.math.reductions import reduce_mean
 
 
-def summarize_tensor(tensor: Tensor, tag: str | None = None) -> Tensor:
-    """Return the summary of a tensor: a scalar or a histogram, named `tag` or as the tensor."""
-    name = tag or tensor.op.name
+def summarize_tensor(tensor: Tensor, tag: str | None = None) -> Tensor | None:
+    """Return the summary of a tensor, named `tag` or ``<name>_summary``: a scalar or a histogram;
+    None of strings and booleans."""
+    if tensor.dtype.base_dtype in (dtypes.string, dtypes.bool):
+        return None
+    name = tag or f"{tensor.op.name}_summary"
     if tensor.get_shape().ndims == 0:
         return summary.scalar(name, tensor)
     return summary.histogram(name, tensor)
 
 
 def summarize_activation(op: Tensor) -> Tensor:
-    """Return the histogram of an activation; of a ReLU also the fraction of zeros is written."""
-    if op.op.type in ("Relu", "Softplus", "Relu6"):
-        summary.scalar(f"{op.op.name}/zeros", nn.zero_fraction(op))
-    return summary.histogram(f"{op.op.name}/activation", op)
+    """Return the histogram of an activation. Of a ReLU also the share of inputs below zero is
+    written, of one with an upper end also that of inputs above 6."""
+    name, kind = op.op.name, op.op.type
+    if kind in ("Relu", "Softplus", "Relu6"):
+        given: Any = op.op.inputs[0]
+        number = given.dtype.base_dtype.np.type
+        summary.scalar(f"{name}/zeros", reduce_mean(to_float(given < number(0))))
+        if kind == "Relu6":
+            summary.scalar(f"{name}/sixes", reduce_mean(to_float(given > number(6))))
+    return summary.histogram(f"{name}/activation", op)
 
 
 def summarize_tensors(tensors: list, summarizer: Callable = summarize_tensor) -> list:

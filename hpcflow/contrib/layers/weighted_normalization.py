@@ -10,7 +10,7 @@ from hpcflow.graph.likes import BoolLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import if_training
-from hpcflow.layers.normalization import of_population
+from hpcflow.layers.normalization import dtype_of_statistics, of_population
 from hpcflow.nn import normalization
 from hpcflow.optimizers.moving_averages import assign_moving_average
 
@@ -48,6 +48,9 @@ def weighted_batch_norm(inputs: Tensor, axis: int, moving: Moving, beta: Any, ga
         weights: how much each example of the batch counts, or None.
         fused: unless False the moving variance of images and vectors is that of the population.
     """
+    kind, wide = inputs.dtype.base_dtype, dtype_of_statistics(inputs)
+    if kind is not wide:
+        inputs = raw_ops.Cast(inputs, DstT=wide)
     rank = len(inputs.shape)
     reduced = [i for i in range(rank) if i != axis % rank]
     shape = [-1 if i == axis % rank else 1 for i in range(rank)]
@@ -69,7 +72,7 @@ def weighted_batch_norm(inputs: Tensor, axis: int, moving: Moving, beta: Any, ga
     outputs = normalization.batch_normalization(inputs, fitted[0], fitted[1], fitted[2], fitted[3],
                                                 epsilon)
     outputs.set_shape(inputs.shape)
-    return outputs, updates
+    return outputs if kind is wide else raw_ops.Cast(outputs, DstT=kind), updates
 
 
 def _moments(inputs: Tensor, reduced: Sequence[int],

@@ -1,4 +1,4 @@
-"""Agreement between two raters, counts, and values of all steps together."""
+"""Agreement between two raters, and counts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,30 @@ from hpcflow.graph.likes import Collections, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.metrics.state import Sum, collect, finish, remove_squeezable_dimensions
 from hpcflow.nn.weighting import broadcast_weights
+
+
+def accuracy(predictions: Tensor, labels: Tensor, weights: TensorLike | None = None,
+             name: str | None = None) -> Tensor:
+    """Return the fraction of predictions that equal their labels, of this step alone, float32.
+
+    Args:
+        predictions, labels: of one type, bool, integer or string, and one shape.
+        weights: None, or floats that broadcast to `labels`.
+        name: name scope.
+
+    Raises ``ValueError`` for other types.
+    """
+    if not (labels.dtype.is_integer or labels.dtype in (hf.bool, hf.string)):
+        raise ValueError("Labels should have bool, integer, or string dtype, not "
+                         f"{labels.dtype!r}")
+    if not labels.dtype.is_compatible_with(predictions.dtype):
+        raise ValueError("Dtypes of predictions and labels should match. Given: predictions "
+                         f"({predictions.dtype!r}) and labels ({labels.dtype!r})")
+    with hf.name_scope(name, "accuracy", [predictions, labels]):
+        right: Any = hf.cast(hf.equal(predictions, labels), hf.float32)
+        if weights is None:
+            return hf.reduce_mean(right)
+        return hf.reduce_sum(right * weights) / hf.reduce_sum(hf.ones_like(right) * weights)
 
 
 def count(values: Tensor, weights: TensorLike | None = None,
@@ -81,58 +105,3 @@ def _kappa(name: str, equal: Any, row: Any, column: Any) -> Tensor:
     chance = hf.reduce_sum(hf.math.divide_no_nan(row * column, total))
     # Where chance alone explains all, there is nothing to divide by: no number, as 0 / 0 is.
     return hf.divide(hf.reduce_sum(equal) - chance, total - chance, name=name)
-
-
-def streaming_concat(values: Any, axis: int = 0, max_size: int | None = None,
-                     metrics_collections: Collections | None = None,
-                     updates_collections: Collections | None = None,
-                     name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Return what the steps have given, one after the other along an axis, and the operation that
-    adds to it.
-
-    Args:
-        values: a tensor whose sizes along the other axes are known.
-        axis: along which it is joined.
-        max_size: beyond this size along the axis nothing is added; None: no limit.
-        metrics_collections, updates_collections: names of collections for both results.
-        name: variable scope.
-
-    Returns: all values, and an operation that gives their number.
-
-    Raises ``ValueError`` for an unknown rank, other unknown sizes, or an axis out of range.
-    """
-    with hf.variable_scope(name, "streaming_concat", [values]):
-        axis, fixed = _axis_and_sizes(values, axis)
-        kept = hf.Variable(lambda: hf.zeros([0, *fixed], values.dtype), trainable=False,
-                           validate_shape=False, name="array", collections=[
-                               hf.GraphKeys.LOCAL_VARIABLES, hf.GraphKeys.METRIC_VARIABLES])
-        rank = len(fixed) + 1
-        forward = [axis, *(n for n in range(rank) if n != axis)]
-        back = [0 if n == axis else n + 1 if n < axis else n for n in range(rank)]
-        value = hf.transpose(_shaped(hf.identity(kept), fixed), back, name="concat")
-        old = hf.identity(kept)
-        new: Any = hf.transpose(values, forward)
-        if max_size is not None:
-            new = new[:hf.minimum(hf.shape(new)[0], max_size - hf.shape(old)[0])]
-        grown = hf.assign(kept, hf.concat([_shaped(old, fixed), new], 0), validate_shape=False)
-        return collect(value, hf.shape(grown)[0], metrics_collections, updates_collections)
-
-
-def _axis_and_sizes(values: Tensor, axis: int) -> tuple[int, list]:
-    """The axis from the front, and the sizes of the others."""
-    rank = values.shape.ndims
-    if rank is None:
-        raise ValueError("`values` must have known statically known rank")
-    if not -rank <= axis < rank:
-        raise ValueError(f"axis = {axis} not in [0, {rank})")
-    axis %= rank
-    fixed = [size for n, size in enumerate(values.shape.as_list()) if n != axis]
-    if None in fixed:
-        raise ValueError("all dimensions of `values` other than the dimension to concatenate "
-                         "along must have statically known size")
-    return axis, fixed
-
-
-def _shaped(tensor: Tensor, fixed: list[int]) -> Tensor:
-    tensor.set_shape([None, *fixed])
-    return tensor

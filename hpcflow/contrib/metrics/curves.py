@@ -14,6 +14,7 @@ from hpcflow.nn.weighting import broadcast_weights
 
 _EPSILON = 1e-7  # what keeps denominators from 0
 _POINT_EPSILON = 1e-6  # the same for points of curves
+_ALL = ("tp", "fn", "tn", "fp")
 
 
 def _chosen(scope: str, of_counts: Callable[..., Tensor], includes: Sequence[str],
@@ -79,7 +80,7 @@ def recall_at_precision(labels: TensorLike, predictions: TensorLike, precision: 
     if not 0 <= precision <= 1:
         raise ValueError(f"`precision` must be in the range [0, 1], got {precision}")
 
-    def recall(tp: Any, fp: Any, fn: Any) -> Tensor:
+    def recall(tp: Any, fn: Any, tn: Any, fp: Any) -> Tensor:
         above = _share(tp, fp) - precision
         if not strict_mode:
             at = hf.argmin(hf.abs(above), 0)
@@ -88,7 +89,7 @@ def recall_at_precision(labels: TensorLike, predictions: TensorLike, precision: 
         there = _share(hf.gather(tp, at), hf.gather(fn, at))
         return hf.where(hf.gather(above, at) >= 0.0, there, hf.zeros_like(there))
 
-    return _chosen("recall_at_precision", recall, ("tp", "fp", "fn"), labels, predictions, weights,
+    return _chosen("recall_at_precision", recall, _ALL, labels, predictions, weights,
                    even_thresholds(num_thresholds), metrics_collections, updates_collections, name)
 
 
@@ -109,13 +110,13 @@ def precision_at_recall(labels: TensorLike, predictions: TensorLike, target_reca
     if not 0 <= target_recall <= 1:
         raise ValueError(f"`target_recall` must be in the range [0, 1], got {target_recall}")
 
-    def precision(tp: Any, fp: Any, fn: Any) -> Tensor:
+    def precision(tp: Any, fn: Any, tn: Any, fp: Any) -> Tensor:
         enough = hf.cast(_share(tp, fn) >= target_recall, hf.int64)
         at = hf.reduce_sum(enough) - 1
         true, false = hf.gather(tp, at), hf.gather(fp, at)
         return (true + _EPSILON) / (true + false + _EPSILON)
 
-    return _chosen("precision_at_recall", precision, ("tp", "fp", "fn"), labels, predictions,
+    return _chosen("precision_at_recall", precision, _ALL, labels, predictions,
                    weights, even_thresholds(num_thresholds), metrics_collections,
                    updates_collections, name)
 
@@ -142,8 +143,49 @@ def streaming_curve_points(labels: TensorLike, predictions: TensorLike,
             return hf.stack([fp / (fp + tn + _POINT_EPSILON), recall], axis=1)
         return hf.stack([recall, (tp + _POINT_EPSILON) / (tp + fp + _POINT_EPSILON)], axis=1)
 
-    return _chosen("curve_points", points, ("tp", "fn", "tn", "fp"), labels, predictions, weights,
+    return _chosen("curve_points", points, _ALL, labels, predictions, weights,
                    even_thresholds(num_thresholds), metrics_collections, updates_collections, name)
+
+
+def streaming_true_positives_at_thresholds(predictions: TensorLike, labels: TensorLike,
+                                           thresholds: Sequence[float],
+                                           weights: TensorLike | None = None) -> tuple:
+    """Return how often ``predictions > t`` is right for every threshold, and its update operation.
+
+    Arguments as of ``metrics.precision_at_thresholds``, with the predictions first. The variable
+    is in the scope around, as those of the three functions below.
+    """
+    return _count_at(predictions, labels, thresholds, weights, "tp")
+
+
+def streaming_false_negatives_at_thresholds(predictions: TensorLike, labels: TensorLike,
+                                            thresholds: Sequence[float],
+                                            weights: TensorLike | None = None) -> tuple:
+    """As :func:`streaming_true_positives_at_thresholds`, where ``predictions > t`` is false, but
+    the label true."""
+    return _count_at(predictions, labels, thresholds, weights, "fn")
+
+
+def streaming_false_positives_at_thresholds(predictions: TensorLike, labels: TensorLike,
+                                            thresholds: Sequence[float],
+                                            weights: TensorLike | None = None) -> tuple:
+    """As :func:`streaming_true_positives_at_thresholds`, where ``predictions > t``, but the label
+    is false."""
+    return _count_at(predictions, labels, thresholds, weights, "fp")
+
+
+def streaming_true_negatives_at_thresholds(predictions: TensorLike, labels: TensorLike,
+                                           thresholds: Sequence[float],
+                                           weights: TensorLike | None = None) -> tuple:
+    """As :func:`streaming_true_positives_at_thresholds`, where both are false."""
+    return _count_at(predictions, labels, thresholds, weights, "tn")
+
+
+def _count_at(predictions: TensorLike, labels: TensorLike, thresholds: Sequence[float],
+              weights: TensorLike | None, key: str) -> tuple[Tensor, Tensor]:
+    values, updates = confusion_matrix_at_thresholds(labels, predictions, thresholds, weights,
+                                                     [key])
+    return values[key], updates[key]
 
 
 def streaming_false_positive_rate_at_thresholds(
@@ -258,10 +300,10 @@ def precision_recall_at_equal_thresholds(
         with hf.control_dependencies(checks):
             predictions, labels, weights = remove_squeezable_dimensions(
                 predictions, labels, weights)
-        sums = [Sum(name, part) for name, part in zip(
-            ("tp_buckets", "fp_buckets"), _in_buckets(labels, predictions, weights, count),
-            strict=True)]
-        true, false = sums
+        parts = _in_buckets(labels, predictions, weights, count)
+        with hf.name_scope("variables"):
+            true, false = (Sum(name, part) for name, part in zip(
+                ("tp_buckets", "fp_buckets"), parts, strict=True))
         return (_data_of(true.value, false.value, kind, count),
                 hf.group(true.updated, false.updated))
 
@@ -290,4 +332,7 @@ def _data_of(true: Tensor, false: Tensor, kind: Any, count: int) -> PrecisionRec
 __all__ = ["PrecisionRecallData", "f1_score", "precision_at_recall",
            "precision_recall_at_equal_thresholds", "recall_at_precision", "streaming_curve_points",
            "streaming_false_negative_rate", "streaming_false_negative_rate_at_thresholds",
-           "streaming_false_positive_rate", "streaming_false_positive_rate_at_thresholds"]
+           "streaming_false_negatives_at_thresholds", "streaming_false_positive_rate",
+           "streaming_false_positive_rate_at_thresholds",
+           "streaming_false_positives_at_thresholds", "streaming_true_negatives_at_thresholds",
+           "streaming_true_positives_at_thresholds"]

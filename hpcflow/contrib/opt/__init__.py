@@ -14,6 +14,7 @@ from hpcflow.contrib.opt.centers import (
 )
 from hpcflow.contrib.opt.clipping import VariableClippingOptimizer
 from hpcflow.contrib.opt.external import ExternalOptimizerInterface, ScipyOptimizerInterface
+from hpcflow.contrib.opt.ggt import GGTOptimizer
 from hpcflow.contrib.opt.lars import LARSOptimizer
 from hpcflow.contrib.opt.lbfgs import LBFGSOptimizer
 from hpcflow.contrib.opt.moments import AdaMaxOptimizer, LazyAdamOptimizer, NadamOptimizer
@@ -22,6 +23,7 @@ from hpcflow.contrib.opt.multitask import (
     clip_gradients_by_global_norm,
 )
 from hpcflow.contrib.opt.regularized import RegAdagradOptimizer
+from hpcflow.contrib.opt.shampoo import ShampooOptimizer
 from hpcflow.contrib.opt.sign_decay import (
     get_cosine_decay_fn,
     get_linear_decay_fn,
@@ -41,10 +43,11 @@ __all__ = [
     "AGNCustomGetter", "AGNOptimizer", "AdaMaxOptimizer", "AdamGSOptimizer", "AdamWOptimizer",
     "AddSignOptimizer", "DecoupledWeightDecayExtension", "DropStaleGradientOptimizer",
     "ElasticAverageCustomGetter", "ElasticAverageOptimizer", "ExternalOptimizerInterface",
-    "LARSOptimizer", "LBFGSOptimizer", "LazyAdamGSOptimizer", "LazyAdamOptimizer",
+    "GGTOptimizer", "LARSOptimizer", "LBFGSOptimizer", "LazyAdamGSOptimizer", "LazyAdamOptimizer",
     "ModelAverageCustomGetter", "ModelAverageOptimizer", "MomentumWOptimizer",
     "MovingAverageOptimizer", "MultitaskOptimizerWrapper", "NadamOptimizer",
     "PowerSignOptimizer", "RegAdagradOptimizer", "ScipyOptimizerInterface",
+    "ShampooOptimizer",
     "VariableClippingOptimizer", "clip_gradients_by_global_norm",
     "extend_with_decoupled_weight_decay", "get_cosine_decay_fn", "get_linear_decay_fn",
     "get_restart_decay_fn",

@@ -17,6 +17,7 @@ from hpcflow.contrib.rnn.fused import (
     FusedRNNCell,
     FusedRNNCellAdaptor,
     LSTMBlockFusedCell,
+    LSTMBlockWrapper,
     TimeReversedFusedRNN,
 )
 from hpcflow.contrib.rnn.grid_cells import (
@@ -32,6 +33,7 @@ from hpcflow.contrib.rnn.nas_cell import NASCell
 from hpcflow.contrib.rnn.normalized_lstm import LayerNormBasicLSTMCell
 from hpcflow.contrib.rnn.phased_cell import PhasedLSTMCell
 from hpcflow.contrib.rnn.stacked import (
+    best_effort_input_batch_size,
     stack_bidirectional_dynamic_rnn,
     stack_bidirectional_rnn,
     transpose_batch_time,
@@ -42,6 +44,7 @@ from hpcflow.contrib.rnn.static import (
     static_state_saving_rnn,
 )
 from hpcflow.contrib.rnn.wrappers import (
+    CompiledWrapper,
     DeviceWrapper,
     DropoutWrapper,
     EmbeddingWrapper,

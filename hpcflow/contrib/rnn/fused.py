@@ -8,7 +8,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.contrib.rnn.block_cells import NO_LIMIT, input_size_of, lstm_variables
-from hpcflow.contrib.rnn.cell import UnitCell
+from hpcflow.contrib.rnn.cell import RNNCell
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple
 from hpcflow.contrib.rnn.static import static_rnn
 from hpcflow.dtypes import DTypeLike
@@ -24,7 +24,6 @@ from hpcflow.ops.arrays.layout import reverse, reverse_sequence
 from hpcflow.ops.arrays.masks import sequence_mask
 
 if TYPE_CHECKING:
-    from hpcflow.contrib.rnn.cell import RNNCell
     from hpcflow.ops.state.variable_scope import VariableScope
 
 
@@ -49,7 +48,63 @@ class FusedRNNCell:
         raise NotImplementedError(f"{type(self).__name__} does not say what it computes")
 
 
-class LSTMBlockFusedCell(FusedRNNCell):
+class LSTMBlockWrapper(FusedRNNCell):
+    """Base of LSTMs over whole sequences: a class derived from it has ``num_units``, and says in
+    ``_call_cell`` what the memories and outputs are.
+
+    Args:
+        name: of the variable scope.
+        reuse: as of ``variable_scope``.
+    """
+
+    def __init__(self, name: str = "lstm_fused_cell", reuse: bool | None = None) -> None:
+        self._owner = RNNCell(name=name)
+        self._reuse = reuse
+
+    @property
+    def num_units(self) -> int:
+        """The number of units."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how many units it has")
+
+    def _call_cell(self, inputs: Any, initial_cell_state: Any, initial_output: Any, dtype: Any,
+                   sequence_length: Any) -> tuple[Any, Any]:
+        """Return memory and output after every step, ``[time, batch, units]``; what is behind the
+        end of a sequence is not used."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it computes")
+
+    def __call__(self, inputs: Any, initial_state: Any = None, dtype: Any = None,
+                 sequence_length: Any = None,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
+        """See :class:`FusedRNNCell`; states are pairs of memory and output.
+
+        Raises: ``ValueError`` for inputs of another rank or unknown size, a state that is no pair,
+        or neither state nor dtype.
+        """
+        with self._owner._step_scope(scope, "lstm_fused_cell", self._reuse):
+            x, lengths = _as_sequences(inputs), as_lengths(sequence_length)
+            before = self._initial(x, initial_state, dtype)
+            memories, outputs = self._call_cell(
+                x, *before, before[0].dtype.base_dtype if dtype is None else dtype, lengths)
+            if lengths is None:
+                after = memories[-1], outputs[-1]
+            else:
+                after = _states_at(lengths, zip(before, (memories, outputs), strict=True))
+                outputs = _without_rest(outputs, lengths)
+        is_list = isinstance(inputs, (list, tuple))
+        return unstack(outputs) if is_list else outputs, LSTMStateTuple(*after)
+
+    def _initial(self, x: Tensor, state: Any, dtype: Any) -> tuple[Tensor, Tensor]:
+        if state is None:
+            if dtype is None:
+                raise ValueError("Either initial_state or dtype needs to be specified")
+            zeros = zeros_of(self.num_units, batch_size_of(x, 1), dtypes.as_dtype(dtype))
+            return zeros, zeros
+        if len(state) != 2:
+            raise ValueError("initial_state must be a pair of memory and output")
+        return convert_to_tensor(state[0]), convert_to_tensor(state[1])
+
+
+class LSTMBlockFusedCell(LSTMBlockWrapper):
     """LSTM (Zaremba et al., 2014, arXiv:1409.2329) over whole sequences, as one op.
 
     Args:
@@ -65,9 +120,8 @@ class LSTMBlockFusedCell(FusedRNNCell):
     def __init__(self, num_units: int, forget_bias: float = 1.0, cell_clip: float | None = None,
                  use_peephole: bool = False, reuse: bool | None = None,
                  dtype: DTypeLike | None = None, name: str = "lstm_fused_cell") -> None:
+        super().__init__(name, reuse)
         self._num_units = num_units
-        self._owner = UnitCell(num_units, name=name)
-        self._reuse = reuse
         self._forget_bias = forget_bias
         self._cell_clip = cell_clip or NO_LIMIT
         self._use_peephole = use_peephole
@@ -77,43 +131,15 @@ class LSTMBlockFusedCell(FusedRNNCell):
         """The number of units."""
         return self._num_units
 
-    def __call__(self, inputs: Any, initial_state: Any = None, dtype: Any = None,
-                 sequence_length: Any = None,
-                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
-        """See :class:`FusedRNNCell`; states are pairs of memory and output.
-
-        Raises: ``ValueError`` for inputs of another rank or unknown size, a state that is no pair,
-        or neither state nor dtype.
-        """
-        with self._owner._step_scope(scope, "lstm_fused_cell", self._reuse):
-            x, lengths = _as_sequences(inputs), as_lengths(sequence_length)
-            before = self._initial(x, initial_state, dtype)
-            memories, outputs = self._run(x, before, lengths)
-            if lengths is None:
-                after = memories[-1], outputs[-1]
-            else:
-                after = _states_at(lengths, zip(before, (memories, outputs), strict=True))
-                outputs = _without_rest(outputs, lengths)
-        is_list = isinstance(inputs, (list, tuple))
-        return unstack(outputs) if is_list else outputs, LSTMStateTuple(*after)
-
-    def _initial(self, x: Tensor, state: Any, dtype: Any) -> tuple[Tensor, Tensor]:
-        if state is None:
-            if dtype is None:
-                raise ValueError("Either initial_state or dtype needs to be specified")
-            zeros = zeros_of(self._num_units, batch_size_of(x, 1), dtypes.as_dtype(dtype))
-            return zeros, zeros
-        if len(state) != 2:
-            raise ValueError("initial_state must be a pair of memory and output")
-        return convert_to_tensor(state[0]), convert_to_tensor(state[1])
-
-    def _run(self, x: Tensor, before: tuple, lengths: Tensor | None) -> tuple[Any, Any]:
-        """Memory and output after every step."""
-        weights = lstm_variables(x, self._num_units, self._use_peephole)
-        steps = _steps_of(x) if lengths is None else raw_ops.Max(lengths, np.int32(0))
+    def _call_cell(self, inputs: Tensor, initial_cell_state: Tensor, initial_output: Tensor,
+                   dtype: Any, sequence_length: Tensor | None) -> tuple[Any, Any]:
+        weights = lstm_variables(inputs, self._num_units, self._use_peephole)
+        steps = (_steps_of(inputs) if sequence_length is None else
+                 raw_ops.Max(sequence_length, np.int32(0)))
         found = raw_ops.BlockLSTM(
-            seq_len_max=raw_ops.Cast(steps, DstT=dtypes.int64), x=x, cs_prev=before[0],
-            h_prev=before[1], **weights, forget_bias=self._forget_bias, cell_clip=self._cell_clip,
+            seq_len_max=raw_ops.Cast(steps, DstT=dtypes.int64), x=inputs,
+            cs_prev=initial_cell_state, h_prev=initial_output, **weights,
+            forget_bias=self._forget_bias, cell_clip=self._cell_clip,
             use_peephole=self._use_peephole)
         return found.cs, found.h
 

@@ -153,6 +153,8 @@ class LSTMCell(MemoryCell):
         keywords: as of ``Layer``: `trainable`.
     """
 
+    _default_scope = "lstm_cell"
+
     @takes_later_order
     def __init__(self, num_units: int, input_size: ShapeLike | None = None,
                  use_peepholes: bool = False, cell_clip: float | None = None,
@@ -175,34 +177,42 @@ class LSTMCell(MemoryCell):
 
     def __call__(self, inputs: Any, state: Nest, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
-        with self._step_scope(scope, "lstm_cell", self._reuse, initializer=self._initializer):
-            c, h = self._state_parts(state)
-            gates = affine([inputs, h], 4 * self._num_units,
-                           kernel_partitioner=_shards(self._num_unit_shards))
-            i, j, f, o = raw_ops.Split(1, gates, num_split=4)
-            new_c = self._memory(c, i, j, f)
-            new_h = raw_ops.Mul(sigmoid(self._peep("w_o_diag", o, new_c)),
-                                self._activation(new_c))
-            new_h = self._projected(new_h)
-            return new_h, self._joined(new_c, new_h)
+        with self._step_scope(scope, self._default_scope, self._reuse,
+                              initializer=self._initializer):
+            return self._step(inputs, state)
+
+    def _step(self, inputs: Any, state: Nest) -> tuple[Any, Any]:
+        c, h = self._state_parts(state)
+        i, j, f, o = self._gates(inputs, h)
+        new_c = self._memory(c, i, j, f)
+        new_h = raw_ops.Mul(sigmoid(self._peep("w_o_diag", o, new_c)), self._activation(new_c))
+        if self._num_proj is not None:
+            with variable_scope("projection"):
+                new_h = _clipped(self._projection(new_h), self._proj_clip)
+        return new_h, self._joined(new_c, new_h)
+
+    def _gates(self, inputs: Any, h: Tensor) -> list[Tensor]:
+        """The sums i, j, f and o."""
+        sums = affine([inputs, h], 4 * self._num_units,
+                      kernel_partitioner=_shards(self._num_unit_shards))
+        return raw_ops.Split(1, sums, num_split=4)
 
     def _memory(self, c: Tensor, i: Tensor, j: Tensor, f: Tensor) -> Tensor:
         """The memory after the step."""
         forget = self._peep("w_f_diag", _plus(f, self._forget_bias), c)
         kept = raw_ops.Mul(sigmoid(forget), c)
         added = raw_ops.Mul(sigmoid(self._peep("w_i_diag", i, c)), self._activation(j))
-        return _clipped(raw_ops.Add(kept, added), self._cell_clip)
+        return _clipped(self._normalized(raw_ops.Add(kept, added), "state"), self._cell_clip)
+
+    def _normalized(self, x: Tensor, name: str) -> Tensor:
+        return x
 
     def _peep(self, name: str, gate: Tensor, memory: Tensor) -> Tensor:
         return peep(name, gate, memory, self._num_units) if self._use_peepholes else gate
 
-    def _projected(self, output: Tensor) -> Tensor:
-        if self._num_proj is None:
-            return output
-        with variable_scope("projection"):
-            output = affine([output], self._num_proj, bias=False,
-                            kernel_partitioner=_shards(self._num_proj_shards))
-        return _clipped(output, self._proj_clip)
+    def _projection(self, output: Tensor) -> Tensor:
+        return affine([output], self.output_size, bias=False,
+                      kernel_partitioner=_shards(self._num_proj_shards))
 
 
 def peep(name: str, gate: Tensor, memory: Tensor, units: int) -> Tensor:

@@ -12,6 +12,7 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn import bidirectional_dynamic_rnn
+from hpcflow.nn.rnn_steps import batch_size_of
 from hpcflow.ops.arrays.joining import concat
 from hpcflow.ops.state.variable_scope import variable_scope
 
@@ -111,3 +112,18 @@ def transpose_batch_time(x: TensorLike) -> Tensor:
     if x._dims is not None:
         turned.set_shape([x._dims[1], x._dims[0], *x._dims[2:]])
     return turned
+
+
+def best_effort_input_batch_size(flat_input: Sequence[Tensor]) -> Any:
+    """Return the second dimension of tensors ``[time, batch, ...]``: a number if one of them knows
+    it, else a scalar tensor.
+
+    Raises ``ValueError`` for a rank below 2.
+    """
+    for tensor in flat_input:
+        dims = tensor._dims
+        if dims is not None and len(dims) < 2:
+            raise ValueError(f"Expected input tensor {tensor.name} to have rank at least 2")
+        if dims is not None and dims[1] is not None:
+            return dims[1]
+    return batch_size_of(flat_input[0], 1)

@@ -314,6 +314,23 @@ class OutputProjectionWrapper(WrapperCell):
             return (projected if self._activation is None else self._activation(projected)), state
 
 
+class CompiledWrapper(WrapperCell):
+    """A cell as it is: all steps are compiled in any case.
+
+    Args:
+        cell: the cell.
+        compile_stateful: accepted.
+    """
+
+    def __init__(self, cell: RNNCell, compile_stateful: bool = False) -> None:
+        super().__init__(cell)
+
+    def __call__(self, inputs: Any, state: Any,
+                 scope: str | VariableScope | None = None) -> tuple[Any, Any]:
+        """Run one step."""
+        return self._cell(inputs, state, scope)
+
+
 class EmbeddingWrapper(WrapperCell):
     """A cell whose inputs are symbols, integers of shape ``[batch]`` or ``[batch, 1]``.
 

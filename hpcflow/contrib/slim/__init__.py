@@ -95,7 +95,6 @@ from hpcflow.contrib.layers import (
     spatial_softmax,
     stack,
     sum_regularizer,
-    summaries,
     summarize_activation,
     summarize_activations,
     summarize_biases,
@@ -110,7 +109,15 @@ from hpcflow.contrib.layers import (
     xavier_initializer_conv2d,
 )
 from hpcflow.contrib.layers import optimizing as optimizers
-from hpcflow.contrib.slim import evaluation, learning, model_analyzer, nets, queues, utils
+from hpcflow.contrib.slim import (
+    evaluation,
+    learning,
+    model_analyzer,
+    nets,
+    queues,
+    summaries,
+    utils,
+)
 from hpcflow.contrib.slim.data import (
     data_decoder,
     data_provider,

@@ -13,9 +13,12 @@ from hpcflow.contrib.layers.building import (
     gather_tensors_aliases,
     get_tensor_aliases,
 )
+from hpcflow.dtypes import DTypeLike
+from hpcflow.graph import shape_inference
 from hpcflow.graph.likes import TensorLike
-from hpcflow.graph.shape_inference import constant_value
+from hpcflow.graph.operation import Tensor
 from hpcflow.layers.building import numbers
+from hpcflow.ops.state.variables import Variable
 
 __all__ = [
     "append_tensor_alias", "channel_dimension", "collect_named_outputs", "constant_value",
@@ -23,6 +26,22 @@ __all__ = [
     "get_tensor_aliases", "get_variable_collections", "last_dimension", "n_positive_integers",
     "smart_cond", "static_cond", "two_element_tuple",
 ]  # fmt: skip
+
+
+def constant_value(value_or_tensor_or_var: Any, dtype: DTypeLike | None = None) -> Any:
+    """Return the value of a tensor if it follows from the graph alone, else None; None of a
+    variable; anything else itself.
+
+    Raises ``ValueError`` for None, and for a tensor or variable of another type than `dtype`.
+    """
+    given = value_or_tensor_or_var
+    if given is None:
+        raise ValueError("value_or_tensor_or_var cannot be None")
+    if not isinstance(given, (Tensor, Variable)):
+        return given
+    if dtype is not None and given.dtype != dtype:
+        raise ValueError(f"It has the wrong type {given.dtype} instead of {dtype}")
+    return None if isinstance(given, Variable) else shape_inference.constant_value(given)
 
 
 def get_variable_collections(variables_collections: Any, name: str) -> Any:
@@ -50,6 +69,8 @@ def two_element_tuple(int_or_tuple: Any) -> tuple[int, int]:
 
 def n_positive_integers(n: int, value: TensorLike) -> tuple[int, ...]:
     """Return `n` positive integers, from as many or from one; ``ValueError`` for others."""
+    if not isinstance(n, int) or n < 1:
+        raise ValueError(f"n must be a positive integer, got {n!r}")
     return tuple(numbers(value, n, "value"))
 
 

@@ -60,7 +60,8 @@ def test_what_is_missing_below_a_path_says_what_to_use(path, instead):
 
 
 @pytest.mark.parametrize(("package", "name"), [
-    ("contrib", "nccl"), ("contrib.layers", "recompute_grad"), ("python.ops.nn_ops", "unheard_of"),
+    ("contrib", "nccl"), ("contrib.layers", "scattered_embedding_column"),
+    ("python.ops.nn_ops", "unheard_of"),
     ("contrib.boosted_trees.python.ops", "model_ops")])
 def test_imports_of_what_is_missing_say_what_to_use(package, name):
     with pytest.raises(ModuleNotFoundError, match="hpcflow does without"):

@@ -137,3 +137,65 @@ def test_count_and_concat(batches, graph):
     np.testing.assert_array_equal(value, np.stack([whole[:100], 2 * whole[:100]]))
     with pytest.raises(ValueError, match="axis = 1"):
         metrics.streaming_concat(hf.zeros([3]), axis=1)
+
+
+def area_above(labels, predictions, weights):
+    """P[true > false] + P[equal] / 2 of two that are drawn by their weights."""
+    true, false = labels == 1, labels == 0
+    difference = np.sign(predictions[true][:, None] - predictions[false])
+    pairs = weights[true][:, None] * weights[false]
+    return np.sum(pairs * (1 + difference) / 2) / np.sum(pairs)
+
+
+def test_areas_over_all_predictions(batches, graph):
+    labels, predictions, weights = (np.concatenate(part) for part in zip(*batches))
+    predictions = predictions.astype(np.float32)
+    _, value = run(batches, lambda y, p, w: metrics.streaming_dynamic_auc(y, p, weights=w))
+    assert value == pytest.approx(area_above(labels, predictions, weights.astype(np.float32)),
+                                  rel=1e-6)
+    _, value = run(batches, lambda y, p, w: metrics.streaming_dynamic_auc(y, p, "PR"))
+    order = [np.average(labels[predictions >= t]) for t in np.unique(predictions)[::-1]]
+    recall = [np.sum(labels[predictions >= t]) for t in np.unique(predictions)[::-1]]
+    assert value == pytest.approx(np.trapezoid([1, *order], np.array([0, *recall]) / labels.sum()),
+                                  rel=1e-6)
+    _, value = run(batches, lambda y, p, w: metrics.auc_using_histogram(
+        hf.cast(y, hf.bool), p, [0.0, 1.0], nbins=1000))
+    assert value == pytest.approx(area_above(labels, predictions, np.ones(120)), rel=1e-3)
+    _, value = run([(np.ones(3), np.ones(3), np.ones(3))],
+                   lambda y, p, w: metrics.streaming_dynamic_auc(y, p))
+    assert value == 0
+
+
+def test_confidence_intervals(graph):
+    labels = np.array([0, 0, 1, 0, 0, 1, 0, 1, 1, 0])
+    predictions = np.array([0, 0.2, 0.3, 0.3, 0.4, 0.5, 0.6, 0.6, 0.8, 1])
+    weights = np.array([0.5, 0.6, 1.2, 1.5, 2.0, 2.0, 1.5, 1.2, 0.6, 0.5])
+    one = [(labels, predictions, weights)]
+    _, value = run(one, lambda y, p, w: metrics.auc_with_confidence_intervals(y, p))
+    np.testing.assert_allclose(value, (2 / 3, 0.278268, 0.912085), rtol=1e-5)
+    _, value = run(one, lambda y, p, w: metrics.auc_with_confidence_intervals(y, p, w))
+    np.testing.assert_allclose(value, (0.651515, 0.289186, 0.895739), rtol=1e-5)
+    _, value = run(one, lambda y, p, w: metrics.auc_with_confidence_intervals(
+        y, hf.cast(y, hf.float32), w))
+    assert tuple(value) == (1, 1, 1)
+    with pytest.raises(hf.errors.InvalidArgumentError, match="at least one is >1"):
+        run([(labels + 1, predictions, weights)],
+            lambda y, p, w: metrics.auc_with_confidence_intervals(y, p))
+
+
+def test_the_best_classes(graph):
+    scores = hf.constant([[0.1, 0.6, 0.3], [0.5, 0.2, 0.3]])
+    recall = metrics.streaming_recall_at_k(scores, hf.constant([2, 1]), 2, hf.constant([3.0, 1.0]))
+    precision = metrics.streaming_sparse_average_precision_at_top_k(
+        hf.constant([[1, 2], [0, 2]]), hf.constant([[2], [0]], hf.int64))
+    assert {v.op.name for v in hf.local_variables()} == {
+        "recall_at_2/total", "recall_at_2/count", "average_precision_at_2/total",
+        "average_precision_at_2/max"}
+    with hf.Session() as session:
+        session.run(hf.local_variables_initializer())
+        assert session.run([recall[1], precision[1]]) == [0.75, 0.75]
+    with pytest.raises(ValueError, match="must be known"):
+        metrics.streaming_sparse_average_precision_at_top_k(
+            hf.placeholder(hf.int64, [2, None]), hf.constant([[2], [0]], hf.int64))
+    with pytest.raises(ValueError, match="Dtypes"):
+        metrics.accuracy(hf.constant([1]), hf.constant([1], hf.int64))

@@ -63,6 +63,10 @@ def test_training_without_a_directory_stops_where_it_is_told():
         assert slim.learning.train(train_op, None, number_of_steps=2) == 1.0
         with pytest.raises(ValueError, match="logdir"):
             slim.learning.train(train_op, None, saver="saver")
+        with pytest.raises(ValueError, match="trace_every_n_steps"):
+            slim.learning.train(train_op, None, trace_every_n_steps=2)
+        with pytest.raises(ValueError, match="positive"):
+            slim.learning.train(train_op, None, number_of_steps=0)
 
 
 def test_multipliers_and_norms_of_gradients(session):
@@ -89,7 +93,7 @@ def test_a_loss_that_is_not_finite_ends_training(session):
 
 @pytest.mark.parametrize(("name", "first", "second"), [
     ("absolute_difference", 0, 1), ("mean_squared_error", 0, 1), ("log_loss", 0, 1),
-    ("mean_pairwise_squared_error", 0, 1), ("sigmoid_cross_entropy", 0, 1),
+    ("sigmoid_cross_entropy", 0, 1),
     ("softmax_cross_entropy", 0, 1)])
 def test_losses_take_predictions_first(session, name, first, second):
     predictions, labels = np.float32([[0.2, 0.7]]), np.float32([[0, 1]])
@@ -103,7 +107,14 @@ def test_other_losses(session):
     assert session.run(slim.losses.hinge_loss([[0.5, -2.0]], [[1, 0]])).tolist() == [[0.5, 0]]
     np.testing.assert_allclose(session.run(slim.losses.cosine_distance([[1.0, 0.0]], [[0.6, 0.8]],
                                                                        1)), 0.4, rtol=1e-6)
-    with pytest.raises(ValueError, match="dim"):
+    pairs = slim.losses.mean_pairwise_squared_error([[1.0, 3.0], [5.0, 5.0]], [[0.0, 0.0]] * 2,
+                                                    [2.0, 0.0])
+    assert session.run(pairs) == 2 * 2 * (10 / 2 - 16 / 4)
+    with hf.contrib.framework.arg_scope([slim.losses.add_loss], loss_collection=None):
+        weighted = slim.losses.absolute_difference([[[1.0, 3.0]], [[5.0, 5.0]]],
+                                                   hf.zeros([2, 1, 2]), [2.0, 0.0])
+    assert session.run(weighted) == 4 and weighted not in hf.losses.get_losses()
+    with pytest.raises(ValueError, match="axis"):
         slim.losses.cosine_distance([[1.0]], [[1.0]])
 
 
@@ -153,3 +164,25 @@ def test_queue_runners_run_within_a_block(session):
     value = hf.train.input_producer(hf.constant([3, 3]), shuffle=False).dequeue()
     with slim.queues.QueueRunners(session):
         assert session.run([value])[0] == 3
+
+
+def test_steps_are_traced(tmp_path):
+    with hf.Graph().as_default():
+        loss = hf.square(hf.get_variable("x", initializer=2.0))
+        train_op = slim.learning.create_train_op(loss, hf.train.GradientDescentOptimizer(0.1))
+        slim.learning.train(train_op, str(tmp_path), number_of_steps=5, trace_every_n_steps=2)
+    steps = {int(path.stem.split("-")[1]) for path in tmp_path.glob("tf_trace-*.json")}
+    assert len(steps) == 3 and steps <= set(range(6))
+
+
+def test_summaries_are_named_after_their_tensors(capfd):
+    with hf.Graph().as_default():
+        x = hf.constant([0.0, 1.0], name="x")
+        slim.summaries.add_histogram_summaries([x], prefix="p")
+        slim.summaries.add_zero_fraction_summary(x)
+        slim.summaries.add_scalar_summary(x[1], "one", "p", print_summary=True)
+        with hf.Session() as session:
+            merged = hf.summary.Summary.FromString(session.run(hf.summary.merge_all()))
+        assert [(v.tag, v.simple_value) for v in merged.value] == [
+            ("p/x", 0), ("x/Fraction_of_Zero_Values", 0.5), ("p/one", 1)]
+    assert "p/one" in capfd.readouterr().err

@@ -70,7 +70,7 @@ def test_what_cannot_be_normalized():
     x = hf.zeros([2, 4, 4, 6])
     with pytest.raises(ValueError, match="4 groups"):
         layers.group_norm(x, 4)
-    with pytest.raises(ValueError, match="one of the"):
+    with pytest.raises(ValueError, match="mutually exclusive"):
         layers.group_norm(x, 2, channels_axis=-2)
     with pytest.raises(ValueError, match="4 dimensions"):
         layers.group_norm(x, 2, channels_axis=4)

@@ -80,6 +80,21 @@ def test_npairs_loss(session):
     np.testing.assert_allclose(got, entropy.mean() + penalty, rtol=1e-5)
 
 
+def test_npairs_loss_of_several_labels(session):
+    _, rows = given(rows=4)
+    positives = rows[::-1].copy()
+    dense = np.array([[1, 0, 1], [1, 1, 0], [0, 0, 1], [0, 1, 1]])
+    sparse = [hf.SparseTensor(np.argwhere(row == 1), np.ones(row.sum()), [3]) for row in dense]
+    shared = dense @ dense.T
+    logits = rows.astype(np.float64) @ positives.T
+    entropy = np.log(np.exp(logits).sum(1)) - (shared / shared.sum(1)[:, None] * logits).sum(1)
+    got = evaluate(session, lambda x: metric_learning.npairs_loss_multilabel(
+        sparse, x, positives, reg_lambda=0.0), rows)
+    np.testing.assert_allclose(got, entropy.mean(), rtol=1e-5)
+    with pytest.raises(TypeError, match="SparseTensors"):
+        metric_learning.npairs_loss_multilabel([dense], rows, positives)
+
+
 def test_lifted_struct_loss(session):
     labels, rows = given()
     d = distances(rows)

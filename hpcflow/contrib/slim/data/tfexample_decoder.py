@@ -181,7 +181,7 @@ class SparseTensor(ItemHandler):
     def tensors_to_item(self, keys_to_tensors: dict[str, Any]) -> Any:
         """Return the tensor, sparse or dense."""
         indices, values, *given = [keys_to_tensors[key] for key in self._keys]
-        shape = given[0] if given else self._shape
+        shape = _dense(given[0]) if given else self._shape
         shape = indices.dense_shape if shape is None else shape
         rank = raw_ops.Gather(raw_ops.Shape(indices.indices), np.int32(1))
         before = raw_ops.Slice(indices.indices, np.array([0, 0], np.int32),

@@ -1,23 +1,25 @@
-"""Losses by which rows of the same label come close to each other, those of others part."""
+"""Losses of the distances between pairs and triples of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.nn.losses import softmax_cross_entropy_with_logits
 from hpcflow.ops.arrays.layout import transpose
 from hpcflow.ops.flow.checks import Print
 from hpcflow.ops.linalg.matmul import matmul
 from hpcflow.ops.math.reductions import reduce_max, reduce_mean, reduce_min, reduce_sum
+from hpcflow.ops.sparse.sparse_layout import sparse_tensor_to_dense
 
 _COLUMN = np.array([-1, 1], np.int32)
 
@@ -124,16 +126,42 @@ def npairs_loss(labels: TensorLike, embeddings_anchor: TensorLike,
         print_losses: print both parts at every step.
     """
     with name_scope(None, "npairs_loss", [labels, embeddings_anchor, embeddings_positive]):
-        anchors, positives = (reduce_mean(reduce_sum(raw_ops.Square(rows), 1))
-                              for rows in (embeddings_anchor, embeddings_positive))
-        penalty = raw_ops.Mul(0.25 * reg_lambda, raw_ops.Add(anchors, positives), name="l2loss")
-        products = matmul(embeddings_anchor, embeddings_positive, transpose_b=True)
         same = _pairs_of(labels).same
-        targets = raw_ops.RealDiv(same, reduce_sum(same, 1, keep_dims=True))
-        entropy = reduce_mean(softmax_cross_entropy_with_logits(labels=targets, logits=products))
-        if print_losses:
-            entropy = Print(entropy, ["cross entropy:", entropy, "l2loss:", penalty])
-        return raw_ops.Add(penalty, entropy)
+        return _npairs(same, embeddings_anchor, embeddings_positive, reg_lambda, print_losses)
+
+
+def npairs_loss_multilabel(sparse_labels: Sequence[SparseTensor], embeddings_anchor: TensorLike,
+                           embeddings_positive: TensorLike, reg_lambda: float = 0.002,
+                           print_losses: bool = False) -> Tensor:
+    """Return :func:`npairs_loss` of pairs with several labels each: the target of two pairs is the
+    number of labels that both have.
+
+    Args:
+        sparse_labels: for each pair a sparse vector over the classes, 1 for each label it has.
+
+    The others are as of :func:`npairs_loss`. Raises ``TypeError`` for labels that are not sparse.
+    """
+    if not all(isinstance(label, SparseTensor) for label in sparse_labels):
+        raise TypeError(f"sparse_labels must be a list of SparseTensors, but got {sparse_labels}")
+    with name_scope(None, "NpairsLossMultiLabel"):
+        rows = raw_ops.Pack([sparse_tensor_to_dense(
+            SparseTensor(label.indices, raw_ops.Cast(label.values, DstT=dtypes.float32),
+                         label.dense_shape), validate_indices=False) for label in sparse_labels])
+        return _npairs(matmul(rows, rows, transpose_b=True), embeddings_anchor,
+                       embeddings_positive, reg_lambda, print_losses)
+
+
+def _npairs(alike: Tensor, anchor: TensorLike, positive: TensorLike, reg_lambda: float,
+            print_losses: bool) -> Tensor:
+    """The loss of pairs, of which `alike` says how many labels two of them share."""
+    means = [reduce_mean(reduce_sum(raw_ops.Square(rows), 1)) for rows in (anchor, positive)]
+    penalty = raw_ops.Mul(0.25 * reg_lambda, raw_ops.Add(*means), name="l2loss")
+    products = matmul(anchor, positive, transpose_b=True)
+    targets = raw_ops.RealDiv(alike, reduce_sum(alike, 1, keep_dims=True))
+    entropy = reduce_mean(softmax_cross_entropy_with_logits(labels=targets, logits=products))
+    if print_losses:
+        entropy = Print(entropy, ["cross entropy:", entropy, "l2loss:", penalty])
+    return raw_ops.Add(penalty, entropy)
 
 
 def lifted_struct_loss(labels: TensorLike, embeddings: TensorLike,
@@ -155,5 +183,3 @@ def lifted_struct_loss(labels: TensorLike, embeddings: TensorLike,
         costs = both + raw_ops.Log(sums + transpose(sums)) + distances
         costs = raw_ops.Square(raw_ops.Maximum(costs * pairs.positive, np.float32(0)))
         return raw_ops.RealDiv(0.5 * reduce_sum(costs), reduce_sum(pairs.positive))
-
-__getattr__ = named_otherwise(__name__)
