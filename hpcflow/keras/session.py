@@ -43,6 +43,9 @@ def learning_phase() -> Any:
     return kept[0]
 
 
+symbolic_learning_phase = learning_phase
+
+
 def set_learning_phase(value: int) -> None:
     """Let layers that are made from now on be in training (1) or not (0)."""
     if value not in (0, 1):
@@ -71,6 +74,11 @@ def phase_feed(value: bool) -> dict:
 
 
 # ---------------------------------------------------------------- the session
+
+
+def get_graph() -> Any:
+    """Return the graph that models are made in, the default one."""
+    return hf.get_default_graph()
 
 
 def clear_session() -> None:

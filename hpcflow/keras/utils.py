@@ -11,6 +11,7 @@ import numpy as np
 
 from hpcflow.base.late_names import named_otherwise
 from hpcflow.keras.enqueuers import GeneratorEnqueuer, OrderedEnqueuer, SequenceEnqueuer
+from hpcflow.keras.function_files import func_dump, func_load
 from hpcflow.keras.lookup import custom_object_scope, get_custom_objects, instance, serialized
 from hpcflow.keras.progress import Progbar
 from hpcflow.keras.summaries import print_summary
@@ -143,9 +144,9 @@ def plot_model(model: Any, to_file: str = "model.png", **options: Any) -> None:
 
 
 __all__ = ["CustomObjectScope", "GeneratorEnqueuer", "OrderedEnqueuer", "Progbar", "Sequence",
-           "SequenceEnqueuer", "custom_object_scope", "deserialize_keras_object",
-           "get_custom_objects", "get_file", "get_source_inputs", "multi_gpu_model", "normalize",
-           "plot_model", "print_summary", "serialize_keras_object", "to_categorical"]
+           "SequenceEnqueuer", "custom_object_scope", "deserialize_keras_object", "func_dump",
+           "func_load", "get_custom_objects", "get_file", "get_source_inputs", "multi_gpu_model",
+           "normalize", "plot_model", "print_summary", "serialize_keras_object", "to_categorical"]
 
 
 __getattr__ = named_otherwise(__name__)

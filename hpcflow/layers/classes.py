@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ from hpcflow.layers.convolutional import (
 from hpcflow.layers.dense import dense
 from hpcflow.layers.dropout import dropout
 from hpcflow.layers.flattening import flatten
-from hpcflow.layers.helpers import get_reachable_from_inputs
+from hpcflow.layers.helpers import get_reachable_from_inputs, show_arguments
 from hpcflow.layers.normalization import batch_normalization
 from hpcflow.layers.pooling import (
     average_pooling1d,
@@ -39,7 +39,7 @@ from hpcflow.ops.arrays.constants import placeholder
 from hpcflow.ops.state.variable_scope import VariableScope, variable_scope
 from hpcflow.shapes import ShapeLike
 
-_OF_CALLS = ("inputs", "training", "name", "reuse")  # not said when a layer is made
+_OF_CALLS = ("inputs", "training", "reuse")  # not said when a layer is made
 
 
 class FunctionLayer(Layer):
@@ -52,15 +52,21 @@ class FunctionLayer(Layer):
     function: Callable
     made: tuple[str, ...] = ()  # the names of the variables that it may have
 
+    _takes: Sequence[inspect.Parameter] = ()
+
+    def __init_subclass__(cls) -> None:
+        if "function" in vars(cls):
+            cls._takes = [p.replace(annotation=p.empty)
+                          for p in inspect.signature(cls.function).parameters.values()
+                          if p.name not in _OF_CALLS]
+            show_arguments(cls, cls._takes)
+
     def __init__(self, *args: Any, **keywords: Any) -> None:
-        own = {k: keywords.pop(k) for k in ("name", "dtype", "_reuse", "_scope")
-               if k in keywords}
-        function = type(self).function
-        parameters = [p for p in inspect.signature(function).parameters.values()
-                      if p.name not in _OF_CALLS]
-        bound = inspect.Signature(parameters).bind(*args, **keywords)
+        own = {k: keywords.pop(k) for k in ("dtype", "_reuse", "_scope") if k in keywords}
+        bound = inspect.Signature(self._takes).bind(*args, **keywords)
         bound.apply_defaults()
-        super().__init__(trainable=bound.arguments.get("trainable", True), **own)
+        name = bound.arguments.pop("name", None)
+        super().__init__(bound.arguments.get("trainable", True), name, **own)
         self._options = dict(bound.arguments)
         vars(self).update(self._options, **dict.fromkeys(self.made))
 

@@ -65,10 +65,13 @@ def Input(shape: TensorLike | None = None, batch_size: int | None = None, name: 
     `shape` is without the batch, `batch_shape` with it. Raises ``ValueError`` without any of them.
     """
     batch_shape = keywords.pop("batch_input_shape", batch_shape)
+    if shape is not None and batch_shape is not None:
+        raise ValueError("Only provide the `shape` OR `batch_input_shape` argument to Input, not "
+                         "both at the same time.")
     if shape is None and batch_shape is None and tensor is None:
         raise ValueError("Please provide to Input either a `shape` or a `tensor` argument. Note "
                          "that `shape` does not include the batch dimension.")
     if keywords:
-        raise TypeError(f"Unrecognized keyword arguments: {sorted(keywords)}")
+        raise ValueError(f"Unrecognized keyword arguments: {sorted(keywords)}")
     layer = InputLayer(shape, batch_size, dtype, tensor, sparse, name, batch_shape)
     return layer.inbound_nodes[0].outputs[0]

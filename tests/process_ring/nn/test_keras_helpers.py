@@ -24,7 +24,7 @@ def test_a_bar_shows_averages_over_its_steps(capsys):
     bar.update(1, [("loss", 1e-5)])
     assert capsys.readouterr().out == ""
     bar.update(2, [("loss", 1e-5)])
-    assert capsys.readouterr().out == "2/2 - loss: 1.0000e-05\n"
+    assert capsys.readouterr().out == "2/2 - 0s - loss: 1.0000e-05\n"
     utils.Progbar(None).update(3)
     assert "3/Unknown" in capsys.readouterr().out
 
