@@ -50,7 +50,7 @@ from hpcflow.keras.backend_random import (  # noqa: F401
     random_uniform_variable,
     truncated_normal,
 )
-from hpcflow.keras.backend_rnn import local_conv1d, local_conv2d, rnn  # noqa: F401
+from hpcflow.keras.backend_rnn import local_conv, local_conv1d, local_conv2d, rnn  # noqa: F401
 from hpcflow.keras.session import (  # noqa: F401
     batch_get_value,
     batch_set_value,
@@ -414,7 +414,11 @@ def temporal_padding(x: Tensor, padding: str | Sequence[Any] = (1, 1)) -> Any:
 
 def resize_images(x: TensorLike, height_factor: int, width_factor: int, data_format: str,
                   interpolation: str = "nearest") -> Any:
-    """Return images that are larger by whole factors."""
+    """Return images that are larger by whole factors. ``ValueError`` for other names."""
+    if data_format not in ("channels_first", "channels_last"):
+        raise ValueError(f"Invalid `data_format` argument: {data_format}")
+    if interpolation not in ("nearest", "bilinear"):
+        raise ValueError('interpolation should be one of "nearest" or "bilinear".')
     first = data_format == "channels_first"
     if first:
         x = hf.transpose(x, [0, 2, 3, 1])

@@ -130,18 +130,20 @@ def local_conv1d(inputs: Any, kernel: Any, kernel_size: Any, strides: Any,
                  data_format: str | None = None) -> Any:
     """Return a convolution over sequences with weights of their own at each position: a kernel of
     shape ``[positions, size * channels, filters]``. Sizes and strides are tuples of one number."""
-    return _local(inputs, kernel, kernel_size, strides, (kernel.shape[0].value,), data_format)
+    return local_conv(inputs, kernel, kernel_size, strides, (kernel.shape[0].value,), data_format)
 
 
 def local_conv2d(inputs: Any, kernel: Any, kernel_size: Any, strides: Any, output_shape: Any,
                  data_format: str | None = None) -> Any:
     """Return a convolution over images with weights of their own at each position, of which there
     are `output_shape`; see :func:`local_conv1d`."""
-    return _local(inputs, kernel, kernel_size, strides, tuple(output_shape), data_format)
+    return local_conv(inputs, kernel, kernel_size, strides, tuple(output_shape), data_format)
 
 
-def _local(inputs: Any, kernel: Any, size: Any, strides: Any, after: tuple,
-           data_format: str | None) -> Any:
+def local_conv(inputs: Any, kernel: Any, size: Any, strides: Any, after: tuple,
+               data_format: str | None = None) -> Any:
+    """Return a convolution with weights of their own at each of the positions `after`, along one
+    dimension or two; see :func:`local_conv1d`."""
     rank, first = len(after), (data_format or image_data_format()) == "channels_first"
     images = hf.transpose(inputs, [0, *range(2, 2 + rank), 1]) if first else inputs
     if rank == 1:

@@ -58,11 +58,13 @@ class InputLayer(Layer):
 
 
 def Input(shape: TensorLike | None = None, batch_size: int | None = None, name: str | None = None,
-          dtype: Any = None, sparse: bool = False, tensor: TensorHandle | None = None,
-          batch_shape: TensorLike | None = None, **keywords: Any) -> Any:
+          dtype: Any = None, sparse: bool | None = False, tensor: TensorHandle | None = None,
+          batch_shape: TensorLike | None = None, ragged: bool | None = False,
+          **keywords: Any) -> Any:
     """Return the tensor that a model begins with: a placeholder, unless `tensor` is given.
 
-    `shape` is without the batch, `batch_shape` with it. Raises ``ValueError`` without any of them.
+    `shape` is without the batch, `batch_shape` with it. Raises ``ValueError`` without any of them,
+    and with both, ``NotImplementedError`` if `ragged`.
     """
     batch_shape = keywords.pop("batch_input_shape", batch_shape)
     if shape is not None and batch_shape is not None:
@@ -73,5 +75,6 @@ def Input(shape: TensorLike | None = None, batch_size: int | None = None, name: 
                          "that `shape` does not include the batch dimension.")
     if keywords:
         raise ValueError(f"Unrecognized keyword arguments: {sorted(keywords)}")
-    layer = InputLayer(shape, batch_size, dtype, tensor, sparse, name, batch_shape)
+    layer = InputLayer(shape, batch_size, dtype, tensor, bool(sparse), name, batch_shape,
+                       bool(ragged))
     return layer.inbound_nodes[0].outputs[0]
