@@ -225,28 +225,37 @@ def reduced(losses: TensorLike, sample_weight: TensorHandle | None = None,
     return hf.div_no_nan(total, hf.cast(hf.size(losses), total.dtype.base_dtype))
 
 
-class _OfFunction(Loss):
-    """A loss whose examples have what a function says."""
+class LossFunctionWrapper(Loss):
+    """A loss whose examples have what a function says, which gets `options`, too."""
+
+    def __init__(self, fn: Callable, reduction: str = "auto", name: str | None = None,
+                 **options: Any) -> None:
+        super().__init__(reduction, name or getattr(fn, "__name__", None))
+        self.fn, self._options = fn, options
+
+    def call(self, y_true: TensorLike, y_pred: TensorLike) -> Any:
+        """Return the losses of the examples."""
+        return self.fn(y_true, y_pred, **self._options)
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), **self._options}
+
+
+class _OfFunction(LossFunctionWrapper):
+    """A loss of one of the functions of this module."""
 
     function: Callable
     hidden: tuple[str, ...] = ()  # options of the function that the class has not
 
     def __init__(self, *args: Any, reduction: str = "auto", name: str | None = None,
                  **options: Any) -> None:
-        names = self.function.__code__.co_varnames[2:self.function.__code__.co_argcount]
+        function = type(self).function
+        names = function.__code__.co_varnames[2:function.__code__.co_argcount]
         options.update(zip(names, args))
-        super().__init__(reduction, name or type(self).function.__name__)
-        defaults = self.function.__defaults__ or ()
-        known = {n: v for n, v in zip(names, defaults, strict=True) if n not in self.hidden}
-        self._options = {**known, **options}
-
-    def call(self, y_true: TensorLike, y_pred: TensorLike) -> Any:
-        """Return the losses of the examples."""
-        return type(self).function(y_true, y_pred, **self._options)
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        return {**super().get_config(), **self._options}
+        known = {n: v for n, v in zip(names, function.__defaults__ or (), strict=True)
+                 if n not in self.hidden}
+        super().__init__(function, reduction, name, **{**known, **options})
 
 
 def _loss(name: str, function: Callable, hidden: tuple[str, ...] = ()) -> Any:
@@ -274,7 +283,7 @@ CosineSimilarity = _loss("CosineSimilarity", cosine_similarity)
 
 _NAMED = {name: value for name, value in globals().items()
           if callable(value) and not name.startswith("_")
-          and name not in ("Any", "Callable", "fitted", "reduced", "Loss")}
+          and name not in ("Any", "Callable", "fitted", "reduced", "Loss", "LossFunctionWrapper")}
 
 
 def get(identifier: Any) -> Any:

@@ -233,8 +233,11 @@ class Layer(Called, Described, base.Layer):
     @property
     def added_metrics(self) -> list:
         """The (name, tensor) of :meth:`add_metric`, also of layers inside of this one."""
-        below = [v for v in self._sublayers() if isinstance(v, Layer)]
-        return self._added_metrics + [m for v in below for m in v.added_metrics]
+        below = [m for v in self._sublayers() if isinstance(v, Layer) for m in v.added_metrics]
+        kept = [id(v) for v in vars(self).values()]  # metrics that are attributes come first
+        own = sorted(self._added_metrics,
+                     key=lambda m: id(getattr(m[1], "_metric_obj", self)) not in kept)
+        return below + own if getattr(self, "_network", None) else own + below
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
         """Add an update, or a list of them; of some inputs as for :meth:`add_loss`."""
@@ -343,9 +346,11 @@ class Layer(Called, Described, base.Layer):
         return passed
 
     def _distinct(self, outputs: Any, inputs: Any) -> Any:
-        """Return `outputs` with an identity in the place of each that is one of the inputs."""
+        """Return `outputs` with an identity in the place of each that is one of the inputs, or a
+        variable."""
         before = {id(t) for t in nest.flatten(inputs)}
-        parts = [hf.identity(t) if isinstance(t, hf.Tensor) and id(t) in before else t
+        parts = [hf.identity(t) if isinstance(t, hf.Variable) or (
+                 isinstance(t, hf.Tensor) and id(t) in before) else t
                  for t in nest.flatten(outputs)]
         return nest.pack_sequence_as(outputs, parts) if nest.is_sequence(outputs) else parts[0]
 
@@ -394,7 +399,8 @@ class Layer(Called, Described, base.Layer):
 
 
 _HIDDEN = {"_trainable_weights", "_non_trainable_weights", "_by_name", "inbound_nodes", "_losses",
-           "_with_inputs", "_updates", "_network", "_targets", "_added", "_added_metrics"}
+           "_with_inputs", "_updates", "_network", "_targets", "_added", "_added_metrics", "_asked",
+           "_sample_weights"}
 
 
 class _Training(threading.local):

@@ -51,7 +51,7 @@ def _arrays(model: Model, data: Batches, order: np.ndarray | None = None,
     xs = model._prepare(data.x, data.y)
     ys, weights = model._labels(data.y, data.weights, class_weight) \
         if model._targets else ([], [])
-    count = _check_lengths(xs, ys, weights)
+    count = check_lengths(xs, ys, weights)
     size = data.batch_size or 32
     starts = range(0, count, size)
     for number, start in enumerate(starts):
@@ -62,7 +62,8 @@ def _arrays(model: Model, data: Batches, order: np.ndarray | None = None,
         yield (*parts, len(np.asarray(parts[0][0])))
 
 
-def _check_lengths(xs: list, ys: list, weights: list) -> int:
+def check_lengths(xs: list, ys: list, weights: list) -> int:
+    """Return how many examples there are. ``ValueError`` if arrays have different numbers."""
     counts = {len(a) for of in (xs, ys, weights) for a in of if a is not None}
     if len(counts) != 1:
         raise ValueError("All input arrays (x), labels and weights should have the same number of "

@@ -29,10 +29,7 @@ class Target(NamedTuple):
 def loss_of(function: Any, labels: Tensor, output: Tensor, weights: Tensor,
             mask: TensorLike | None) -> Any:
     """The loss of an output, a number: of examples times their weights, where they are there."""
-    if isinstance(function, losses_module.Loss):
-        losses, reduction = function.call(labels, output), function.reduction
-    else:
-        losses, reduction = hf.convert_to_tensor(function(labels, output)), "auto"
+    losses, reduction = hf.convert_to_tensor(function.call(labels, output)), function.reduction
     if losses.shape.ndims == 0:
         return losses
     if mask is not None:
@@ -83,10 +80,24 @@ def by_output(value: Any, names: list[str], what: str) -> list:
 
 
 def metrics_by_output(value: Sequence[str] | None, names: list[str]) -> list[list]:
-    """The metrics of each output: the same for all, or from a dict by name or a list of lists."""
+    """The metrics of each output: the same for all, or from a dict by name or a list of lists.
+
+    ``TypeError`` for anything else, ``ValueError`` as of :func:`by_output`.
+    """
     if value is None:
         return [[] for _ in names]
+    if not isinstance(value, (list, tuple, dict)):
+        raise TypeError("Type of `metrics` argument not understood. Expected a list or dictionary, "
+                        f"found: {value}")
     if isinstance(value, (list, tuple)) and not any(isinstance(v, (list, tuple)) for v in value):
         return [list(value) for _ in names]
     return [list(v) if isinstance(v, (list, tuple)) else [] if v is None else [v]
             for v in by_output(value, names, "metrics")]
+
+
+def as_loss(given: Any) -> Any:
+    """The loss object of a name, a function or an object; None stays None."""
+    found = losses_module.get(given)
+    if found is None or isinstance(found, losses_module.Loss):
+        return found
+    return losses_module.LossFunctionWrapper(found)

@@ -16,6 +16,7 @@ from hpcflow.keras.engine import loops, saving, sources
 from hpcflow.keras.engine.network import Network
 from hpcflow.keras.engine.outputs import (
     Target,
+    as_loss,
     by_output,
     check_labels,
     loss_of,
@@ -101,12 +102,12 @@ class Model(Network):
         given = by_output(targets, names, "target_tensors")
         plain = metrics_by_output(asked["metrics"], names)
         weighted = metrics_by_output(asked["weighted_metrics"], names)
-        self.loss_functions = [losses_module.get(f) for f in functions]
+        self.loss_functions = [as_loss(f) for f in functions]
         self._targets = [
             self._target(*parts) for parts in zip(names, outputs, self.loss_functions, given,
                                                   plain, weighted, strict=True)]
-        self._factors = [1.0 if f is None else float(f)
-                         for f in by_output(asked["loss_weights"], names, "loss_weights")]
+        self._loss_weights_list = [1.0 if f is None else float(f)
+                                   for f in by_output(asked["loss_weights"], names, "loss_weights")]
         self._added = []
         for name, value in self.added_metrics:
             metric = getattr(value, "_metric_obj", None)
@@ -115,7 +116,7 @@ class Model(Network):
                 metric = metrics_module.Mean(name)
                 step = metric.update_state(value)
             self._added.append((name, metric, step))
-        terms = [f * t.loss for f, t in zip(self._factors, self._targets, strict=True)
+        terms = [f * t.loss for f, t in zip(self._loss_weights_list, self._targets, strict=True)
                  if t.loss is not None]
         terms += [hf.reduce_sum(v) for v in regularizing]
         self.total_loss = hf.add_n(terms) if len(terms) > 1 else terms[0]
@@ -138,7 +139,8 @@ class Model(Network):
                 loss = loss_of(function, labels, output, weights, mask)
         several = len(self.output_names) > 1
         metrics = []
-        for asked, use_weights in [(m, False) for m in plain] + [(m, True) for m in weighted]:
+        asked_for = [(m, False) for m in plain] + [(m, True) for m in weighted]
+        for asked, use_weights in asked_for if function is not None else ():
             metric = metrics_module.chosen(asked, function, output)
             if use_weights and metric is not asked:
                 metric.name = f"weighted_{metric.name}"
@@ -178,7 +180,9 @@ class Model(Network):
                     "train an Estimator, or compile the model outside of the strategy with "
                     "hf.mpi.DistributedOptimizer"))
             with hf.name_scope("training"):
-                if isinstance(self.optimizer, hf.train.Optimizer):
+                if isinstance(self.optimizer, hf.train.Optimizer) and not self._trained():
+                    step = hf.assign_add(hf.train.get_or_create_global_step(), 1).op
+                elif isinstance(self.optimizer, hf.train.Optimizer):
                     step = self.optimizer.minimize(
                         self.total_loss, hf.train.get_or_create_global_step(), self._trained())
                 else:
@@ -199,8 +203,10 @@ class Model(Network):
         return [with_rank(a, t) for a, t in zip(arrays, self.inputs or [], strict=True)]
 
     def _take_inputs(self, arrays: list, x: TensorLike) -> None:
+        """Begin with inputs like `arrays`; vectors are columns, as in 1.x."""
         from hpcflow.keras.engine.inputs import Input
 
+        arrays = [a[:, None] if a.ndim == 1 else a for a in arrays]
         dtypes = [hf.as_dtype(floatx() if a.dtype.kind == "f" else a.dtype) for a in arrays]
         made = [Input(a.shape[1:], dtype=d, name=f"input_{n + 1}")
                 for n, (a, d) in enumerate(zip(arrays, dtypes))]
@@ -292,6 +298,7 @@ class Model(Network):
         self._need_compiled()
         xs = self._prepare(x, y)
         ys, weights = self._labels(y, sample_weight, class_weight)
+        loops.check_lengths(xs, ys, weights)
         if reset:
             self.reset_metrics()
         found = self._step(xs, ys, weights, train)
@@ -304,12 +311,18 @@ class Model(Network):
     def _labels(self, y: TensorLike | None, sample_weight: TensorLike | None,
                 class_weight: Any) -> tuple[list, list]:
         names = self.output_names
+        trained = [t.name for t in self._targets if t.loss is not None]
         ys = sources.arrays_of(y, names) if y is not None else [None] * len(names)
+        if len(ys) != len(names) and len(ys) == len(trained):  # none of those without a loss
+            of = dict(zip(trained, ys, strict=True))
+            ys = [of.get(n) for n in names]
         if len(ys) != len(names):
             raise ValueError(f"Model {self.name} has {len(names)} outputs, got {len(ys)} arrays of "
                              "labels")
         for labels, target, function in zip(ys, self._targets, self.loss_functions, strict=True):
             check_labels(labels, target, function)
+        if isinstance(sample_weight, dict):
+            sample_weight = by_output(sample_weight, names, "sample_weight")
         weights: list = ([None] * len(names) if sample_weight is None
                          else sources.arrays_of(sample_weight, names))
         if class_weight is not None:

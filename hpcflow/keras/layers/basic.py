@@ -17,7 +17,20 @@ from hpcflow.shapes import ShapeLike
 if TYPE_CHECKING:
     from hpcflow.graph.likes import BoolLike, Identifier, TensorHandle, TensorLike
 
-Dense = layer_of("Dense", __name__, hf.layers.dense, supports_masking=True)
+
+class _OfFloats(FunctionLayer):
+    """A layer that computes in its own type, that of its first inputs unless it is given."""
+
+    def call(self, inputs: Any) -> Any:
+        """Return the result. ``TypeError`` for another type than of floats."""
+        dtype = self._dtype or inputs.dtype.base_dtype
+        if not (dtype.is_floating or dtype.is_complex):
+            raise TypeError(f"Unable to build `{type(self).__name__}` layer with non-floating "
+                            f"point dtype {dtype}")
+        return self._result(inputs if inputs.dtype.base_dtype == dtype else hf.cast(inputs, dtype))
+
+
+Dense = layer_of("Dense", __name__, hf.layers.dense, _OfFloats, supports_masking=True)
 
 
 class _Trained(FunctionLayer):
