@@ -35,6 +35,7 @@ class Metric:
         self.name = name or unique_name(_snake_case(type(self).__name__))
         self._dtype = hf.as_dtype(dtype or floatx())
         self.weights: list[Any] = []
+        self._named: list[tuple[str, Any]] = []  # the variables by the names that they were given
         self.updates: list[Any] = []
 
     def __init_subclass__(cls) -> None:
@@ -73,11 +74,12 @@ class Metric:
                                [hf.GraphKeys.LOCAL_VARIABLES], name=f"{around}/{name}".lstrip("/"),
                                use_resource=True)
         self.weights.append(made)
+        self._named.append((name, made))
         return made
 
     @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
-        return [(v.op.name.rsplit("/", 1)[-1], v) for v in self.weights]
+        return self._named
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Return the result after an update."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -146,9 +147,22 @@ class ModelCheckpoint(Callback):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Load the file, if that was asked for and there is one."""
-        found = self.filepath if os.path.exists(self.filepath) else f"{self.filepath}.h5"
-        if self.load_weights_on_restart and os.path.exists(found):
-            self.model.load_weights(self.filepath)
+        if self.load_weights_on_restart:
+            found = self._get_most_recently_modified_file_matching_pattern(self.filepath)
+            if found is not None:
+                self.model.load_weights(found)
+
+    @staticmethod
+    def _get_most_recently_modified_file_matching_pattern(pattern: str) -> str | None:
+        """The path of the newest file or checkpoint whose fields are of any value, or None."""
+        folder, name = os.path.split(pattern)
+        form = re.compile(f"^{re.sub('{.*}', '.*', name)}$")
+        latest = hf.train.latest_checkpoint(folder)
+        if latest is not None and form.match(os.path.basename(latest)):
+            return latest
+        names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+        found = [os.path.join(folder, n) for n in names if form.match(n)]
+        return max(found, key=lambda p: (os.path.getmtime(p), p), default=None)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Note the epoch."""
@@ -237,10 +251,14 @@ class ReduceLROnPlateau(Callback):
             raise ValueError("ReduceLROnPlateau does not support a factor >= 1.0.")
         self.monitor, self.factor, self.patience = monitor, factor, patience
         self.verbose, self.cooldown, self.min_lr = verbose, cooldown, min_lr
+        if "epsilon" in others:
+            hf.logging.warning("`epsilon` argument is deprecated and will be removed, use "
+                               "`min_delta` instead.")
         improves, delta = _improves(mode, monitor), others.get("epsilon", min_delta)
         sign = 1 if improves is np.greater else -1
         self.monitor_op = lambda a, b: improves(a, b + sign * delta)
         self._worst = -np.inf * sign
+        self.on_train_begin()
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Begin anew."""

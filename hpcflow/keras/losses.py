@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import hpcflow as hf
 from hpcflow.keras import backend as K
 from hpcflow.keras import lookup
+from hpcflow.nn.weighting import checked_weights
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorHandle, TensorLike
@@ -212,11 +213,19 @@ def fitted(weights: Any, values: Any) -> Any:
     return hf.squeeze(weights, [-1]) if ranks[0] < ranks[1] else weights
 
 
-def reduced(losses: TensorLike, sample_weight: TensorHandle | None = None,
+def reduced(losses: Any, sample_weight: TensorHandle | None = None,
             reduction: str = "auto") -> Any:
-    """The losses, times the weights of their examples, as one number."""
+    """The losses, times the weights of their examples, as one number; losses that are whole
+    numbers are computed with as floats. ``ValueError`` for weights of other shapes."""
+    losses = hf.convert_to_tensor(losses)
+    dtype = losses.dtype.base_dtype
+    if not dtype.is_floating:
+        return hf.cast(reduced(hf.cast(losses, hf.float32), sample_weight, reduction), dtype)
     if sample_weight is not None:
-        losses = losses * fitted(sample_weight, losses)
+        weights = fitted(sample_weight, losses)
+        if None not in (weights.shape.ndims, losses.shape.ndims):
+            weights = checked_weights(weights, losses)
+        losses = losses * weights
     if reduction == "none":
         return losses
     total = hf.reduce_sum(losses)

@@ -68,8 +68,7 @@ class Progbar:
         self._shown = now
         line = self._count(current) + self._bar(current) + self._timing(now, current, done)
         line += self._averages()
-        begin = "\r" if sys.stdout.isatty() else "\n"
-        self._write(begin + line.ljust(self._longest) + ("\n" if done else ""))
+        self._write("\r" + line.ljust(self._longest) + ("\n" if done else ""))
         self._longest = len(line)
 
     def _count(self, current: int) -> str:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import hpcflow as hf
-from hpcflow.keras.engine.sources import Source, arrays_of, is_source, of_tensors, split
+from hpcflow.keras.engine.sources import (
+    Source,
+    arrays_of,
+    is_sequence,
+    is_source,
+    of_tensors,
+    split,
+)
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
@@ -106,9 +113,10 @@ class _Watch:
         samples = _size(data)
         in_steps = samples is None or data.steps is not None
         size = data.batch_size or (None if in_steps else 32)
+        steps = data.steps or (len(data.x) if is_sequence(data.x) else None)
         params = {"batch_size": size, "epochs": epochs, "verbose": verbose,
-                  "steps": data.steps or (samples and -(-samples // (size or 32))),
-                  "samples": samples if samples is not None else data.steps,
+                  "steps": steps or (samples and -(-samples // (size or 32))),
+                  "samples": samples if samples is not None else steps,
                   "do_validation": validates, "metrics": self.names}
         self.means = BaseLogger()
         if kind == "train":

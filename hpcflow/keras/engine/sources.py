@@ -91,9 +91,7 @@ def is_source(x: Any) -> bool:
     """True if `x` is a source of batches (a data set, an iterator, a sequence), not arrays."""
     if isinstance(x, (Tensors, hf.data.Dataset, hf.data.Iterator)):
         return True
-    return hasattr(x, "__next__") or (
-        hasattr(x, "__getitem__") and hasattr(x, "__len__")
-        and not isinstance(x, (np.ndarray, list, tuple, dict, str)))
+    return hasattr(x, "__next__") or is_sequence(x)
 
 
 def check_source(x: Any, y: Any, weights: Any, batch_size: Any, split: float = 0.0) -> None:
@@ -127,30 +125,42 @@ def _batches_of(x: Any) -> Iterator:
                 yield get_session().run(following)
             except hf.errors.OutOfRangeError:
                 return
+    elif is_sequence(x):
+        while len(x):
+            for n in range(len(x)):
+                yield x[n]
+            if hasattr(x, "on_epoch_end"):
+                x.on_epoch_end()
     elif hasattr(x, "__next__"):
         for batch in x:  # noqa: UP028 (`yield from` would close the generator with this one)
             yield batch
     elif isinstance(x, Tensors):
         while True:
             yield x.batch()
-    else:
-        for n in range(len(x)):
-            yield x[n]
+
+
+def is_sequence(x: Any) -> bool:
+    """True if `x` has batches by number: it may be gone over again and again."""
+    return hasattr(x, "__getitem__") and hasattr(x, "__len__") and not isinstance(
+        x, (Tensors, np.ndarray, list, tuple, dict, str))
 
 
 class Source:
-    """A source of batches for several epochs: data sets and sequences restart, iterators go on."""
+    """A source of batches for several epochs: data sets restart, iterators go on, and sequences
+    begin again when they are at their end."""
 
     def __init__(self, x: Any) -> None:
         self.x = x
         self._running: Iterator | None = None
         self.begun = False
+        self._length = len(x) if is_sequence(x) else None
         self._goes_on = not isinstance(x, hf.data.Dataset) and (
-            hasattr(x, "__next__") or isinstance(x, hf.data.Iterator))
+            hasattr(x, "__next__") or isinstance(x, hf.data.Iterator) or is_sequence(x))
         self.is_of_python = not isinstance(x, (Tensors, hf.data.Dataset, hf.data.Iterator))
 
     def epoch(self, steps: int | None) -> Iterator:
         """The batches of one epoch."""
+        steps = self._length if steps is None else steps
         if self._running is None or not self._goes_on:
             if steps is None or self._running is None:
                 self._running = _batches_of(self.x)

@@ -45,7 +45,7 @@ def test_callbacks_of_all_loops(model):
 def test_the_progress_of_arrays_is_that_of_samples(model, capsys):
     model.fit(X, Y, 4, 2, validation_data=(X, Y))
     text = capsys.readouterr().out
-    assert text.startswith("Train on 10 samples, validate on 10 samples\nEpoch 1/2\n")
+    assert text.startswith("Train on 10 samples, validate on 10 samples\nEpoch 1/2\n\r10/10")
     numbers = " - ".join(f"{n}: [0-9.]+" for n in model.metrics_names + [
         f"val_{n}" for n in model.metrics_names])
     assert len(re.findall(rf"10/10 \[=+\] - \d+s \d+\ws/sample - {numbers}\n", text)) == 2
@@ -60,6 +60,22 @@ def test_losses_of_data_sets_are_means_over_batches(model):
     batches = tf.data.Dataset.from_tensor_slices((X[:4], labels)).batch(3)
     assert model.evaluate(batches, verbose=0)[0] == 8.0
     assert model.evaluate(X[:4], labels, 3, 0)[0] == 4.0
+
+
+class Batches(tf.keras.utils.Sequence):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return X, Y
+
+    def __next__(self):
+        raise AssertionError("a sequence is read by numbers")
+
+
+def test_sequences_begin_again(model):
+    assert model.fit(Batches(), epochs=3, steps_per_epoch=3, verbose=0).epoch == [0, 1, 2]
+    assert model.predict(Batches()).shape == (20, 1)
 
 
 def test_a_data_set_that_runs_out_ends_training(model):
