@@ -46,6 +46,11 @@ def learning_phase() -> Any:
 symbolic_learning_phase = learning_phase
 
 
+def fixed_phase() -> int | None:
+    """Return the learning phase that was set, None if none was."""
+    return _fixed_phases.get(hf.get_default_graph())
+
+
 def set_learning_phase(value: int) -> None:
     """Let layers that are made from now on be in training (1) or not (0)."""
     if value not in (0, 1):

@@ -16,7 +16,7 @@ from hpcflow.framework import nest
 from hpcflow.keras import constraints, initializers, regularizers
 from hpcflow.keras.engine.calls import Called, History, Node
 from hpcflow.keras.engine.description import Described
-from hpcflow.keras.session import unique_name
+from hpcflow.keras.session import fixed_phase, unique_name
 from hpcflow.keras.settings import floatx
 from hpcflow.layers import base
 from hpcflow.layers.helpers import items_of
@@ -226,8 +226,9 @@ class Layer(Called, Described, base.Layer):
             raise ValueError("Please provide a name for your metric like `self.add_metric("
                              "tf.reduce_sum(inputs), name='mean_activation', aggregation='mean')`")
         if aggregation is None and made is None:
-            raise ValueError(f"{name}: what is no result of a metric object has the aggregation "
-                             "'mean'")
+            raise ValueError("We do not support adding an aggregated metric result tensor that is "
+                             "not the output of a `tf.keras.metrics.Metric` metric instance. Give "
+                             f"the metric `{name}` the aggregation 'mean'")
         self._added_metrics.append((str(name) if made is None else made.name, value))
 
     @property
@@ -341,6 +342,7 @@ class Layer(Called, Described, base.Layer):
             passed["mask"] = masks
         if "training" in names and passed.get("training") is None:
             around = _training.current
+            around = fixed_phase() if around is None else around
             if around is not None:
                 passed["training"] = around
         return passed

@@ -52,12 +52,12 @@ class Batches(NamedTuple):
     steps: int | None
 
 
-def _arrays(model: Model, data: Batches, order: np.ndarray | None = None,
-            class_weight: Any = None) -> Iterator:
+def _arrays(model: Model, data: Batches, order: np.ndarray | None = None, class_weight: Any = None,
+            has_labels: bool = True) -> Iterator:
     """Batches of arrays: inputs, labels, weights, and the number of examples."""
     xs = model._prepare(data.x, data.y)
     ys, weights = model._labels(data.y, data.weights, class_weight) \
-        if model._targets else ([], [])
+        if model._targets and has_labels else ([], [])
     count = check_lengths(xs, ys, weights)
     size = data.batch_size or 32
     starts = range(0, count, size)
@@ -85,7 +85,8 @@ def _given(model: Model, batches: Iterator, class_weight: Any = None, has_labels
         x, y, weights = split(batch) if has_labels or isinstance(batch, tuple) else (
             batch, None, None)
         xs = model._prepare(x, y)
-        ys, own = model._labels(y, weights, class_weight) if model._targets else ([], [])
+        trained = model._targets and has_labels
+        ys, own = model._labels(y, weights, class_weight) if trained else ([], [])
         yield xs, ys, own, len(xs[0]) if of_python else 1
 
 
@@ -93,7 +94,7 @@ def _once(model: Any, data: Batches, has_labels: bool = True) -> Iterator:
     if is_source(data.x):
         source = Source(data.x)
         return _given(model, source.epoch(data.steps), None, has_labels, source.is_of_python)
-    return _arrays(model, data)
+    return _arrays(model, data, has_labels=has_labels)
 
 
 # ---------------------------------------------------------------- the loops
@@ -193,8 +194,14 @@ def predict(model: Any, data: Batches, callbacks: Any = None, verbose: int = 0) 
     watch = _Watch(model, "predict", data, callbacks, verbose)
     watch.begin()
     watch.begin_epoch(0)
-    parts = [found for found, _ in watch.run(_once(model, data, False),
-                                             lambda xs, *_: model._predict(xs))]
+    parts = []
+    for found, count in watch.run(_once(model, data, False), lambda xs, *_: model._predict(xs)):
+        for part in found if not is_source(data.x) else ():
+            if np.ndim(part) and len(part) != count:
+                raise ValueError("Mismatch between expected batch size and model output batch "
+                                 f"size. Output shape = {part.shape}, expected output shape = "
+                                 f"shape {(count, *part.shape[1:])}")
+        parts.append(found)
     if not parts:
         raise ValueError("Empty training data: there is nothing to predict for")
     watch.end_epoch(0, {})

@@ -62,10 +62,10 @@ class Tensors(NamedTuple):
 
 
 def is_symbolic(x: Any) -> bool:
-    """True if `x` is a tensor of the graph, or a list or dict that has one: it gives a batch
-    whenever it is run."""
+    """True if `x` is a tensor or a variable of the graph, or a list or dict that has one: it gives
+    a batch whenever it is run."""
     parts = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]
-    return any(isinstance(v, (hf.Tensor, hf.SparseTensor)) for v in parts)
+    return any(isinstance(v, (hf.Tensor, hf.SparseTensor, hf.Variable)) for v in parts)
 
 
 def of_tensors(x: Any, y: Any, weights: Any, steps: int | None,

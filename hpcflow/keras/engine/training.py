@@ -306,7 +306,22 @@ class Model(Network):
 
     def predict_on_batch(self, x: TensorLike) -> Any:
         """Return the predictions for a batch."""
+        if sources.is_symbolic(x):
+            return self.predict(x, steps=1)
         return self.predict(x, batch_size=len(sources.arrays_of(x, None)[0]))
+
+    def _batch_size(self, x: Any, batch_size: int | None) -> int | None:
+        """The size of batches of arrays: as given, or that of the model's inputs.
+
+        ``ValueError`` for another than theirs.
+        """
+        known = next((t.shape[0].value for t in self.inputs or () if t.shape.ndims), None)
+        if known is None or sources.is_source(x):
+            return batch_size
+        if batch_size not in (None, known):
+            raise ValueError(f"The `batch_size` argument value {batch_size} is incompatible with "
+                             f"the specified batch size of your Input Layer: {known}")
+        return known
 
     def _labels(self, y: TensorLike | None, sample_weight: TensorLike | None,
                 class_weight: Any) -> tuple[list, list]:
@@ -367,6 +382,7 @@ class Model(Network):
         if validation_steps is not None and validation_data is None:
             raise ValueError("`validation_steps` should not be specified if `validation_data` is "
                              "None.")
+        batch_size = self._batch_size(x, batch_size)
         sources.check_source(x, y, sample_weight, batch_size, validation_split)
         data = sources.of_tensors(x, y, sample_weight, steps_per_epoch, "steps_per_epoch")
         return loops.fit(self, loops.Training(
@@ -379,6 +395,7 @@ class Model(Network):
                  steps: int | None = None, callbacks: Any = None, **options: Any) -> Any:
         """Return the loss, or a list of the numbers that :attr:`metrics_names` names."""
         self._need_compiled()
+        batch_size = self._batch_size(x, batch_size)
         sources.check_source(x, y, sample_weight, batch_size)
         data = sources.of_tensors(x, y, sample_weight, steps, "steps")
         found = loops.evaluate(self, loops.Batches(*data, batch_size, steps), callbacks, verbose)
@@ -387,6 +404,8 @@ class Model(Network):
     def predict(self, x: Any, batch_size: int | None = None, verbose: int = 0,
                 steps: int | None = None, callbacks: Any = None, **options: Any) -> Any:
         """Return the predictions, an array or a list of those of the outputs."""
+        batch_size = self._batch_size(x, batch_size)
+        sources.check_source(x, None, None, batch_size)
         data = sources.of_tensors(x, None, None, steps, "steps")
         return loops.predict(self, loops.Batches(*data, batch_size, steps), callbacks, verbose)
 
