@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import hpcflow as hf
 from hpcflow.base.tracking import NoDependency
 from hpcflow.framework import nest
@@ -51,6 +53,9 @@ class RNN(Layer):
                  go_backwards: bool = False, stateful: bool = False, unroll: bool = False,
                  time_major: bool = False, zero_output_for_mask: bool = False,
                  **keywords: Any) -> None:
+        if "input_shape" not in keywords and not {"input_dim", "input_length"}.isdisjoint(keywords):
+            keywords["input_shape"] = (keywords.pop("input_length", None),
+                                       keywords.pop("input_dim", None))
         super().__init__(**keywords)
         self.zero_output_for_mask = zero_output_for_mask
         self.cell: Any = StackedRNNCells(list(cell)) if isinstance(cell, (list, tuple)) else cell
@@ -72,13 +77,22 @@ class RNN(Layer):
         return found if isinstance(found, (list, tuple)) else [found]
 
     def reset_states(self, states: TensorLike | None = None) -> None:
-        """Set the states of a stateful layer, to zero if None."""
+        """Set the states of a stateful layer, to zero if None.
+
+        ``AttributeError`` for another layer, ``ValueError`` for other numbers and shapes of states.
+        """
         if not self.stateful:
             raise AttributeError("Layer must be stateful.")
-        import numpy as np
-
         values = nest.flatten(states) if states is not None else [
             np.zeros(v.shape.as_list(), np.float32) for v in self._kept_states]
+        if len(values) != len(self._kept_states):
+            raise ValueError(f"Layer {self.name} expects {len(self._kept_states)} states, but it "
+                             f"received {len(values)} state values.")
+        for n, (value, kept) in enumerate(zip(values, self._kept_states, strict=True)):
+            if list(np.shape(value)) != kept.shape.as_list():
+                raise ValueError(
+                    f"State {n} is incompatible with layer {self.name}: expected shape="
+                    f"{tuple(kept.shape.as_list())}, found shape={np.shape(value)}")
         batch_set_value(list(zip(self._kept_states, values, strict=True)))
 
     def get_initial_state(self, inputs: Any) -> list:
@@ -96,12 +110,10 @@ class RNN(Layer):
         shapes: Any = input_shape if several else [input_shape]
         shape = hf.TensorShape(shapes[0]).as_list()
         batch = shape[1 if self.time_major else 0]
-        constants = shapes[len(shapes) - self._num_constants:]
         if isinstance(self.cell, Layer) and not self.cell.built:
             self.cell._scope, self.cell._graph = self._scope, hf.get_default_graph()
             self.cell._dtype = self.cell._dtype or self._dtype
-            step = (batch, *shape[2:])
-            self.cell.build([step, *constants] if constants else step)
+            self.cell.build((batch, *shape[2:]))
             self.cell.built = True
         if self.stateful:
             if batch is None:
@@ -145,6 +157,10 @@ class RNN(Layer):
         inputs, states, constants, mask = self._taken(inputs, mask)
         if self.time_major:
             inputs = hf.transpose(inputs, [1, 0, *range(2, inputs.shape.ndims)])
+            mask = None if mask is None else hf.transpose(mask)
+        if self.unroll and inputs.shape[1].value is None:
+            raise ValueError("Cannot unroll a RNN if the time dimension is undefined. Give the "
+                             "first layer an `input_shape` or a `batch_input_shape` with it.")
         if self.go_backwards:
             inputs = hf.reverse(inputs, [1])
             mask = None if mask is None else hf.reverse(mask, [1])
@@ -187,7 +203,12 @@ class RNN(Layer):
                 hf.stack([hf.shape(inputs)[0], *_dims(cell.output_size)]),
                 inputs.dtype.base_dtype))
         for state, dims in zip(begin, cell.state_size, strict=True):
-            state.set_shape([inputs.shape[0].value, *_dims(dims)])
+            try:
+                state.set_shape([inputs.shape[0].value, *_dims(dims)])
+            except ValueError as error:
+                raise ValueError("An `initial_state` was passed that is not compatible with "
+                                 f"`cell.state_size`. Received a state of shape {state.shape}; "
+                                 f"however `cell.state_size` is {self.cell.state_size}") from error
         if self.unroll:
             outputs, after = self._unrolled(cell, given, begin)
         else:

@@ -134,9 +134,15 @@ class _Cell(AbstractRNNCell):
 
 
 def _zeros(sizes: Any, inputs: Any, batch_size: Any, dtype: Any) -> Any:
-    """States of these sizes, for the rows and the dtype of `inputs`, or for those given."""
+    """States of these sizes, for the rows and the dtype of `inputs`, or for those given.
+
+    ``ValueError`` where one of these is not given.
+    """
     if inputs is not None:
         batch_size, dtype = hf.shape(inputs)[0], inputs.dtype.base_dtype
+    if batch_size is None or dtype is None:
+        raise ValueError("batch_size and dtype while constructing initial state cannot be None. "
+                         f"Received: batch_size={batch_size}, dtype={dtype}")
     return nest.map_structure(
         lambda size: hf.zeros(hf.stack([batch_size, *hf.TensorShape(size).as_list()]), dtype),
         sizes)
@@ -292,7 +298,8 @@ class StackedRNNCells(Layer):
                 cell._scope, cell._graph = self._scope, hf.get_default_graph()
                 cell.build(input_shape)
                 cell.built = True
-            input_shape = (hf.TensorShape(input_shape)[0].value, output_size_of(cell))
+            own = hf.TensorShape(output_size_of(cell)).as_list()
+            input_shape = (hf.TensorShape(input_shape)[0].value, *own)
         self.built = True
 
     def prepare(self, inputs: TensorLike, training: BoolLike | None) -> None:
