@@ -238,8 +238,6 @@ INSTEAD: dict[str, str] = {
     "nondifferentiable_batch_function": "`hf.data.Dataset.batch`",
     "quantization.quantize_and_dequantize": "`hf.quantize_v2` and `hf.dequantize`",
     "resource_loader.get_root_dir_with_all_resources": "`hf.resource_loader.get_data_files_path`",
-    "keras.preprocessing.image": "`hf.image`, in a `hf.data.Dataset.map`",
-    "keras.wrappers": "`hf.keras.Model` itself",
     "vectorized_map": "`hf.map_fn`, or ops over a batch",
     "xla": "nothing: steps are compiled in any case",
 }

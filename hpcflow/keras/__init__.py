@@ -13,7 +13,7 @@ from hpcflow.base.late_names import named_otherwise
 
 _MODULES = ("activations", "backend", "callbacks", "constraints", "estimator", "experimental",
             "initializers", "layers", "losses", "metrics", "models", "optimizers", "preprocessing",
-            "regularizers", "utils")
+            "regularizers", "utils", "wrappers")
 _NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}
 
 #: The version of the Keras API.

@@ -24,6 +24,8 @@ def relu(x: TensorLike, alpha: float = 0.0, max_value: float | None = None,
     """Return x above the threshold, alpha (x - threshold) below, and at most `max_value`."""
     x = convert_to_tensor(x)
     dtype = x.dtype.base_dtype.np.type
+    if alpha and max_value is None and not threshold:
+        return raw_ops.LeakyRelu(x, alpha=float(alpha))
     if threshold:
         above = raw_ops.Cast(raw_ops.Greater(x, dtype(threshold)), DstT=x.dtype.base_dtype)
         positive = raw_ops.Mul(x, above)

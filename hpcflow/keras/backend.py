@@ -42,11 +42,21 @@ from hpcflow.keras.backend_losses import (  # noqa: F401
     ctc_label_dense_to_sparse,
     sparse_categorical_crossentropy,
 )
+from hpcflow.keras.backend_random import (  # noqa: F401
+    random_binomial,
+    random_normal,
+    random_normal_variable,
+    random_uniform,
+    random_uniform_variable,
+    truncated_normal,
+)
+from hpcflow.keras.backend_rnn import local_conv, local_conv1d, local_conv2d, rnn  # noqa: F401
 from hpcflow.keras.session import (  # noqa: F401
     batch_get_value,
     batch_set_value,
     clear_session,
     function,
+    get_graph,
     get_session,
     get_uid,
     get_value,
@@ -55,6 +65,7 @@ from hpcflow.keras.session import (  # noqa: F401
     reset_uids,
     set_learning_phase,
     set_value,
+    symbolic_learning_phase,
 )
 from hpcflow.keras.settings import (  # noqa: F401
     backend,
@@ -67,7 +78,10 @@ from hpcflow.keras.settings import (  # noqa: F401
     set_image_data_format,
 )
 from hpcflow.shapes import ShapeLike
-from hpcflow.train.shared_session import set_session  # noqa: F401
+from hpcflow.train.shared_session import (  # noqa: F401
+    manual_variable_initialization,
+    set_session,
+)
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import AxisLike, BoolLike, Sizes, TensorHandle, TensorLike
@@ -145,6 +159,11 @@ def is_keras_tensor(x: TensorLike) -> bool:
         raise ValueError(f"Unexpectedly found an instance of type `{type(x)}`. Expected a symbolic "
                          "tensor instance.")
     return hasattr(x, "_keras_history")
+
+
+def is_placeholder(x: Any) -> bool:
+    """True if `x` is a placeholder."""
+    return isinstance(x, hf.Tensor) and x.op.type == "Placeholder"
 
 
 def int_shape(x: Any) -> tuple | None:
@@ -395,7 +414,11 @@ def temporal_padding(x: Tensor, padding: str | Sequence[Any] = (1, 1)) -> Any:
 
 def resize_images(x: TensorLike, height_factor: int, width_factor: int, data_format: str,
                   interpolation: str = "nearest") -> Any:
-    """Return images that are larger by whole factors."""
+    """Return images that are larger by whole factors. ``ValueError`` for other names."""
+    if data_format not in ("channels_first", "channels_last"):
+        raise ValueError(f"Invalid `data_format` argument: {data_format}")
+    if interpolation not in ("nearest", "bilinear"):
+        raise ValueError('interpolation should be one of "nearest" or "bilinear".')
     first = data_format == "channels_first"
     if first:
         x = hf.transpose(x, [0, 2, 3, 1])
@@ -447,45 +470,6 @@ def in_train_phase(x: TensorLike, alt: Any, training: BoolLike | None = None) ->
 def in_test_phase(x: TensorLike, alt: Any, training: BoolLike | None = None) -> Any:
     """Return `alt` in training and `x` otherwise."""
     return in_train_phase(alt, x, training)
-
-
-def random_normal(shape: TensorLike, mean: float = 0.0, stddev: float = 1.0,
-                  dtype: DTypeLike | None = None, seed: int | None = None) -> Any:
-    """Return normal numbers."""
-    return hf.random_normal(shape, mean, stddev, dtype or floatx(), seed)
-
-
-def random_uniform(shape: Sequence[int | None], minval: float = 0.0, maxval: float = 1.0,
-                   dtype: DTypeLike | None = None, seed: int | None = None) -> Any:
-    """Return uniform numbers."""
-    return hf.random_uniform(shape, minval, maxval, dtype or floatx(), seed)
-
-
-def random_uniform_variable(shape: ShapeLike, low: float, high: float,
-                            dtype: DTypeLike | None = None, name: str | None = None,
-                            seed: int | None = None) -> Any:
-    """Return a variable that begins with uniform numbers."""
-    return hf.Variable(hf.random_uniform(shape, low, high, dtype or floatx(), seed), name=name)
-
-
-def random_normal_variable(shape: ShapeLike, mean: float, scale: float,
-                           dtype: DTypeLike | None = None, name: str | None = None,
-                           seed: int | None = None) -> Any:
-    """Return a variable that begins with normal numbers."""
-    return hf.Variable(hf.random_normal(shape, mean, scale, dtype or floatx(), seed), name=name)
-
-
-def truncated_normal(shape: ShapeLike, mean: float = 0.0, stddev: float = 1.0,
-                     dtype: DTypeLike | None = None, seed: int | None = None) -> Any:
-    """Return normal numbers within two standard deviations."""
-    return hf.truncated_normal(shape, mean, stddev, dtype or floatx(), seed)
-
-
-def random_binomial(shape: ShapeLike, p: float = 0.0, dtype: DTypeLike | None = None,
-                    seed: int | None = None) -> Any:
-    """Return ones with probability `p`, and zeros."""
-    dtype = dtype or floatx()
-    return hf.cast(hf.random_uniform(shape, seed=seed) <= p, dtype)
 
 
 __getattr__ = named_otherwise(__name__)

@@ -27,11 +27,13 @@ def _with_ones(sizes: Sequence[int], first: bool) -> list[int]:
     return [1, 1, *sizes] if first else [1, *sizes, 1]
 
 
-def conv1d(x: Any, kernel: Any, strides: int = 1, padding: str = "valid",
-           data_format: str | None = None, dilation_rate: int = 1) -> Any:
+def conv1d(x: Any, kernel: Any, strides: Any = 1, padding: str = "valid",
+           data_format: str | None = None, dilation_rate: Any = 1) -> Any:
     """Return the convolution of sequences; with `padding` ``causal`` no output sees what comes
     after it."""
     first = _first(data_format)
+    strides, dilation_rate = (v[0] if isinstance(v, (list, tuple)) else v
+                              for v in (strides, dilation_rate))
     if padding == "causal":
         before = [dilation_rate * (kernel.shape[0].value - 1), 0]
         x = hf.pad(x, [[0, 0], [0, 0], before] if first else [[0, 0], before, [0, 0]])
@@ -58,8 +60,10 @@ def conv2d(x: Any, kernel: Any, strides: Any = (1, 1), padding: str = "valid",
 
 def pool2d(x: Any, pool_size: Any, strides: Any = (1, 1), padding: str = "valid",
            data_format: str | None = None, pool_mode: str = "max") -> Any:
-    """Return the maxima or means over windows of images."""
-    pooling = {"max": hf.layers.max_pooling2d, "avg": hf.layers.average_pooling2d}[pool_mode]
+    """Return the maxima or means over windows of images. ``ValueError`` for another mode."""
+    pooling = {"max": hf.layers.max_pooling2d, "avg": hf.layers.average_pooling2d}.get(pool_mode)
+    if pooling is None:
+        raise ValueError(f"Invalid pooling mode: {pool_mode}")
     return pooling(x, pool_size, strides, padding, data_format or image_data_format())
 
 

@@ -3,151 +3,23 @@
 from __future__ import annotations
 
 import csv
-import sys
-import time
+import os
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import hpcflow as hf
 from hpcflow.base.late_names import named_otherwise
+from hpcflow.keras.callback_list import (  # noqa: F401
+    BaseLogger,
+    Callback,
+    CallbackList,
+    History,
+    ProgbarLogger,
+)
 from hpcflow.keras.session import get_session, get_value, set_value
-
-if TYPE_CHECKING:
-    from hpcflow.keras.engine.loops import Training
-
-
-class Callback:
-    """Base of the callbacks; a class of one's own defines the methods that it needs.
-
-    Attributes:
-        model: the model that is trained.
-        params: dict with ``epochs``, ``batch_size``, ``samples``, ``steps``, ``verbose`` and
-            ``metrics``, the names of the numbers.
-        validation_data: what is evaluated.
-    """
-
-    def __init__(self) -> None:
-        self.model: Any = None
-        self.params: dict = {}
-        self.validation_data: Any = None
-
-    def set_model(self, model: Any) -> None:
-        """Called with the model, before training."""
-        self.model = model
-
-    def set_params(self, params: dict) -> None:
-        """Called with the parameters, before training."""
-        self.params = params
-
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Called before the first epoch."""
-
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Called after the last epoch."""
-
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Called before an epoch."""
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Called after an epoch, with its losses and metrics, and those of validation."""
-
-    def on_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Called before a batch."""
-
-    def on_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Called after a batch, with its losses, and the metrics of the epoch so far."""
-
-    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """The same as :meth:`on_batch_begin`."""
-        self.on_batch_begin(batch, logs)
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """The same as :meth:`on_batch_end`."""
-        self.on_batch_end(batch, logs)
-
-
-class CallbackList:
-    """The callbacks of a training, called one after the other."""
-
-    def __init__(self, callbacks: list) -> None:
-        self.callbacks = callbacks
-
-    @classmethod
-    def of(cls, model: Any, told: Training, samples: int | None, validates: bool) -> CallbackList:
-        """Return the callbacks given to ``fit``, and those that every training has."""
-        history = model.history = History()
-        shown = [Progress()] if told.verbose else []
-        own = cls([*shown, *(told.callbacks or []), history])
-        names = model.metrics_names
-        size = told.batch_size or 32
-        steps = told.steps_per_epoch or (samples and -(-samples // size))
-        params = {"batch_size": size, "epochs": told.epochs, "steps": steps, "samples": samples,
-                  "verbose": told.verbose, "do_validation": validates,
-                  "metrics": names + [f"val_{n}" for n in names] if validates else list(names)}
-        for callback in own.callbacks:
-            callback.validation_data = told.validation_data
-            callback.set_params(params)
-            callback.set_model(model)
-        return own
-
-    def call(self, method: str, *args: Any) -> None:
-        """Call a method of all callbacks."""
-        method = {"on_batch_begin": "on_train_batch_begin",
-                  "on_batch_end": "on_train_batch_end"}.get(method, method)
-        for callback in self.callbacks:
-            getattr(callback, method)(*args)
-
-
-class History(Callback):
-    """Keeps what each epoch gave: ``epoch``, and lists by name in ``history``."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.epoch: list[int] = []
-        self.history: dict[str, list] = {}
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keep the numbers."""
-        self.epoch.append(epoch)
-        for key, value in (logs or {}).items():
-            self.history.setdefault(key, []).append(value)
-
-
-class Progress(Callback):
-    """Prints a bar, or a line for each epoch."""
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Print the number of the epoch."""
-        self._begun = time.monotonic()
-        print(f"Epoch {epoch + 1}/{self.params['epochs']}")
-
-    def on_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Print how far the epoch is, where a terminal shows it."""
-        if self.params["verbose"] == 1 and sys.stdout.isatty():
-            self._write(batch + 1, logs or {}, "\r")
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Print the numbers."""
-        self._write(self.params["steps"], logs or {}, "\n")
-
-    def _write(self, steps: Any, logs: dict, end: str) -> None:
-        shown = " - ".join(f"{k}: {float(logs[k]):.4f}" for k in self.params["metrics"]
-                           if k in logs and np.ndim(logs[k]) == 0)
-        total = self.params["steps"] or "?"
-        elapsed = time.monotonic() - self._begun
-        print(f"{steps or '?'}/{total} - {elapsed:.0f}s - {shown}", end=end, flush=True)
-
-
-ProgbarLogger = Progress
-
-
-class BaseLogger(Callback):
-    """A callback that does nothing, for programs that name it: epoch values are means already."""
-
-    def __init__(self, stateful_metrics: Any = None) -> None:
-        super().__init__()
 
 
 class TerminateOnNaN(Callback):
@@ -222,6 +94,8 @@ class EarlyStopping(Callback):
         if self.wait >= self.patience:
             self.stopped_epoch, self.model.stop_training = epoch, True
             if self.best_weights is not None:
+                if self.verbose > 0:
+                    print("Restoring model weights from the end of the best epoch.")
                 self.model.set_weights(self.best_weights)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
@@ -239,38 +113,92 @@ def _monitored(name: str, logs: Any, what: str) -> Any:
 
 
 class ModelCheckpoint(Callback):
-    """Saves the model, or its variables, after epochs.
+    """Saves the model, or its variables, after epochs or examples.
 
-    `filepath` may have fields for ``epoch`` and the numbers. With `save_best_only` only where the
-    number `monitor` is better than in all epochs before. `period` (or `save_freq`) are the epochs
-    from one file to the next.
+    Args:
+        filepath: path, which may have fields for ``epoch`` and the numbers.
+        monitor, mode: the number by which one is the best, and which way it is better: ``min``,
+            ``max``, or by its name.
+        verbose: whether to print what is saved.
+        save_best_only: whether to save only where that number is better than ever before.
+        save_weights_only: whether to save the variables alone.
+        save_freq: ``epoch``, or the number of examples from one file to the next.
+        period: epochs from one file to the next.
+        load_weights_on_restart: whether training begins with the variables of the file, if there
+            is one.
+
+    Raises ``ValueError`` for another `save_freq`, ``TypeError`` for other arguments.
     """
 
     def __init__(self, filepath: str, monitor: str = "val_loss", verbose: int = 0,
                  save_best_only: bool = False, save_weights_only: bool = False,
-                 mode: str = "auto", save_freq: str = "epoch", period: int = 1,
-                 **others: Any) -> None:
+                 mode: str = "auto", save_freq: Any = "epoch", period: int = 1,
+                 load_weights_on_restart: bool = False) -> None:
         super().__init__()
+        if save_freq != "epoch" and not isinstance(save_freq, int):
+            raise ValueError(f"Unrecognized save_freq: {save_freq}")
         self.filepath, self.monitor, self.verbose = filepath, monitor, verbose
         self.save_best_only, self.save_weights_only = save_best_only, save_weights_only
-        self.period, self._since = period, 0
+        self.save_freq, self.period = save_freq, period
+        self.load_weights_on_restart = load_weights_on_restart
+        self.epochs_since_last_save = self._samples = self._epoch = 0
         self.monitor_op = _improves(mode, monitor)
         self.best = -np.inf if self.monitor_op is np.greater else np.inf
 
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Load the file, if that was asked for and there is one."""
+        if self.load_weights_on_restart:
+            found = self._get_most_recently_modified_file_matching_pattern(self.filepath)
+            if found is not None:
+                self.model.load_weights(found)
+
+    @staticmethod
+    def _get_most_recently_modified_file_matching_pattern(pattern: str) -> str | None:
+        """The path of the newest file or checkpoint whose fields are of any value, or None."""
+        folder, name = os.path.split(pattern)
+        form = re.compile(f"^{re.sub('{.*}', '.*', name)}$")
+        latest = hf.train.latest_checkpoint(folder)
+        if latest is not None and form.match(os.path.basename(latest)):
+            return latest
+        names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+        found = [os.path.join(folder, n) for n in names if form.match(n)]
+        return max(found, key=lambda p: (os.path.getmtime(p), p), default=None)
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Note the epoch."""
+        self._epoch = epoch
+
+    def on_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Save if there were enough examples."""
+        if self.save_freq == "epoch":
+            return
+        self._samples += (logs or {}).get("size", 1)
+        if self._samples >= self.save_freq:
+            self._samples = 0
+            self._save(self._epoch, logs)
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Save if it is time."""
-        self._since += 1
-        if self._since < self.period:
-            return
-        self._since = 0
+        self.epochs_since_last_save += 1
+        if self.save_freq == "epoch" and self.epochs_since_last_save >= self.period:
+            self.epochs_since_last_save = 0
+            self._save(epoch, logs)
+
+    def _save(self, epoch: int, logs: dict[str, Any] | None) -> None:
         path = self.filepath.format(epoch=epoch + 1, **(logs or {}))
+        said = f"\nEpoch {epoch + 1:05d}: "
         if self.save_best_only:
             current = _monitored(self.monitor, logs, "Can save best model only, saving is")
-            if current is None or not self.monitor_op(current, self.best):
+            if current is None:
                 return
+            if not self.monitor_op(current, self.best):
+                if self.verbose:
+                    print(f"{said}{self.monitor} did not improve from {self.best:0.5f}")
+                return
+            said += f"{self.monitor} improved from {self.best:0.5f} to {current:0.5f}, "
             self.best = current
         if self.verbose:
-            print(f"\nEpoch {epoch + 1:05d}: saving model to {path}")
+            print(f"{said}saving model to {path}")
         if self.save_weights_only:
             self.model.save_weights(path, overwrite=True)
         else:
@@ -286,7 +214,7 @@ class LearningRateScheduler(Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Set the rate."""
-        rate = self.model.optimizer.lr
+        rate = _rate_of(self.model)
         try:
             value = self.schedule(epoch, float(get_value(rate)))
         except TypeError:
@@ -304,6 +232,13 @@ class LearningRateScheduler(Callback):
             logs["lr"] = get_value(self.model.optimizer.lr)
 
 
+def _rate_of(model: Any) -> Any:
+    """The variable of the learning rate. ``ValueError`` for an optimizer without one."""
+    if not hasattr(model.optimizer, "lr"):
+        raise ValueError('Optimizer must have a "lr" attribute.')
+    return model.optimizer.lr
+
+
 class ReduceLROnPlateau(Callback):
     """Multiplies the learning rate by `factor` when a number has not become better for `patience`
     epochs; then waits for `cooldown` epochs, and never goes below `min_lr`."""
@@ -316,10 +251,14 @@ class ReduceLROnPlateau(Callback):
             raise ValueError("ReduceLROnPlateau does not support a factor >= 1.0.")
         self.monitor, self.factor, self.patience = monitor, factor, patience
         self.verbose, self.cooldown, self.min_lr = verbose, cooldown, min_lr
+        if "epsilon" in others:
+            hf.logging.warning("`epsilon` argument is deprecated and will be removed, use "
+                               "`min_delta` instead.")
         improves, delta = _improves(mode, monitor), others.get("epsilon", min_delta)
         sign = 1 if improves is np.greater else -1
         self.monitor_op = lambda a, b: improves(a, b + sign * delta)
         self._worst = -np.inf * sign
+        self.on_train_begin()
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Begin anew."""
@@ -341,36 +280,51 @@ class ReduceLROnPlateau(Callback):
             self.wait += 1
             before = float(get_value(rate))
             if self.wait >= self.patience and before > self.min_lr:
-                set_value(rate, max(before * self.factor, self.min_lr))
+                after = max(before * self.factor, self.min_lr)
+                set_value(rate, after)
+                if self.verbose > 0:
+                    print(f"\nEpoch {epoch + 1:05d}: ReduceLROnPlateau reducing learning rate to "
+                          f"{after}.")
                 self.cooldown_counter, self.wait = self.cooldown, 0
 
 
 class CSVLogger(Callback):
-    """Writes the numbers of epochs into a file of separated values."""
+    """Writes the numbers of epochs into a file of separated values: those of the first epoch, and
+    NA where one of them is missing later on."""
 
     def __init__(self, filename: str, separator: str = ",", append: bool = False) -> None:
         super().__init__()
-        self.filename, self.separator, self.append = filename, separator, append
+        self.filename, self.sep, self.append = filename, separator, append
+        self.writer: Any = None
+        self.keys: list[str] | None = None
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Open the file."""
         mode = "a" if self.append else "w"
-        self._file = open(self.filename, mode, newline="")  # noqa: SIM115 - closed at the end
-        self._writer: Any = None
+        self.csv_file = open(self.filename, mode, newline="\n")  # noqa: SIM115 - closed at the end
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Write a line."""
-        row = {"epoch": epoch, **{k: logs[k] for k in sorted(logs or {})}}  # type: ignore[index]
-        if self._writer is None:
-            self._writer = csv.DictWriter(self._file, list(row), delimiter=self.separator)
-            if not self._file.tell():
-                self._writer.writeheader()
-        self._writer.writerow(row)
-        self._file.flush()
+        logs = logs or {}
+        self.keys = sorted(logs) if self.keys is None else self.keys
+        if self.writer is None:
+            self.writer = csv.DictWriter(self.csv_file, ["epoch", *self.keys], delimiter=self.sep)
+            if not self.csv_file.tell():
+                self.writer.writeheader()
+        self.writer.writerow({"epoch": epoch, **{k: _field(logs.get(k, "NA")) for k in self.keys}})
+        self.csv_file.flush()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Close the file."""
-        self._file.close()
+        self.csv_file.close()
+        self.writer = None
+
+
+def _field(value: Any) -> Any:
+    """A value as it is written: what has several, in brackets."""
+    if isinstance(value, str) or np.ndim(value) == 0:
+        return value
+    return f'"[{", ".join(map(str, value))}]"'
 
 
 class TensorBoard(Callback):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import hpcflow as hf
 from hpcflow.keras import backend as K
 from hpcflow.keras import lookup
+from hpcflow.nn.weighting import checked_weights
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorHandle, TensorLike
@@ -212,11 +213,19 @@ def fitted(weights: Any, values: Any) -> Any:
     return hf.squeeze(weights, [-1]) if ranks[0] < ranks[1] else weights
 
 
-def reduced(losses: TensorLike, sample_weight: TensorHandle | None = None,
+def reduced(losses: Any, sample_weight: TensorHandle | None = None,
             reduction: str = "auto") -> Any:
-    """The losses, times the weights of their examples, as one number."""
+    """The losses, times the weights of their examples, as one number; losses that are whole
+    numbers are computed with as floats. ``ValueError`` for weights of other shapes."""
+    losses = hf.convert_to_tensor(losses)
+    dtype = losses.dtype.base_dtype
+    if not dtype.is_floating:
+        return hf.cast(reduced(hf.cast(losses, hf.float32), sample_weight, reduction), dtype)
     if sample_weight is not None:
-        losses = losses * fitted(sample_weight, losses)
+        weights = fitted(sample_weight, losses)
+        if None not in (weights.shape.ndims, losses.shape.ndims):
+            weights = checked_weights(weights, losses)
+        losses = losses * weights
     if reduction == "none":
         return losses
     total = hf.reduce_sum(losses)
@@ -225,28 +234,37 @@ def reduced(losses: TensorLike, sample_weight: TensorHandle | None = None,
     return hf.div_no_nan(total, hf.cast(hf.size(losses), total.dtype.base_dtype))
 
 
-class _OfFunction(Loss):
-    """A loss whose examples have what a function says."""
+class LossFunctionWrapper(Loss):
+    """A loss whose examples have what a function says, which gets `options`, too."""
+
+    def __init__(self, fn: Callable, reduction: str = "auto", name: str | None = None,
+                 **options: Any) -> None:
+        super().__init__(reduction, name or getattr(fn, "__name__", None))
+        self.fn, self._options = fn, options
+
+    def call(self, y_true: TensorLike, y_pred: TensorLike) -> Any:
+        """Return the losses of the examples."""
+        return self.fn(y_true, y_pred, **self._options)
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), **self._options}
+
+
+class _OfFunction(LossFunctionWrapper):
+    """A loss of one of the functions of this module."""
 
     function: Callable
     hidden: tuple[str, ...] = ()  # options of the function that the class has not
 
     def __init__(self, *args: Any, reduction: str = "auto", name: str | None = None,
                  **options: Any) -> None:
-        names = self.function.__code__.co_varnames[2:self.function.__code__.co_argcount]
+        function = type(self).function
+        names = function.__code__.co_varnames[2:function.__code__.co_argcount]
         options.update(zip(names, args))
-        super().__init__(reduction, name or type(self).function.__name__)
-        defaults = self.function.__defaults__ or ()
-        known = {n: v for n, v in zip(names, defaults, strict=True) if n not in self.hidden}
-        self._options = {**known, **options}
-
-    def call(self, y_true: TensorLike, y_pred: TensorLike) -> Any:
-        """Return the losses of the examples."""
-        return type(self).function(y_true, y_pred, **self._options)
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        return {**super().get_config(), **self._options}
+        known = {n: v for n, v in zip(names, function.__defaults__ or (), strict=True)
+                 if n not in self.hidden}
+        super().__init__(function, reduction, name, **{**known, **options})
 
 
 def _loss(name: str, function: Callable, hidden: tuple[str, ...] = ()) -> Any:
@@ -274,7 +292,7 @@ CosineSimilarity = _loss("CosineSimilarity", cosine_similarity)
 
 _NAMED = {name: value for name, value in globals().items()
           if callable(value) and not name.startswith("_")
-          and name not in ("Any", "Callable", "fitted", "reduced", "Loss")}
+          and name not in ("Any", "Callable", "fitted", "reduced", "Loss", "LossFunctionWrapper")}
 
 
 def get(identifier: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import hpcflow as hf
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import TensorLike
-from hpcflow.keras import initializers
+from hpcflow.keras import initializers, lookup
 from hpcflow.keras.session import batch_get_value, batch_set_value
 from hpcflow.optimizers.optimizer import constrained, deduplicated
 from hpcflow.platform.inspecting import fn_args
@@ -81,8 +81,9 @@ class Optimizer:
                                        name=f"training/{self._name}/iter")
                 else:
                     value = self._hyper[name]
-                    given = value() if callable(value) else value
-                    made = given if isinstance(given, (hf.Tensor, hf.Variable)) else hf.Variable(
+                    given = value() if callable(value) and not _is_schedule(value) else value
+                    kept = isinstance(given, (hf.Tensor, hf.Variable)) or _is_schedule(given)
+                    made = given if kept else hf.Variable(
                         float(given), trainable=False, name=f"training/{self._name}/{name}")
             self._made[name] = made
         return made
@@ -102,6 +103,8 @@ class Optimizer:
     def _serialize_hyperparameter(self, hyperparameter_name: str) -> Any:
         """The value that a hyperparameter has now, as a number."""
         value = self._made.get(hyperparameter_name, self._hyper[hyperparameter_name])
+        if _is_schedule(value):
+            return lookup.serialized(value)
         if callable(value):
             value = value()
         if isinstance(value, (hf.Tensor, hf.Variable)):
@@ -112,8 +115,13 @@ class Optimizer:
         """The learning rate of this iteration."""
         return hf.cast(self._rate(), var_dtype)
 
+    def _scheduled(self) -> Any:
+        """The learning rate of this iteration, before it decays."""
+        rate = self.learning_rate
+        return hf.convert_to_tensor(rate(self.iterations) if _is_schedule(rate) else rate)
+
     def _rate(self) -> Any:
-        rate = hf.convert_to_tensor(self.learning_rate)
+        rate = self._scheduled()
         if not self._hyper.get("decay"):
             return rate
         return rate / (1.0 + self.decay * hf.cast(self.iterations, hf.float32))
@@ -154,14 +162,17 @@ class Optimizer:
         return self.apply_gradients(zip(grads, [v for _, v in known]), name)
 
     def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
-        """Return an operation that updates variables by their gradients.
+        """Return an operation that updates variables by their gradients; of no variables it counts
+        the iteration alone.
 
-        ``ValueError`` if there are none, ``RuntimeError`` for those of some rows of a variable with
-        a constraint.
+        ``ValueError`` if there are variables and all gradients are None, ``RuntimeError`` for those
+        of some rows of a variable with a constraint.
         """
-        pairs = [(g, v) for g, v in grads_and_vars if g is not None]
-        if not pairs:
-            raise ValueError("No gradients provided for any variable")
+        given = list(grads_and_vars)
+        pairs = [(g, v) for g, v in given if g is not None]
+        if given and not pairs:
+            names = [v.name for _, v in given]
+            raise ValueError(f"No gradients provided for any variable: {names}.")
         place = hf.get_default_graph()._place
         pairs = [(self._as_taken(g, v), v)
                  for g, v in (pairs if place is None else place.reduced(pairs))]
@@ -264,7 +275,8 @@ class Optimizer:
 
     @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
-        return [("iter" if n == "iterations" else n, v) for n, v in self._made.items()]
+        return [("iter" if n == "iterations" else n, v) for n, v in self._made.items()
+                if not _is_schedule(v)]
 
     def _checkpoint_slots(self) -> list[tuple[Any, str, Any]]:
         with hf.init_scope():
@@ -296,7 +308,15 @@ class Optimizer:
     @classmethod
     def from_config(cls, config: dict) -> Any:
         """Return an optimizer of a configuration."""
-        return cls(**config)
+        from hpcflow.keras.optimizers import schedules
+
+        return cls(**{k: schedules.deserialize(v) if isinstance(v, dict) else v
+                      for k, v in config.items()})
+
+
+def _is_schedule(value: Any) -> bool:
+    """True for a schedule of ``optimizers.schedules``, which is asked for the value at a step."""
+    return hasattr(value, "get_config") and callable(value)
 
 
 def _scaled(loss: Any) -> Any:

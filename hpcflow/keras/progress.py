@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Iterable
 
+import numpy as np
+
 _UNITS = ((1.0, 1, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "us"))  # from how many seconds a step
 
 
@@ -32,10 +34,11 @@ class Progbar:
         self._begun = time.time()
 
     def update(self, current: int, values: Iterable[tuple[str, float]] | None = None,
-               force: bool = False) -> None:
+               force: bool = False, show: bool = True) -> None:
         """Note that `current` steps are done, and (name, value) pairs of the steps since.
 
-        With `force` the bar is shown even if the last one is not `interval` old.
+        With `force` the bar is shown even if the last one is not `interval` old; without `show`
+        nothing is.
         """
         steps = current - self._seen
         for name, value in values or ():
@@ -44,10 +47,13 @@ class Progbar:
                 before[0] + value * steps, before[1] + steps)
         self._seen = current
         done = self.target is not None and current >= self.target
+        if not show:
+            return
         if self.verbose == 1:
             self._show_bar(current, done, force)
         elif self.verbose == 2 and done:
-            self._write(self._count(current) + self._averages() + "\n")
+            passed = f" - {time.time() - self._begun:.0f}s"
+            self._write(self._count(current) + passed + self._averages() + "\n")
 
     def add(self, n: int, values: Iterable[tuple[str, float]] | None = None,
             force: bool = False) -> None:
@@ -62,8 +68,7 @@ class Progbar:
         self._shown = now
         line = self._count(current) + self._bar(current) + self._timing(now, current, done)
         line += self._averages()
-        begin = "\r" if sys.stdout.isatty() else "\n"
-        self._write(begin + line.ljust(self._longest) + ("\n" if done else ""))
+        self._write("\r" + line.ljust(self._longest) + ("\n" if done else ""))
         self._longest = len(line)
 
     def _count(self, current: int) -> str:
@@ -87,7 +92,8 @@ class Progbar:
         return f" - {passed:.0f}s {each * factor:.0f}{unit}/{self.unit_name}"
 
     def _averages(self) -> str:
-        means = {name: total / max(1, count) for name, (total, count) in self._sums.items()}
+        means = {name: np.mean(total) / max(1, count)
+                 for name, (total, count) in self._sums.items()}
         return "".join(f" - {name}: {mean:{'.4f' if abs(mean) > 1e-3 else '.4e'}}"
                        for name, mean in means.items())
 

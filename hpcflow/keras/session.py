@@ -43,6 +43,14 @@ def learning_phase() -> Any:
     return kept[0]
 
 
+symbolic_learning_phase = learning_phase
+
+
+def fixed_phase() -> int | None:
+    """Return the learning phase that was set, None if none was."""
+    return _fixed_phases.get(hf.get_default_graph())
+
+
 def set_learning_phase(value: int) -> None:
     """Let layers that are made from now on be in training (1) or not (0)."""
     if value not in (0, 1):
@@ -71,6 +79,11 @@ def phase_feed(value: bool) -> dict:
 
 
 # ---------------------------------------------------------------- the session
+
+
+def get_graph() -> Any:
+    """Return the graph that models are made in, the default one."""
+    return hf.get_default_graph()
 
 
 def clear_session() -> None:
@@ -109,25 +122,59 @@ def batch_set_value(tuples: Sequence[tuple[Any, Any]]) -> None:
         variable.load(array, session)
 
 
+class Function:
+    """A function of arrays, which :func:`function` returns.
+
+    `fetches` are operations that run beside it, whose values the functions of `fetch_callbacks` get
+    by these, and `feed_dict` is fed with each call; both may be changed between calls.
+    """
+
+    def __init__(self, inputs: Any, outputs: Any, updates: Any = None, name: str | None = None,
+                 feed_dict: dict | None = None, fetches: Any = None, options: Any = None,
+                 run_metadata: Any = None) -> None:
+        if not isinstance(updates, (list, tuple, type(None))):
+            raise TypeError("`updates` in a Keras backend function should be a list or tuple.")
+        self.inputs, self.outputs, self.name = flat(inputs), flat(outputs), name
+        self._structure = outputs
+        self.feed_dict, self.fetch_callbacks = feed_dict, dict[Any, Callable]()
+        self.run_options, self.run_metadata = options, run_metadata
+        self.fetches = [hf.identity(v) for v in nest.flatten(fetches if fetches else [])]
+        with hf.control_dependencies([t for t in self.outputs[:1] if t is not None]):
+            self.updates_op = hf.group(*[hf.assign(*u) if isinstance(u, tuple) else u
+                                         for u in updates or []])
+
+    def __call__(self, inputs: Any) -> Any:
+        """Return the values of the outputs, nested as these; what is None is not fed."""
+        session = get_session()
+        values = list(inputs) if isinstance(inputs, (list, tuple)) else flat(inputs)
+        feeds = dict(self.feed_dict or {})
+        for tensor, value in zip(self.inputs, values, strict=True):
+            if value is None or isinstance(tensor, int):
+                continue
+            known = session.run(value) if isinstance(value, (hf.Tensor, hf.Variable)) else value
+            feeds[tensor] = known if isinstance(tensor, hf.SparseTensor) else np.asarray(
+                known, tensor.dtype.base_dtype.as_numpy_dtype)
+        found, others, _ = session.run([self.outputs, self.fetches, self.updates_op], feeds,
+                                       self.run_options, self.run_metadata)
+        for fetch, value in zip(self.fetches, others, strict=True):
+            if fetch in self.fetch_callbacks:
+                self.fetch_callbacks[fetch](value)
+        if isinstance(self._structure, dict):
+            return dict(zip(self._structure, found, strict=True))
+        return nest.pack_sequence_as(self._structure, found)
+
+
 def function(inputs: TensorLike, outputs: TensorLike, updates: Sequence[TensorLike] | None = None,
-             name: str | None = None, **options: Any) -> Callable:
+             name: str | None = None, **options: Any) -> Function:
     """Return a function of arrays: it feeds `inputs`, and returns the values of `outputs`.
 
-    `updates` are operations, or pairs of a variable and its new value, that run with each call.
+    `updates` are operations, or pairs of a variable and its new value, that run with each call; see
+    :class:`Function` for the other options. ``ValueError`` for options that are unknown.
     """
-    inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    fetched = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-    with hf.control_dependencies([t for t in fetched if t is not None]):
-        steps = [hf.assign(*u) if isinstance(u, tuple) else u for u in updates or []]
-    phases = [t for t in inputs if not isinstance(t, int)]
-
-    def call(values: Sequence[Any]) -> list:
-        values = list(values) if isinstance(values, (list, tuple)) else [values]
-        feeds = {t: v for t, v in zip(inputs, values, strict=True) if not isinstance(t, int)}
-        assert len(feeds) == len(phases)
-        return get_session().run([fetched, steps], feeds)[0]
-
-    return call
+    unknown = set(options) - {"feed_dict", "fetches", "options", "run_metadata"}
+    if unknown:
+        raise ValueError(f"Some keys in session_kwargs are not supported at this time: {unknown}")
+    return Function(inputs, outputs, updates, name, **options)
 
 
 def flat(value: TensorLike) -> list:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import codecs
 import hashlib
-import marshal
 import os
 from collections.abc import Mapping
-from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpcflow.base.late_names import named_otherwise
 from hpcflow.keras.enqueuers import GeneratorEnqueuer, OrderedEnqueuer, SequenceEnqueuer
+from hpcflow.keras.function_files import func_dump, func_load
 from hpcflow.keras.lookup import custom_object_scope, get_custom_objects, instance, serialized
 from hpcflow.keras.progress import Progbar
 from hpcflow.keras.summaries import print_summary
@@ -69,34 +67,6 @@ def multi_gpu_model(model: Any, gpus: Any, **options: Any) -> Any:
     """
     raise NotImplementedError("models are replicated over ranks, not over the GPUs of a process; "
                               "wrap the optimizer by hpcflow.mpi.DistributedOptimizer")
-
-
-def func_dump(func: FunctionType) -> tuple[str, tuple | None, tuple | None]:
-    """The code of a function as text, its defaults, and the values that it closes over."""
-    code = codecs.encode(marshal.dumps(func.__code__), "base64").decode("ascii")
-    cells = func.__closure__
-    return code, func.__defaults__, tuple(c.cell_contents for c in cells) if cells else None
-
-
-def func_load(code: Any, defaults: Any = None, closure: Any = None,
-              globs: dict[str, Any] | None = None) -> FunctionType:
-    """Make the function that :func:`func_dump` has taken apart.
-
-    Args:
-        code: the text, or all three parts in a sequence.
-        defaults: the defaults of the last arguments.
-        closure: the values that the function closes over.
-        globs: its global names; those of this module if None.
-
-    The text is of one version of Python, and runs code: take it only from those you trust.
-    """
-    if isinstance(code, (tuple, list)):
-        code, defaults, closure = code
-    made = marshal.loads(codecs.decode(code.encode("ascii"), "base64"))
-    cells = None if closure is None else tuple(
-        value if isinstance(value, CellType) else CellType(value) for value in closure)
-    return FunctionType(made, globals() if globs is None else globs, made.co_name,
-                        None if defaults is None else tuple(defaults), cells)
 
 
 def get_source_inputs(tensor: Any, layer: Any = None, node_index: Any = None) -> list:
@@ -174,9 +144,9 @@ def plot_model(model: Any, to_file: str = "model.png", **options: Any) -> None:
 
 
 __all__ = ["CustomObjectScope", "GeneratorEnqueuer", "OrderedEnqueuer", "Progbar", "Sequence",
-           "SequenceEnqueuer", "custom_object_scope", "deserialize_keras_object",
-           "get_custom_objects", "get_file", "get_source_inputs", "multi_gpu_model", "normalize",
-           "plot_model", "print_summary", "serialize_keras_object", "to_categorical"]
+           "SequenceEnqueuer", "custom_object_scope", "deserialize_keras_object", "func_dump",
+           "func_load", "get_custom_objects", "get_file", "get_source_inputs", "multi_gpu_model",
+           "normalize", "plot_model", "print_summary", "serialize_keras_object", "to_categorical"]
 
 
 __getattr__ = named_otherwise(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ from hpcflow.layers.convolutional import (
 from hpcflow.layers.dense import dense
 from hpcflow.layers.dropout import dropout
 from hpcflow.layers.flattening import flatten
-from hpcflow.layers.helpers import get_reachable_from_inputs
+from hpcflow.layers.helpers import get_reachable_from_inputs, show_arguments
 from hpcflow.layers.normalization import batch_normalization
 from hpcflow.layers.pooling import (
     average_pooling1d,
@@ -39,7 +39,7 @@ from hpcflow.ops.arrays.constants import placeholder
 from hpcflow.ops.state.variable_scope import VariableScope, variable_scope
 from hpcflow.shapes import ShapeLike
 
-_OF_CALLS = ("inputs", "training", "name", "reuse")  # not said when a layer is made
+_OF_CALLS = ("inputs", "training", "reuse")  # not said when a layer is made
 
 
 class FunctionLayer(Layer):
@@ -52,12 +52,21 @@ class FunctionLayer(Layer):
     function: Callable
     made: tuple[str, ...] = ()  # the names of the variables that it may have
 
+    _takes: Sequence[inspect.Parameter] = ()
+
+    def __init_subclass__(cls) -> None:
+        if "function" in vars(cls):
+            cls._takes = [p.replace(annotation=p.empty)
+                          for p in inspect.signature(cls.function).parameters.values()
+                          if p.name not in _OF_CALLS]
+            show_arguments(cls, cls._takes)
+
     def __init__(self, *args: Any, **keywords: Any) -> None:
-        own = {k: keywords.pop(k) for k in ("name", "dtype", "_reuse", "_scope")
-               if k in keywords}
-        bound = inspect.Signature(_arguments(type(self).function)).bind(*args, **keywords)
+        own = {k: keywords.pop(k) for k in ("dtype", "_reuse", "_scope") if k in keywords}
+        bound = inspect.Signature(self._takes).bind(*args, **keywords)
         bound.apply_defaults()
-        super().__init__(trainable=bound.arguments.get("trainable", True), **own)
+        name = bound.arguments.pop("name", None)
+        super().__init__(bound.arguments.get("trainable", True), name, **own)
         self._options = dict(bound.arguments)
         vars(self).update(self._options, **dict.fromkeys(self.made))
 
@@ -116,29 +125,14 @@ class FunctionLayer(Layer):
             yield scope
 
 
-def _arguments(function: Callable) -> list[inspect.Parameter]:
-    """The arguments of the layer that a function computes."""
-    return [p for p in inspect.signature(function).parameters.values() if p.name not in _OF_CALLS]
-
-
 _KERNEL = ("kernel", "bias")
 _KERNELS = ("depthwise_kernel", "pointwise_kernel", "bias")
 
 
 def _layer(name: str, function: Callable, made: tuple[str, ...] = ()) -> Any:
     doc = f"The layer of :func:`{function.__name__}` as an object."
-
-    def __init__(self: FunctionLayer, *args: Any, **keywords: Any) -> None:
-        FunctionLayer.__init__(self, *args, **keywords)
-
-    # Programs look up the arguments of classes that they are told by name.
-    __init__.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
-        inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *_arguments(function),
-        inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
-        inspect.Parameter("keywords", inspect.Parameter.VAR_KEYWORD)])
-    return type(name, (FunctionLayer,), {
-        "function": staticmethod(function), "made": made, "__init__": __init__, "__doc__": doc,
-        "__module__": __name__})
+    return type(name, (FunctionLayer,), {"function": staticmethod(function), "made": made,
+                                         "__doc__": doc, "__module__": __name__})
 
 
 Dense: Any = _layer("Dense", dense, _KERNEL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -169,3 +170,15 @@ def deconv_output_length(input_length: int | None, filter_size: int, padding: st
     if padding == "valid":
         length += max(filter_size - stride, 0)
     return length - (stride + filter_size - 2) if padding == "full" else length
+
+
+def show_arguments(cls: Any, parameters: Sequence[inspect.Parameter]) -> None:
+    """Let the ``__init__`` of a class, whose base takes any arguments, show which these are."""
+
+    def inherited(self: Any, *args: Any, **keywords: Any) -> None:
+        super(cls, self).__init__(*args, **keywords)
+
+    cls.__init__ = vars(cls).get("__init__", inherited)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    others = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
+    cls.__init__.__signature__ = inspect.Signature([own, *parameters, others])

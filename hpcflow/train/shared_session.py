@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _INITIALIZED = "_hpcflow_initialized"
 _sessions: list[Any] = []  # one, if one was made or given
+_settings = {"manual": False}  # whether programs initialize their variables themselves
 
 
 def get_session() -> Any:
@@ -27,14 +28,20 @@ def get_session() -> Any:
         if not _sessions or _sessions[0].graph is not get_default_graph():
             _sessions[:] = [Session()]
         session = _sessions[0]
-    with session.graph.as_default():
-        _initialize(session)
+    if not _settings["manual"]:
+        with session.graph.as_default():
+            _initialize(session)
     return session
 
 
 def set_session(session: SessionLike) -> None:
     """Share `session` where there is no default session."""
     _sessions[:] = [session]
+
+
+def manual_variable_initialization(value: bool) -> None:
+    """Let :func:`get_session` initialize no variables: the program does, if `value` is true."""
+    _settings["manual"] = value
 
 
 def forget_session() -> None:

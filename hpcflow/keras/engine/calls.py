@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hpcflow.framework import nest
+
 if TYPE_CHECKING:
     from hpcflow.graph.operation import Tensor
 
@@ -16,6 +18,45 @@ class Node(NamedTuple):
     sources: list  # the tensors among them
     keywords: dict
     outputs: list
+
+    # The names that programs know these by.
+
+    @property
+    def outbound_layer(self) -> Any:
+        """The layer."""
+        return self.layer
+
+    @property
+    def input_tensors(self) -> Any:
+        """The tensor that it was given, or a list of several; of an input, its own in a list."""
+        return _only(self.sources) if self.sources else self.outputs
+
+    @property
+    def output_tensors(self) -> Any:
+        """The result, or a list of several."""
+        return _only(self.outputs) if self.sources else self.outputs
+
+    @property
+    def inbound_layers(self) -> Any:
+        """The layer that the tensors it was given come from, or a list of those of several."""
+        found = [t._keras_history.layer for t in self.sources if hasattr(t, "_keras_history")]
+        return _only(found) if found else []
+
+    @property
+    def input_shapes(self) -> Any:
+        """The static shapes of what it was given."""
+        return nest.map_structure(_tuple, self.input_tensors)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The static shapes of its results."""
+        return nest.map_structure(_tuple, self.output_tensors)
+
+    @property
+    def reads(self) -> list:
+        """The tensors that it was given, those of keywords too."""
+        return self.sources + [v for v in nest.flatten(list(self.keywords.values()))
+                               if hasattr(v, "_keras_history")]
 
 
 class History(NamedTuple):
@@ -46,6 +87,29 @@ class Called:
     def _calls(self) -> list[Node]:
         """The calls that tensors may be asked of."""
         return self.inbound_nodes
+
+    @property
+    def _inbound_nodes(self) -> list[Node]:
+        """The calls, by the name that programs know."""
+        return self.inbound_nodes
+
+    def get_input_mask_at(self, node_index: int) -> Any:
+        """Return the mask of the input of a call."""
+        return _only([_mask(t) for t in self._node(node_index, "input mask").sources])
+
+    def get_output_mask_at(self, node_index: int) -> Any:
+        """Return the mask of the output of a call."""
+        return _only([_mask(t) for t in self._node(node_index, "output mask").outputs])
+
+    @property
+    def input_mask(self) -> Any:
+        """The mask of the input of the first call."""
+        return self.get_input_mask_at(0)
+
+    @property
+    def output_mask(self) -> Any:
+        """The mask of the output of the first call."""
+        return self.get_output_mask_at(0)
 
     def _node(self, index: int, what: str) -> Node:
         calls = self._calls()
@@ -111,3 +175,7 @@ def _only(values: list) -> Any:
 def _tuple(tensor: Tensor) -> tuple | None:
     dims = tensor.get_shape()
     return None if dims.ndims is None else tuple(dims.as_list())
+
+
+def _mask(tensor: Any) -> Any:
+    return getattr(tensor, "_keras_mask", None)

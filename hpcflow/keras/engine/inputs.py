@@ -58,17 +58,23 @@ class InputLayer(Layer):
 
 
 def Input(shape: TensorLike | None = None, batch_size: int | None = None, name: str | None = None,
-          dtype: Any = None, sparse: bool = False, tensor: TensorHandle | None = None,
-          batch_shape: TensorLike | None = None, **keywords: Any) -> Any:
+          dtype: Any = None, sparse: bool | None = False, tensor: TensorHandle | None = None,
+          batch_shape: TensorLike | None = None, ragged: bool | None = False,
+          **keywords: Any) -> Any:
     """Return the tensor that a model begins with: a placeholder, unless `tensor` is given.
 
-    `shape` is without the batch, `batch_shape` with it. Raises ``ValueError`` without any of them.
+    `shape` is without the batch, `batch_shape` with it. Raises ``ValueError`` without any of them,
+    and with both, ``NotImplementedError`` if `ragged`.
     """
     batch_shape = keywords.pop("batch_input_shape", batch_shape)
+    if shape is not None and batch_shape is not None:
+        raise ValueError("Only provide the `shape` OR `batch_input_shape` argument to Input, not "
+                         "both at the same time.")
     if shape is None and batch_shape is None and tensor is None:
         raise ValueError("Please provide to Input either a `shape` or a `tensor` argument. Note "
                          "that `shape` does not include the batch dimension.")
     if keywords:
-        raise TypeError(f"Unrecognized keyword arguments: {sorted(keywords)}")
-    layer = InputLayer(shape, batch_size, dtype, tensor, sparse, name, batch_shape)
+        raise ValueError(f"Unrecognized keyword arguments: {sorted(keywords)}")
+    layer = InputLayer(shape, batch_size, dtype, tensor, bool(sparse), name, batch_shape,
+                       bool(ragged))
     return layer.inbound_nodes[0].outputs[0]

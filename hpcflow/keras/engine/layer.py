@@ -15,11 +15,11 @@ from hpcflow.dtypes import DType
 from hpcflow.framework import nest
 from hpcflow.keras import constraints, initializers, regularizers
 from hpcflow.keras.engine.calls import Called, History, Node
-from hpcflow.keras.session import batch_get_value, batch_set_value, unique_name
+from hpcflow.keras.engine.description import Described
+from hpcflow.keras.session import fixed_phase, unique_name
 from hpcflow.keras.settings import floatx
 from hpcflow.layers import base
 from hpcflow.layers.helpers import items_of
-from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
@@ -33,7 +33,7 @@ _OWN_OPTIONS = ("input_shape", "batch_input_shape", "batch_size", "input_dim", "
 deserialize = Hook("the layers by name")
 
 
-class Layer(Called, base.Layer):
+class Layer(Called, Described, base.Layer):
     """Base of the layers of models.
 
     A layer of one's own defines ``call(inputs)`` and ``build(input_shape)``, which makes variables
@@ -79,6 +79,18 @@ class Layer(Called, base.Layer):
         super().__setattr__(name, value)
 
     # ------------------------------------------------------------ what there is
+
+    @property
+    def trainable(self) -> bool:  # type: ignore[override]
+        """Whether optimizers may change the variables; setting it sets it of the layers inside."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self._trainable = value
+        if "inbound_nodes" in vars(self):  # else the layer is being made
+            for layer in self._sublayers():
+                layer.trainable = value
 
     @property
     def name(self) -> str:
@@ -158,13 +170,6 @@ class Layer(Called, base.Layer):
         """Note which losses and updates are made of the tensors `sources` of a call."""
         self._with_inputs.update(map(id, items_of(items, sources)))
 
-    def count_params(self) -> int:
-        """Return the number of elements of all variables. ``ValueError`` if not built."""
-        if not self.built:
-            raise ValueError(f"You tried to call `count_params` on {self.name}, but the layer "
-                             "isn't built.")
-        return sum(v.get_shape().num_elements() for v in self.weights)
-
     @property
     def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
         public: list[tuple[str, Any]] = []
@@ -174,38 +179,6 @@ class Layer(Called, base.Layer):
                 (private if name.startswith("_") else public).append((name, value))
         own = self._trainable_weights + self._non_trainable_weights
         return [*public, *((v.op.name.rsplit("/", 1)[-1], v) for v in own), *private]
-
-    # ------------------------------------------------------------ values and configurations
-
-    def get_weights(self) -> list:
-        """Return the values of the variables."""
-        return batch_get_value(self.weights)
-
-    def set_weights(self, weights: list) -> None:
-        """Set the variables. ``ValueError`` for other numbers or shapes of arrays."""
-        own = self.weights
-        if len(own) != len(weights):
-            raise ValueError(f"You called `set_weights(weights)` on layer \"{self.name}\" with a "
-                             f"weight list of length {len(weights)}, but the layer was expecting "
-                             f"{len(own)} weights.")
-        for variable, value in zip(own, weights, strict=True):
-            if tuple(variable.shape.as_list()) != getattr(value, "shape", ()):
-                raise ValueError(f"Layer weight shape {tuple(variable.shape.as_list())} not "
-                                 f"compatible with provided weight shape {value.shape}")
-        batch_set_value(list(zip(own, weights, strict=True)))
-
-    def get_config(self) -> dict:
-        """Return what makes a layer like this one by :meth:`from_config`."""
-        config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
-        if self._batch_input_shape is not None:
-            config["batch_input_shape"] = self._batch_input_shape
-        config["dtype"] = None if self._dtype is None else self._dtype.name
-        return config
-
-    @classmethod
-    def from_config(cls, config: dict) -> Any:
-        """Return a layer of a configuration."""
-        return cls(**config)
 
     # ------------------------------------------------------------ what a layer makes
 
@@ -223,7 +196,7 @@ class Layer(Called, base.Layer):
         if isinstance(name, (list, tuple)):  # the order of arguments of earlier releases
             name, shape = shape, name
         around = hf.get_default_graph().get_name_scope()
-        own_name = f"{around}/{name or 'weight'}".lstrip("/")
+        own_name = f"{around}/{name or 'Variable'}".lstrip("/")
         return self._made(own_name, shape or (), dtype or self._dtype,
                           initializers.get(initializer), regularizers.get(regularizer),
                           trainable is not False, constraints.get(constraint))
@@ -238,22 +211,34 @@ class Layer(Called, base.Layer):
         """
         self._losses += self._noted(nest.flatten(losses), inputs)
 
-    def add_metric(self, value: Any, aggregation: str | None = "mean",
+    def add_metric(self, value: Any, aggregation: str | None = None,
                    name: str | None = None) -> None:
-        """Let models report the mean of a tensor over the batches as a metric called `name`.
+        """Let models report a tensor as a metric: with the aggregation ``mean`` its mean over the
+        batches, under `name`; without one, what a metric object gave when it was called.
 
-        ``ValueError`` for another aggregation, or without a name.
+        ``ValueError`` for another aggregation, or without a name or a metric.
         """
-        if aggregation != "mean" or name is None:
-            raise ValueError("Please provide a name, and the aggregation 'mean' for your metric; "
-                             f"got {name!r} and {aggregation!r}")
-        self._added_metrics.append((name, value))
+        made = getattr(value, "_metric_obj", None)
+        if aggregation not in (None, "mean"):
+            raise ValueError("We currently support only `mean` sample-wise metric aggregation. You "
+                             f"provided aggregation=`{aggregation}`")
+        if name is None and made is None:
+            raise ValueError("Please provide a name for your metric like `self.add_metric("
+                             "tf.reduce_sum(inputs), name='mean_activation', aggregation='mean')`")
+        if aggregation is None and made is None:
+            raise ValueError("We do not support adding an aggregated metric result tensor that is "
+                             "not the output of a `tf.keras.metrics.Metric` metric instance. Give "
+                             f"the metric `{name}` the aggregation 'mean'")
+        self._added_metrics.append((str(name) if made is None else made.name, value))
 
     @property
     def added_metrics(self) -> list:
         """The (name, tensor) of :meth:`add_metric`, also of layers inside of this one."""
-        below = [v for v in self._sublayers() if isinstance(v, Layer)]
-        return self._added_metrics + [m for v in below for m in v.added_metrics]
+        below = [m for v in self._sublayers() if isinstance(v, Layer) for m in v.added_metrics]
+        kept = [id(v) for v in vars(self).values()]  # metrics that are attributes come first
+        own = sorted(self._added_metrics,
+                     key=lambda m: id(getattr(m[1], "_metric_obj", self)) not in kept)
+        return below + own if getattr(self, "_network", None) else own + below
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
         """Add an update, or a list of them; of some inputs as for :meth:`add_loss`."""
@@ -282,7 +267,7 @@ class Layer(Called, base.Layer):
                                    use_resource=True)
         (self._trainable_weights if trainable else self._non_trainable_weights).append(variable)
         if regularizer is not None:
-            with hf.name_scope("Regularizer"):
+            with hf.name_scope(None), hf.name_scope(f"{variable.op.name}/Regularizer"):
                 loss = regularizer(variable)
             if isinstance(loss, hf.Tensor):
                 self._losses.append(loss)
@@ -309,12 +294,16 @@ class Layer(Called, base.Layer):
 
     def __call__(self, inputs: Any, *args: Any, **keywords: Any) -> Any:
         """Return the result for `inputs`, and remember the call."""
+        if args:
+            names = list(_parameters(type(self).call))[2:]
+            keywords, args = {**dict(zip(names, args)), **keywords}, args[len(names):]
         given = inputs
         if not isinstance(inputs, dict):
             inputs = nest.pack_sequence_as(
                 inputs, [self._tensor(v) for v in nest.flatten(inputs)]
             ) if nest.is_sequence(inputs) else self._tensor(inputs)
-        masks = _masks(inputs)
+        masks = keywords.get("mask")
+        masks = _masks(inputs) if masks is None else masks
         passed = self._told(keywords, masks)
         before = len(self._updates), len(self._losses)
         with _taking(hf.GraphKeys.UPDATE_OPS) as updates, \
@@ -353,14 +342,17 @@ class Layer(Called, base.Layer):
             passed["mask"] = masks
         if "training" in names and passed.get("training") is None:
             around = _training.current
+            around = fixed_phase() if around is None else around
             if around is not None:
                 passed["training"] = around
         return passed
 
     def _distinct(self, outputs: Any, inputs: Any) -> Any:
-        """Return `outputs` with an identity in the place of each that is one of the inputs."""
+        """Return `outputs` with an identity in the place of each that is one of the inputs, or a
+        variable."""
         before = {id(t) for t in nest.flatten(inputs)}
-        parts = [hf.identity(t) if isinstance(t, hf.Tensor) and id(t) in before else t
+        parts = [hf.identity(t) if isinstance(t, hf.Variable) or (
+                 isinstance(t, hf.Tensor) and id(t) in before) else t
                  for t in nest.flatten(outputs)]
         return nest.pack_sequence_as(outputs, parts) if nest.is_sequence(outputs) else parts[0]
 
@@ -396,16 +388,6 @@ class Layer(Called, base.Layer):
                             f"input_mask: {mask}")
         return None
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """Return the static shape of the result for inputs of a shape."""
-        with hf.Graph().as_default():
-            shapes = _shapes(input_shape)
-            inputs = [hf.placeholder(self._dtype or floatx(), s) for s in shapes]
-            copied = type(self).from_config(self.get_config())
-            result = copied(inputs if isinstance(input_shape, list) and len(shapes) > 1
-                            else inputs[0])
-        return nest.map_structure(lambda t: t.get_shape(), result)
-
     def _outside(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
@@ -419,7 +401,8 @@ class Layer(Called, base.Layer):
 
 
 _HIDDEN = {"_trainable_weights", "_non_trainable_weights", "_by_name", "inbound_nodes", "_losses",
-           "_with_inputs", "_updates", "_network"}
+           "_with_inputs", "_updates", "_network", "_targets", "_added", "_added_metrics", "_asked",
+           "_sample_weights"}
 
 
 class _Training(threading.local):
@@ -451,8 +434,10 @@ def _taking(collection: str) -> Iterator[list]:
     del kept[before:]
 
 
-def _parameters(function: Callable) -> frozenset[str]:
-    return frozenset(inspect.signature(function).parameters)
+def _parameters(function: Callable) -> tuple[str, ...]:
+    """The names of a function's arguments that may be given by name, in order."""
+    return tuple(p.name for p in inspect.signature(function).parameters.values()
+                 if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
 
 
 def _initial(initializer: Callable[..., Any] | RandomUniform, dims: list, dtype: DType) -> Any:
@@ -472,13 +457,6 @@ def _declared_shape(keywords: dict) -> tuple | None:
         size, length = keywords["input_dim"], keywords.get("input_length")
         shape = (size,) if length is None else (length, size)
     return None if shape is None else (keywords.get("batch_size"), *shape)
-
-
-def _shapes(shape: ShapeLike) -> list:
-    """Return a list of shapes, from one shape or a list of several."""
-    if isinstance(shape, list) and shape and isinstance(shape[0], (list, tuple, hf.TensorShape)):
-        return [hf.TensorShape(s) for s in shape]
-    return [hf.TensorShape(shape)]
 
 
 def _parts(value: Any) -> list:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import hpcflow as hf
-from hpcflow.keras.session import get_session
+from hpcflow.keras.engine.sources import (
+    Source,
+    arrays_of,
+    is_sequence,
+    is_source,
+    of_tensors,
+    split,
+)
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
-    from hpcflow.graph.operation import Tensor
-    from hpcflow.keras.callbacks import CallbackList
     from hpcflow.keras.engine.training import Model
 
 
@@ -47,152 +52,13 @@ class Batches(NamedTuple):
     steps: int | None
 
 
-def arrays_of(value: Any, names: list[str] | None) -> list:
-    """The arrays of a list, of a dict by the names, or of an array alone. Raises ``ValueError``
-    where there is nothing."""
-    if value is None:
-        raise ValueError("There is no data: expected arrays, or a source of batches")
-    if isinstance(value, dict):
-        keys = names or list(value)
-        missing = [k for k in keys if k not in value]
-        if missing:
-            raise ValueError(f"No data provided for \"{missing[0]}\". Need data for each key in: "
-                             f"{keys}")
-        return [np.asarray(value[k]) for k in keys]
-    if isinstance(value, (list, tuple)) and (
-            (names is not None and len(names) == len(value) and len(names) > 1)
-            or any(isinstance(v, np.ndarray) and v.ndim for v in value)):
-        return [None if v is None else np.asarray(v) for v in value]
-    return [np.asarray(value)]
-
-
-def weights_of_classes(labels: np.ndarray, weights: Tensor, by_class: dict) -> np.ndarray:
-    """Return the weights of examples from their classes, given as integers or one-hot rows.
-
-    Raises ``ValueError`` for a class that has no weight, and for labels of more dimensions.
-    """
-    if labels.ndim > 2:
-        raise ValueError(f"class_weight is for labels of at most two dimensions, not {labels.ndim}")
-    numbers = labels.argmax(-1) if labels.ndim > 1 and labels.shape[-1] > 1 else labels.ravel()
-    missing = sorted(set(numbers.tolist()) - set(by_class))
-    if missing:
-        raise ValueError(f"class_weight has no weights of the classes {missing}, which occur")
-    own = np.array([by_class[n] for n in numbers.tolist()], np.float32)
-    return own if weights is None else own * weights
-
-
-# ---------------------------------------------------------------- sources of batches
-
-
-class _Tensors(NamedTuple):
-    """Tensors that give a batch whenever they are run, or arrays that stand beside these."""
-
-    x: Any
-    y: Any
-    weights: Any
-
-    def batch(self) -> tuple:
-        """The arrays of a batch."""
-        found = get_session().run({n: v for n, v in enumerate(self) if is_symbolic(v)})
-        return tuple(found.get(n, v) for n, v in enumerate(self))
-
-
-def is_symbolic(x: Any) -> bool:
-    """True if `x` is a tensor of the graph, or a list or dict that has one: it gives a batch
-    whenever it is run."""
-    parts = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]
-    return any(isinstance(v, (hf.Tensor, hf.SparseTensor)) for v in parts)
-
-
-def of_tensors(x: Any, y: Any, weights: Any, steps: int | None,
-               argument: str) -> tuple[Any, Any, Any]:
-    """(x, y, weights) of ``fit`` and its kin, as one source if there are tensors among them.
-
-    A tuple without labels has them in it, as the batches of data sets; a list has inputs alone. The
-    arrays that stand beside tensors are given whole in each step.
-
-    Raises ``ValueError`` if nothing says how many batches there are.
-    """
-    if not any(map(is_symbolic, (x, y, weights))):
-        return x, y, weights
-    if steps is None:
-        raise ValueError("When using data tensors as input to a model, you should specify the "
-                         f"`{argument}` argument.")
-    if isinstance(x, tuple) and y is None:
-        x, y, weights = _split(x)
-    return _Tensors(x, y, weights), None, None
-
-
-def is_source(x: Any) -> bool:
-    """True if `x` is a source of batches (a data set, an iterator, a sequence), not arrays."""
-    if isinstance(x, (_Tensors, hf.data.Dataset, hf.data.Iterator)):
-        return True
-    return hasattr(x, "__next__") or (
-        hasattr(x, "__getitem__") and hasattr(x, "__len__")
-        and not isinstance(x, (np.ndarray, list, tuple, dict, str)))
-
-
-def _batches_of(x: Any) -> Iterator:
-    """The batches of a source, as nests of arrays."""
-    if isinstance(x, hf.data.Dataset):
-        x = hf.data.make_initializable_iterator(x)
-        get_session().run(x.initializer)
-    if isinstance(x, hf.data.Iterator):
-        following = x.get_next()
-        while True:
-            try:
-                yield get_session().run(following)
-            except hf.errors.OutOfRangeError:
-                return
-    elif hasattr(x, "__next__"):
-        for batch in x:  # noqa: UP028 (`yield from` would close the generator with this one)
-            yield batch
-    elif isinstance(x, _Tensors):
-        while True:
-            yield x.batch()
-    else:
-        for n in range(len(x)):
-            yield x[n]
-
-
-class _Source:
-    """A source of batches for several epochs: data sets and sequences restart, iterators go on."""
-
-    def __init__(self, x: Any) -> None:
-        self.x = x
-        self._running: Iterator | None = None
-        self.begun = False
-        self._goes_on = not isinstance(x, hf.data.Dataset) and (
-            hasattr(x, "__next__") or isinstance(x, hf.data.Iterator))
-
-    def epoch(self, steps: int | None) -> Iterator:
-        """The batches of one epoch."""
-        if self._running is None or not self._goes_on:
-            if steps is None or self._running is None:
-                self._running = _batches_of(self.x)
-        running = self._running
-        for taken, batch in enumerate(running, 1):
-            self.begun = True
-            yield batch
-            if steps is not None and taken == steps:
-                return
-        self._running = None
-
-
-def _split(batch: Sequence[np.ndarray]) -> tuple[Any, Any, Any]:
-    """Inputs, labels and weights of a batch."""
-    if isinstance(batch, (tuple, list)) and 2 <= len(batch) <= 3:
-        return (*batch, None)[:3]  # type: ignore[return-value]
-    return batch, None, None
-
-
-def _arrays(model: Model, data: Batches, order: np.ndarray | None = None,
-            class_weight: Any = None) -> Iterator:
+def _arrays(model: Model, data: Batches, order: np.ndarray | None = None, class_weight: Any = None,
+            has_labels: bool = True) -> Iterator:
     """Batches of arrays: inputs, labels, weights, and the number of examples."""
     xs = model._prepare(data.x, data.y)
     ys, weights = model._labels(data.y, data.weights, class_weight) \
-        if model._targets else ([], [])
-    count = _check_lengths(xs, ys, weights)
+        if model._targets and has_labels else ([], [])
+    count = check_lengths(xs, ys, weights)
     size = data.batch_size or 32
     starts = range(0, count, size)
     for number, start in enumerate(starts):
@@ -203,7 +69,8 @@ def _arrays(model: Model, data: Batches, order: np.ndarray | None = None,
         yield (*parts, len(np.asarray(parts[0][0])))
 
 
-def _check_lengths(xs: list, ys: list, weights: list) -> int:
+def check_lengths(xs: list, ys: list, weights: list) -> int:
+    """Return how many examples there are. ``ValueError`` if arrays have different numbers."""
     counts = {len(a) for of in (xs, ys, weights) for a in of if a is not None}
     if len(counts) != 1:
         raise ValueError("All input arrays (x), labels and weights should have the same number of "
@@ -211,42 +78,134 @@ def _check_lengths(xs: list, ys: list, weights: list) -> int:
     return counts.pop()
 
 
-def _given(model: Model, batches: Iterator, class_weight: Any = None,
-           has_labels: bool = True) -> Iterator:
+def _given(model: Model, batches: Iterator, class_weight: Any = None, has_labels: bool = True,
+           of_python: bool = True) -> Iterator:
+    """The batches of a source; those of data sets and tensors all have size 1, as in 1.x."""
     for batch in batches:
-        x, y, weights = _split(batch) if has_labels or isinstance(batch, tuple) else (
+        x, y, weights = split(batch) if has_labels or isinstance(batch, tuple) else (
             batch, None, None)
         xs = model._prepare(x, y)
-        ys, own = model._labels(y, weights, class_weight) if model._targets else ([], [])
-        yield xs, ys, own, len(xs[0])
+        trained = model._targets and has_labels
+        ys, own = model._labels(y, weights, class_weight) if trained else ([], [])
+        yield xs, ys, own, len(xs[0]) if of_python else 1
 
 
 def _once(model: Any, data: Batches, has_labels: bool = True) -> Iterator:
     if is_source(data.x):
-        return _given(model, _Source(data.x).epoch(data.steps), None, has_labels)
-    return _arrays(model, data)
+        source = Source(data.x)
+        return _given(model, source.epoch(data.steps), None, has_labels, source.is_of_python)
+    return _arrays(model, data, has_labels=has_labels)
 
 
 # ---------------------------------------------------------------- the loops
 
 
-def evaluate(model: Model, data: Batches) -> list:
+class _Watch:
+    """What looks at a loop of one kind (``train``, ``test``, ``predict``): the callbacks, and the
+    bar of its progress."""
+
+    def __init__(self, model: Model, kind: str, data: Batches, callbacks: Any, verbose: int,
+                 epochs: int | None = None, validates: bool = False) -> None:
+        from hpcflow.keras.callback_list import BaseLogger, CallbackList, History, ProgbarLogger
+
+        self.model, self.kind, self.data = model, kind, data
+        self.names: list[str] = []  # of the numbers, those of validation behind the others
+        self.validates = validates
+        samples = _size(data)
+        in_steps = samples is None or data.steps is not None
+        size = data.batch_size or (None if in_steps else 32)
+        steps = data.steps or (len(data.x) if is_sequence(data.x) else None)
+        params = {"batch_size": size, "epochs": epochs, "verbose": verbose,
+                  "steps": steps or (samples and -(-samples // (size or 32))),
+                  "samples": samples if samples is not None else steps,
+                  "do_validation": validates, "metrics": self.names}
+        self.means = BaseLogger()
+        if kind == "train":
+            model.history = History()
+            callbacks = [self.means, *(callbacks or ()), model.history]
+        self.callbacks = CallbackList.of(model, callbacks, params)
+        self.bar = ProgbarLogger("steps" if in_steps else "samples")
+        self.bar.set_params(params)
+        self._take_names()
+
+    def _take_names(self) -> None:
+        """Take the names of the numbers, all of which are known when there was a batch."""
+        names = self.model.metrics_names if self.kind != "predict" else []
+        self.names[:] = [*names, *(f"val_{n}" for n in names if self.validates)]
+        self.means.stateful_metrics = self.bar.stateful_metrics = set(names[1:])
+
+    def begin(self) -> None:
+        """Begin the loop."""
+        self.model.stop_training = False
+        self.callbacks.call(f"on_{self.kind}_begin", None)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin an epoch."""
+        if self.kind == "train":
+            self.callbacks.call("on_epoch_begin", epoch, {})
+        self.bar.on_epoch_begin(epoch)
+
+    def run(self, batches: Iterator, step: Callable) -> Iterator[tuple[Any, int]]:
+        """What `step` makes of the batches, with their sizes, until training is to stop."""
+        for number, (*batch, count) in enumerate(batches):
+            if not number and self.kind != "predict":
+                self.model.reset_metrics()
+            logs = {"batch": number, "size": count}
+            self.callbacks.call(f"on_{self.kind}_batch_begin", number, logs)
+            found = step(*batch)
+            if not number:
+                self._take_names()
+            logs.update({"outputs": found} if self.kind == "predict" else
+                        zip(self.model.metrics_names, found, strict=True))
+            self.callbacks.call(f"on_{self.kind}_batch_end", number, logs)
+            self.bar.on_batch_end(number, logs)
+            yield found, count
+            if self.model.stop_training:
+                return
+
+    def end_epoch(self, epoch: int, logs: dict) -> None:
+        """End an epoch."""
+        if self.kind == "train":
+            self.callbacks.call("on_epoch_end", epoch, logs)
+        self.bar.on_epoch_end(epoch, logs)
+
+    def end(self) -> None:
+        """End the loop."""
+        self.callbacks.call(f"on_{self.kind}_end", None)
+
+
+def evaluate(model: Model, data: Batches, callbacks: Any = None, verbose: int = 0) -> list:
     """The losses over all examples, and the metrics."""
-    first = True
-    means = _Means()
-    for xs, ys, weights, count in _once(model, data):
-        if first:
-            model.reset_metrics()
-            first = False
-        means.add(model._step(xs, ys, weights, False), count)
-    return means.values(model)
+    watch, means = _Watch(model, "test", data, callbacks, verbose), _Means()
+    watch.begin()
+    watch.begin_epoch(0)
+    in_steps = is_source(data.x)
+    for found, count in watch.run(_once(model, data),
+                                  lambda xs, ys, own: model._step(xs, ys, own, False)):
+        means.add(found, 1 if in_steps else count)
+    results = means.values(model)
+    watch.end_epoch(0, dict(zip(model.metrics_names, results, strict=True)))
+    watch.end()
+    return results
 
 
-def predict(model: Any, data: Batches) -> Any:
+def predict(model: Any, data: Batches, callbacks: Any = None, verbose: int = 0) -> Any:
     """The predictions of all batches, joined."""
-    parts = [model._predict(xs) for xs, *_ in _once(model, data, False)]
+    watch = _Watch(model, "predict", data, callbacks, verbose)
+    watch.begin()
+    watch.begin_epoch(0)
+    parts = []
+    for found, count in watch.run(_once(model, data, False), lambda xs, *_: model._predict(xs)):
+        for part in found if not is_source(data.x) else ():
+            if np.ndim(part) and len(part) != count:
+                raise ValueError("Mismatch between expected batch size and model output batch "
+                                 f"size. Output shape = {part.shape}, expected output shape = "
+                                 f"shape {(count, *part.shape[1:])}")
+        parts.append(found)
     if not parts:
         raise ValueError("Empty training data: there is nothing to predict for")
+    watch.end_epoch(0, {})
+    watch.end()
     joined = [np.concatenate(p) for p in zip(*parts, strict=True)]
     return joined if len(joined) > 1 else joined[0]
 
@@ -278,56 +237,67 @@ class _Means:
         return losses[:len(losses) - gathered] + self.last[len(losses) - gathered:]
 
 
-def fit(model: Any, told: Training) -> Any:
+def fit(model: Model, told: Training) -> Any:
     """Train; returns the history."""
-    from hpcflow.keras.callbacks import CallbackList
-
     data, validation = _parts(model, told)
-    source = _Source(told.x) if is_source(told.x) else None
+    source = Source(told.x) if is_source(told.x) else None
     if source is None:
         model._prepare(data.x, data.y)
-    callbacks = CallbackList.of(model, told, _size(data), validation is not None)
-    callbacks.call("on_train_begin", {})
-    model.stop_training = False
+    _is_due(told.validation_freq, 0)
+    watch = _Watch(model, "train", data, told.callbacks, told.verbose, told.epochs,
+                   validation is not None)
+    if told.verbose and not (source is not None and source.is_of_python):
+        _print_sizes(data, validation)
+    for callback in watch.callbacks:
+        callback.validation_data = told.validation_data
+    watch.begin()
     for epoch in range(told.initial_epoch, told.epochs):
-        callbacks.call("on_epoch_begin", epoch, {})
-        logs = _train_epoch(model, told, data, source, callbacks)
+        watch.begin_epoch(epoch)
+        logs = _train_epoch(model, told, data, source, watch)
         if logs is None:
-            hf.logging.warning("The data have no batch for epoch %d: training ends. Repeat them, "
-                               "or leave out steps_per_epoch.", epoch + 1)
             break
-        if validation is not None and _is_due(told.validation_freq, epoch):
-            found = evaluate(model, validation)
+        if validation is not None and not model.stop_training and _is_due(
+                told.validation_freq, epoch):
+            found = evaluate(model, validation, watch.callbacks)
             logs.update(zip((f"val_{n}" for n in model.metrics_names), found, strict=True))
-        callbacks.call("on_epoch_end", epoch, logs)
+        watch.end_epoch(epoch, logs)
         if model.stop_training:
             break
-    callbacks.call("on_train_end", {})
+    watch.end()
     return model.history
 
 
-def _train_epoch(model: Any, told: Training, data: Batches, source: _Source | None,
-                 callbacks: CallbackList) -> dict | None:
+def _print_sizes(data: Batches, validation: Batches | None) -> None:
+    unit = "samples" if _size(data) is not None and data.steps is None else "steps"
+    sizes = [d.steps if unit == "steps" or _size(d) is None else _size(d)
+             for d in (data, validation) if d is not None]
+    text = f"Train on {sizes[0]} {unit}"
+    print(text + (f", validate on {sizes[1]} {unit}" if len(sizes) > 1 and sizes[1] else ""))
+
+
+def _train_epoch(model: Model, told: Training, data: Batches, source: Source | None,
+                 watch: _Watch) -> dict | None:
     """The numbers of an epoch; None if a source that has given batches has no more."""
     if source is not None:
-        batches = _given(model, source.epoch(told.steps_per_epoch), told.class_weight)
+        batches = _given(model, source.epoch(told.steps_per_epoch), told.class_weight,
+                         of_python=source.is_of_python)
     else:
         count = len(model._prepare(data.x)[0])
         order = _order(count, told.shuffle, data.batch_size or 32)
         batches = _arrays(model, data, order, told.class_weight)
-    means, first = _Means(), True
-    for number, (xs, ys, weights, count) in enumerate(batches):
-        if first:
-            model.reset_metrics()
-            first = False
-        callbacks.call("on_batch_begin", number, {"batch": number, "size": count})
-        means.add(model._step(xs, ys, weights, True), count)
-        logs = dict(zip(model.metrics_names, means.last, strict=True))
-        callbacks.call("on_batch_end", number, {"batch": number, "size": count, **logs})
-        if model.stop_training:
-            break
-    if first and source is not None and source.begun:
-        return None
+    means = _Means()
+    for found, count in watch.run(batches, lambda xs, ys, own: model._step(xs, ys, own, True)):
+        means.add(found, count)
+    if source is not None and not model.stop_training and (
+            means.batches < (told.steps_per_epoch or 1)):
+        hf.logging.warning(
+            "Your dataset ran out of data; interrupting training. Make sure that your dataset can "
+            "generate at least `steps_per_epoch * epochs` batches (in this case, %d batches). You "
+            "may need to use the repeat() function when building your dataset.",
+            (told.steps_per_epoch or 1) * told.epochs)
+        model.stop_training = True
+        if not means.batches and source.begun:
+            return None
     return dict(zip(model.metrics_names, means.values(model), strict=True))
 
 
@@ -348,9 +318,14 @@ def _size(data: Batches) -> int | None:
     return None if is_source(data.x) else len(arrays_of(data.x, None)[0])
 
 
-def _is_due(frequency: int, epoch: int) -> bool:
+def _is_due(frequency: Any, epoch: int) -> bool:
+    """True if an epoch ends with an evaluation. ``ValueError`` for another frequency."""
     if isinstance(frequency, int):
+        if frequency < 1:
+            raise ValueError("`validation_freq` can not be less than 1.")
         return (epoch + 1) % frequency == 0
+    if not hasattr(frequency, "__contains__"):
+        raise ValueError("`validation_freq` must be an Iterable or int.")
     return epoch + 1 in frequency
 
 
@@ -364,7 +339,7 @@ def _parts(model: Any, told: Training) -> tuple[Batches, Batches | None]:
         if len(given) not in (2, 3):
             raise ValueError("validation_data should be a tuple `(val_x, val_y)` or `(val_x, val_y,"
                              f" val_sample_weights)`, got {len(given)} items")
-        parts = of_tensors(*_split(given), told.validation_steps, "validation_steps")
+        parts = of_tensors(*split(given), told.validation_steps, "validation_steps")
         return data, Batches(*parts, told.batch_size, told.validation_steps)
     if not told.validation_split:
         return data, None

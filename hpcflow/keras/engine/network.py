@@ -10,6 +10,7 @@ from hpcflow.framework import nest
 from hpcflow.keras.engine.calls import Node
 from hpcflow.keras.engine.inputs import InputLayer
 from hpcflow.keras.engine.layer import Layer, _parameters, _training
+from hpcflow.keras.engine.op_layers import add_op_layers
 from hpcflow.keras.session import flat
 from hpcflow.keras.settings import floatx
 from hpcflow.keras.summaries import print_summary
@@ -52,8 +53,8 @@ class Network(Layer):
                 raise ValueError("Input tensors to a Model must come from `tf.keras.Input`. "
                                  f"Received: {tensor}")
         self.input_names = [t._keras_history.layer.name for t in self.inputs]
-        self.output_names = _names_of_outputs(self.outputs)
         self._network = _sorted(self.inputs, self.outputs)
+        self.output_names = _names_of_outputs(self.outputs)
         names = [layer.name for layer in self._network[0]]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
@@ -159,8 +160,9 @@ class Network(Layer):
             _replay(node, values, training)
         missing = [t.name for t in self.outputs or () if id(t) not in values]
         if missing:
-            raise ValueError(f"The outputs {missing} are made by operations that are no layers, "
-                             "and cannot be made of other inputs; put these into a Lambda layer")
+            raise ValueError(f"The outputs {missing} are made by loops or conditions that are no "
+                             "layers, and cannot be made of other inputs; put these into a Lambda "
+                             "layer")
         results = [values[id(t)] for t in self.outputs or ()]
         structure = self._structures[1]
         if isinstance(structure, dict):
@@ -228,11 +230,13 @@ def _sorted(inputs: list, outputs: list) -> tuple[list[Layer], list[Node]]:
             return
         positions.setdefault(id(node.layer), len(positions))
         layers[id(node.layer)] = node.layer
-        for tensor in node.sources:
+        for tensor in node.reads:
             follow(tensor)
         order.append(node)
 
     def follow(tensor: Any) -> None:
+        if not hasattr(tensor, "_keras_history") and _made_of(tensor):
+            add_op_layers(tensor)
         history = getattr(tensor, "_keras_history", None)
         if history is not None:
             is_input = isinstance(history.layer, InputLayer)
@@ -251,7 +255,7 @@ def _sorted(inputs: list, outputs: list) -> tuple[list[Layer], list[Node]]:
     depths: dict[int, int] = {}
     for node in reversed(order):
         own = depths.setdefault(id(node.layer), 0)
-        for tensor in node.sources:
+        for tensor in node.reads:
             history = getattr(tensor, "_keras_history", None)
             if history is not None and id(history.layer) in positions:
                 before = id(history.layer)

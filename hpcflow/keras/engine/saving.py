@@ -46,28 +46,72 @@ def _named(model: Model) -> list[tuple[str, Any]]:
     return list(found.items())
 
 
+class _Weights(hf.train.Checkpoint):
+    """The variables of a model, by the paths of attributes that lead to them from the model."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model=model)
+
+    @property
+    def _checkpoint_dependencies(self) -> list:
+        return list(self.model._checkpoint_dependencies)
+
+
+def _format(filepath: str, save_format: str | None) -> str:
+    """``h5`` or ``tf``, as asked or by the file's name. ``ValueError`` for others."""
+    asked = (save_format or "").lower().strip()
+    if asked in ("hdf5", "h5", "keras") or (not asked and filepath.endswith(_HDF5)):
+        return "h5"
+    if asked not in ("", "tf", "tensorflow"):
+        raise ValueError(f"Unknown format \"{save_format}\". Was expecting one of {{\"tf\", "
+                         "\"h5\"}.")
+    if filepath.endswith(_HDF5):
+        raise ValueError(f"save_weights got save_format=\"tf\"/\"tensorflow\", but the filepath "
+                         f"(\"{filepath}\") looks like an HDF5 file. Omit the \".h5\"/\".keras\" "
+                         "when saving in TensorFlow format.")
+    return "tf"
+
+
 def save_weights(model: Model, filepath: str, overwrite: bool = True,
                  save_format: str | None = None) -> None:
     """Write the variables of a model."""
-    if not overwrite and os.path.exists(filepath):
+    _need_weights(model)
+    is_hdf5 = _format(filepath, save_format) == "h5"
+    if not overwrite and os.path.exists(filepath if is_hdf5 else f"{filepath}.h5"):
         raise OSError(f"{filepath} exists and is not to be overwritten")
-    if save_format == "h5" or (save_format is None and filepath.endswith(_HDF5)):
+    if is_hdf5:
         layer_files.write(filepath, _by_layer(model))
         return
-    with get_session().graph.as_default():
-        hf.train.Saver(model.weights).save(get_session(), filepath, write_meta_graph=False)
+    _Weights(model).write(filepath, get_session())
+    hf.train.update_checkpoint_state(os.path.dirname(filepath), filepath, [filepath])
 
 
-def load_weights(model: Model, filepath: str, by_name: bool = False) -> None:
-    """Set the variables of a model to those of a file."""
-    if not filepath.endswith(_HDF5) and not layer_files.is_layer_file(filepath):
-        if by_name:
-            raise NotImplementedError("Weights may only be loaded based on topology into Models "
-                                      "when loading TensorFlow-formatted weights")
-        with get_session().graph.as_default():
-            hf.train.Saver(model.weights).restore(get_session(), filepath)
-        return
-    _assign(model, layer_files.read(filepath), by_name)
+def load_weights(model: Model, filepath: str, by_name: bool = False) -> Any:
+    """Set the variables of a model to those of a file; return the status of a checkpoint."""
+    if filepath.endswith(_HDF5) or layer_files.is_layer_file(filepath):
+        _need_weights(model)
+        _assign(model, layer_files.read(filepath), by_name)
+        return None
+    if by_name:
+        raise NotImplementedError("Weights may only be loaded based on topology into Models when "
+                                  "loading TensorFlow-formatted weights (got by_name=True to "
+                                  "load_weights).")
+    session = get_session()
+    status = _Weights(model).restore(filepath)
+    if not status._names:  # the checkpoint of a Saver: by the names of variables
+        with session.graph.as_default():
+            hf.train.Saver(model.weights).restore(session, filepath)
+        return status
+    status.run_restore_ops(session)
+    return status.assert_nontrivial_match()
+
+
+def _need_weights(model: Any) -> None:
+    """``ValueError`` for a model that makes its variables when it is built, and is not yet."""
+    if model._network is None and not model.built and "build" in vars(type(model)):
+        raise ValueError(f"Weights for model {model.name} have not yet been created. Weights are "
+                         "created when the Model is first called on inputs or `build()` is called "
+                         "with an `input_shape`.")
 
 
 def _assign(model: Model, found: list, by_name: bool) -> None:

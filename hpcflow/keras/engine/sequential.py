@@ -24,14 +24,14 @@ class Sequential(Model):
     otherwise it is when it is called, fitted or built.
 
     Args:
-        layers: the layers to begin with.
+        layers: the layer, or the layers, to begin with.
         name: its name.
     """
 
-    def __init__(self, layers: list | None = None, name: str | None = None) -> None:
+    def __init__(self, layers: Any = None, name: str | None = None) -> None:
         super().__init__(name=name)
         self._stack: list[Layer] = []
-        for layer in layers or ():
+        for layer in layers if isinstance(layers, (list, tuple)) else [layers] if layers else ():
             self.add(layer)
 
     @property

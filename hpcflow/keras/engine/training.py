@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,17 @@ from hpcflow.errors import UnimplementedError
 from hpcflow.keras import losses as losses_module
 from hpcflow.keras import metrics as metrics_module
 from hpcflow.keras import optimizers
-from hpcflow.keras.engine import loops, saving
+from hpcflow.keras.engine import loops, saving, sources
 from hpcflow.keras.engine.network import Network
+from hpcflow.keras.engine.outputs import (
+    Target,
+    as_loss,
+    by_output,
+    check_labels,
+    loss_of,
+    metrics_by_output,
+    with_rank,
+)
 from hpcflow.keras.session import get_session, phase_feed
 from hpcflow.keras.settings import floatx
 
@@ -21,17 +30,6 @@ if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
     from hpcflow.graph.operation import Tensor
     from hpcflow.optimizers.optimizer import Optimizer
-
-
-class _Target(NamedTuple):
-    """The labels, weights, loss and metrics of one output of a model."""
-
-    name: str
-    labels: Any  # placeholder
-    weights: Any  # placeholder with a default, one for each example
-    loss: Any  # scalar, or None
-    metrics: list  # of (name, metric, update)
-    output: list | None  # its sizes, if they are known
 
 
 class Model(Network):
@@ -46,7 +44,7 @@ class Model(Network):
         self.loss: Any = None
         self.stop_training = False
         self.history: Any = None
-        self._targets: list[_Target] = []
+        self._targets: list[Target] = []
         self._train_step: Any = None
         self._added: list = []  # the metrics that layers add
         self._trained: Callable[[], list] = list
@@ -77,7 +75,8 @@ class Model(Network):
         """
         self.optimizer, self.loss = optimizers.get(optimizer), loss
         self._asked = {"loss": loss, "metrics": metrics, "loss_weights": loss_weights,
-                       "weighted_metrics": weighted_metrics, "targets": target_tensors}
+                       "weighted_metrics": weighted_metrics, "targets": target_tensors,
+                       "modes": sample_weight_mode}
         self._targets, self._train_step, self._results = [], None, None
         self._state_steps = None
         if self.outputs is not None:
@@ -88,32 +87,42 @@ class Model(Network):
         trained = list(self.trainable_weights)  # also if `trainable` is changed later on
         self._trained = lambda: trained  # a list would count among the model's weights
         names, outputs = self.output_names, self.outputs or []
-        functions = _by_output(asked["loss"], names)
+        functions = by_output(asked["loss"], names, "loss")
+        by_output(asked["modes"], names, "sample_weight_mode")
         regularizing = [*self.get_losses_for(None), *self.get_losses_for(self.inputs)]
-        if all(f is None for f in functions):
-            if not regularizing:
-                raise ValueError("The model cannot be compiled because it has no loss to optimize.")
+        if all(f is None for f in functions) and not regularizing:
+            raise ValueError("The model cannot be compiled because it has no loss to optimize.")
+        for name in names if isinstance(asked["loss"], dict) else ():
+            if name not in asked["loss"]:
+                hf.logging.warning(
+                    f"Output {name} missing from loss dictionary. We assume this was done on "
+                    "purpose. The fit and evaluate APIs will not be expecting any data to be "
+                    f"passed to {name}.")
         targets = asked["targets"]
-        given = _by_output(targets, names) if targets is not None else [None] * len(names)
-        plain = _metrics_by_output(asked["metrics"], names)
-        weighted = _metrics_by_output(asked["weighted_metrics"], names)
-        self.loss_functions = [losses_module.get(f) for f in functions]
+        given = by_output(targets, names, "target_tensors")
+        plain = metrics_by_output(asked["metrics"], names)
+        weighted = metrics_by_output(asked["weighted_metrics"], names)
+        self.loss_functions = [as_loss(f) for f in functions]
         self._targets = [
             self._target(*parts) for parts in zip(names, outputs, self.loss_functions, given,
                                                   plain, weighted, strict=True)]
-        self._factors = [1.0 if f is None else float(f)
-                         for f in _by_output(asked["loss_weights"], names)]
+        self._loss_weights_list = [1.0 if f is None else float(f)
+                                   for f in by_output(asked["loss_weights"], names, "loss_weights")]
         self._added = []
         for name, value in self.added_metrics:
-            metric = metrics_module.Mean(name)
-            self._added.append((name, metric, metric.update_state(value)))
-        terms = [f * t.loss for f, t in zip(self._factors, self._targets, strict=True)
+            metric = getattr(value, "_metric_obj", None)
+            step = value.op  # runs the update
+            if metric is None:
+                metric = metrics_module.Mean(name)
+                step = metric.update_state(value)
+            self._added.append((name, metric, step))
+        terms = [f * t.loss for f, t in zip(self._loss_weights_list, self._targets, strict=True)
                  if t.loss is not None]
         terms += [hf.reduce_sum(v) for v in regularizing]
         self.total_loss = hf.add_n(terms) if len(terms) > 1 else terms[0]
 
     def _target(self, name: str, output: Tensor, function: Any, given: Any, plain: list,
-                weighted: list) -> _Target:
+                weighted: list) -> Target:
         labels = given
         if labels is None:
             dtype = output.dtype.base_dtype
@@ -127,22 +136,24 @@ class Model(Network):
         mask = getattr(output, "_keras_mask", None)
         if function is not None:
             with hf.name_scope(f"loss/{name}_loss"):
-                loss = _loss(function, labels, output, weights, mask)
+                loss = loss_of(function, labels, output, weights, mask)
         several = len(self.output_names) > 1
         metrics = []
-        for asked, use_weights in [(m, False) for m in plain] + [(m, True) for m in weighted]:
+        asked_for = [(m, False) for m in plain] + [(m, True) for m in weighted]
+        for asked, use_weights in asked_for if function is not None else ():
             metric = metrics_module.chosen(asked, function, output)
             if use_weights and metric is not asked:
                 metric.name = f"weighted_{metric.name}"
             shown = f"{name}_{metric.name}" if several else metric.name
-            told = weights * hf.ones([hf.shape(output)[0]]) if use_weights else None
+            told = weights if use_weights else None
             if mask is not None:
-                told = hf.cast(mask, hf.float32)
+                own = hf.cast(mask, hf.float32)
+                told = own if told is None else own * losses_module.fitted(told, own)
             update = (metric.update_state(labels, output) if told is None
                       else metric.update_state(labels, output, sample_weight=told))
             metrics.append((shown, metric, update))
         sizes = None if output.shape.ndims is None else output.shape.as_list()
-        return _Target(name, labels, weights, loss, metrics, sizes)
+        return Target(name, labels, weights, loss, metrics, sizes)
 
     @property
     def metrics_names(self) -> list[str]:
@@ -169,7 +180,9 @@ class Model(Network):
                     "train an Estimator, or compile the model outside of the strategy with "
                     "hf.mpi.DistributedOptimizer"))
             with hf.name_scope("training"):
-                if isinstance(self.optimizer, hf.train.Optimizer):
+                if isinstance(self.optimizer, hf.train.Optimizer) and not self._trained():
+                    step = hf.assign_add(hf.train.get_or_create_global_step(), 1).op
+                elif isinstance(self.optimizer, hf.train.Optimizer):
                     step = self.optimizer.minimize(
                         self.total_loss, hf.train.get_or_create_global_step(), self._trained())
                 else:
@@ -182,16 +195,18 @@ class Model(Network):
 
     def _prepare(self, x: TensorLike, y: TensorLike | None = None) -> list:
         """The arrays of the inputs; a model without known inputs gets those of `x`."""
-        arrays = loops.arrays_of(x, self.input_names if self.inputs is not None else None)
+        arrays = sources.arrays_of(x, self.input_names if self.inputs is not None else None)
         if self.inputs is None:
             self._take_inputs(arrays, x)
         if self._asked is not None and not self._targets:
             self._make_targets()
-        return [_with_rank(a, t) for a, t in zip(arrays, self.inputs or [], strict=True)]
+        return [with_rank(a, t) for a, t in zip(arrays, self.inputs or [], strict=True)]
 
     def _take_inputs(self, arrays: list, x: TensorLike) -> None:
+        """Begin with inputs like `arrays`; vectors are columns, as in 1.x."""
         from hpcflow.keras.engine.inputs import Input
 
+        arrays = [a[:, None] if a.ndim == 1 else a for a in arrays]
         dtypes = [hf.as_dtype(floatx() if a.dtype.kind == "f" else a.dtype) for a in arrays]
         made = [Input(a.shape[1:], dtype=d, name=f"input_{n + 1}")
                 for n, (a, d) in enumerate(zip(arrays, dtypes))]
@@ -211,7 +226,7 @@ class Model(Network):
         feeds: dict = dict(zip(self.inputs or [], xs))
         for target, labels, own in zip(self._targets, ys, weights):
             if labels is not None and target.loss is not None:
-                feeds[target.labels] = _with_rank(labels, target.labels)
+                feeds[target.labels] = with_rank(labels, target.labels)
             if own is not None:
                 feeds[target.weights] = own
         return feeds
@@ -259,7 +274,7 @@ class Model(Network):
 
     def _need_compiled(self) -> None:
         if self._asked is None:
-            raise RuntimeError("You must compile a model before training/testing. Use "
+            raise RuntimeError("You must compile your model before training/testing. Use "
                                "`model.compile(optimizer, loss)`.")
 
     def reset_metrics(self) -> None:
@@ -283,6 +298,7 @@ class Model(Network):
         self._need_compiled()
         xs = self._prepare(x, y)
         ys, weights = self._labels(y, sample_weight, class_weight)
+        loops.check_lengths(xs, ys, weights)
         if reset:
             self.reset_metrics()
         found = self._step(xs, ys, weights, train)
@@ -290,23 +306,44 @@ class Model(Network):
 
     def predict_on_batch(self, x: TensorLike) -> Any:
         """Return the predictions for a batch."""
-        return self.predict(x, batch_size=len(loops.arrays_of(x, None)[0]))
+        if sources.is_symbolic(x):
+            return self.predict(x, steps=1)
+        return self.predict(x, batch_size=len(sources.arrays_of(x, None)[0]))
+
+    def _batch_size(self, x: Any, batch_size: int | None) -> int | None:
+        """The size of batches of arrays: as given, or that of the model's inputs.
+
+        ``ValueError`` for another than theirs.
+        """
+        known = next((t.shape[0].value for t in self.inputs or () if t.shape.ndims), None)
+        if known is None or sources.is_source(x):
+            return batch_size
+        if batch_size not in (None, known):
+            raise ValueError(f"The `batch_size` argument value {batch_size} is incompatible with "
+                             f"the specified batch size of your Input Layer: {known}")
+        return known
 
     def _labels(self, y: TensorLike | None, sample_weight: TensorLike | None,
                 class_weight: Any) -> tuple[list, list]:
         names = self.output_names
-        ys = loops.arrays_of(y, names) if y is not None else [None] * len(names)
+        trained = [t.name for t in self._targets if t.loss is not None]
+        ys = sources.arrays_of(y, names) if y is not None else [None] * len(names)
+        if len(ys) != len(names) and len(ys) == len(trained):  # none of those without a loss
+            of = dict(zip(trained, ys, strict=True))
+            ys = [of.get(n) for n in names]
         if len(ys) != len(names):
             raise ValueError(f"Model {self.name} has {len(names)} outputs, got {len(ys)} arrays of "
                              "labels")
         for labels, target, function in zip(ys, self._targets, self.loss_functions, strict=True):
-            _check_labels(labels, target, function)
+            check_labels(labels, target, function)
+        if isinstance(sample_weight, dict):
+            sample_weight = by_output(sample_weight, names, "sample_weight")
         weights: list = ([None] * len(names) if sample_weight is None
-                         else loops.arrays_of(sample_weight, names))
+                         else sources.arrays_of(sample_weight, names))
         if class_weight is not None:
-            per = _by_output(class_weight, names) if any(
+            per = by_output(class_weight, names, "class_weight") if any(
                 n in class_weight for n in names) else [class_weight] * len(names)
-            weights = [loops.weights_of_classes(a, w, c)
+            weights = [sources.weights_of_classes(a, w, c)
                        for a, w, c in zip(ys, weights, per, strict=True)]
         return ys, weights
 
@@ -342,7 +379,12 @@ class Model(Network):
         :meth:`compile`.
         """
         self._need_compiled()
-        data = loops.of_tensors(x, y, sample_weight, steps_per_epoch, "steps_per_epoch")
+        if validation_steps is not None and validation_data is None:
+            raise ValueError("`validation_steps` should not be specified if `validation_data` is "
+                             "None.")
+        batch_size = self._batch_size(x, batch_size)
+        sources.check_source(x, y, sample_weight, batch_size, validation_split)
+        data = sources.of_tensors(x, y, sample_weight, steps_per_epoch, "steps_per_epoch")
         return loops.fit(self, loops.Training(
             *data[:2], batch_size, epochs, verbose, callbacks, validation_split, validation_data,
             shuffle, class_weight, data[2], initial_epoch, steps_per_epoch,
@@ -353,15 +395,19 @@ class Model(Network):
                  steps: int | None = None, callbacks: Any = None, **options: Any) -> Any:
         """Return the loss, or a list of the numbers that :attr:`metrics_names` names."""
         self._need_compiled()
-        data = loops.of_tensors(x, y, sample_weight, steps, "steps")
-        found = loops.evaluate(self, loops.Batches(*data, batch_size, steps))
+        batch_size = self._batch_size(x, batch_size)
+        sources.check_source(x, y, sample_weight, batch_size)
+        data = sources.of_tensors(x, y, sample_weight, steps, "steps")
+        found = loops.evaluate(self, loops.Batches(*data, batch_size, steps), callbacks, verbose)
         return found if len(found) > 1 else found[0]
 
     def predict(self, x: Any, batch_size: int | None = None, verbose: int = 0,
                 steps: int | None = None, callbacks: Any = None, **options: Any) -> Any:
         """Return the predictions, an array or a list of those of the outputs."""
-        data = loops.of_tensors(x, None, None, steps, "steps")
-        return loops.predict(self, loops.Batches(*data, batch_size, steps))
+        batch_size = self._batch_size(x, batch_size)
+        sources.check_source(x, None, None, batch_size)
+        data = sources.of_tensors(x, None, None, steps, "steps")
+        return loops.predict(self, loops.Batches(*data, batch_size, steps), callbacks, verbose)
 
     def _predict(self, xs: list) -> list:
         feeds = {**dict(zip(self.inputs or [], xs)), **phase_feed(False)}
@@ -383,13 +429,13 @@ class Model(Network):
                            callbacks: Any = None, max_queue_size: int = 10, workers: int = 1,
                            use_multiprocessing: bool = False, verbose: int = 0) -> Any:
         """As :meth:`evaluate`, with batches of a generator."""
-        return self.evaluate(generator, steps=steps, verbose=verbose)
+        return self.evaluate(generator, steps=steps, verbose=verbose, callbacks=callbacks)
 
     def predict_generator(self, generator: Iterable, steps: int | None = None,
                           callbacks: Any = None, max_queue_size: int = 10, workers: int = 1,
                           use_multiprocessing: bool = False, verbose: int = 0) -> Any:
         """As :meth:`predict`, with batches of a generator."""
-        return self.predict(generator, steps=steps, verbose=verbose)
+        return self.predict(generator, steps=steps, verbose=verbose, callbacks=callbacks)
 
     # ------------------------------------------------------------ files
 
@@ -402,12 +448,12 @@ class Model(Network):
         """
         saving.save_weights(self, filepath, overwrite, save_format)
 
-    def load_weights(self, filepath: str, by_name: bool = False) -> None:
+    def load_weights(self, filepath: str, by_name: bool = False) -> Any:
         """Set the variables to those of a file; with `by_name` only layers with names in it.
 
-        Raises ``ValueError`` where layers or shapes differ.
+        Returns the status of a checkpoint. Raises ``ValueError`` where layers or shapes differ.
         """
-        saving.load_weights(self, filepath, by_name)
+        return saving.load_weights(self, filepath, by_name)
 
     def get_config(self) -> dict:
         """Return the layers and how they are connected."""
@@ -426,64 +472,3 @@ class Model(Network):
              **options: Any) -> None:
         """Write configuration, variables and, if compiled, what it is trained for, as HDF5."""
         saving.save_model(self, filepath, overwrite, include_optimizer)
-
-
-def _loss(function: Any, labels: Tensor, output: Tensor, weights: Tensor,
-          mask: TensorLike | None) -> Any:
-    if isinstance(function, losses_module.Loss):
-        losses, reduction = function.call(labels, output), function.reduction
-    else:
-        losses, reduction = hf.convert_to_tensor(function(labels, output)), "auto"
-    if losses.shape.ndims == 0:
-        return losses
-    if mask is not None:
-        losses = losses * hf.cast(mask, losses.dtype.base_dtype)
-    return losses_module.reduced(losses, weights, reduction)
-
-
-def _check_labels(labels: np.ndarray | None, target: _Target, function: Any) -> None:
-    """Raise ``ValueError`` for labels that a loss would spread over an output of other sizes."""
-    if labels is None or target.output is None:
-        return
-    name = getattr(function, "__name__", getattr(function, "name", ""))
-    sizes = _with_rank(labels, target.labels).shape
-    wrong = [(n, d) for n, d in zip(sizes[1:], target.output[1:]) if d is not None and n != d]
-    if wrong and name in ("mean_squared_error", "binary_crossentropy", "categorical_crossentropy"):
-        raise ValueError(f"A target array with shape {sizes} was passed for an output of shape "
-                         f"{tuple(target.output)} while using as loss `{name}`. This loss expects "
-                         "targets to have the same shape as the output.")
-
-
-def _with_rank(array: np.ndarray, tensor: Tensor) -> Any:
-    """An array with another dimension at the end, where the tensor has one more."""
-    rank = tensor.get_shape().ndims
-    array = np.asarray(array)
-    if rank is not None and array.ndim == rank - 1 and (
-            rank == 2 or tensor.get_shape()[-1].value in (1, None)):
-        array = array[..., None]
-    return array
-
-
-def _by_output(value: Any, names: list[str]) -> list:
-    """One value for each output: from a dict by name, a list, or the same for all."""
-    if isinstance(value, dict):
-        unknown = set(value) - set(names)
-        if unknown:
-            raise ValueError(f"Unknown entries in dictionary: {sorted(unknown)}. Only expected: "
-                             f"{names}")
-        return [value.get(n) for n in names]
-    if isinstance(value, (list, tuple)):
-        if len(value) != len(names):
-            raise ValueError(f"When passing a list, it should have one entry per model output. The "
-                             f"model has {len(names)} outputs, but you passed {value}")
-        return list(value)
-    return [value] * len(names)
-
-
-def _metrics_by_output(value: Sequence[str] | None, names: list[str]) -> list[list]:
-    if value is None:
-        return [[] for _ in names]
-    if isinstance(value, (list, tuple)) and not any(isinstance(v, (list, tuple)) for v in value):
-        return [list(value) for _ in names]
-    return [list(v) if isinstance(v, (list, tuple)) else [] if v is None else [v]
-            for v in _by_output(value, names)]

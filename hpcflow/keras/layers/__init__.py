@@ -9,6 +9,7 @@ from hpcflow.keras import lookup
 from hpcflow.keras.engine import layer as engine_layer
 from hpcflow.keras.engine.inputs import Input, InputLayer
 from hpcflow.keras.engine.layer import Layer
+from hpcflow.keras.engine.op_layers import TensorFlowOpLayer as _TensorFlowOpLayer
 from hpcflow.keras.engine.sequential import Sequential as _Sequential
 from hpcflow.keras.engine.training import Model as _Model
 from hpcflow.keras.layers.advanced_activations import (
@@ -28,7 +29,6 @@ from hpcflow.keras.layers.basic import (
     Dropout,
     Embedding,
     Flatten,
-    Lambda,
     Masking,
     Permute,
     RepeatVector,
@@ -83,6 +83,7 @@ from hpcflow.keras.layers.convolutional import (
 from hpcflow.keras.layers.convolutional_recurrent import ConvLSTM2D
 from hpcflow.keras.layers.cudnn import CuDNNGRU, CuDNNLSTM
 from hpcflow.keras.layers.features import DenseFeatures
+from hpcflow.keras.layers.lambda_layer import Lambda
 from hpcflow.keras.layers.local import LocallyConnected1D, LocallyConnected2D
 from hpcflow.keras.layers.merging import (
     Add,
@@ -133,7 +134,7 @@ from hpcflow.layers.input_spec import InputSpec
 def deserialize(config: dict, custom_objects: dict | None = None) -> Any:
     """Return a layer of its class's name and its configuration. ``ValueError`` for other names."""
     table = {n: v for n, v in globals().items() if isinstance(v, type)}
-    table.update(Sequential=_Sequential, Model=_Model)
+    table.update(Sequential=_Sequential, Model=_Model, TensorFlowOpLayer=_TensorFlowOpLayer)
     with lookup.custom_object_scope(custom_objects or {}):
         return lookup.named(table, config["class_name"], "layer").from_config(config["config"])
 

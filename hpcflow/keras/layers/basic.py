@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hpcflow as hf
-from hpcflow.keras import activations, initializers, lookup
-from hpcflow.keras.engine.layer import Layer, _parameters
+from hpcflow.keras import activations, constraints, initializers, lookup, regularizers
+from hpcflow.keras.engine.layer import Layer
 from hpcflow.keras.layers.function_layer import FunctionLayer, layer_of
 from hpcflow.keras.session import learning_phase
 from hpcflow.keras.settings import floatx
@@ -18,7 +17,20 @@ from hpcflow.shapes import ShapeLike
 if TYPE_CHECKING:
     from hpcflow.graph.likes import BoolLike, Identifier, TensorHandle, TensorLike
 
-Dense = layer_of("Dense", __name__, hf.layers.dense, supports_masking=True)
+
+class _OfFloats(FunctionLayer):
+    """A layer that computes in its own type, that of its first inputs unless it is given."""
+
+    def call(self, inputs: Any) -> Any:
+        """Return the result. ``TypeError`` for another type than of floats."""
+        dtype = self._dtype or inputs.dtype.base_dtype
+        if not (dtype.is_floating or dtype.is_complex):
+            raise TypeError(f"Unable to build `{type(self).__name__}` layer with non-floating "
+                            f"point dtype {dtype}")
+        return self._result(inputs if inputs.dtype.base_dtype == dtype else hf.cast(inputs, dtype))
+
+
+Dense = layer_of("Dense", __name__, hf.layers.dense, _OfFloats, supports_masking=True)
 
 
 class _Trained(FunctionLayer):
@@ -31,11 +43,20 @@ class _Trained(FunctionLayer):
         return self._result(inputs, training=learning_phase() if training is None else training)
 
 
+def _known(shape: Any, inputs: Any) -> Any:
+    """A shape with the sizes of the inputs where it is None."""
+    if not isinstance(shape, (list, tuple)) or None not in shape:
+        return shape
+    return hf.stack([hf.shape(inputs)[n] if d is None else d for n, d in enumerate(shape)])
+
+
 Dropout = layer_of("Dropout", __name__, lambda inputs, rate, noise_shape=None, seed=None,
                    training=False, name=None: hf.layers.dropout(
-                       inputs, rate, noise_shape, seed, training, name), _Trained,
+                       inputs, rate, _known(noise_shape, inputs), seed, training, name), _Trained,
                    __doc__="In training, zeros in the place of a part `rate` of the elements, and "
                            "the others divided by 1 - `rate`; elsewhere the inputs as they are.")
+
+
 class _OfBatches(_Trained):
     """Batch normalization; what is left out of its configuration belongs to graphs of 1.x."""
 
@@ -174,34 +195,6 @@ class RepeatVector(Layer):
         return {**super().get_config(), "n": self.n}
 
 
-class Lambda(Layer):
-    """A function of tensors as a layer."""
-
-    def __init__(self, function: Callable, output_shape: ShapeLike | None = None,
-                 mask: TensorLike | None = None, arguments: dict | None = None,
-                 **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.function, self.arguments = function, dict(arguments or {})
-        self.mask = mask
-        if mask is not None:
-            self.supports_masking = True
-
-    def call(self, inputs: TensorLike, mask: TensorLike | None = None,
-             training: BoolLike | None = None) -> Any:
-        """Return the result of the function."""
-        names = _parameters(self.function)
-        options = dict(self.arguments)
-        if "mask" in names:
-            options["mask"] = mask
-        if "training" in names:
-            options["training"] = learning_phase() if training is None else training
-        return self.function(inputs, **options)
-
-    def compute_mask(self, inputs: TensorHandle, mask: TensorHandle | None = None) -> Any:
-        """Return the mask that was given for the result."""
-        return self.mask(inputs, mask) if callable(self.mask) else self.mask
-
-
 class ActivityRegularization(Layer):
     """The inputs, of which a loss joins the losses."""
 
@@ -267,8 +260,8 @@ class Embedding(Layer):
                          activity_regularizer=activity_regularizer, **keywords)
         self.input_dim, self.output_dim = input_dim, output_dim
         self.embeddings_initializer = initializers.get(embeddings_initializer)
-        self.embeddings_regularizer, self.embeddings_constraint = (embeddings_regularizer,
-                                                                   embeddings_constraint)
+        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
+        self.embeddings_constraint = constraints.get(embeddings_constraint)
         self.mask_zero, self.input_length = mask_zero, input_length
 
     def build(self, input_shape: ShapeLike) -> None:

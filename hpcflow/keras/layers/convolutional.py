@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.keras import backend, lookup
 from hpcflow.keras.engine.layer import Layer
 from hpcflow.keras.layers.function_layer import (
+    REQUIRED,
     FunctionLayer,
     OptionLayer,
     layer_of,
@@ -17,7 +18,7 @@ from hpcflow.keras.layers.function_layer import (
 from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
-    from hpcflow.graph.likes import Identifier, Sizes, TensorHandle, TensorLike
+    from hpcflow.graph.likes import Sizes, TensorHandle, TensorLike
 
 # ---------------------------------------------------------------- convolutions
 
@@ -78,19 +79,12 @@ Convolution1D = Conv1D
 class DepthwiseConv2D(OptionLayer):
     """A convolution of each channel by itself, with `depth_multiplier` results for each."""
 
-    def __init__(self, kernel_size: Sizes, strides: Sizes = (1, 1), padding: str = "valid",
-                 depth_multiplier: int = 1, data_format: str | None = None,
-                 activation: Identifier | None = None, use_bias: bool = True,
-                 depthwise_initializer: Identifier = "glorot_uniform",
-                 bias_initializer: Identifier = "zeros",
-                 depthwise_regularizer: Identifier | None = None,
-                 bias_regularizer: Identifier | None = None,
-                 activity_regularizer: Identifier | None = None,
-                 depthwise_constraint: Identifier | None = None,
-                 bias_constraint: Identifier | None = None, dilation_rate: Sizes = (1, 1),
-                 **keywords: Any) -> None:
-        super().__init__(activity_regularizer=activity_regularizer, **keywords)
-        self._take(locals())
+    arguments: Mapping[str, Any] = {
+        "kernel_size": REQUIRED, "strides": 1, "padding": "valid", "depth_multiplier": 1,
+        "data_format": None, "activation": None, "use_bias": True,
+        "depthwise_initializer": "glorot_uniform", "bias_initializer": "zeros",
+        "depthwise_regularizer": None, "bias_regularizer": None, "activity_regularizer": None,
+        "depthwise_constraint": None, "bias_constraint": None, "dilation_rate": 1}
 
     def build(self, input_shape: ShapeLike) -> None:
         """Make the variables."""

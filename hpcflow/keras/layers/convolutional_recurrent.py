@@ -8,7 +8,7 @@ import hpcflow as hf
 from hpcflow.keras import backend
 from hpcflow.keras.layers.function_layer import _sizes, understood
 from hpcflow.keras.layers.recurrent import _Recurrent
-from hpcflow.keras.layers.recurrent_cells import LSTMCell, _dropping
+from hpcflow.keras.layers.recurrent_cells import LSTMCell
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import Sizes
@@ -73,21 +73,16 @@ class _ConvLSTM2DCell(LSTMCell):
         positions = size if self.padding == "same" else size - reach + 1
         return -(-positions // self.strides[n])
 
-    def prepare(self, inputs: Any, training: Any) -> None:
-        """Draw what is dropped in all steps over inputs of shape ``[batch, time, ...]``."""
-        shapes = (hf.shape(inputs[:, 0]),
-                  hf.stack([hf.shape(inputs)[0], *self.output_size.as_list()]))
-        rates = (self.dropout, self.recurrent_dropout)
-        self._dropped = [_dropping(rate, shape, training) if rate else None
-                         for rate, shape in zip(rates, shapes, strict=True)]
-
     def _sums(self, x: Any, h: Any) -> list:
-        sums = backend.conv2d(x, self.kernel, self.strides, self.padding, self.data_format,
-                              self.dilation_rate)
+        of_inputs, of_state = self._dropped
+        axis = 1 if self.data_format == "channels_first" else 3
+        sums = self._times(of_inputs, x, self.kernel, lambda v, w: backend.conv2d(
+            v, w, self.strides, self.padding, self.data_format, self.dilation_rate), axis)
         if self.bias is not None:
             sums = backend.bias_add(sums, self.bias, self.data_format)
-        sums = sums + backend.conv2d(h, self.recurrent_kernel, (1, 1), "same", self.data_format)
-        return hf.split(sums, 4, 1 if self.data_format == "channels_first" else 3)
+        sums = sums + self._times(of_state, h, self.recurrent_kernel, lambda v, w: backend.conv2d(
+            v, w, (1, 1), "same", self.data_format), axis)
+        return hf.split(sums, 4, axis)
 
 
 class ConvLSTM2D(_Recurrent):

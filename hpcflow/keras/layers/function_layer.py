@@ -1,83 +1,64 @@
-"""FunctionLayer: a layer that a function of ``hpcflow.layers`` computes."""
+"""Layers that keep their arguments, and those that a function of ``hpcflow.layers`` computes."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import hpcflow as hf
 from hpcflow.keras import activations, backend, constraints, initializers, lookup, regularizers
-from hpcflow.keras.engine.layer import Layer
+from hpcflow.keras.engine.layer import Layer, _parameters, _taking
+from hpcflow.keras.settings import floatx
 from hpcflow.layers.building import OpenScope
-from hpcflow.shapes import as_shape
+from hpcflow.layers.helpers import show_arguments
+from hpcflow.shapes import ShapeLike, as_shape
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import TensorLike
 
-_OF_CALLS = ("inputs", "training", "name", "reuse", "trainable", "activity_regularizer")
-_SIZES = ("kernel_size", "strides", "dilation_rate", "pool_size")
+_OF_CALLS = ("inputs", "training", "name", "reuse", "trainable")
+_REGULARIZER = "activity_regularizer"  # which all layers have
+#: The default of an argument that must be given.
+REQUIRED = inspect.Parameter.empty
+#: The last arguments of layers with a kernel.
+OF_KERNEL = {"activation": None, "use_bias": True, "kernel_initializer": "glorot_uniform",
+             "bias_initializer": "zeros", "kernel_regularizer": None, "bias_regularizer": None,
+             "activity_regularizer": None, "kernel_constraint": None, "bias_constraint": None}
+_SIZES = ("kernel_size", "strides", "dilation_rate", "pool_size", "output_padding")
 _DEFAULTS = {"kernel_initializer": "glorot_uniform", "depthwise_initializer": "glorot_uniform",
              "pointwise_initializer": "glorot_uniform", "data_format": None}
 
 
-class FunctionLayer(Layer):
-    """A layer whose arguments are those of a function, given when it is made.
+class OptionLayer(Layer):
+    """A layer with arguments that become its attributes, and are its configuration.
 
-    They become attributes. Activations, initializers, regularizers and constraints may be names.
+    Activations, initializers, regularizers and constraints may be names.
     """
 
-    function: Callable
+    #: The arguments in their order, with their defaults; REQUIRED is none.
+    arguments: Mapping[str, Any] = MappingProxyType({})
     #: Dimensions of space: one size stands for as many.
-    rank = 0
+    rank = 2
+    _takes: Sequence[inspect.Parameter] = ()
+
+    def __init_subclass__(cls) -> None:
+        if "arguments" in vars(cls):
+            cls._takes = [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=v)
+                          for k, v in cls.arguments.items()]
+            show_arguments(cls, cls._takes)
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
-        parameters = [p.replace(default=_DEFAULTS.get(p.name, p.default))
-                      for p in inspect.signature(type(self).function).parameters.values()
-                      if p.name not in _OF_CALLS]
-        names = {p.name for p in parameters}
+        names = {p.name for p in self._takes}
         own = {k: keywords.pop(k) for k in list(keywords) if k in names}
-        bound = inspect.Signature(parameters).bind(*args, **own)
+        bound = inspect.Signature(self._takes).bind(*args, **own)
         bound.apply_defaults()
+        if _REGULARIZER in names:
+            keywords[_REGULARIZER] = bound.arguments.pop(_REGULARIZER)
         super().__init__(**keywords)
         self._options = {k: _sizes(v, self.rank) if k in _SIZES else understood(k, v)
                          for k, v in bound.arguments.items()}
-        vars(self).update(self._options)
-
-    def call(self, inputs: TensorLike) -> Any:
-        """Return the result of the function."""
-        return self._result(inputs)
-
-    def _result(self, inputs: TensorLike, **keywords: Any) -> Any:
-        scope = self._scope
-        name = OpenScope(scope.original_name_scope if scope is not None else "")
-        if "name" in inspect.signature(type(self).function).parameters:
-            keywords["name"] = name
-        options = {k: getattr(self, k) for k in self._options}
-        if options.get("activation") is activations.linear:
-            options["activation"] = None
-        return type(self).function(inputs, **options, **keywords)
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        config = super().get_config()
-        config.update((k, lookup.serialized(v)) for k, v in self._options.items())
-        if "activation" in self._options or self.activity_regularizer is not None:
-            config["activity_regularizer"] = lookup.serialized(self.activity_regularizer)
-        return config
-
-
-class OptionLayer(Layer):
-    """A layer with arguments that are its attributes and its configuration."""
-
-    #: Dimensions of space: one size stands for as many.
-    rank = 2
-
-    def _take(self, given: dict[str, Any]) -> None:
-        """Keep the arguments among the local names of ``__init__``."""
-        own = {k: v for k, v in given.items()
-               if k not in ("self", "keywords", "activity_regularizer", "__class__")}
-        self._options = {k: _sizes(v, self.rank) if k in _SIZES else understood(k, v)
-                         for k, v in own.items()}
         vars(self).update(self._options)
 
     def _channels(self, input_shape: Any) -> int:
@@ -100,8 +81,49 @@ class OptionLayer(Layer):
         """Return the arguments."""
         config = super().get_config()
         config.update((k, lookup.serialized(v)) for k, v in self._options.items())
-        config["activity_regularizer"] = lookup.serialized(self.activity_regularizer)
+        if self.activity_regularizer is not None or any(
+                p.name == _REGULARIZER for p in self._takes):
+            config[_REGULARIZER] = lookup.serialized(self.activity_regularizer)
         return config
+
+
+class FunctionLayer(OptionLayer):
+    """A layer whose arguments are those of a function, given when it is made."""
+
+    function: Callable
+    rank = 0
+
+    def __init_subclass__(cls) -> None:
+        if "function" in vars(cls):
+            parameters = inspect.signature(cls.function).parameters.values()
+            cls.arguments = {p.name: _DEFAULTS.get(p.name, p.default) for p in parameters
+                             if p.name not in _OF_CALLS}
+        super().__init_subclass__()
+
+    def build(self, input_shape: ShapeLike) -> None:
+        """Make the variables for inputs of a shape."""
+        own = type(self).build is not FunctionLayer.build  # which may read the variables
+        if self._scope is None or own:  # called by the program; else the call makes them
+            training = {"training": False} if "training" in _parameters(type(self).call) else {}
+            with self._entered_scope(), hf.name_scope(f"{self.name}_build"), \
+                    _taking(hf.GraphKeys.UPDATE_OPS), \
+                    _taking(hf.GraphKeys.REGULARIZATION_LOSSES):
+                self.call(hf.placeholder(self._dtype or floatx(), input_shape), **training)
+        self.built = True
+
+    def call(self, inputs: TensorLike) -> Any:
+        """Return the result of the function."""
+        return self._result(inputs)
+
+    def _result(self, inputs: TensorLike, **keywords: Any) -> Any:
+        scope = self._scope
+        name = OpenScope(scope.original_name_scope if scope is not None else "")
+        if "name" in inspect.signature(type(self).function).parameters:
+            keywords["name"] = name
+        options = {k: getattr(self, k) for k in self._options}
+        if options.get("activation") is activations.linear:
+            options["activation"] = None
+        return type(self).function(inputs, **options, **keywords)
 
 
 def _sizes(value: Any, rank: int) -> Any:

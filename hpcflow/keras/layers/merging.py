@@ -41,9 +41,20 @@ class _Merge(Layer):
         raise NotImplementedError(f"{type(self).__name__} does not say how it merges")
 
     def compute_mask(self, inputs: Sequence[Tensor], mask: Any = None) -> Any:
-        """Return what no input masks."""
-        parts = [m for m in (mask or []) if m is not None]
+        """Return what no input masks. ``ValueError`` unless both are lists of as many."""
+        _check_masks(inputs, mask)
+        parts = [hf.cast(m, hf.bool) for m in mask or [] if m is not None]
         return functools.reduce(hf.logical_and, parts) if parts else None
+
+
+def _check_masks(inputs: Any, mask: Any) -> None:
+    if mask is None:
+        return
+    for name, value in (("mask", mask), ("inputs", inputs)):
+        if not isinstance(value, (list, tuple)):
+            raise ValueError(f"`{name}` should be a list.")
+    if len(mask) != len(inputs):
+        raise ValueError("The lists `inputs` and `mask` should have the same length.")
 
 
 def _raised(tensor: Any, rank: int) -> Any:
@@ -63,9 +74,13 @@ class Add(_Merge):
 class Subtract(_Merge):
     """The first without the second."""
 
-    def _merged(self, inputs: list) -> Any:
-        if len(inputs) != 2:
+    def build(self, input_shape: ShapeLike) -> None:
+        """Check the inputs. ``ValueError`` unless there are two."""
+        if not isinstance(input_shape, list) or len(input_shape) != 2:
             raise ValueError("A `Subtract` layer should be called on exactly 2 inputs")
+        super().build(input_shape)
+
+    def _merged(self, inputs: list) -> Any:
         return inputs[0] - inputs[1]
 
 
@@ -104,12 +119,27 @@ class Concatenate(_Merge):
         super().__init__(**keywords)
         self.axis = axis
 
+    def build(self, input_shape: ShapeLike) -> None:
+        """Check the inputs. ``ValueError`` for fewer than two, and for those that do not fit."""
+        super().build(input_shape)
+        shapes: Any = [hf.TensorShape(s) for s in input_shape]  # type: ignore[union-attr]
+        if any(s.ndims is None for s in shapes):
+            return
+        rests = [[d for n, d in enumerate(s.as_list()) if n != self.axis % s.ndims]
+                 for s in shapes]
+        for rest in rests[1:]:
+            if len(rest) != len(rests[0]) or any(
+                    None not in (a, b) and a != b for a, b in zip(rest, rests[0])):
+                raise ValueError("A `Concatenate` layer requires inputs with matching shapes "
+                                 f"except for the concat axis. Got inputs shapes: {shapes}")
+
     def call(self, inputs: Any) -> Any:
         """Return the inputs joined."""
         return backend.concatenate(list(inputs), self.axis)
 
     def compute_mask(self, inputs: Sequence[Any], mask: Tensor | None = None) -> Any:
         """Return the masks joined, where they run along the joined dimension."""
+        _check_masks(inputs, mask)
         if not mask or all(m is None for m in mask):
             return None
         parts = [hf.ones_like(x[..., 0], dtype=hf.bool) if m is None else m

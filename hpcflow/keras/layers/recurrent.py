@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import hpcflow as hf
 from hpcflow.base.tracking import NoDependency
 from hpcflow.framework import nest
 from hpcflow.keras import lookup
-from hpcflow.keras.engine.layer import Layer, deserialize
+from hpcflow.keras.engine.layer import Layer, _parameters, deserialize
 from hpcflow.keras.layers.recurrent_cells import (
     GRUCell,
     LSTMCell,
@@ -51,6 +53,9 @@ class RNN(Layer):
                  go_backwards: bool = False, stateful: bool = False, unroll: bool = False,
                  time_major: bool = False, zero_output_for_mask: bool = False,
                  **keywords: Any) -> None:
+        if "input_shape" not in keywords and not {"input_dim", "input_length"}.isdisjoint(keywords):
+            keywords["input_shape"] = (keywords.pop("input_length", None),
+                                       keywords.pop("input_dim", None))
         super().__init__(**keywords)
         self.zero_output_for_mask = zero_output_for_mask
         self.cell: Any = StackedRNNCells(list(cell)) if isinstance(cell, (list, tuple)) else cell
@@ -60,6 +65,7 @@ class RNN(Layer):
         self.go_backwards, self.stateful = go_backwards, stateful
         self.unroll, self.time_major = unroll, time_major
         self._kept_states: Any = []
+        self._num_constants = 0
 
     # ------------------------------------------------------------ states
 
@@ -71,26 +77,38 @@ class RNN(Layer):
         return found if isinstance(found, (list, tuple)) else [found]
 
     def reset_states(self, states: TensorLike | None = None) -> None:
-        """Set the states of a stateful layer, to zero if None."""
+        """Set the states of a stateful layer, to zero if None.
+
+        ``AttributeError`` for another layer, ``ValueError`` for other numbers and shapes of states.
+        """
         if not self.stateful:
             raise AttributeError("Layer must be stateful.")
-        import numpy as np
-
         values = nest.flatten(states) if states is not None else [
             np.zeros(v.shape.as_list(), np.float32) for v in self._kept_states]
+        if len(values) != len(self._kept_states):
+            raise ValueError(f"Layer {self.name} expects {len(self._kept_states)} states, but it "
+                             f"received {len(values)} state values.")
+        for n, (value, kept) in enumerate(zip(values, self._kept_states, strict=True)):
+            if list(np.shape(value)) != kept.shape.as_list():
+                raise ValueError(
+                    f"State {n} is incompatible with layer {self.name}: expected shape="
+                    f"{tuple(kept.shape.as_list())}, found shape={np.shape(value)}")
         batch_set_value(list(zip(self._kept_states, values, strict=True)))
 
     def get_initial_state(self, inputs: Any) -> list:
-        """Return zeros for a batch."""
-        batch = hf.shape(inputs)[1 if self.time_major else 0]
+        """Return what the cell begins with for a batch: zeros, unless it says otherwise."""
+        batch, dtype = hf.shape(inputs)[1 if self.time_major else 0], inputs.dtype.base_dtype
+        if hasattr(self.cell, "get_initial_state"):
+            return as_list(self.cell.get_initial_state(inputs=None, batch_size=batch, dtype=dtype))
         return as_list(states_of(self.cell, [
-            hf.zeros(hf.stack([batch, *_dims(n)]), inputs.dtype.base_dtype)
-            for n in sizes_of(self.cell)]))
+            hf.zeros(hf.stack([batch, *_dims(n)]), dtype) for n in sizes_of(self.cell)]))
 
     def build(self, input_shape: ShapeLike) -> None:
         """Build the cell with the variables below this layer's name."""
-        shape = hf.TensorShape(input_shape[0] if isinstance(input_shape, list) and isinstance(
-            input_shape[0], (hf.TensorShape, list, tuple)) else input_shape).as_list()
+        several = isinstance(input_shape, list) and isinstance(
+            input_shape[0], (hf.TensorShape, list, tuple))
+        shapes: Any = input_shape if several else [input_shape]
+        shape = hf.TensorShape(shapes[0]).as_list()
         batch = shape[1 if self.time_major else 0]
         if isinstance(self.cell, Layer) and not self.cell.built:
             self.cell._scope, self.cell._graph = self._scope, hf.get_default_graph()
@@ -117,24 +135,39 @@ class RNN(Layer):
 
     def __call__(self, inputs: Any, initial_state: Tensor | None = None, constants: Any = None,
                  **keywords: Any) -> Any:
-        """Return the outputs; `initial_state`, a state or a list of them, may also be given in a
-        list after the inputs."""
-        if initial_state is not None:
-            inputs = [inputs, *nest.flatten(initial_state)]
+        """Return the outputs; `initial_state`, a state or a list of them, and `constants`, tensors
+        that the cell gets in each step, may also be given in a list after the inputs.
+
+        ``ValueError`` for constants that the cell does not take.
+        """
+        more = [] if initial_state is None else nest.flatten(initial_state)
+        if constants is not None:
+            if "constants" not in _parameters(type(self.cell).call):
+                raise ValueError(f"RNN cell does not support constants. Received: {constants}")
+            own = nest.flatten(constants)
+            self._num_constants = len(own)
+            more += own
+        if more:
+            inputs = [*(inputs if isinstance(inputs, (list, tuple)) else [inputs]), *more]
         return super().__call__(inputs, **keywords)
 
     def call(self, inputs: Any, mask: Tensor | None = None,
              training: BoolLike | None = None) -> Any:
         """Return the outputs, or the last, with `return_state` followed by the last states."""
-        inputs, states, mask = self._taken(inputs, mask)
+        inputs, states, constants, mask = self._taken(inputs, mask)
         if self.time_major:
             inputs = hf.transpose(inputs, [1, 0, *range(2, inputs.shape.ndims)])
+            mask = None if mask is None else hf.transpose(mask)
+        if self.unroll and inputs.shape[1].value is None:
+            raise ValueError("Cannot unroll a RNN if the time dimension is undefined. Give the "
+                             "first layer an `input_shape` or a `batch_input_shape` with it.")
         if self.go_backwards:
             inputs = hf.reverse(inputs, [1])
             mask = None if mask is None else hf.reverse(mask, [1])
         if hasattr(self.cell, "prepare"):
             self.cell.prepare(inputs, training)
-        outputs, last, after = self._steps(inputs, states, mask)
+        told = {"training": training, **({"constants": constants} if constants else {})}
+        outputs, last, after = self._steps(inputs, states, mask, told)
         if self.stateful:
             self._updates += [hf.assign(v, s).op for v, s in zip(self._kept_states, after)]
         if self.time_major and self.return_sequences:
@@ -144,21 +177,24 @@ class RNN(Layer):
             return result
         return [result, *as_list(states_of(self.cell, after))]
 
-    def _taken(self, inputs: TensorLike, mask: TensorLike | None) -> tuple[Any, list, Any]:
-        """The sequences, the states to begin with, and the mask of the sequences."""
+    def _taken(self, inputs: TensorLike, mask: TensorLike | None) -> tuple[Any, list, list, Any]:
+        """The sequences, the states to begin with, the constants, and the mask of the sequences."""
         given: list = []
         if isinstance(inputs, (list, tuple)):
             inputs, *given = inputs
             mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        count = len(given) - self._num_constants
+        given, constants = given[:count], given[count:]
         if given:
-            return inputs, nest.flatten(given), mask
+            return inputs, nest.flatten(given), constants, mask
         if self.stateful:
-            return inputs, [hf.identity(v) for v in self._kept_states], mask
-        return inputs, nest.flatten(self.get_initial_state(inputs)), mask
+            return inputs, [hf.identity(v) for v in self._kept_states], constants, mask
+        return inputs, nest.flatten(self.get_initial_state(inputs)), constants, mask
 
-    def _steps(self, inputs: Any, states: list, mask: Any) -> tuple[Any, Any, list]:
+    def _steps(self, inputs: Any, states: list, mask: Any,
+               told: dict[str, Any]) -> tuple[Any, Any, list]:
         """All outputs, the last one, and the states after it."""
-        cell = _Adapter(self.cell, len(states), mask is not None)
+        cell = _Adapter(self.cell, len(states), mask is not None, told)
         given = inputs if mask is None else (
             inputs, hf.expand_dims(hf.cast(mask, hf.float32), -1))
         begin: tuple = tuple(states)
@@ -167,7 +203,12 @@ class RNN(Layer):
                 hf.stack([hf.shape(inputs)[0], *_dims(cell.output_size)]),
                 inputs.dtype.base_dtype))
         for state, dims in zip(begin, cell.state_size, strict=True):
-            state.set_shape([inputs.shape[0].value, *_dims(dims)])
+            try:
+                state.set_shape([inputs.shape[0].value, *_dims(dims)])
+            except ValueError as error:
+                raise ValueError("An `initial_state` was passed that is not compatible with "
+                                 f"`cell.state_size`. Received a state of shape {state.shape}; "
+                                 f"however `cell.state_size` is {self.cell.state_size}") from error
         if self.unroll:
             outputs, after = self._unrolled(cell, given, begin)
         else:
@@ -201,24 +242,27 @@ class RNN(Layer):
             "time_major")}}
         if self.zero_output_for_mask:
             config["zero_output_for_mask"] = True
+        if self._num_constants:
+            config["num_constants"] = self._num_constants
         return {**config, "cell": lookup.serialized(self.cell)}
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: Mapping[str, Any] | None = None) -> Any:
         """Return a layer of a configuration; `custom_objects` are the classes of cells by name."""
         config = dict(config)
-        cell = config.pop("cell", None)
-        if cell is None:
-            return cls(**config)
-        return cls(deserialize(cell, custom_objects), **config)
+        constants = config.pop("num_constants", 0)
+        cells = [deserialize(config.pop("cell"), custom_objects)] if "cell" in config else []
+        layer = cls(*cells, **config)
+        layer._num_constants = constants
+        return layer
 
 
 class _Adapter(hf.nn.rnn_cell.RNNCell):
     """A cell as ``dynamic_rnn`` takes it; where a step is masked, nothing changes."""
 
-    def __init__(self, cell: Any, states: int, masked: bool) -> None:
+    def __init__(self, cell: Any, states: int, masked: bool, told: dict[str, Any]) -> None:
         super().__init__(name="steps")
-        self._cell, self._count, self._masked = cell, states, masked
+        self._cell, self._count, self._masked, self._told = cell, states, masked, told
 
     @property
     def state_size(self) -> tuple:
@@ -235,10 +279,10 @@ class _Adapter(hf.nn.rnn_cell.RNNCell):
                  scope: str | VariableScope | None = None) -> tuple[Any, tuple]:
         """Run one step."""
         if not self._masked:
-            output, after = run_cell(self._cell, inputs, state)
+            output, after = run_cell(self._cell, inputs, state, **self._told)
             return output, tuple(after)
         x, mask = inputs
-        output, after = run_cell(self._cell, x, state[:-1])
+        output, after = run_cell(self._cell, x, state[:-1], **self._told)
         kept = []
         for new, old in zip((*after, output), state, strict=True):
             own = _of_rank(mask, new.shape.ndims)

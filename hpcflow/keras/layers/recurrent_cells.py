@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
 from hpcflow.framework import nest
 from hpcflow.keras import initializers, lookup
-from hpcflow.keras.engine.layer import Layer, deserialize
+from hpcflow.keras.engine.layer import Layer, _parameters, deserialize
 from hpcflow.keras.layers.function_layer import understood
 from hpcflow.keras.session import learning_phase
 from hpcflow.layers.building import if_training
 from hpcflow.shapes import ShapeLike
 
 if TYPE_CHECKING:
-    from hpcflow.graph.likes import BoolLike, Identifier, Nest, TensorLike
+    from hpcflow.graph.likes import BoolLike, Identifier, TensorLike
     from hpcflow.graph.operation import Tensor
 
 
@@ -74,7 +74,7 @@ class _Cell(AbstractRNNCell):
         super().__init__(**keywords)
         self._options = {k: understood(k, v) for k, v in given.items()}
         vars(self).update(self._options)
-        self._dropped: list[Any] = [None, None]
+        self._dropped: list[list | None] = [None, None]
 
     @property
     def state_size(self) -> Any:
@@ -108,13 +108,23 @@ class _Cell(AbstractRNNCell):
 
     def prepare(self, inputs: Any, training: Any) -> None:
         """Draw what is dropped in all steps over inputs of shape ``[batch, time, size]``."""
-        self._dropped = [_dropping(rate, shape, training) if rate else None for rate, shape in (
-            (self.dropout, hf.shape(inputs[:, 0])),
-            (self.recurrent_dropout, hf.stack([hf.shape(inputs)[0], self.units])))]
+        count = self.gates if getattr(self, "implementation", 1) == 1 else 1
+        sizes = self.output_size
+        own = sizes.as_list() if isinstance(sizes, hf.TensorShape) else [sizes]
+        shapes = hf.shape(inputs[:, 0]), hf.stack([hf.shape(inputs)[0], *own])
+        self._dropped = [[_dropping(rate, shape, training) for _ in range(count)] if rate else None
+                         for rate, shape in zip((self.dropout, self.recurrent_dropout), shapes)]
 
-    def _kept(self, inputs: TensorLike, state: Nest) -> tuple[Any, Any]:
-        return tuple(v if d is None else v * d  # type: ignore[return-value]
-                     for v, d in zip((inputs, state), self._dropped, strict=True))
+    @staticmethod
+    def _times(masks: list | None, value: Any, weights: Any, multiply: Callable = hf.matmul,
+               axis: int = -1) -> Any:
+        """A value without what `masks` drop of it, times weights: those of all gates by one mask,
+        or of each by its own; `axis` is that of the gates in products."""
+        if not masks:
+            return multiply(value, weights)
+        parts = hf.split(weights, len(masks), -1)
+        products = [multiply(value * m, w) for m, w in zip(masks, parts, strict=True)]
+        return hf.concat(products, axis) if len(products) > 1 else products[0]
 
     def get_config(self) -> dict:
         """Return the arguments."""
@@ -124,9 +134,15 @@ class _Cell(AbstractRNNCell):
 
 
 def _zeros(sizes: Any, inputs: Any, batch_size: Any, dtype: Any) -> Any:
-    """States of these sizes, for the rows and the dtype of `inputs`, or for those given."""
+    """States of these sizes, for the rows and the dtype of `inputs`, or for those given.
+
+    ``ValueError`` where one of these is not given.
+    """
     if inputs is not None:
         batch_size, dtype = hf.shape(inputs)[0], inputs.dtype.base_dtype
+    if batch_size is None or dtype is None:
+        raise ValueError("batch_size and dtype while constructing initial state cannot be None. "
+                         f"Received: batch_size={batch_size}, dtype={dtype}")
     return nest.map_structure(
         lambda size: hf.zeros(hf.stack([batch_size, *hf.TensorShape(size).as_list()]), dtype),
         sizes)
@@ -144,15 +160,16 @@ class SimpleRNNCell(_Cell):
     def call(self, inputs: Any, states: Any,
              training: TensorLike | None = None) -> tuple[Any, list]:
         """Return the output and the states after a step."""
-        x, h = self._kept(inputs, states[0])
-        output = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
+        of_inputs, of_state = self._dropped
+        output = (self._times(of_inputs, inputs, self.kernel)
+                  + self._times(of_state, states[0], self.recurrent_kernel))
         output = self.activation(output if self.bias is None else output + self.bias)
         return output, [output]
 
 
 class _Gated(_Cell):
-    """A cell with an activation of its gates. `implementation` says no more than in 1.x how the
-    same numbers are computed, and changes nothing here."""
+    """A cell with an activation of its gates. With `implementation` 1 each gate drops other inputs
+    in training, with 2 all the same ones; it changes nothing else."""
 
     def __init__(self, units: int, activation: str = "tanh",
                  recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
@@ -182,23 +199,26 @@ class GRUCell(_Gated):
              training: BoolLike | None = None) -> tuple[Any, list]:
         """Return the output and the states after a step."""
         before, units = states[0], self.units
-        x, h = self._kept(inputs, before)
+        of_inputs, of_state = self._dropped
         own, bias_of_state = self.bias, None
         if self.reset_after and own is not None:
             own, bias_of_state = hf.unstack(hf.reshape(own, [2, 3 * units]))
-        of_x = hf.matmul(x, self.kernel) if own is None else hf.matmul(x, self.kernel) + own
+        of_x = self._times(of_inputs, inputs, self.kernel)
+        of_x = of_x if own is None else of_x + own
         weights: Any = hf.convert_to_tensor(self.recurrent_kernel)
         if self.reset_after:
-            of_h: Any = hf.matmul(h, weights)
+            of_h: Any = self._times(of_state, before, weights)
             of_h = of_h if bias_of_state is None else of_h + bias_of_state
             gates = self.recurrent_activation(of_x[:, :2 * units] + of_h[:, :2 * units])
             update, reset = hf.split(gates, 2, 1)
             new = of_x[:, 2 * units:] + reset * of_h[:, 2 * units:]
         else:
-            of_h = hf.matmul(h, weights[:, :2 * units])
+            masks = of_state or []
+            of_h = self._times(masks[:2], before, weights[:, :2 * units])
             gates = self.recurrent_activation(of_x[:, :2 * units] + of_h)
             update, reset = hf.split(gates, 2, 1)
-            new = of_x[:, 2 * units:] + hf.matmul(reset * h, weights[:, 2 * units:])
+            new = of_x[:, 2 * units:] + self._times(
+                masks[-1:], reset * before, weights[:, 2 * units:])
         output = update * before + (1.0 - update) * self.activation(new)
         return output, [output]
 
@@ -231,13 +251,15 @@ class LSTMCell(_Gated):
 
     def _sums(self, x: Any, h: Any) -> list:
         """What the gates and the new memory are activations of."""
-        sums = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
+        of_inputs, of_state = self._dropped
+        sums = (self._times(of_inputs, x, self.kernel)
+                + self._times(of_state, h, self.recurrent_kernel))
         return hf.split(sums if self.bias is None else sums + self._bias(), 4, 1)
 
     def call(self, inputs: Any, states: Any,
              training: TensorLike | None = None) -> tuple[Any, list]:
         """Return the output and the states after a step."""
-        i, f, c, o = self._sums(*self._kept(inputs, states[0]))
+        i, f, c, o = self._sums(inputs, states[0])
         gate = self.recurrent_activation
         memory = gate(f) * states[1] + gate(i) * self.activation(c)
         output = gate(o) * self.activation(memory)
@@ -258,8 +280,11 @@ class StackedRNNCells(Layer):
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None,
                           dtype: Any = None) -> tuple:
-        """Return zeros."""
-        return states_of(self, _zeros(sizes_of(self), inputs, batch_size, dtype))
+        """Return what the cells begin with."""
+        told = {"inputs": inputs, "batch_size": batch_size, "dtype": dtype}
+        return tuple(
+            cell.get_initial_state(**told) if hasattr(cell, "get_initial_state") else
+            states_of(cell, _zeros(sizes_of(cell), **told)) for cell in self.cells)
 
     @property
     def output_size(self) -> Any:
@@ -273,7 +298,8 @@ class StackedRNNCells(Layer):
                 cell._scope, cell._graph = self._scope, hf.get_default_graph()
                 cell.build(input_shape)
                 cell.built = True
-            input_shape = (hf.TensorShape(input_shape)[0].value, output_size_of(cell))
+            own = hf.TensorShape(output_size_of(cell)).as_list()
+            input_shape = (hf.TensorShape(input_shape)[0].value, *own)
         self.built = True
 
     def prepare(self, inputs: TensorLike, training: BoolLike | None) -> None:
@@ -332,11 +358,16 @@ def output_size_of(cell: Any) -> Any:
 
 def run_cell(cell: Any, inputs: Any, states: Sequence, **keywords: Any) -> tuple[Any, list]:
     """Run one step of a cell, of Keras or of ``nn.rnn_cell``: the output and all states after it.
+
+    It gets those of the keywords that it takes.
     """
     if isinstance(cell, hf.nn.rnn_cell.RNNCell):
         output, after = cell(inputs, states_of(cell, states))
     else:
-        output, after = cell.call(inputs, list(states), **keywords)
+        names = _parameters(cell.call)
+        told = keywords if isinstance(cell, StackedRNNCells) else {
+            k: v for k, v in keywords.items() if k in names}
+        output, after = cell.call(inputs, list(states), **told)
     return output, nest.flatten(after)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import hpcflow as hf
 from hpcflow.keras import backend
-from hpcflow.keras.layers.function_layer import OptionLayer
+from hpcflow.keras.layers.function_layer import OF_KERNEL, REQUIRED, OptionLayer
 from hpcflow.shapes import ShapeLike
-
-if TYPE_CHECKING:
-    from hpcflow.graph.likes import Identifier, Sizes
 
 
 class Conv2DTranspose(OptionLayer):
@@ -28,26 +26,16 @@ class Conv2DTranspose(OptionLayer):
     are not known.
     """
 
-    def __init__(self, filters: int, kernel_size: Sizes, strides: Sizes = 1,
-                 padding: str = "valid", data_format: str | None = None,
-                 activation: Identifier | None = None, use_bias: bool = True,
-                 kernel_initializer: Identifier = "glorot_uniform",
-                 bias_initializer: Identifier = "zeros",
-                 kernel_regularizer: Identifier | None = None,
-                 bias_regularizer: Identifier | None = None,
-                 activity_regularizer: Identifier | None = None,
-                 kernel_constraint: Identifier | None = None,
-                 bias_constraint: Identifier | None = None, output_padding: Any = None,
-                 dilation_rate: Sizes = 1, **keywords: Any) -> None:
-        super().__init__(activity_regularizer=activity_regularizer, **keywords)
-        self._take(locals())
-        if output_padding is not None:
-            self.output_padding = self._options["output_padding"] = (
-                (output_padding,) * self.rank if isinstance(output_padding, int)
-                else tuple(output_padding))
-            if any(s <= p for s, p in zip(self.strides, self.output_padding, strict=True)):
-                raise ValueError(f"Stride {self.strides} must be greater than output padding "
-                                 f"{self.output_padding}")
+    arguments: Mapping[str, Any] = {
+        "filters": REQUIRED, "kernel_size": REQUIRED, "strides": 1, "padding": "valid",
+        "output_padding": None, "data_format": None, "dilation_rate": 1, **OF_KERNEL}
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        padding = self.output_padding
+        if padding is not None and any(
+                s <= p for s, p in zip(self.strides, padding, strict=True)):
+            raise ValueError(f"Stride {self.strides} must be greater than output padding {padding}")
 
     def build(self, input_shape: ShapeLike) -> None:
         """Make the variables."""
@@ -95,12 +83,9 @@ class Conv3DTranspose(Conv2DTranspose):
     """The gradient of a convolution over volumes; see :class:`Conv2DTranspose`."""
 
     rank = 3
-
-    def get_config(self) -> dict:
-        """Return the arguments."""
-        config = super().get_config()
-        config.pop("dilation_rate")
-        return config
+    arguments: Mapping[str, Any] = {
+        k: v for k, v in Conv2DTranspose.arguments.items() if k != "dilation_rate"}
+    dilation_rate = (1, 1, 1)
 
 
 Convolution2DTranspose, Convolution3DTranspose = Conv2DTranspose, Conv3DTranspose

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
+from hpcflow.base.tracking import no_automatic_dependency_tracking_scope
+from hpcflow.framework import nest
 from hpcflow.keras import lookup
 from hpcflow.keras.engine.layer import Layer, _parameters, deserialize
 from hpcflow.keras.engine.network import Network
@@ -66,13 +68,19 @@ class Bidirectional(Wrapper):
     def __init__(self, layer: Any, merge_mode: str | None = "concat",
                  weights: TensorLike | None = None, backward_layer: Any = None,
                  **keywords: Any) -> None:
+        for given in (layer, backward_layer):
+            if not isinstance(given, Layer) and (given is layer or given is not None):
+                raise ValueError("Please initialize `Bidirectional` layer with a `Layer` instance. "
+                                 f"You passed: {given}")
         if merge_mode not in ("sum", "mul", "ave", "concat", None):
             raise ValueError("Invalid merge mode. Merge mode should be one of {\"sum\", \"mul\", "
                              f"\"ave\", \"concat\", None}}, got {merge_mode!r}")
         if layer._batch_input_shape is not None and "batch_input_shape" not in keywords:
             keywords.setdefault("batch_input_shape", layer._batch_input_shape)
-        super().__init__(layer, weights=weights, **keywords)
-        self.merge_mode = merge_mode
+        Layer.__init__(self, weights=weights, **keywords)
+        with no_automatic_dependency_tracking_scope(self):
+            self.layer = layer  # the two that are like it have the variables
+        self.merge_mode, self._num_constants = merge_mode, 0
         config = {k: v for k, v in layer.get_config().items() if k != "batch_input_shape"}
         self.forward_layer = type(layer).from_config(
             {**config, "name": f"forward_{layer.name}"})
@@ -82,24 +90,37 @@ class Bidirectional(Wrapper):
         self.return_sequences, self.return_state = layer.return_sequences, layer.return_state
         for own in (self.forward_layer, self.backward_layer):
             own.zero_output_for_mask = layer.return_sequences
-        del self.layer  # the two that are like it have the variables
 
-    def __call__(self, inputs: Any, initial_state: Tensor | None = None, **keywords: Any) -> Any:
-        """Return the results merged; `initial_state` has those of both layers."""
-        if initial_state is not None:
-            inputs = [inputs, *initial_state]
+    def __call__(self, inputs: Any, initial_state: Tensor | None = None, constants: Any = None,
+                 **keywords: Any) -> Any:
+        """Return the results merged; `initial_state` has those of both layers, `constants` are for
+        both. They may also be given in a list after the inputs."""
+        own = [] if constants is None else nest.flatten(constants)
+        self._num_constants = len(own) or self._num_constants
+        more = ([] if initial_state is None else nest.flatten(initial_state)) + own
+        if more:
+            inputs = [*(inputs if isinstance(inputs, (list, tuple)) else [inputs]), *more]
         return super().__call__(inputs, **keywords)
 
     def call(self, inputs: TensorLike, training: BoolLike | None = None,
              mask: TensorLike | None = None) -> Any:
         """Return the outputs of both directions, merged, and their states if asked for."""
         states: Any = [None, None]
+        told: dict[str, Any] = {}
         if isinstance(inputs, (list, tuple)):
             inputs, *given = inputs
-            half = len(given) // 2
-            states = [given[:half], given[half:]]
-        y, back = (layer(inputs, initial_state=state, training=training) for layer, state in zip(
-            (self.forward_layer, self.backward_layer), states, strict=True))
+            count = len(given) - self._num_constants
+            if self._num_constants:
+                told["constants"] = given[count:]
+            if count:
+                states = [given[:count // 2], given[count // 2:count]]
+        results = []
+        for layer, state in zip((self.forward_layer, self.backward_layer), states, strict=True):
+            own = {**told, **({} if state is None else {"initial_state": state})}
+            if "training" in _parameters(type(layer).call):
+                own["training"] = training
+            results.append(layer(inputs, **own))
+        y, back = results
         after: list = []
         if self.return_state:
             after = [*y[1:], *back[1:]]
@@ -129,4 +150,15 @@ class Bidirectional(Wrapper):
         own = lookup.serialized(self.forward_layer)
         own["config"]["name"] = own["config"]["name"].removeprefix("forward_")
         own["config"].pop("zero_output_for_mask", None)
+        if self._num_constants:
+            config["num_constants"] = self._num_constants
         return {**config, "layer": own, "merge_mode": self.merge_mode}
+
+    @classmethod
+    def from_config(cls, config: dict) -> Any:
+        """Return a wrapper of a configuration."""
+        config = dict(config)
+        constants = config.pop("num_constants", 0)
+        made = super().from_config(config)
+        made._num_constants = constants
+        return made

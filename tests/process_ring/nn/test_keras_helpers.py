@@ -16,7 +16,7 @@ def test_a_bar_shows_averages_over_its_steps(capsys):
     bar = utils.Progbar(4, width=8, interval=0, stateful_metrics=["rate"])
     bar.update(1, [("loss", 1.0), ("rate", 5.0)])
     bar.add(3, [("loss", 2.0), ("rate", 7.0)])
-    first, last = capsys.readouterr().out.strip().split("\n")
+    first, last = capsys.readouterr().out.strip().split("\r")
     assert first.startswith("1/4 [=>......] - ETA: ") and "loss: 1.0000 - rate: 5.0000" in first
     assert last.startswith("4/4 [========] - ") and "/step" in last
     assert last.endswith(" - loss: 1.7500 - rate: 7.0000")
@@ -24,7 +24,7 @@ def test_a_bar_shows_averages_over_its_steps(capsys):
     bar.update(1, [("loss", 1e-5)])
     assert capsys.readouterr().out == ""
     bar.update(2, [("loss", 1e-5)])
-    assert capsys.readouterr().out == "2/2 - loss: 1.0000e-05\n"
+    assert capsys.readouterr().out == "2/2 - 0s - loss: 1.0000e-05\n"
     utils.Progbar(None).update(3)
     assert "3/Unknown" in capsys.readouterr().out
 

@@ -52,6 +52,24 @@ def test_locally_connected_layers():
         layers.LocallyConnected1D(2, 2, padding="same")
 
 
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+def test_forms_of_locally_connected_kernels(data_format):
+    """Kernels of all forms with the same numbers give the same."""
+    x = np.random.RandomState(0).rand(2, 4, 4, 4).astype("float32")
+    found = []
+    for implementation in (2, 3):
+        layer = layers.LocallyConnected2D(3, 2, padding="same", data_format=data_format,
+                                          implementation=implementation)
+        start = layers.Input((4, 4, 4))
+        model = keras.Model(start, layer(start))
+        kernel = np.random.RandomState(1).rand(64, 48)
+        values = kernel.T[layer._links.T] if implementation == 3 else kernel.reshape(
+            layer.kernel.shape.as_list())
+        layer.set_weights([values, np.ones(layer.bias.shape.as_list())])
+        found.append(model.predict(x))
+    np.testing.assert_allclose(*found, rtol=1e-5)
+
+
 def test_larger_images_with_an_output_padding():
     start = layers.Input((4, 4, 1))
     assert layers.Conv2DTranspose(2, 3, strides=2, output_padding=1)(start).shape.as_list() == [

@@ -10,6 +10,7 @@ from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.keras import lookup
 from hpcflow.keras.optimizer import Optimizer
+from hpcflow.keras.optimizers import schedules
 
 
 class _Formula(Optimizer):
@@ -256,7 +257,7 @@ class Nadam(_Moments):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **keywords)
 
     def _rate(self) -> Any:
-        return hf.convert_to_tensor(self.learning_rate)
+        return self._scheduled()
 
     def _cache(self) -> Any:
         """The variable of the product of all momenta so far."""
