@@ -243,7 +243,10 @@ class Dataset(AnyDataset):
 
     def map(self, map_func: Callable, num_parallel_calls: TensorLike | None = None) -> Dataset:
         """Return the data set of ``map_func(element)``; `num_parallel_calls` run at a time."""
-        function = ElementFunction(map_func, [self._structure], "map")
+        return self._mapped(ElementFunction(map_func, [self._structure], "map"),
+                            num_parallel_calls)
+
+    def _mapped(self, function: ElementFunction, num_parallel_calls: TensorLike | None) -> Dataset:
         if num_parallel_calls is None:
             return self._derived("MapDataset", function.structure, **function.inputs())
         calls = convert_to_tensor(num_parallel_calls, dtypes.int32, "num_parallel_calls")
@@ -297,9 +300,11 @@ class Dataset(AnyDataset):
 
     def map_with_legacy_function(self, map_func: Callable, num_parallel_calls: int | None = None,
                                  deterministic: bool | None = None) -> Dataset:
-        """As :meth:`map`: there is one kind of functions, and the order is kept."""
+        """As :meth:`map`, but ``get_variable`` in the function returns the value of a variable by
+        handle, as it is when an iterator begins. The order is kept."""
         del deterministic
-        return self.map(map_func, num_parallel_calls)
+        function = ElementFunction(map_func, [self._structure], "map", reads_variables=True)
+        return self._mapped(function, num_parallel_calls)
 
     def reduce(self, initial_state: Nest, reduce_func: Callable) -> Any:
         """Return the state after ``state = reduce_func(state, element)`` for all elements: a nest

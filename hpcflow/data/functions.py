@@ -25,6 +25,7 @@ class ElementFunction:
         function: the user's; it is called once, here.
         structures: of its arguments. A tuple is unpacked where it is the only one.
         what: for the name in the library.
+        reads_variables: as of ``DefinedFunction``.
 
     Attributes:
         structure: of what it returns.
@@ -32,7 +33,8 @@ class ElementFunction:
         captured: tensors from outside that it reads: further inputs.
     """
 
-    def __init__(self, function: Callable, structures: list[Structure], what: str) -> None:
+    def __init__(self, function: Callable, structures: list[Structure], what: str,
+                 reads_variables: bool = False) -> None:
         self._function, self._structures = function, structures
         self.structure: Structure = Structure(())
         types = [t for s in structures for t in s.graph_types]
@@ -43,7 +45,7 @@ class ElementFunction:
             return self._body(list(tensors))
 
         body.__name__ = f"Dataset_{what}_{name}"
-        self._defined = DefinedFunction(body, [], types, reads_variables=False)
+        self._defined = DefinedFunction(body, [], types, reads_variables=reads_variables)
         self._defined.add_to_graph(get_default_graph())
         self.func = Func(self._defined.name)
         self.captured = self._defined.captured_inputs

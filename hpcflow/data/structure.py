@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hpcflow import dtypes
 from hpcflow.base.hooks import Hook
 from hpcflow.data import nest
+from hpcflow.data.optional_spec import AnyOptional, OptionalSpec, optional_of
 from hpcflow.dtypes import DType
 from hpcflow.graph.composite_specs import SparseTensorSpec
 from hpcflow.graph.convert import convert_to_tensor
@@ -202,6 +203,46 @@ class ArrayLeaf(Leaf):
         return self
 
 
+class OptionalLeaf(Leaf):
+    """An optional within an element, a scalar variant in the graph.
+
+    Attributes:
+        structure: that of its value.
+    """
+
+    def __init__(self, structure: Structure, shape: ShapeLike = ()) -> None:
+        super().__init__(dtypes.variant, as_shape(shape))
+        self.structure = structure
+
+    @property
+    def kind(self) -> Any:  # type: ignore[override]
+        """The class of the component: an optional of such a value."""
+        return self
+
+    @property
+    def spec(self) -> TypeSpec:
+        """The specification of the value."""
+        return OptionalSpec(self.structure.specs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OptionalLeaf) and self.structure.like(other.structure)
+
+    def __hash__(self) -> int:
+        return hash(OptionalLeaf)
+
+    def to_tensor(self, value: Any) -> Tensor:
+        """Return the variant tensor of the optional."""
+        return value._variant_tensor
+
+    def from_tensor(self, tensor: Tensor) -> Any:
+        """The optional of the variant."""
+        return optional_of(tensor, self.structure.specs)
+
+    def with_shape(self, shape: TensorShape) -> Leaf:
+        """The same with another shape."""
+        return OptionalLeaf(self.structure, shape)
+
+
 class Structure:
     """The structure of elements; `tree` is a nest of leaves."""
 
@@ -220,7 +261,8 @@ class Structure:
                        else [as_shape(s) for s in nest.flatten_up_to(types, shapes)])
         flat_classes = ([Tensor] * len(flat_types) if classes is None
                         else nest.flatten_up_to(types, classes))
-        leaves = [SparseLeaf(t, s) if c is SparseTensor else c if isinstance(c, ArrayLeaf)
+        leaves = [SparseLeaf(t, s) if c is SparseTensor
+                  else c if isinstance(c, (ArrayLeaf, OptionalLeaf))
                   else DatasetLeaf(c.structure, s) if isinstance(c, DatasetLeaf) else Leaf(t, s)
                   for t, s, c in zip(flat_types, flat_shapes, flat_classes, strict=True)]
         return cls(nest.pack_as(types, leaves))
@@ -233,7 +275,7 @@ class Structure:
     @classmethod
     def of_specs(cls, specs: Any) -> Structure:
         """Return the structure of a nest of specifications; ``TypeError`` for others than of
-        tensors, sparse tensors and data sets."""
+        tensors, sparse tensors, data sets and optionals."""
         return cls(nest.map_structure(_specified_leaf, specs))
 
     # ------------------------------------------------------------ as the user sees it
@@ -395,6 +437,8 @@ def _leaf_of(value: Tensor | Dataset) -> Leaf:
         return DatasetLeaf(value._structure, value._variant_tensor.shape)
     if isinstance(value, TensorArray):
         return ArrayLeaf(TensorSpec(value.element_shape, value.dtype))
+    if isinstance(value, AnyOptional):
+        return OptionalLeaf(value._structure)
     return Leaf(value.dtype.base_dtype, value.get_shape())
 
 
@@ -405,14 +449,17 @@ def _specified_leaf(spec: TypeSpec) -> Leaf:
         return SparseLeaf(spec.dtype, spec.shape)
     if isinstance(spec, DatasetSpec):
         return DatasetLeaf(Structure.of_specs(spec._element_spec), spec._dataset_shape)
-    raise TypeError(f"Elements of data sets have tensors, sparse tensors and data sets, not {spec}")
+    if isinstance(spec, OptionalSpec):
+        return OptionalLeaf(Structure.of_specs(spec._value_structure))
+    raise TypeError("Elements of data sets have tensors, sparse tensors, data sets and optionals, "
+                    f"not {spec}")
 
 
 def as_tensors(values: Any, what: str = "component") -> Any:
     """A nest of values as one of tensors and sparse tensors."""
     def convert(pair: tuple[int, Any]) -> Any:
         index, value = pair
-        if isinstance(value, (SparseTensor, AnyDataset, TensorArray)):
+        if isinstance(value, (SparseTensor, AnyDataset, AnyOptional, TensorArray)):
             return value
         if isinstance(value, list) and value and all(isinstance(v, AnyDataset) for v in value):
             return Datasets(raw_ops.Pack([v._variant_tensor for v in value]), value[0]._structure)

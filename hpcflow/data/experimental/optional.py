@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hpcflow import dtypes
+from hpcflow.data.optional_spec import AnyOptional, OptionalSpec, optional_of
 from hpcflow.data.structure import Structure, as_tensors
 from hpcflow.graph.likes import Nest
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.tensor_spec import TensorSpec
-from hpcflow.graph.type_spec import TypeSpec
 
 if TYPE_CHECKING:
     from hpcflow.data.dataset import Dataset
     from hpcflow.data.iterator import Iterator
 
+__all__ = ["Optional", "OptionalSpec", "get_next_as_optional", "get_structure"]
 
-class Optional:
+
+class Optional(AnyOptional):
     """A value, or none. It is made by :meth:`from_value`, :meth:`none_from_structure` and
     :func:`get_next_as_optional`."""
 
@@ -57,36 +57,7 @@ class Optional:
     _element_structure = value_structure
 
 
-class OptionalSpec(TypeSpec):
-    """A specification of optionals: that of their values."""
-
-    __slots__ = ("_value_structure",)
-
-    def __init__(self, value_structure: Any) -> None:
-        self._value_structure = value_structure
-
-    @classmethod
-    def from_value(cls, value: Any) -> OptionalSpec:
-        """Return the specification of an optional."""
-        return cls(value.value_structure)
-
-    @property
-    def value_type(self) -> type:
-        """The class of optionals."""
-        return Optional
-
-    def _serialize(self) -> tuple[Any, ...]:
-        return (self._value_structure,)
-
-    @property
-    def _component_specs(self) -> list[TensorSpec]:
-        return [TensorSpec((), dtypes.variant)]
-
-    def _to_components(self, value: Any) -> list[Any]:
-        return [value._variant_tensor]
-
-    def _from_components(self, components: Any) -> Any:
-        return Optional(components[0], Structure.of_specs(self._value_structure))
+optional_of.provide(lambda variant, specs: Optional(variant, Structure.of_specs(specs)))
 
 
 def get_next_as_optional(iterator: Iterator) -> Optional:

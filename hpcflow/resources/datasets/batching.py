@@ -78,7 +78,13 @@ class BatchDataset(_Batching):
                                         self.drop_remainder))
 
     def _joined(self, elements: list[Element]) -> Element:
-        return _below_each_other(elements, self.types)
+        try:
+            return _below_each_other(elements, self.types)
+        except InvalidArgumentError as e:
+            if not self._whole:
+                raise
+            raise InvalidArgumentError(None, None, "Cannot add tensor to the batch: number of "
+                                       f"elements does not match. {e.message}") from None
 
 
 def _below_each_other(elements: list[Element], types: list[DType]) -> Element:

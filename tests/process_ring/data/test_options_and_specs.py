@@ -94,3 +94,16 @@ def test_functions_make_variables_that_they_change():
         assert [v.op.name for v in hf.global_variables()] == ["counts/n"]
         session.run([hf.global_variables_initializer(), iterator.initializer])
         assert [session.run(following) for _ in range(3)] == [1, 2, 3]
+
+
+def test_optionals_are_elements():
+    some = experimental.Optional.from_value((hf.constant(3), hf.constant([1.0, 2.0])))
+    dataset = hf.data.Dataset.from_tensors(some).repeat(2)
+    spec = dataset.element_spec
+    assert spec == experimental.OptionalStructure((hf.TensorSpec([], hf.int32),
+                                                   hf.TensorSpec([2], hf.float32)))
+    values = dataset.map(lambda one: one.get_value()[1] * 2.0)
+    with hf.Session() as session:
+        iterator = values.make_initializable_iterator()
+        session.run(iterator.initializer)
+        assert session.run(iterator.get_next()).tolist() == [2, 4]
