@@ -425,6 +425,7 @@ _PYTHON = {
         ("sparse", "sparse_parts"), ("structure", "specs"))},
     "pywrap_tensorflow": Entry((_TRAIN,), {
         "TF_bfloat16_type": _GRAPH + "legacy:bfloat16_type",
+        "TF_TryEvaluateConstant_wrapper": _GRAPH + "legacy:try_evaluate_constant",
         **members("hpcflow.summary.events_writer", "EventsWriter")}),
     "debug": Entry(("hpcflow.tools.debug",)),
     "debug.lib.debug_data": Entry(("hpcflow.tools.debug",)),

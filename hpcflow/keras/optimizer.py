@@ -169,8 +169,9 @@ class Optimizer:
             self._create_slots([v for _, v in pairs])
             ready = hf.group(*[_values(g) for g, _ in pairs])  # all, before any variable changes
             with hf.control_dependencies([ready]):
-                rate, step = self._rate(), hf.cast(self.iterations, hf.float32) + 1.0
-                with hf.control_dependencies([rate, step]):
+                rate = self._rate() if "learning_rate" in self._hyper else None
+                step = hf.cast(self.iterations, hf.float32) + 1.0
+                with hf.control_dependencies([step] if rate is None else [rate, step]):
                     steps = self._steps(pairs, rate, step)
                 with hf.control_dependencies(steps):
                     return hf.assign_add(self.iterations, 1).op
