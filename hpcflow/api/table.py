@@ -233,6 +233,7 @@ _OPS = {
         ("hpcflow.ops.common.grouping", "hpcflow.ops.flow.routing", "hpcflow.ops.flow.cond_context",
          "hpcflow.ops.flow.while_context", _API, RAW), {
             "_SwitchRefOrTensor": "hpcflow.ops.flow.routing:switch_ref_or_tensor",
+            "_case_helper": "hpcflow.ops.flow.cond:case_of_conds",
             **{f"_{name}": f"hpcflow.ops.flow.routing:{function}" for name, function in (
                 ("Identity", "identity"), ("Enter", "enter"),
                 ("NextIteration", "next_iteration"))}}),

@@ -117,3 +117,20 @@ def test_properties_of_modules_may_be_set_to_what_they_are():
     made.shape = hf.TensorShape([None, 2])
     with pytest.raises(AttributeError, match="shape"):
         made.shape = hf.TensorShape([3, 2])
+
+
+def test_cases_of_conditions_of_ones_own():
+    from hpcflow.python.ops import control_flow_ops
+
+    def choose(preds, default=lambda: hf.constant(9)):
+        pairs = [(p, lambda i=i: hf.constant(i)) for i, p in enumerate(preds)]
+        return control_flow_ops._case_helper(hf.cond, pairs, default, False, None,
+                                             allow_python_preds=True)
+
+    x = hf.constant(3)
+    with hf.Session() as session:
+        assert session.run(choose([x > 5, x > 2, x > 1])) == 1
+        assert session.run(choose([x > 5, x > 4])) == 9
+        assert session.run(choose([x > 5, x > 4], None)) == 1
+    with pytest.raises(TypeError, match="pair"):
+        control_flow_ops._case_helper(hf.cond, [x > 1], None, False, None)
