@@ -94,13 +94,17 @@ def test_name_scopes_know_what_they_are_to_be_called():
     assert hf.name_scope(None, "default").name == hf.compat.v2.name_scope("default").name
 
 
-def test_an_optimizer_without_a_learning_rate():
+def test_an_optimizer_with_gradients_of_its_own_and_without_a_learning_rate():
     class Own(hf.keras.optimizers.Optimizer):
+        def _compute_gradients(self, loss, var_list, grad_loss=None):
+            assert loss == "of one's own"
+            return [(hf.constant([0.5, 0.25]), v) for v in var_list]
+
         def _resource_apply_dense(self, grad, var):
             return hf.assign_sub(var, 2.0 * grad)
 
     v = hf.Variable([1.0, 2.0], use_resource=True)
-    update = Own("own").apply_gradients([(hf.constant([0.5, 0.25]), v)])
+    update = Own("own").minimize("of one's own", var_list=[v])
     with hf.Session() as session:
         session.run(hf.global_variables_initializer())
         session.run(update)
