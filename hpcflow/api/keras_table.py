@@ -20,6 +20,8 @@ KERAS = {
     "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
     "keras.engine.training": Entry(("hpcflow.keras",)),
     "keras.engine.network": Entry(("hpcflow.keras",), {"Network": "hpcflow.keras:Model"}),
+    **{f"keras.saving.{name}": Entry(("hpcflow.keras.models",)) for name in (
+        "hdf5_format", "save")},
     "keras.utils.conv_utils": Entry(("hpcflow.layers.helpers",)),
     "keras.utils.tf_utils": Entry(("hpcflow.keras.tf_utils",)),
     "keras.utils.losses_utils": Entry(("hpcflow.keras.losses_utils",)),

@@ -34,6 +34,13 @@ def test_a_convolution_says_early_what_does_not_fit():
         nn_ops.Convolution(of([None, 5, 6, 3]), of([2, 2, 3, 4]), "SAME", [2, 2], [2, 2])
 
 
+def test_models_are_saved_by_the_path_of_the_module():
+    from hpcflow.python.keras.saving import hdf5_format, save
+
+    assert save.load_model is hf.keras.models.load_model
+    assert hdf5_format.save_model is hf.keras.models.save_model
+
+
 def test_functions_are_kept_as_texts():
     factor = 3
 
