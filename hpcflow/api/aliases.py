@@ -101,7 +101,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if refused.is_refused(fullname):
                 return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
             absent = absent_names.import_error(fullname)
-            if absent is None:
+            package, _, name = fullname.rpartition(".")
+            if absent is None or hasattr(sys.modules.get(package), name):  # no module, but there
                 return None
             raise absent
         return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in _packages())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 
 import numpy as np
 import pytest
@@ -145,3 +146,8 @@ def test_cases_of_conditions_of_ones_own():
         assert session.run(choose([x > 5, x > 4], None)) == 1
     with pytest.raises(TypeError, match="pair"):
         control_flow_ops._case_helper(hf.cond, [x > 1], None, False, None)
+
+
+def test_classes_are_located_by_their_paths():
+    assert pydoc.locate("hpcflow.contrib.rnn.GRUCell") is hf.contrib.rnn.GRUCell
+    assert pydoc.locate("hpcflow.keras.layers.Dense") is hf.keras.layers.Dense
