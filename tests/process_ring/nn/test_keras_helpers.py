@@ -194,3 +194,10 @@ def test_layers_may_give_what_tensors_are_made_of():
     model.compile(tf.train.GradientDescentOptimizer(0.01), loss=lambda y, box: (y - box.value) ** 2)
     losses = model.fit(np.ones((4, 2), "f"), np.zeros((4, 1), "f"), epochs=2, verbose=0).history
     assert losses["loss"][0] == 16 and losses["loss"][1] < 16
+
+
+def test_batch_normalization_counts_its_axis_from_the_first():
+    layer = tf.keras.layers.BatchNormalization()
+    assert layer.axis == -1 and layer.get_config()["axis"] == -1
+    layer(tf.zeros([2, 3, 4]))
+    assert layer.axis == [2] and layer.get_config()["axis"] == [2]
