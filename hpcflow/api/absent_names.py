@@ -255,6 +255,7 @@ BELOW: dict[str, str] = {
     "data": "`hf.data.Dataset` and its methods",
     "keras": "`hf.layers`, `hf.nn`, `hf.train`, which make layers and models of `hf.keras`, too",
     "logging": "`hf.logging.info` and its kin",
+    "python.autograph": "`hf.cond`, `hf.while_loop`, `hf.case`",
     "python": "public names instead of those inside of 1.x",
     "python.data": "`hf.data.Dataset` and its methods",
     "python.eager": _EAGER,

@@ -17,7 +17,7 @@ import sys
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from hpcflow.api import absent_names
+from hpcflow.api import absent_names, refused
 from hpcflow.api.modules import ELSEWHERE
 
 if TYPE_CHECKING:
@@ -98,8 +98,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         if not fullname.startswith(_ABOVE) or (
                 fullname not in _modules() and fullname not in _packages()):
+            if refused.is_refused(fullname):
+                return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
             absent = absent_names.import_error(fullname)
-            if absent is None:
+            package, _, name = fullname.rpartition(".")
+            if absent is None or hasattr(sys.modules.get(package), name):  # no module, but there
                 return None
             raise absent
         return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in _packages())
@@ -111,6 +114,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return module
         if _is_later(spec.name):
             return getattr(sys.modules["hpcflow"], spec.name.rpartition(".")[2])
+        if spec.name not in _packages() and refused.is_refused(spec.name) and (
+                spec.name not in _modules()):
+            return refused.RefusedModule(spec.name)
         return AliasModule(spec.name, _modules().get(spec.name) or _empty())
 
     def get_code(self, fullname: str) -> CodeType | None:

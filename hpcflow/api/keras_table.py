@@ -32,6 +32,8 @@ KERAS = {
     **{f"keras.saving{name}": Entry(("hpcflow.keras.models",)) for name in (
         "", ".model_config", ".save")},
     "keras.engine.network": Entry(("hpcflow.keras",), {"Network": "hpcflow.keras:Model"}),
+    **{f"keras.saving.{name}": Entry(("hpcflow.keras.models",)) for name in (
+        "hdf5_format", "save")},
     "keras.utils.conv_utils": Entry(("hpcflow.layers.helpers",)),
     "keras.utils.tf_utils": Entry(("hpcflow.keras.tf_utils",)),
     "keras.utils.losses_utils": Entry(("hpcflow.keras.losses_utils",)),

@@ -234,6 +234,7 @@ _OPS = {
         ("hpcflow.ops.common.grouping", "hpcflow.ops.flow.routing", "hpcflow.ops.flow.cond_context",
          "hpcflow.ops.flow.while_context", _API, RAW), {
             "_SwitchRefOrTensor": "hpcflow.ops.flow.routing:switch_ref_or_tensor",
+            "_case_helper": "hpcflow.ops.flow.cond:case_of_conds",
             **{f"_{name}": f"hpcflow.ops.flow.routing:{function}" for name, function in (
                 ("Identity", "identity"), ("Enter", "enter"),
                 ("NextIteration", "next_iteration"))}}),
@@ -428,6 +429,7 @@ _PYTHON = {
         ("sparse", "sparse_parts"), ("structure", "specs"))},
     "pywrap_tensorflow": Entry((_TRAIN,), {
         "TF_bfloat16_type": _GRAPH + "legacy:bfloat16_type",
+        "TF_TryEvaluateConstant_wrapper": _GRAPH + "legacy:try_evaluate_constant",
         **members("hpcflow.summary.events_writer", "EventsWriter")}),
     "debug": Entry(("hpcflow.tools.debug",)),
     "debug.lib.debug_data": Entry(("hpcflow.tools.debug",)),

@@ -43,7 +43,11 @@ class Trackable:
             left_out, value = value, value.value
         if left_out is not None and vars(self).get(name, self) is not value:
             vars(self).setdefault("_left_out", {})[name] = left_out
-        super().__setattr__(name, value)
+        try:
+            super().__setattr__(name, value)
+        except AttributeError:  # a property that cannot be set may be set to what it is
+            if getattr(self, name, None) != value:
+                raise
 
     def _no_dependency(self, value: Any) -> NoDependency:
         """`value` as an attribute that checkpoints leave out."""

@@ -200,10 +200,13 @@ class Distribution:
     def cdf(self, value: TensorLike, name: str = "cdf") -> Any:
         """Return the probability of events up to `value`."""
         with self._scope(name):
-            value = hf.convert_to_tensor(value, preferred_dtype=self.dtype)
-            if hasattr(self, "_cdf") or not hasattr(self, "_log_cdf"):
-                return self._get("_cdf")(value)
-            return hf.exp(self._log_cdf(value))
+            return self._below(hf.convert_to_tensor(value, preferred_dtype=self.dtype))
+
+    def _below(self, value: Tensor) -> Any:
+        """The cdf, also of what has its logarithm only."""
+        if hasattr(self, "_cdf") or not hasattr(self, "_log_cdf"):
+            return self._get("_cdf")(value)
+        return hf.exp(self._log_cdf(value))
 
     def log_cdf(self, value: TensorLike, name: str = "log_cdf") -> Any:
         """Return the logarithm of :meth:`cdf`."""
@@ -219,7 +222,7 @@ class Distribution:
             value = hf.convert_to_tensor(value, preferred_dtype=self.dtype)
             if hasattr(self, "_survival"):
                 return self._survival(value)
-            return 1.0 - self._get("_cdf")(value)
+            return 1.0 - self._below(value)
 
     def log_survival_function(self, value: TensorLike, name: str = "log_survival_function") -> Any:
         """Return the logarithm of :meth:`survival_function`."""
@@ -227,7 +230,7 @@ class Distribution:
             value = hf.convert_to_tensor(value, preferred_dtype=self.dtype)
             if hasattr(self, "_log_survival"):
                 return self._log_survival(value)
-            return hf.log1p(-self._get("_cdf")(value))
+            return hf.log1p(-self._below(value))
 
     def quantile(self, value: TensorLike, name: str = "quantile") -> Any:
         """Return the event up to which the probability is `value`."""

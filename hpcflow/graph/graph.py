@@ -403,8 +403,10 @@ def graph_of(inputs: list, graph: Graph | None = None) -> Graph:
 def name_scope(name: str | None, default_name: str | None = None,
                values: list | None = None) -> Any:
     """Context manager: validate that `values` share a graph, make it the default, enter a name
-    scope called `name` (or `default_name`)."""
-    return _name_scope(name, default_name, values)
+    scope called `name` (or `default_name`), which is its attribute ``name``."""
+    scope = _name_scope(name, default_name, values)
+    scope.name = default_name if name is None else name
+    return scope
 
 
 @reentrant

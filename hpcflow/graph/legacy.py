@@ -17,7 +17,7 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import get_gradient
 from hpcflow.graph.operation import Operation, Tensor, device_string
-from hpcflow.graph.shape_inference import constant_value_as_dims
+from hpcflow.graph.shape_inference import computed_value, constant_value_as_dims
 from hpcflow.graph.sparse_tensor import SparseTensor, convert_to_tensor_or_indexed_slices
 from hpcflow.shapes import TensorShape, as_shape
 
@@ -165,3 +165,9 @@ def bfloat16_type() -> type:
 def is_ragged(value: object) -> bool:
     """False: no value is a ragged tensor here."""
     return False
+
+
+def try_evaluate_constant(graph: Any, output: Tensor) -> Any:
+    """The value of a tensor that is computed from constants by operations without state, else
+    None. Programs give what ``graph._c_graph`` and ``tensor._as_tf_output()`` are."""
+    return computed_value(output)

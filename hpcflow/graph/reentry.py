@@ -17,7 +17,11 @@ class Reentrant(contextlib.ContextDecorator, contextlib.AbstractContextManager[_
     Args:
         begin: makes the generator's context manager.
         check: called with what entering gave before it is left; where it raises, it stays entered.
+
+    Attribute: `name`, of a name scope what it is to be called.
     """
+
+    name: str | None = None
 
     def __init__(self, begin: Callable[[], contextlib.AbstractContextManager[_T]],
                  check: Callable[[_T], None] | None = None) -> None:

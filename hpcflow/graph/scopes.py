@@ -180,6 +180,10 @@ class ScopedGraph:
         finally:
             self._name_stack = old
 
+    @property
+    def _c_graph(self) -> Any:
+        return self  # for functions inside of 1.x, which take such a thing
+
     def get_name_scope(self) -> str:
         """Return the current name scope, without a slash at the end; "" at the top level."""
         return self._name_stack

@@ -154,12 +154,16 @@ class Optimizer:
 
         `var_list` are the variables, a function that returns them, or None for all trained ones.
         """
+        return self.apply_gradients(
+            self._compute_gradients(loss, var_list=var_list, grad_loss=grad_loss), name)
+
+    def _compute_gradients(self, loss: TensorLike, var_list: Any, grad_loss: Any = None) -> list:
+        """The pairs of clipped gradients and variables, without those that nothing flows to."""
         loss = _scaled(loss() if callable(loss) else loss)
         variables = var_list() if callable(var_list) else var_list or hf.trainable_variables()
         pairs = list(zip(hf.gradients(loss, variables, grad_loss), variables))
         known = [(g, v) for g, v in pairs if g is not None]
-        grads = self._clipped([g for g, _ in known])
-        return self.apply_gradients(zip(grads, [v for _, v in known]), name)
+        return list(zip(self._clipped([g for g, _ in known]), [v for _, v in known]))
 
     def apply_gradients(self, grads_and_vars: Any, name: str | None = None) -> Any:
         """Return an operation that updates variables by their gradients; of no variables it counts
@@ -180,8 +184,9 @@ class Optimizer:
             self._create_slots([v for _, v in pairs])
             ready = hf.group(*[_values(g) for g, _ in pairs])  # all, before any variable changes
             with hf.control_dependencies([ready]):
-                rate, step = self._rate(), hf.cast(self.iterations, hf.float32) + 1.0
-                with hf.control_dependencies([rate, step]):
+                rate = self._rate() if "learning_rate" in self._hyper else None
+                step = hf.cast(self.iterations, hf.float32) + 1.0
+                with hf.control_dependencies([step] if rate is None else [rate, step]):
                     steps = self._steps(pairs, rate, step)
                 with hf.control_dependencies(steps):
                     return hf.assign_add(self.iterations, 1).op

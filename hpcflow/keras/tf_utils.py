@@ -95,6 +95,11 @@ def is_symbolic_tensor(tensor: Any) -> bool:
     return isinstance(tensor, (hf.Tensor, hf.Variable, hf.SparseTensor, *_TENSOR_LIKE))
 
 
+def is_tensor_like(value: Any) -> bool:
+    """True for tensors, and for values of the classes registered."""
+    return isinstance(value, (hf.Tensor, *_TENSOR_LIKE))
+
+
 def is_tensor_or_variable(x: Any) -> bool:
     """True for tensors and variables."""
     return isinstance(x, (hf.Tensor, hf.SparseTensor, hf.Variable))

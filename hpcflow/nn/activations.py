@@ -227,8 +227,14 @@ def dropout(x: TensorLike, keep_prob: Any = None, noise_shape: ShapeLike | None 
 
 def _filled(noise_shape: ShapeLike, x: Tensor) -> Any:
     """`noise_shape` with the sizes of `x` for those that are not given."""
-    if isinstance(noise_shape, Tensor) or None not in (dims := as_shape(noise_shape).as_list()):
+    if isinstance(noise_shape, Tensor):
         return noise_shape
+    if isinstance(noise_shape, (list, tuple)) and any(isinstance(d, Tensor) for d in noise_shape):
+        dims: list = list(noise_shape)
+    else:
+        dims = as_shape(noise_shape).as_list()
+    if None not in dims:
+        return dims
     if x._dims is not None and len(x._dims) != len(dims):
         raise ValueError(f"noise_shape {noise_shape} must have the rank of x {show(x._dims)}")
     sizes = raw_ops.Shape(x)

@@ -97,7 +97,8 @@ class Coordinator:
         if self._error is None and not any(t.is_alive() for t in waiting):
             deadline = time.monotonic()
         for thread in waiting:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():  # one that has not been started cannot be joined
+                thread.join(max(0.0, deadline - time.monotonic()))
         alive = [t.name for t in waiting if t.is_alive()]
         with self._lock:
             self._joined = True

@@ -175,6 +175,12 @@ class MixtureSameFamily(Distribution):
         return hf.reduce_sum(self._along(self._mixture.probs) * self._components.mean(),
                              self._axis)
 
+    def _covariance(self) -> Any:
+        apart = self._components.mean() - hf.expand_dims(self._mean(), self._axis)
+        outer = hf.expand_dims(apart, -1) * hf.expand_dims(apart, -2)
+        weights = hf.expand_dims(self._along(self._mixture.probs), -1)
+        return hf.reduce_sum(weights * (self._components.covariance() + outer), -3)
+
     def _variance(self) -> Any:
         weights, mean = self._along(self._mixture.probs), self._components.mean()
         inner = hf.reduce_sum(weights * self._components.variance(), self._axis)

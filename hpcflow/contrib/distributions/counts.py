@@ -102,6 +102,10 @@ class OneHotCategorical(OfClasses, OverVectors):
                                       logs + hf.zeros_like(hf.cast(x, logs.dtype)),
                                       hf.zeros_like(logs + hf.cast(x, logs.dtype))), -1)
 
+    def _covariance(self) -> Any:
+        outer = hf.expand_dims(self._probs, -1) * hf.expand_dims(self._probs, -2)
+        return hf.matrix_diag(self._probs) - outer
+
     def _entropy(self) -> Any:
         return -hf.reduce_sum(hf.nn.log_softmax(self._logits) * self._probs, -1)
 

@@ -116,6 +116,25 @@ class RelaxedBernoulli(OfProbabilities, OfParameters):
         noise = hf.log(u) - hf.log1p(-u)
         return hf.sigmoid((noise + self._logits) / self._temperature)
 
+    def _z(self, x: Any) -> Any:
+        """The logistic variable that a number is made of."""
+        return self._temperature * (hf.log(x) - hf.log1p(-x)) - self._logits
+
+    def _cdf(self, x: Any) -> Any:
+        return hf.sigmoid(self._z(x))
+
+    def _log_cdf(self, x: Any) -> Any:
+        return -hf.nn.softplus(-self._z(x))
+
+    def _survival(self, x: Any) -> Any:
+        return hf.sigmoid(-self._z(x))
+
+    def _log_survival(self, x: Any) -> Any:
+        return -hf.nn.softplus(self._z(x))
+
+    def _quantile(self, p: Any) -> Any:
+        return hf.sigmoid((hf.log(p) - hf.log1p(-p) + self._logits) / self._temperature)
+
     def _log_prob(self, x: Any) -> Any:
-        z = self._temperature * (hf.log(x) - hf.log1p(-x)) - self._logits
+        z = self._z(x)
         return hf.log(self._temperature) - hf.log(x) - hf.log1p(-x) - z - 2 * hf.nn.softplus(-z)

@@ -127,6 +127,9 @@ class VectorExponentialDiag(_OfElements):
         super().__init__(Exponential(np.ones([], at.dtype.as_numpy_dtype)), at, scale,
                          validate_args, allow_nan_stats, parameters, name)
 
+    def _mode(self) -> Any:
+        return hf.identity(self._loc)
+
 
 class VectorLaplaceDiag(_OfElements):
     """The distribution of ``loc + scale x``, the elements of x of Laplace's standard distribution.

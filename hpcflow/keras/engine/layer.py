@@ -18,6 +18,7 @@ from hpcflow.keras.engine.calls import Called, History, Node
 from hpcflow.keras.engine.description import Described
 from hpcflow.keras.session import fixed_phase, unique_name
 from hpcflow.keras.settings import floatx
+from hpcflow.keras.tf_utils import is_tensor_like
 from hpcflow.layers import base
 from hpcflow.layers.helpers import items_of
 
@@ -357,9 +358,9 @@ class Layer(Called, Described, base.Layer):
         return nest.pack_sequence_as(outputs, parts) if nest.is_sequence(outputs) else parts[0]
 
     def _remember(self, given: Any, inputs: Any, keywords: dict, outputs: Any) -> None:
-        flat = [t for t in nest.flatten(outputs) if isinstance(t, hf.Tensor)]
+        flat = [t for t in nest.flatten(outputs) if is_tensor_like(t)]
         sources = [t for t in (list(inputs.values()) if isinstance(inputs, dict)
-                               else nest.flatten(inputs)) if isinstance(t, hf.Tensor)]
+                               else nest.flatten(inputs)) if is_tensor_like(t)]
         # Other tensors among the keywords, like an initial state, are kept as they are.
         self.inbound_nodes.append(Node(self, inputs, sources, keywords, flat))
         for position, tensor in enumerate(flat):

@@ -202,7 +202,7 @@ def _replay(node: Node, values: dict[int, Any], training: TensorLike) -> None:
         keywords["training"] = training
     with _training.of(training):
         results = nest.flatten(node.layer(inputs, **keywords))
-    values.update(zip(map(id, node.outputs), results, strict=True))
+    values.update(zip(map(id, node.outputs), results))  # a layer may show fewer than it has
 
 
 def _names_of_outputs(outputs: list) -> list[str]:

@@ -60,6 +60,16 @@ Dropout = layer_of("Dropout", __name__, lambda inputs, rate, noise_shape=None, s
 class _OfBatches(_Trained):
     """Batch normalization; what is left out of its configuration belongs to graphs of 1.x."""
 
+    axis: Any
+
+    def build(self, input_shape: ShapeLike) -> None:
+        """Make `axis` a list of places counted from the first one."""
+        super().build(input_shape)
+        rank = hf.TensorShape(input_shape).ndims
+        if rank is not None:
+            self.axis = [a % rank for a in ([self.axis] if isinstance(self.axis, int)
+                                            else self.axis)]
+
     def get_config(self) -> dict:
         """Return the arguments."""
         config = super().get_config()
@@ -70,8 +80,8 @@ class _OfBatches(_Trained):
                 config.pop(name)
         if config["virtual_batch_size"] is None:
             config.pop("virtual_batch_size")
-        if self.inbound_nodes and isinstance(self.axis, int):
-            config["axis"] = [self.axis % self.inbound_nodes[0].sources[0].get_shape().ndims]
+        if not isinstance(self.axis, int):
+            config["axis"] = list(self.axis)
         return config
 
 

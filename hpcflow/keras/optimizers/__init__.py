@@ -50,6 +50,24 @@ class _Formula(Optimizer):
         return self._rows != "all"
 
     def _update_of(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
+        """As of the class above where a derived class says the updates, else by the formula."""
+        apply = ("_resource_apply_sparse" if isinstance(grad, IndexedSlices)
+                 else "_resource_apply_dense")
+        if getattr(type(self), apply) is not getattr(_Formula, apply):
+            return super()._update_of(var, grad, rate, step)
+        return self._by_formula(var, grad, rate, step)
+
+    def _resource_apply_dense(self, grad: Any, var: Any, apply_state: Any = None) -> Any:
+        """Return the operation that updates `var` by `grad` in this iteration."""
+        step = hf.cast(self.iterations, hf.float32) + 1.0
+        return self._by_formula(var, grad, self._rate(), step)
+
+    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any,
+                               apply_state: Any = None) -> Any:
+        """Return the operation that updates `var` by the gradients `grad` of some rows."""
+        return self._resource_apply_dense(IndexedSlices(grad, indices, hf.shape(var)), var)
+
+    def _by_formula(self, var: Any, grad: Any, rate: Any, step: Any) -> Any:
         dtype = var.dtype.base_dtype
         numbers = {n: self._get_hyper(n, dtype) for n in self._hyper
                    if n not in ("learning_rate", "decay")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -236,6 +236,37 @@ def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = 
                 raw_ops.GreaterEqual))
         with control_dependencies(checks):
             return _chosen(pairs, default, strict)
+
+
+def case_of_conds(cond_fn: Callable, pred_fn_pairs: Sequence[tuple[Any, Callable]],
+                  default: Callable | None, exclusive: bool, name: str | None,
+                  allow_python_preds: bool = False, **cond_kwargs: Any) -> Any:
+    """Do as :func:`case` does by calls of `cond_fn`, which is like :func:`cond`.
+
+    Predicates may also be Python booleans with `allow_python_preds`; else, and for what is no list
+    of pairs, it raises ``TypeError``. `cond_kwargs` are passed on.
+    """
+    pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict) else pred_fn_pairs)
+    if not allow_python_preds:
+        _checked_pairs(pairs)
+    tensors = [pred for pred, _ in pairs if isinstance(pred, Tensor)]
+    checks = []
+    with name_scope(name, "case", tensors):
+        if exclusive and tensors:
+            checks.append(_assert_count(
+                tensors, "Input error: More than one condition evaluated as True but "
+                "exclusive=True.", raw_ops.LessEqual))
+
+        def choose(rest: list) -> Any:
+            if not rest:
+                return cast(Callable, default)()
+            (pred, function), *others = rest
+            if not others and default is None:
+                return function()
+            return cond_fn(pred, true_fn=function, false_fn=lambda: choose(others), **cond_kwargs)
+
+        with control_dependencies(checks):
+            return choose(pairs)
 
 
 def _checked_pairs(given: Sequence[Any] | Mapping[Any, Any] | int) -> list[tuple[Tensor, Callable]]:

@@ -44,6 +44,8 @@ def test_a_mixture_adds_densities_up():
     x = np.array([[0.3, 2.0], [-1.0, 0.5]])
     with hf.Graph().as_default(), hf.Session() as session:
         made = tfd.Mixture(tfd.Categorical(probs=SHARES), parts())
+        both = session.run(made.survival_function(x) + made.cdf(x))
+        assert both == pytest.approx(np.ones((2, 2)))
         prob, below, (first, second), (under, other) = session.run([
             made.prob(x), made.cdf(x), [p.prob(x) for p in parts()], [p.cdf(x) for p in parts()]])
     np.testing.assert_allclose(prob, 0.3 * first + 0.7 * second, rtol=1e-6)
@@ -99,6 +101,24 @@ def test_wishart_densities_and_factors():
              - np.log(1.329340388179137) - np.log(1.0))
     assert log == pytest.approx(known) and same == pytest.approx(known)
     np.testing.assert_allclose(root @ np.swapaxes(root, 1, 2), drawn)
+
+
+def test_probabilities_and_covariances_of_further_kinds():
+    x, p = np.array([0.3, 0.6]), np.array([0.2, 0.7, 0.1])
+    with hf.Graph().as_default(), hf.Session() as session:
+        relaxed = tfd.RelaxedBernoulli(np.float64(0.7), logits=np.array([0.0, 1.0]))
+        mixed = tfd.MixtureSameFamily(tfd.Categorical(probs=SHARES[0]), tfd.MultivariateNormalDiag(
+            np.array([[0.0, 1.0], [3.0, 4.0]]), np.ones(2)))
+        same, density, slope, one_hot, cov, drawn, above, below = session.run([
+            relaxed.quantile(relaxed.cdf(x)), relaxed.prob(x),
+            (relaxed.cdf(x + 1e-6) - relaxed.cdf(x - 1e-6)) / 2e-6,
+            tfd.OneHotCategorical(probs=p).covariance(), mixed.covariance(),
+            mixed.sample(20000, seed=1), relaxed.survival_function(x), relaxed.cdf(x)])
+    np.testing.assert_allclose(same, x)
+    np.testing.assert_allclose(density, slope, rtol=1e-6)
+    np.testing.assert_allclose(one_hot, np.diag(p) - np.outer(p, p))
+    np.testing.assert_allclose(cov, np.cov(drawn.T), atol=0.1)
+    np.testing.assert_allclose(above + below, 1)
 
 
 def test_seeded_samples_are_those_of_tensorflow():

@@ -162,3 +162,42 @@ def test_a_stack_begins_with_an_input(graph):
         model.add(tf.constant(1.0))
     with pytest.raises(ValueError, match="Invalid Reduction Key"):
         k.losses.MeanSquaredError(reduction="mean")
+
+
+class _Box:
+    """A thing around a tensor, which tensors are made of."""
+
+    def __init__(self, value):
+        self.value, self.shape, self.dtype = value, value.shape, value.dtype
+        self.get_shape = value.get_shape
+
+
+class _Boxing(tf.keras.layers.Lambda):
+    """A layer that shows one of the two things that it makes."""
+
+    def __init__(self):
+        super().__init__(lambda x: (_Box(x * 2.0), x))
+
+    def __call__(self, inputs, **keywords):
+        return super().__call__(inputs, **keywords)[0]
+
+
+def test_layers_may_give_what_tensors_are_made_of():
+    tf.register_tensor_conversion_function(
+        _Box, lambda box, dtype=None, name=None, as_ref=False: tf.identity(box.value, name=name))
+    from hpcflow.python.keras.utils import tf_utils
+
+    tf_utils.register_symbolic_tensor_type(_Box)
+    model = tf.keras.Sequential([
+        tf.keras.layers.Dense(1, input_shape=(2,), kernel_initializer="ones"), _Boxing()])
+    assert isinstance(model(tf.ones([1, 2])), _Box)
+    model.compile(tf.train.GradientDescentOptimizer(0.01), loss=lambda y, box: (y - box.value) ** 2)
+    losses = model.fit(np.ones((4, 2), "f"), np.zeros((4, 1), "f"), epochs=2, verbose=0).history
+    assert losses["loss"][0] == 16 and losses["loss"][1] < 16
+
+
+def test_batch_normalization_counts_its_axis_from_the_first():
+    layer = tf.keras.layers.BatchNormalization()
+    assert layer.axis == -1 and layer.get_config()["axis"] == -1
+    layer(tf.zeros([2, 3, 4]))
+    assert layer.axis == [2] and layer.get_config()["axis"] == [2]

@@ -310,3 +310,41 @@ def test_ftrl_steps_as_1x():
         0.70349157, 0.72348809, 0.73768097, 0.74827409, -0.17528865], rtol=1e-5)
     with pytest.raises(ValueError, match="needs to be negative or zero"):
         keras.optimizers.Ftrl(learning_rate_power=1.0)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_optimizers_around_others_and_derived_from_them(rows):
+    """An update that a derived class says is made, and that of the class above can be asked for."""
+    class Around(hf.keras.optimizers.Optimizer):
+        inner = hf.keras.optimizers.Adam(0.1)
+
+        def _create_slots(self, var_list):
+            self.inner._create_slots(var_list)
+
+        def _resource_apply_dense(self, grad, var):
+            return self.inner._resource_apply_dense(grad, var)
+
+        def _resource_apply_sparse(self, grad, var, indices):
+            return self.inner._resource_apply_sparse(grad, var, indices)
+
+    class Twice(hf.keras.optimizers.Adam):
+        def _resource_apply_dense(self, grad, var, apply_state=None):
+            return super()._resource_apply_dense(2.0 * grad, var, apply_state)
+
+        def _resource_apply_sparse(self, grad, var, indices, apply_state=None):
+            return super()._resource_apply_sparse(2.0 * grad, var, indices, apply_state)
+
+    grad = hf.constant([[0.5], [0.25]])
+    given = hf.IndexedSlices(grad, hf.constant([0, 1]), hf.constant([2, 1])) if rows else grad
+    twice = hf.IndexedSlices(2 * grad, given.indices, given.dense_shape) if rows else 2 * grad
+    makers = [(Around("around"), given), (hf.keras.optimizers.Adam(0.1), given),
+              (Twice(0.1, epsilon=1.0), given), (hf.keras.optimizers.Adam(0.1, epsilon=1.0), twice)]
+    with hf.Session() as session:
+        variables = [hf.Variable([[1.0], [2.0]], use_resource=True) for _ in makers]
+        steps = [made.apply_gradients([(g, v)]) for (made, g), v in zip(makers, variables)]
+        session.run(hf.global_variables_initializer())
+        session.run(steps)
+        first, second, third, fourth = session.run(variables)
+    np.testing.assert_allclose(first, second)
+    np.testing.assert_allclose(third, fourth)
+    assert first[0] < 1 and third[0] < 1 and abs(first[0] - third[0]) > 0.01

@@ -302,6 +302,8 @@ def test_leaky_relu(session, dtype):
 
 def test_dropout_of_whole_rows(session):
     x = hf.placeholder_with_default(np.ones((50, 4), "f"), [None, 4])
+    by_size = session.run(hf.nn.dropout(x, 0.5, noise_shape=[hf.shape(x)[0], 1]))
+    assert (by_size == by_size[:, :1]).all() and set(by_size.flat) == {0, 2}
     dropped = session.run(hf.nn.dropout(x, 0.5, noise_shape=[None, 1]))
     assert (dropped == dropped[:, :1]).all() and set(dropped.flat) == {0, 2}
     with pytest.raises(ValueError, match="rank of x"):

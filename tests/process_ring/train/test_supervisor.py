@@ -174,3 +174,12 @@ def test_a_global_step_of_one_element(tmp_path):
         sv = hf.train.Supervisor(logdir=str(tmp_path))
         with sv.managed_session() as session:
             sv.summary_computed(session, session.run(sv.summary_op))
+
+
+def test_threads_that_were_not_started_are_not_waited_for():
+    coordinator, ended = hf.train.Coordinator(), []
+    threads = [threading.Thread(target=lambda: ended.append(1)), threading.Thread(target=print)]
+    threads[0].start()
+    coordinator.request_stop()
+    coordinator.join(threads)
+    assert ended == [1]
