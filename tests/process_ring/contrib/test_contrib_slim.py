@@ -153,3 +153,11 @@ def test_queue_runners_run_within_a_block(session):
     value = hf.train.input_producer(hf.constant([3, 3]), shuffle=False).dequeue()
     with slim.queues.QueueRunners(session):
         assert session.run([value])[0] == 3
+
+
+def test_scales_that_a_norm_does_not_have_are_one_number_in_the_graph():
+    with hf.Graph().as_default() as graph:
+        hf.contrib.slim.batch_norm(hf.placeholder(hf.float32, [2, 4, 4, 3]), is_training=False)
+    scale = next(n for n in graph.as_graph_def().node if n.name == "BatchNorm/Const")
+    assert scale.attr["value"].tensor.float_val == [1.0]
+    assert scale.attr["value"].tensor.tensor_shape.dim[0].size == 3
