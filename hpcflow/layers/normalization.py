@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hpcflow.dtypes import DType, bfloat16, float16, float32
-from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.convert import constant, convert_to_tensor
 from hpcflow.graph.graph import add_to_collection
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import InitializerLike, TensorHandle, TensorLike
@@ -201,8 +199,8 @@ def _fused(inputs: Tensor, axis: int, moving: tuple, beta: Variable | None, gamm
            epsilon: float, training: TensorLike) -> list[Tensor]:
     """The normalized inputs, the mean and the variance of the population, by one op."""
     size = moving[0].shape.as_list()
-    scale = np.ones(size, np.float32) if gamma is None else gamma
-    offset = np.zeros(size, np.float32) if beta is None else beta
+    scale = constant(1.0, float32, size) if gamma is None else gamma
+    offset = constant(0.0, float32, size) if beta is None else beta
     layout = "NHWC" if axis % 4 == 3 else "NCHW"
     values = [convert_to_tensor(m) for m in moving]
 

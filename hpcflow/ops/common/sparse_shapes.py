@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -41,7 +42,9 @@ def column(places: TensorLike, index: int) -> Tensor:
 
 
 def int64(value: TensorLike) -> Any:
-    """`value` as int64: arrays and lists at once, tensors by a Cast if needed."""
+    """`value` as int64: arrays and lists at once; tensors, also in lists, by a Cast if needed."""
+    if isinstance(value, (list, tuple)) and any(isinstance(x, Tensor) for x in value):
+        value = convert_to_tensor(value)
     if isinstance(value, Tensor):
         if value.dtype.base_dtype is dtypes.int64:
             return value

@@ -76,14 +76,14 @@ _sessions: weakref.WeakSet[BaseSession] = weakref.WeakSet()
 class BaseSession:
     """Fetches, feeds and the cache of compiled steps; where they run is up to the engine."""
 
-    def __init__(self, target: str = "", graph: Graph | None = None,
+    def __init__(self, target: str | bytes | None = "", graph: Graph | None = None,
                  config: Mapping[str, Any] | Message | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
             raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
         if config is not None and not hasattr(config, "allow_soft_placement"):
             raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
-        if isinstance(target, bytes):
-            target = target.decode()
+        if target is None or isinstance(target, bytes):
+            target = (target or b"").decode()
         if not isinstance(target, str):
             raise TypeError(f"target must be a string, but got {type(target)}")
         kernels.load()

@@ -30,6 +30,8 @@ def test_feeds_and_targets_of_other_types():
     with hf.Session() as session:
         with pytest.raises(TypeError, match=r"Type of feed value 1 with type <class 'int'> is not"):
             session.run(text, {text: 1})
+    with hf.Session(None) as session:
+        assert session.run(hf.constant(3)) == 3
     with pytest.raises(TypeError, match="target must be a string"):
         hf.Session(37)
 

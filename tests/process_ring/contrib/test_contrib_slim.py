@@ -186,3 +186,11 @@ def test_summaries_are_named_after_their_tensors(capfd):
         assert [(v.tag, v.simple_value) for v in merged.value] == [
             ("p/x", 0), ("x/Fraction_of_Zero_Values", 0.5), ("p/one", 1)]
     assert "p/one" in capfd.readouterr().err
+
+
+def test_scales_that_a_norm_does_not_have_are_one_number_in_the_graph():
+    with hf.Graph().as_default() as graph:
+        hf.contrib.slim.batch_norm(hf.placeholder(hf.float32, [2, 4, 4, 3]), is_training=False)
+    scale = next(n for n in graph.as_graph_def().node if n.name == "BatchNorm/Const")
+    assert scale.attr["value"].tensor.float_val == [1.0]
+    assert scale.attr["value"].tensor.tensor_shape.dim[0].size == 3

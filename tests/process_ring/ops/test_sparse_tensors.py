@@ -250,3 +250,14 @@ def test_variants_of_sparse_tensors(session):
     assert found[2][0].tolist() == [[0, 0, 0], [0, 1, 2], [1, 0, 0], [1, 1, 2]]
     with pytest.raises(hf.errors.InvalidArgumentError, match=r"type int32 but SparseTensor"):
         session.run(hf.raw_ops.DeserializeSparse(serialized_sparse=one, dtype=hf.int32))
+
+
+def test_a_shape_of_numbers_and_tensors():
+    with hf.Graph().as_default(), hf.Session() as session:
+        given = hf.sparse_placeholder(hf.float32, [2, None, 4])
+        sizes = hf.shape(given)
+        found = hf.sparse_reshape(given, [-1, sizes[-2] * 2, 2])
+        value = hf.SparseTensorValue([[1, 2, 3]], [5.0], [2, 3, 4])
+        out = session.run(found, {given: value})
+        np.testing.assert_array_equal(out.indices, [[1, 5, 1]])
+        np.testing.assert_array_equal(out.dense_shape, [2, 6, 2])
