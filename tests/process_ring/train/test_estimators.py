@@ -293,6 +293,8 @@ def test_the_task_of_the_environment(monkeypatch):
                                                 "task": {"type": "worker", "index": 0}}))
     with pytest.raises(ValueError, match="chief"):
         est.RunConfig()
+    config = est.RunConfig(train_distribute=hf.distribute.MirroredStrategy())
+    assert config.is_chief and (config.task_type, config.master) == ("worker", "grpc://a:1")
     monkeypatch.delenv("TF_CONFIG")
     assert est.RunConfig().save_checkpoints_secs == 600
     assert est.RunConfig(save_checkpoints_steps=5).save_checkpoints_secs is None
