@@ -49,8 +49,8 @@ class RunConfig:
         protocol, experimental_max_worker_delay_secs: for the 1.x API.
         session_creation_timeout_secs: how long workers wait for the chief.
 
-    Raises ``ValueError`` for both intervals of checkpoints, numbers that are not positive, or a
-    cluster without a chief.
+    Raises ``ValueError`` for both intervals of checkpoints, numbers that are not positive, a
+    cluster without a chief, or a worker of a strategy over ranks that is no rank.
     """
 
     def __init__(self, model_dir: str | None = None, tf_random_seed: int | None = None,
@@ -171,6 +171,10 @@ class _Task:
             raise ValueError(f"TF_CONFIG says that this is task {self.index} of the job "
                              f"{self.job!r}, but the cluster is {jobs}")
         self.is_chief = self.job in chiefs and self.index == 0
+        if isinstance(strategy, MirroredStrategy) and self.job == "worker" and not (
+                self.is_chief or "ps" in jobs):
+            raise ValueError(f"This worker {self.index} of TF_CONFIG is a process by itself, but a "
+                             "replica is an MPI rank: start all workers by mpirun or srun")
         self.master = "" if self.job == _EVALUATOR else f"grpc://{jobs[str(self.job)][self.index]}"
         self.evaluation_master = "" if self.job == _EVALUATOR else self.master
 
@@ -186,8 +190,8 @@ def _are_ranks(strategy: Strategy | None, jobs: dict) -> bool:
         return False
     workers = sum(len(jobs.get(job, ())) for job in ("worker", *_CHIEFS))
     if workers > 1 and strategy.num_replicas_in_sync == 1:
-        logging.warning("A replica is an MPI rank, and this job has one: the %d workers of "
-                        "TF_CONFIG train by themselves. Start them by mpirun or srun.", workers)
+        logging.warning("A replica is an MPI rank, and this job has one for the %d workers of "
+                        "TF_CONFIG. Start them by mpirun or srun.", workers)
     return strategy.num_replicas_in_sync > 1
 
 
