@@ -138,6 +138,21 @@ NAMES: dict[str, dict[str, str]] = {
             "get_placeholders", "global_variable", "reduce_sum_n", "remove_squeezable_dimensions",
             "with_same_shape", "with_shape", "zero_initializer")},
     },
+    "hpcflow.contrib.distribute": {
+        **{name: f"hpcflow.distribute:{now}" for name, now in {
+            **{name: name for name in (
+                "CrossDeviceOps", "DistributeConfig", "OneDeviceStrategy", "ReplicaContext",
+                "StrategyExtended", "get_loss_reduction", "get_replica_context", "get_strategy",
+                "has_strategy", "in_cross_replica_context")},
+            "AllReduceCrossDeviceOps": "NcclAllReduce", "DistributionStrategy": "Strategy",
+            "DistributionStrategyExtended": "StrategyExtended",
+            "ReductionToOneDeviceCrossDeviceOps": "ReductionToOneDevice",
+            "get_distribution_strategy": "get_strategy",
+            "has_distribution_strategy": "has_strategy",
+        }.items()},
+        **{name: f"hpcflow.distribute.experimental:{name}" for name in (
+            "ParameterServerStrategy", "TPUStrategy")},
+    },
     "hpcflow.contrib.eager": {
         "TensorSpec": "hpcflow.graph.tensor_spec:TensorSpec",
         "custom_gradient": "hpcflow:custom_gradient", "make_template": "hpcflow:make_template",

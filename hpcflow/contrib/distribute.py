@@ -1,4 +1,4 @@
-"""``hpcflow.contrib.distribute``: the strategies of ``hpcflow.distribute``, by older names."""
+"""``hpcflow.contrib.distribute``: what ``hpcflow.distribute`` has, by older names and forms."""
 
 from __future__ import annotations
 
@@ -7,36 +7,9 @@ from typing import Any
 
 from hpcflow import distribute
 from hpcflow.base.late_names import named_otherwise
-from hpcflow.distribute import (
-    CrossDeviceOps,
-    DistributeConfig,
-    OneDeviceStrategy,
-    ReductionToOneDevice,
-    ReplicaContext,
-    StrategyExtended,
-    get_loss_reduction,
-    get_replica_context,
-    get_strategy,
-    has_strategy,
-    in_cross_replica_context,
-)
-from hpcflow.distribute.experimental import ParameterServerStrategy, TPUStrategy
-from hpcflow.distribute.reductions import NcclAllReduce as AllReduceCrossDeviceOps
 from hpcflow.distribute.strategies import RankStrategy
 
-__all__ = [
-    "AllReduceCrossDeviceOps", "CollectiveAllReduceStrategy", "CrossDeviceOps", "DistributeConfig",
-    "DistributionStrategy", "DistributionStrategyExtended", "MirroredStrategy",
-    "OneDeviceStrategy", "ParameterServerStrategy", "ReductionToOneDeviceCrossDeviceOps",
-    "ReplicaContext", "TPUStrategy", "get_cross_replica_context", "get_distribution_strategy",
-    "get_loss_reduction", "get_replica_context", "get_strategy", "has_distribution_strategy",
-    "has_strategy", "in_cross_replica_context",
-]
-
-DistributionStrategy = distribute.Strategy
-DistributionStrategyExtended = StrategyExtended
-ReductionToOneDeviceCrossDeviceOps = ReductionToOneDevice
-get_distribution_strategy, has_distribution_strategy = get_strategy, has_strategy
+__all__ = ["CollectiveAllReduceStrategy", "MirroredStrategy", "get_cross_replica_context"]
 
 
 class MirroredStrategy(distribute.MirroredStrategy):
@@ -68,7 +41,7 @@ class CollectiveAllReduceStrategy(RankStrategy):
 
 def get_cross_replica_context() -> distribute.Strategy | None:
     """Return the strategy whose scope is open, None within a replica or outside of all."""
-    return get_strategy() if in_cross_replica_context() else None
+    return distribute.get_strategy() if distribute.in_cross_replica_context() else None
 
 
 __getattr__ = named_otherwise(__name__)

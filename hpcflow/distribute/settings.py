@@ -11,7 +11,7 @@ class DistributeConfig(NamedTuple):
     Attributes:
         train_distribute: the :class:`Strategy` of training, or None.
         eval_distribute: that of evaluations, or None.
-        remote_cluster: must be None: the ranks are those of the job.
+        remote_cluster: None: the ranks are those of the job (``RunConfig`` refuses another value).
     """
 
     train_distribute: Any = None

@@ -27,9 +27,11 @@ from hpcflow.mpi.optimizer import reduced_gradients
 from hpcflow.ops.arrays.constants import constant
 from hpcflow.ops.common import grouping
 from hpcflow.ops.state.creators import variable_creator_scope
+from hpcflow.platform.device_lib import list_local_devices
 from hpcflow.runtime.session.session import Session
 
-# Losses whose sum over a batch is a sum, not a mean: those of all replicas are added as they are.
+# What losses are added by in ``hf.losses`` and in ``hf.keras.losses``: those of all replicas are
+# then added as they are.
 _SUMS = ("weighted_sum", "sum")
 
 
@@ -48,17 +50,19 @@ class _Place:
             raise RuntimeError("Use `_distributed_apply()` instead of `apply_gradients()` in a "
                                "cross-replica context: call the function that trains by "
                                "strategy.experimental_run_v2")
-        return reduced_gradients(pairs) if self.strategy.num_replicas_in_sync > 1 else list(pairs)
+        if self.strategy.num_replicas_in_sync == 1:
+            return list(pairs)
+        if get_default_graph().building_function:
+            raise RuntimeError("gradients cannot be reduced over replicas within a function, such "
+                               "as a Defun or that of Dataset.map: apply them outside of it")
+        return reduced_gradients(pairs)
 
 
 class _Replicas:
     """The ranks that have a replica each; see :class:`hpcflow.graph.replicas.Replicas`."""
 
-    initialize_together = False
-
     def with_equal_values(self, initialized: Operation, variables: Sequence[Any],
                           name: str) -> Operation:
-        self.initialize_together = True
         with control_dependencies([initialized]):
             return broadcast_variables(0, variables, name=name)
 
@@ -271,7 +275,7 @@ class StrategyExtended:
 
     def update_non_slot(self, colocate_with: Any, fn: Callable, args: Sequence[Any] = (),
                         kwargs: Mapping[str, Any] | None = None, group: bool = True) -> Any:
-        """As :meth:`update` for variables that belong to none: ``fn(*args, **kwargs)``."""
+        """As :meth:`update` for variables that belong to none, ``fn(*args, **kwargs)``."""
         found = fn(*args, **(kwargs or {}))
         return self._strategy.group(found) if group else (found,)
 
@@ -283,6 +287,10 @@ class StrategyExtended:
         """Whether a variable was made in the scope of this strategy, in the default graph."""
         return v in get_default_graph()._variables_of_strategies.get(self._strategy, ())
 
+    def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
+        """Return a variable of the list, beside which those that belong to none are made."""
+        return min(var_list, key=lambda v: v.name) if var_list else None
+
     def read_var(self, v: Any) -> Any:
         """Return the value of a variable."""
         return v.value()
@@ -291,26 +299,22 @@ class StrategyExtended:
         """Return the variable that a copy of it belongs to: itself."""
         return value
 
-    def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
-        """Return the devices of variables that belong to no other one."""
-        return min(var_list, key=lambda v: v.name) if var_list else None
-
     @property
     def worker_devices(self) -> tuple[str, ...]:
-        """The devices of the replicas of this rank."""
+        """The devices of the replicas of this rank: its GPU, or else its CPU, if the strategy
+        names none."""
+        named = self._strategy._device or max(
+            (d.name for d in list_local_devices()), key=lambda name: "GPU" in name)
         spec = DeviceSpec(replica=0, task=0, device_type="CPU", device_index=0)
-        spec.merge_from(DeviceSpec.from_string(self._strategy._device or ""))
+        spec.merge_from(DeviceSpec.from_string(named))
         return (spec.to_string(),)
 
-    @property
-    def parameter_devices(self) -> tuple[str, ...]:
-        """The devices of the variables of this rank."""
-        return self.worker_devices
-
-    @property
-    def is_over_ranks(self) -> bool:
-        """Whether each rank of the job has a replica."""
-        return self._strategy._over_ranks
+    #: The devices of the variables of this rank.
+    parameter_devices = worker_devices
+    #: Whether this rank initializes variables: each does.
+    experimental_should_init = True
+    #: Whether shapes must be known as the graph is built.
+    experimental_require_static_shapes = False
 
     @property
     def experimental_between_graph(self) -> bool:
@@ -318,24 +322,11 @@ class StrategyExtended:
         return self._strategy.num_replicas_in_sync > 1
 
     @property
-    def experimental_should_init(self) -> bool:
-        """Whether this rank initializes variables."""
-        return True
-
-    @property
     def should_checkpoint(self) -> bool:
-        """Whether this rank saves checkpoints."""
+        """Whether this rank saves checkpoints and writes summaries."""
         return self._strategy._index() == 0
 
-    @property
-    def should_save_summary(self) -> bool:
-        """Whether this rank writes summaries."""
-        return self._strategy._index() == 0
-
-    @property
-    def experimental_require_static_shapes(self) -> bool:
-        """Whether shapes must be known as the graph is built."""
-        return False
+    should_save_summary = should_checkpoint
 
 
 class ReplicaContext:

@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from hpcflow.distribute import Strategy
+from hpcflow.distribute import MirroredStrategy, Strategy
 from hpcflow.framework.cluster_spec import ClusterSpec
 from hpcflow.platform import logging
 
@@ -30,7 +30,8 @@ class RunConfig:
     """Settings of an estimator.
 
     The task comes from the environment's ``TF_CONFIG``, a JSON object with ``cluster`` (job ->
-    addresses) and ``task`` (``type`` and ``index``); without it there is one task.
+    addresses) and ``task`` (``type`` and ``index``); without it there is one task. With a strategy
+    in `train_distribute` the cluster may have workers alone, of which the first is the chief.
 
     Args:
         model_dir: where checkpoints and summaries go.
@@ -48,8 +49,8 @@ class RunConfig:
         protocol, experimental_max_worker_delay_secs: for the 1.x API.
         session_creation_timeout_secs: how long workers wait for the chief.
 
-    Raises ``ValueError`` for both intervals of checkpoints, numbers that are not positive, or a
-    cluster without a chief.
+    Raises ``ValueError`` for both intervals of checkpoints, numbers that are not positive, a
+    cluster without a chief, or a worker of a strategy over ranks that is no rank.
     """
 
     def __init__(self, model_dir: str | None = None, tf_random_seed: int | None = None,
@@ -67,7 +68,9 @@ class RunConfig:
             raise ValueError("`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both "
                              "set.")
         said = save_checkpoints_steps is not _UNSET or save_checkpoints_secs is not _UNSET
-        task = _Task.of_environment()
+        self.train_distribute, self.eval_distribute = _strategies(
+            train_distribute, eval_distribute, experimental_distribute)
+        task = _Task.of_environment(self.train_distribute)
         self.cluster_spec = task.cluster
         self.task_type, self.task_id, self.is_chief = task.job, task.index, task.is_chief
         self.master, self.evaluation_master = task.master, task.evaluation_master
@@ -82,8 +85,6 @@ class RunConfig:
         self.keep_checkpoint_max = keep_checkpoint_max
         self.keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
         self.log_step_count_steps = log_step_count_steps
-        self.train_distribute, self.eval_distribute = _strategies(
-            train_distribute, eval_distribute, experimental_distribute, self.num_worker_replicas)
         self.device_fn, self.protocol = device_fn, protocol
         self.experimental_max_worker_delay_secs = experimental_max_worker_delay_secs
         self.session_creation_timeout_secs = session_creation_timeout_secs
@@ -141,13 +142,20 @@ class RunConfig:
 
 
 class _Task:
-    """The cluster and this process's task in it, as ``TF_CONFIG`` describes them."""
+    """The cluster and this process's task in it, as ``TF_CONFIG`` describes them.
 
-    def __init__(self, found: dict) -> None:
-        self.cluster = ClusterSpec(found.get("cluster") or {})
-        jobs, task = self.cluster.as_dict(), found.get("task") or {}
+    The chief is the task of that job; with a `strategy` it may be the first worker. The replicas of
+    a strategy over ranks have sessions of their own: then the ranks take the place of a cluster
+    without parameter servers.
+    """
+
+    def __init__(self, found: dict, strategy: Strategy | None) -> None:
+        jobs, task = ClusterSpec(found.get("cluster") or {}).as_dict(), found.get("task") or {}
         self.service, self.model_dir = found.get("service"), found.get("model_dir")
         self.job, self.index = task.get("type"), int(task.get("index", 0))
+        if _are_ranks(strategy, jobs) and self.job != _EVALUATOR and "ps" not in jobs:
+            jobs, self.job, self.index = {}, None, 0
+        self.cluster = ClusterSpec(jobs)
         if not jobs:
             self.job = self.job or "worker"
             if self.job != "worker" or self.index:
@@ -156,36 +164,50 @@ class _Task:
             self.is_chief, self.master = True, found.get("session_master") or ""
             self.evaluation_master = found.get("eval_session_master") or ""
             return
-        if not any(job in jobs for job in _CHIEFS):
+        chiefs = [job for job in (*_CHIEFS, "worker") if job in jobs][:1]
+        if not chiefs or (chiefs[0] == "worker" and strategy is None):
             raise ValueError("If \"cluster\" is set in TF_CONFIG, it must have one \"chief\" node.")
         if self.job != _EVALUATOR and not 0 <= self.index < _count(self.cluster, self.job):
             raise ValueError(f"TF_CONFIG says that this is task {self.index} of the job "
                              f"{self.job!r}, but the cluster is {jobs}")
-        self.is_chief = self.job in _CHIEFS
+        self.is_chief = self.job in chiefs and self.index == 0
+        if isinstance(strategy, MirroredStrategy) and self.job == "worker" and not (
+                self.is_chief or "ps" in jobs):
+            raise ValueError(f"This worker {self.index} of TF_CONFIG is a process by itself, but a "
+                             "replica is an MPI rank: start all workers by mpirun or srun")
         self.master = "" if self.job == _EVALUATOR else f"grpc://{jobs[str(self.job)][self.index]}"
         self.evaluation_master = "" if self.job == _EVALUATOR else self.master
 
     @classmethod
-    def of_environment(cls) -> _Task:
-        """The task of this process."""
-        return cls(json.loads(os.environ.get("TF_CONFIG") or "{}"))
+    def of_environment(cls, strategy: Strategy | None) -> _Task:
+        """The task of this process, which trains by `strategy`."""
+        return cls(json.loads(os.environ.get("TF_CONFIG") or "{}"), strategy)
 
 
-def _strategies(train: Any, evaluation: Any, both: DistributeConfig | None,
-                workers: int) -> tuple[Any, Any]:
+def _are_ranks(strategy: Strategy | None, jobs: dict) -> bool:
+    """Whether the workers of a cluster are the ranks of this job, each with a replica."""
+    if not isinstance(strategy, MirroredStrategy):
+        return False
+    workers = sum(len(jobs.get(job, ())) for job in ("worker", *_CHIEFS))
+    if workers > 1 and strategy.num_replicas_in_sync == 1:
+        logging.warning("A replica is an MPI rank, and this job has one for the %d workers of "
+                        "TF_CONFIG. Start them by mpirun or srun.", workers)
+    return strategy.num_replicas_in_sync > 1
+
+
+def _strategies(train: Any, evaluation: Any, both: DistributeConfig | None) -> tuple[Any, Any]:
     """The strategies of training and of evaluations."""
     if both is not None:
         if train is not None or evaluation is not None:
             raise ValueError("Either `train_distribute` and `eval_distribute`, or "
                              "`experimental_distribute` can be set.")
+        if both.remote_cluster is not None:
+            raise ValueError("remote_cluster must be None, as a replica is a rank of this job; got "
+                             f"{both.remote_cluster!r}")
         train, evaluation = both.train_distribute, both.eval_distribute
     for name, strategy in (("train_distribute", train), ("eval_distribute", evaluation)):
         if not (strategy is None or isinstance(strategy, Strategy)):
             raise ValueError(f"{name} must be a hf.distribute.Strategy; got {strategy!r}")
-        if strategy is not None and workers > 1 and strategy.num_replicas_in_sync == 1 and (
-                strategy.extended.is_over_ranks):
-            logging.warning("A replica is an MPI rank, and this job has one: the %d workers of "
-                            "TF_CONFIG train by themselves. Start them by mpirun or srun.", workers)
     return train, evaluation
 
 

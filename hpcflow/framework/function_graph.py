@@ -38,6 +38,7 @@ class FunctionGraph(Graph):
         self.variables: list[Any] = []
         self._library = outer._library
         self._callbacks = outer._callbacks
+        self._place = outer._place
         self._collections = {key: list(items) for key, items in outer._collections.items()}
         self._variable_getter = self.get_variable
         self._inner: dict[Tensor, Tensor] = {}

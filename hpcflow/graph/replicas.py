@@ -3,6 +3,10 @@
 Optimizers, initializers and monitored sessions ask; the strategies of ``hpcflow.distribute``
 answer. ``graph._place`` is where the thread builds, None outside of every strategy;
 ``graph._replicas`` is what has made the graph one of several, None if it is alone.
+
+Monitored sessions of a graph with several replicas begin in three steps. All ranks run the
+initializer, which may need all; those that have a checkpoint restore it; then all take the values
+of the first replica, by :meth:`Replicas.hook`.
 """
 
 from __future__ import annotations
@@ -24,12 +28,9 @@ class Place(Protocol):
 class Replicas(Protocol):
     """Several replicas of one graph, each on a rank of its own."""
 
-    #: Whether there is an operation of :meth:`with_equal_values`, which all ranks must run.
-    initialize_together: bool
-
     def with_equal_values(self, initialized: Any, variables: Sequence[Any], name: str) -> Any:
         """An operation that gives `variables` the values of the first replica, after the operation
-        `initialized`."""
+        `initialized`; all ranks must run it."""
 
     def hook(self) -> Any:
         """A hook of sessions that does so."""

@@ -186,6 +186,7 @@ class Loss:
     def __call__(self, y_true: Any, y_pred: Tensor,
                  sample_weight: TensorHandle | None = None) -> Any:
         """Return the loss."""
+        hf.get_default_graph()._last_loss_reduction = self.reduction  # as those of hf.losses
         with hf.name_scope(self.name or type(self).__name__):
             return reduced(self.call(y_true, y_pred), sample_weight, self.reduction)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -104,27 +105,36 @@ class LinearOperatorComposition(_Several):
 
 
 class _Squares(_Several):
-    """An operator made of square ones, which passes on what is known of all of them."""
+    """An operator made of square ones, which passes on what is known of all of them.
 
-    def __init__(self, operators: Sequence[LinearOperator], name: str | None, between: str,
-                 **hints: bool | None) -> None:
-        for hint in ("is_non_singular", "is_self_adjoint", "is_positive_definite"):
+    Its own size is that of all of them, by `_sizes`; their names are joined by `_between`.
+    """
+
+    _between: str
+    _sizes: Any  # a function of two sizes
+
+    def __init__(self, operators: Sequence[LinearOperator], is_non_singular: bool | None = None,
+                 is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
+                 is_square: bool | None = True, name: str | None = None) -> None:
+        hints = {"is_non_singular": is_non_singular, "is_self_adjoint": is_self_adjoint,
+                 "is_positive_definite": is_positive_definite}
+        for hint, given in hints.items():
             if _all(operators, hint):
-                if hints[hint] is False:
+                if given is False:
                     word = hint.removeprefix("is_").replace("_", "-")
                     raise ValueError(f"{type(self).__name__} of operators that are all {word} is "
                                      f"always {word}")
                 hints[hint] = True
         if any(op.is_square is False for op in operators):
             raise ValueError(f"{type(self).__name__} expects operators of square matrices")
-        super().__init__(operators, {**hints, "is_square": True}, name, between)
+        super().__init__(operators, {**hints, "is_square": True}, name, self._between)
 
     def _size(self) -> Dimension:
         """The number of rows and columns."""
-        raise NotImplementedError
+        return reduce(type(self)._sizes, (op.range_dimension for op in self.operators))
 
     def _size_tensor(self) -> Any:
-        raise NotImplementedError
+        return reduce(type(self)._sizes, (op.range_dimension_tensor() for op in self.operators))
 
     def _shape(self) -> TensorShape:
         return self._batch().concatenate([self._size(), self._size()])
@@ -144,18 +154,7 @@ class LinearOperatorBlockDiag(_Squares):
         name: of the scope of its operations.
     """
 
-    def __init__(self, operators: Sequence[LinearOperator], is_non_singular: bool | None = None,
-                 is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
-                 is_square: bool | None = True, name: str | None = None) -> None:
-        super().__init__(operators, name, "_ds_", is_non_singular=is_non_singular,
-                         is_self_adjoint=is_self_adjoint,
-                         is_positive_definite=is_positive_definite)
-
-    def _size(self) -> Dimension:
-        return reduce(lambda a, b: a + b, (op.range_dimension for op in self.operators))
-
-    def _size_tensor(self) -> Any:
-        return reduce(lambda a, b: a + b, (op.range_dimension_tensor() for op in self.operators))
+    _between, _sizes = "_ds_", operator.add
 
     def _by_blocks(self, x: Any, apply: Callable[[LinearOperator, Any], Any]) -> Any:
         """What the blocks make of their rows of `x`."""
@@ -216,18 +215,7 @@ class LinearOperatorKronecker(_Squares):
         name: of the scope of its operations.
     """
 
-    def __init__(self, operators: Sequence[LinearOperator], is_non_singular: bool | None = None,
-                 is_self_adjoint: bool | None = None, is_positive_definite: bool | None = None,
-                 is_square: bool | None = True, name: str | None = None) -> None:
-        super().__init__(operators, name, "_x_", is_non_singular=is_non_singular,
-                         is_self_adjoint=is_self_adjoint,
-                         is_positive_definite=is_positive_definite)
-
-    def _size(self) -> Dimension:
-        return reduce(lambda a, b: a * b, (op.range_dimension for op in self.operators))
-
-    def _size_tensor(self) -> Any:
-        return reduce(lambda a, b: a * b, (op.range_dimension_tensor() for op in self.operators))
+    _between, _sizes = "_x_", operator.mul
 
     def _factor_wise(self, x: Any, apply: Callable[[LinearOperator, Any], Any]) -> Any:
         """Apply each factor to its own dimension of ``[..., n1 n2 ..., k]``."""

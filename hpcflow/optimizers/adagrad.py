@@ -14,7 +14,35 @@ from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast
 
 
-class AdagradOptimizer(Optimizer):
+class Accumulating(Optimizer):
+    """An optimizer with the slot "accumulator", whose op types are called by its `_rule`."""
+
+    _rule: str
+
+    def __init__(self, initial: float, use_locking: bool, name: str,
+                 **hyperparameters: Hyperparameter) -> None:
+        if initial <= 0.0:
+            raise ValueError(f"initial_accumulator_value must be positive: {initial}")
+        super().__init__(use_locking, name)
+        self._keep(**hyperparameters)
+        self._initial_accumulator_value = initial
+
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        for var in var_list:
+            self._filled_slot(var, self._initial_accumulator_value, "accumulator", self._name)
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return updated(
+            f"Apply{self._rule}", [var, self.get_slot(var, "accumulator")],
+            *self._scalars(var), grad, use_locking=self._use_locking)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        return updated(
+            f"SparseApply{self._rule}", [var, self.get_slot(var, "accumulator")],
+            *self._scalars(var), grad.values, grad.indices, use_locking=self._use_locking)
+
+
+class AdagradOptimizer(Accumulating):
     """``accum += gradient**2; var -= learning_rate * gradient / sqrt(accum)``.
 
     Duchi, Hazan and Singer, 2011. Slot: "accumulator".
@@ -28,29 +56,11 @@ class AdagradOptimizer(Optimizer):
     Raises ``ValueError`` if `initial_accumulator_value` is not positive.
     """
 
+    _rule = "Adagrad"
+
     def __init__(self, learning_rate: Hyperparameter, initial_accumulator_value: float = 0.1,
                  use_locking: bool = False, name: str = "Adagrad") -> None:
-        if initial_accumulator_value <= 0.0:
-            raise ValueError(f"initial_accumulator_value must be positive: "
-                             f"{initial_accumulator_value}")
-        super().__init__(use_locking, name)
-        self._keep(learning_rate=learning_rate)
-        self._initial_accumulator_value = initial_accumulator_value
-
-    def _create_slots(self, var_list: list[Variable]) -> None:
-        for var in var_list:
-            self._filled_slot(var, self._initial_accumulator_value, "accumulator", self._name)
-
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return updated(
-            "ApplyAdagrad", [var, self.get_slot(var, "accumulator")],
-            *self._scalars(var), grad, use_locking=self._use_locking)
-
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return updated(
-            "SparseApplyAdagrad", [var, self.get_slot(var, "accumulator")],
-            *self._scalars(var), grad.values, grad.indices,
-            use_locking=self._use_locking)
+        super().__init__(initial_accumulator_value, use_locking, name, learning_rate=learning_rate)
 
 
 class AdagradDAOptimizer(Optimizer):

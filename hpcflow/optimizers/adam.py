@@ -75,14 +75,20 @@ class AdamOptimizer(Optimizer):
             *self._scalars(var), grad, use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        values: Any = grad.values
-        power1, power2, rate, beta1, beta2, epsilon = self._scalars(var)
-        corrected = rate * raw_ops.Sqrt(1 - power2) / (1 - power1)
-        m = self._decayed(var, "m", beta1, grad.indices, values * (1 - beta1))
-        v = self._decayed(var, "v", beta2, grad.indices, values * values * (1 - beta2))
-        step = assign_sub(var, corrected * m / (raw_ops.Sqrt(v) + epsilon),
+        scalars = self._scalars(var)
+        rate, m, v = self._moved(var, grad, scalars)
+        step = assign_sub(var, rate * m / (raw_ops.Sqrt(v) + scalars[-1]),
                           use_locking=self._use_locking)
         return group(step, m, v)
+
+    def _moved(self, var: Variable, grad: IndexedSlices, scalars: list) -> tuple[Any, Any, Any]:
+        """The corrected rate, and both slots once they have decayed and taken a gradient's rows."""
+        values: Any = grad.values
+        power1, power2, rate, beta1, beta2, _ = scalars
+        corrected = rate * raw_ops.Sqrt(1 - power2) / (1 - power1)
+        return (corrected,
+                self._decayed(var, "m", beta1, grad.indices, values * (1 - beta1)),
+                self._decayed(var, "v", beta2, grad.indices, values * values * (1 - beta2)))
 
     def _decayed(self, var: Variable, slot: str, decay: Tensor, indices: Tensor,
                  values: Tensor) -> Any:

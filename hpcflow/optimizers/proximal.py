@@ -7,6 +7,7 @@ from hpcflow.graph.likes import Hyperparameter
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.state.handle_variables import updated
 from hpcflow.ops.state.variables import Variable
+from hpcflow.optimizers.adagrad import Accumulating
 from hpcflow.optimizers.optimizer import Optimizer
 
 
@@ -39,7 +40,7 @@ class ProximalGradientDescentOptimizer(Optimizer):
             grad.indices, use_locking=self._use_locking)
 
 
-class ProximalAdagradOptimizer(Optimizer):
+class ProximalAdagradOptimizer(Accumulating):
     """Adagrad's step, then the proximal step of the l1 and l2 penalties (Duchi and Singer, 2009).
 
     Slot: "accumulator".
@@ -55,28 +56,11 @@ class ProximalAdagradOptimizer(Optimizer):
     Raises ``ValueError`` if `initial_accumulator_value` is not positive.
     """
 
+    _rule = "ProximalAdagrad"
+
     def __init__(self, learning_rate: Hyperparameter, initial_accumulator_value: float = 0.1,
                  l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
                  use_locking: bool = False, name: str = "ProximalAdagrad") -> None:
-        if initial_accumulator_value <= 0.0:
-            raise ValueError(f"initial_accumulator_value must be positive: "
-                             f"{initial_accumulator_value}")
-        super().__init__(use_locking, name)
-        self._keep(learning_rate=learning_rate,
-                   l1_regularization_strength=l1_regularization_strength,
-                   l2_regularization_strength=l2_regularization_strength)
-        self._initial_accumulator_value = initial_accumulator_value
-
-    def _create_slots(self, var_list: list[Variable]) -> None:
-        for var in var_list:
-            self._filled_slot(var, self._initial_accumulator_value, "accumulator", self._name)
-
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return updated(
-            "ApplyProximalAdagrad", [var, self.get_slot(var, "accumulator")],
-            *self._scalars(var), grad, use_locking=self._use_locking)
-
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return updated(
-            "SparseApplyProximalAdagrad", [var, self.get_slot(var, "accumulator")],
-            *self._scalars(var), grad.values, grad.indices, use_locking=self._use_locking)
+        super().__init__(initial_accumulator_value, use_locking, name, learning_rate=learning_rate,
+                         l1_regularization_strength=l1_regularization_strength,
+                         l2_regularization_strength=l2_regularization_strength)

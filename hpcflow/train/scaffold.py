@@ -13,15 +13,56 @@ from hpcflow.ops.common.grouping import group
 from hpcflow.ops.io.lookup import tables_initializer
 from hpcflow.ops.io.summary import merge_all
 from hpcflow.ops.state.variable_lists import (
-    each_initializer,
     global_variables,
-    local_variables,
+    global_variables_initializer,
+    local_variables_initializer,
     report_uninitialized_variables,
 )
 from hpcflow.train.saver import Saver
 
 
-class Scaffold:
+class ModelParts:
+    """The operations and the saver of a model in training."""
+
+    _init_op: Any
+    _init_feed_dict: dict | None
+    _ready_op: Any
+    _ready_for_local_init_op: Any
+    _summary_op: Any
+    _saver: Any
+
+    @property
+    def init_op(self) -> Any:
+        """The op that initializes the model."""
+        return self._init_op
+
+    @property
+    def init_feed_dict(self) -> dict | None:
+        """The feeds of ``init_op``."""
+        return self._init_feed_dict
+
+    @property
+    def ready_op(self) -> Any:
+        """Gives the names of what is not initialized."""
+        return self._ready_op
+
+    @property
+    def ready_for_local_init_op(self) -> Any:
+        """Gives the names of what ``local_init_op`` needs and is not initialized."""
+        return self._ready_for_local_init_op
+
+    @property
+    def summary_op(self) -> Any:
+        """The merged summaries, or None."""
+        return self._summary_op
+
+    @property
+    def saver(self) -> Any:
+        """The Saver."""
+        return self._saver
+
+
+class Scaffold(ModelParts):
     """Initializers, readiness checks, summaries and the saver: given, found in collections, or
     made by :meth:`finalize`.
 
@@ -67,8 +108,7 @@ class Scaffold:
     def finalize(self) -> Scaffold:
         """Make what is missing, and let nobody change the graph any more."""
         self._init_op = self._or_default(
-            self._init_op, "init_op", GraphKeys.INIT_OP,
-            lambda: each_initializer(global_variables()))
+            self._init_op, "init_op", GraphKeys.INIT_OP, global_variables_initializer)
         self._ready_op = self._or_default(
             self._ready_op, "ready_op", GraphKeys.READY_OP, report_uninitialized_variables)
         self._ready_for_local_init_op = self._or_default(
@@ -89,7 +129,7 @@ class Scaffold:
     @staticmethod
     def default_local_init_op() -> Operation:
         """Return an operation that initializes the local variables and the tables."""
-        return group(each_initializer(local_variables()), tables_initializer())
+        return group(local_variables_initializer(), tables_initializer())
 
     def _or_default(self, given: Any, name: str, key: str, make: Callable[[], Any]) -> Any:
         return given if given is not None else Scaffold.get_or_default(name, key, make)
@@ -121,26 +161,6 @@ class Scaffold:
         return None if init_fn is None else lambda session: init_fn(self, session)
 
     @property
-    def init_op(self) -> Any:
-        """The op that initializes the model."""
-        return self._init_op
-
-    @property
-    def init_feed_dict(self) -> dict | None:
-        """The feeds of ``init_op``."""
-        return self._init_feed_dict
-
-    @property
-    def ready_op(self) -> Any:
-        """Gives the names of what is not initialized."""
-        return self._ready_op
-
-    @property
-    def ready_for_local_init_op(self) -> Any:
-        """Gives the names of what ``local_init_op`` needs and is not initialized."""
-        return self._ready_for_local_init_op
-
-    @property
     def local_init_op(self) -> Any:
         """The op run in every new session."""
         return self._local_init_op
@@ -149,16 +169,6 @@ class Scaffold:
     def local_init_feed_dict(self) -> dict | None:
         """The feeds of ``local_init_op``."""
         return self._local_init_feed_dict
-
-    @property
-    def summary_op(self) -> Any:
-        """The merged summaries, or None."""
-        return self._summary_op
-
-    @property
-    def saver(self) -> Any:
-        """The Saver."""
-        return self._saver
 
 
 def _new_saver() -> Saver:

@@ -24,11 +24,17 @@ if TYPE_CHECKING:
     from hpcflow.train.saver import Saver
 
 
-class _Restored(NamedTuple):
-    """The checkpoint that a session was restored from."""
+class _Checkpoint(NamedTuple):
+    """A checkpoint that a session begins with, and all that its directory keeps."""
 
     saver: Any
     path: str
+    kept: Any = ()
+
+    def restore(self, session: Session) -> None:
+        self.saver.restore(session, self.path)
+        if self.kept:
+            self.saver.recover_last_checkpoints(self.kept)
 
 
 class SessionManager:
@@ -82,39 +88,32 @@ class SessionManager:
         Raises ``RuntimeError`` when the model is not ready afterwards, or cannot be initialized;
         ``ValueError`` for both a directory and a file.
         """
-        session, restored = self._restored_session(
+        session, found = self._session_and_checkpoint(
             master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint,
             max_wait_secs, config)
         try:
-            if not restored:
-                self._initialize(session, init_op, init_feed_dict, init_fn)
-            elif init_op is not None and self._initializes_together():
-                session.run(init_op, feed_dict=init_feed_dict)
-                restored.saver.restore(session, restored.path)
-            self._make_ready(session, init_op, init_fn, restored)
+            self._initialize(session, init_op, init_feed_dict, init_fn, found)
+            self._make_ready(session, init_op, init_fn, found)
         except BaseException:
             session.close()
             raise
         return session
 
-    def _initializes_together(self) -> bool:
-        """Whether initializers may need all ranks: then those that have nothing to restore would
-        wait for this one."""
-        replicas = (self._graph or get_default_graph())._replicas
-        return replicas is not None and replicas.initialize_together
-
     def _initialize(self, session: Session, init_op: Any, init_feed_dict: dict | None,
-                    init_fn: Callable | None) -> None:
-        if init_op is None and not init_fn and self._local_init_op is None:
+                    init_fn: Callable | None, found: _Checkpoint | None) -> None:
+        """Restore a checkpoint, or initialize without one; replicas on several ranks do both."""
+        if found is None and init_op is None and not init_fn and self._local_init_op is None:
             raise RuntimeError("Model is not initialized and no init_op or init_fn or "
                                "local_init_op was given")
-        if init_op is not None:
+        if init_op is not None and (found is None or self._graph._replicas is not None):
             session.run(init_op, feed_dict=init_feed_dict)
-        if init_fn:
+        if found is not None:
+            found.restore(session)
+        elif init_fn:
             init_fn(session)
 
     def _make_ready(self, session: Session, init_op: Any, init_fn: Callable | None,
-                    restored: _Restored | None) -> None:
+                    restored: _Checkpoint | None) -> None:
         local = self._run_local_init(session, restored)
         for missing, what in ((local, "model ready for local_init"),
                               (self._missing(session, self._ready_op), "model ready")):
@@ -131,11 +130,13 @@ class SessionManager:
 
         Arguments and errors as of :meth:`prepare_session`.
         """
-        session, restored = self._restored_session(
+        session, found = self._session_and_checkpoint(
             master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint,
             max_wait_secs, config)
-        local_ready = self._run_local_init(session, restored) is None
-        ready = (restored is not None and local_ready
+        if found is not None:
+            found.restore(session)
+        local_ready = self._run_local_init(session, found) is None
+        ready = (found is not None and local_ready
                  and self._missing(session, self._ready_op) is None)
         return session, ready
 
@@ -172,9 +173,10 @@ class SessionManager:
 
     # ------------------------------------------------------------ parts
 
-    def _restored_session(self, master: str, saver: Saver | None, directory: str | None,
-                          filename: str | None, wait: bool, max_wait_secs: float,
-                          config: Message | None) -> tuple[Session, _Restored | None]:
+    def _session_and_checkpoint(
+            self, master: str, saver: Saver | None, directory: str | None, filename: str | None,
+            wait: bool, max_wait_secs: float,
+            config: Message | None) -> tuple[Session, _Checkpoint | None]:
         if directory and filename:
             raise ValueError("Can not provide both checkpoint_dir and "
                              "checkpoint_filename_with_path.")
@@ -182,8 +184,7 @@ class SessionManager:
         if saver is None or not (directory or filename):
             return session, None
         if filename:
-            saver.restore(session, filename)
-            return session, _Restored(saver, filename)
+            return session, _Checkpoint(saver, filename)
         assert directory is not None
         local = getattr(saver, "local", None)
         if local is not None:
@@ -191,9 +192,8 @@ class SessionManager:
         state = self._checkpoint(directory, time.monotonic() + (max_wait_secs if wait else 0))
         if state is None:
             return session, None
-        saver.restore(session, state.model_checkpoint_path)
-        saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
-        return session, _Restored(saver, state.model_checkpoint_path)
+        return session, _Checkpoint(saver, state.model_checkpoint_path,
+                                    state.all_model_checkpoint_paths)
 
     def _checkpoint(self, directory: str, deadline: float) -> Any:
         pause = tuning.READY_FIRST_PAUSE_SECONDS
@@ -204,7 +204,7 @@ class SessionManager:
             time.sleep(pause)
             pause = min(2 * pause, self._recovery_wait_secs)
 
-    def _run_local_init(self, session: Session, restored: _Restored | None = None) -> str | None:
+    def _run_local_init(self, session: Session, restored: _Checkpoint | None = None) -> str | None:
         """Run the local initializer if it can; otherwise say what is missing.
 
         It may initialize iterators, whose place in their data is then restored again.

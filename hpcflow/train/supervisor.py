@@ -21,13 +21,10 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import SessionLike, TensorLike
 from hpcflow.graph.reentry import reentrant
 from hpcflow.metagraph.meta_graph import export_meta_graph
-from hpcflow.ops.common.grouping import group
-from hpcflow.ops.io.lookup import tables_initializer
 from hpcflow.ops.io.summary import merge_all
 from hpcflow.ops.state.variable_lists import (
     global_variables,
     global_variables_initializer,
-    local_variables_initializer,
     report_uninitialized_variables,
 )
 from hpcflow.summary.writer import FileWriter
@@ -35,6 +32,7 @@ from hpcflow.train.chief import come_together
 from hpcflow.train.coordinator import Coordinator, LooperThread
 from hpcflow.train.preemption import exit_preempted, make_steps
 from hpcflow.train.saver import Saver
+from hpcflow.train.scaffold import ModelParts, Scaffold
 from hpcflow.train.session_manager import SessionManager
 from hpcflow.train.training_util import write_graph
 
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 
-class Supervisor:
+class Supervisor(ModelParts):
     """Prepares a session, saves checkpoints and summaries in threads, and stops all together::
 
         sv = hf.train.Supervisor(logdir="/tmp/model")
@@ -99,8 +97,7 @@ class Supervisor:
                 ready_for_local_init_op, GraphKeys.READY_FOR_LOCAL_INIT_OP, lambda: None)
             self._init_op = _choose(init_op, GraphKeys.INIT_OP, global_variables_initializer)
             self._local_init_op = _choose(
-                local_init_op, GraphKeys.LOCAL_INIT_OP,
-                lambda: group(local_variables_initializer(), tables_initializer()))
+                local_init_op, GraphKeys.LOCAL_INIT_OP, Scaffold.default_local_init_op)
             self._saver = _choose(saver, GraphKeys.SAVERS,
                                   lambda: Saver() if global_variables() else None)
             self._summary_op = _choose(summary_op, GraphKeys.SUMMARY_OP, merge_all)
@@ -150,34 +147,9 @@ class Supervisor:
         return self._session_manager
 
     @property
-    def init_op(self) -> Any:
-        """The op that initializes the model."""
-        return self._init_op
-
-    @property
-    def init_feed_dict(self) -> dict | None:
-        """The feeds of ``init_op``."""
-        return self._init_feed_dict
-
-    @property
-    def ready_op(self) -> Any:
-        """Gives the names of what is not initialized."""
-        return self._ready_op
-
-    @property
-    def ready_for_local_init_op(self) -> Any:
-        """Gives the names of what the local initializer needs."""
-        return self._ready_for_local_init_op
-
-    @property
     def summary_writer(self) -> Any:
         """The writer of the chief, or None."""
         return self._summary_writer
-
-    @property
-    def summary_op(self) -> Any:
-        """The merged summaries, or None."""
-        return self._summary_op
 
     @property
     def save_summaries_secs(self) -> float | None:
@@ -188,11 +160,6 @@ class Supervisor:
     def global_step(self) -> Any:
         """The global step, or None."""
         return self._global_step
-
-    @property
-    def saver(self) -> Any:
-        """The Saver, or None."""
-        return self._saver
 
     @property
     def save_model_secs(self) -> float | None:

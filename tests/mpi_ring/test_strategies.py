@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from mpi4py import MPI
@@ -65,9 +67,22 @@ def test_a_loop_trains_on_the_rows_of_all_replicas():
     np.testing.assert_allclose(reduced, [sum(values), np.mean(values)])
 
 
-@pytest.mark.parametrize("kind", [hf.train.GradientDescentOptimizer, hf.keras.optimizers.SGD])
-def test_an_estimator_trains_a_replica_on_each_rank(tmp_path, kind):
+def cluster_of_workers(chief):
+    """What TF_CONFIG says of a cluster with a worker on each rank, the first of which may be a
+    chief."""
+    hosts = [f"host{i}:2222" for i in range(SIZE)]
+    cluster = {"chief": hosts[:1], "worker": hosts[1:]} if chief else {"worker": hosts}
+    task = {"type": "worker", "index": RANK} if not chief else {
+        "type": "worker" if RANK else "chief", "index": max(RANK - 1, 0)}
+    return json.dumps({"cluster": cluster, "task": task})
+
+
+@pytest.mark.parametrize("kind, chief", [
+    (hf.train.GradientDescentOptimizer, True), (hf.keras.optimizers.SGD, False)])
+def test_an_estimator_trains_a_replica_on_each_rank(tmp_path, monkeypatch, kind, chief):
     directory = WORLD.bcast(str(tmp_path))
+    if SIZE > 1:
+        monkeypatch.setenv("TF_CONFIG", cluster_of_workers(chief))
     strategy = hf.distribute.experimental.MultiWorkerMirroredStrategy()
 
     def model(features, labels, mode):

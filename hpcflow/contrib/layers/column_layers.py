@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import dtypes
+import hpcflow as hf
 from hpcflow.contrib.framework.variables import model_variable
 from hpcflow.contrib.layers.columns import FeatureColumn, OfIds
 from hpcflow.contrib.layers.dense_columns import restore
@@ -15,19 +15,9 @@ from hpcflow.contrib.layers.embedding import safe_embedding_lookup_sparse
 from hpcflow.contrib.layers.numeric_columns import real_valued_column
 from hpcflow.feature_column.column import EarlierDenseColumn
 from hpcflow.feature_column.features import Features
-from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.sparse_tensor import is_sparse
-from hpcflow.nn.activations import bias_add
-from hpcflow.ops.arrays.constants import placeholder
-from hpcflow.ops.arrays.joining import concat
-from hpcflow.ops.arrays.shape_ops import reshape
-from hpcflow.ops.io.example_features import VarLenFeature, parse_example
-from hpcflow.ops.linalg.matmul import matmul
-from hpcflow.ops.math.sums import add_n
-from hpcflow.ops.sparse.sparse_layout import sparse_placeholder
 from hpcflow.ops.state.initializers import Zeros
-from hpcflow.ops.state.variable_scope import variable_scope
 
 _MATRIX = 2
 
@@ -61,7 +51,8 @@ class _Features(Features):
 
 
 def _scope(scope: Any, name: str, features: dict) -> Any:
-    return variable_scope(scope, name, [x for x in features.values() if not isinstance(x, tuple)])
+    values = [x for x in features.values() if not isinstance(x, tuple)]
+    return hf.variable_scope(scope, name, values)
 
 
 def _matrix(x: Tensor) -> Tensor:
@@ -69,7 +60,7 @@ def _matrix(x: Tensor) -> Tensor:
     if x.shape.ndims in (None, _MATRIX):
         return x
     size = x.shape[1:].num_elements()
-    return reshape(x, [-1, size]) if size else x
+    return hf.reshape(x, [-1, size]) if size else x
 
 
 def input_from_feature_columns(columns_to_tensors: dict, feature_columns: Iterable,
@@ -99,7 +90,7 @@ def input_from_feature_columns(columns_to_tensors: dict, feature_columns: Iterab
                 outputs[column] = _matrix(column._get_dense_tensor(read, collections, trainable))
         if cols_to_outs is not None:
             cols_to_outs.update(outputs)
-        return concat(list(outputs.values()), 1)
+        return hf.concat(list(outputs.values()), 1)
 
 
 def weighted_sum_from_feature_columns(columns_to_tensors: dict, feature_columns: Iterable,
@@ -120,17 +111,17 @@ def weighted_sum_from_feature_columns(columns_to_tensors: dict, feature_columns:
         for column in columns:
             with _scope(None, column.name, columns_to_tensors):
                 found, weights = _weighted(column, read, num_outputs, weight_collections, trainable)
-            sums.append(reshape(found, [-1, num_outputs]))
+            sums.append(hf.reshape(found, [-1, num_outputs]))
             variables[column] = weights
-        bias = model_variable("bias_weight", [num_outputs], dtypes.float32, Zeros(),
+        bias = model_variable("bias_weight", [num_outputs], hf.float32, Zeros(),
                               trainable=trainable, collections=weight_collections)
-        return bias_add(add_n(sums), bias), variables, bias
+        return hf.nn.bias_add(hf.add_n(sums), bias), variables, bias
 
 
 def _weighted(column: Any, read: Features, count: int, collections: Any,
               trainable: bool) -> tuple[Tensor, list]:
     def weights(name: str, size: Any) -> Any:
-        return model_variable(name, [size, count], dtypes.float32, Zeros(), trainable=trainable,
+        return model_variable(name, [size, count], hf.float32, Zeros(), trainable=trainable,
                               collections=collections)
 
     if isinstance(column, OfIds):
@@ -147,7 +138,7 @@ def _weighted(column: Any, read: Features, count: int, collections: Any,
                    "not supported in linear models. Please use sparse_column.")
     numbers = _matrix(column._get_dense_tensor(read, collections, trainable))
     table = weights("weight", numbers.shape[1].value)
-    return matmul(numbers, table, name="matmul"), [table]
+    return hf.matmul(numbers, table, name="matmul"), [table]
 
 
 def _parts(variable: Any) -> list:
@@ -177,8 +168,8 @@ def parse_feature_columns_from_examples(serialized: Any, feature_columns: Iterab
     Arguments are those of ``hf.parse_example``, and the columns.
     """
     columns = _in_order(feature_columns)
-    features = parse_example(serialized, create_feature_spec_for_parsing(columns), name,
-                             example_names)
+    spec = create_feature_spec_for_parsing(columns)
+    features = hf.parse_example(serialized, spec, name, example_names)
     return {**features, **transform_features(features, columns)}
 
 
@@ -190,9 +181,9 @@ def transform_features(features: dict, feature_columns: Iterable) -> dict:
 
 def make_place_holder_tensors_for_base_features(feature_columns: Iterable) -> dict[str, Any]:
     """Return placeholders for what columns read, dense or sparse, by the names of features."""
-    return {key: sparse_placeholder(config.dtype, name=f"Placeholder_{key}")
-            if isinstance(config, VarLenFeature) else
-            placeholder(config.dtype, [None, config.shape[0]], name=f"Placeholder_{key}")
+    return {key: hf.sparse_placeholder(config.dtype, name=f"Placeholder_{key}")
+            if isinstance(config, hf.VarLenFeature) else
+            hf.placeholder(config.dtype, [None, config.shape[0]], name=f"Placeholder_{key}")
             for key, config in create_feature_spec_for_parsing(feature_columns).items()}
 
 
@@ -209,7 +200,7 @@ def _column_of(name: str, x: Any) -> Any:
     if is_sparse(x):
         raise ValueError("SparseTensor is not supported for auto detection. Please define "
                          f"corresponding FeatureColumn for tensor {name} {x}.")
-    x = convert_to_tensor(x)
+    x = hf.convert_to_tensor(x)
     if not (x.dtype.is_integer or x.dtype.is_floating):
         raise ValueError("Non integer or non floating types are not supported for auto detection. "
                          f"Please define corresponding FeatureColumn for tensor {name} {x}.")

@@ -250,17 +250,14 @@ class _WeightedSparseColumn(OfColumn, OfIds, _WeightedFields):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The names of the column and of the weights."""
         return f"{self.sparse_id_column.name}_weighted_by_{self.weight_column_name}"
 
     @property
     def combiner(self) -> str:  # type: ignore[override]
-        """As the column of the ids."""
         return self.sparse_id_column.combiner
 
     @property
     def config(self) -> dict[str, Any]:
-        """The parsing configuration of the ids, and that of the weights."""
         return {**self.sparse_id_column.config, self.weight_column_name: VarLenFeature(self.dtype)}
 
     def _transform_feature(self, inputs: Features) -> Any:

@@ -28,7 +28,6 @@ class _OneHotColumn(OfColumn, EarlierDenseColumn, _OneHotFields):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name of the column of ids."""
         return f"{self.sparse_id_column.name}_one_hot"
 
     @property
@@ -68,13 +67,11 @@ class _EmbeddingColumn(OfColumn, EarlierDenseColumn, _EmbeddingFields):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name of the column of ids."""
         shared = "" if self.shared_embedding_name is None else "_shared"
         return f"{self.sparse_id_column.name}{shared}_embedding"
 
     @property
     def length(self) -> int:
-        """How many embeddings there are."""
         return self.shared_vocab_size or self.sparse_id_column.length
 
     @property

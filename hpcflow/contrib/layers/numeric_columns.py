@@ -37,18 +37,15 @@ class _RealValuedColumn(FeatureColumn, EarlierDenseColumn, _RealValuedFields):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name of its feature."""
         return self.column_name
 
     @property
     def config(self) -> dict[str, Any]:
-        """The parsing configuration: `dimension` numbers."""
         default = None if self.default_value is None else list(self.default_value)
         return {self.column_name: FixedLenFeature([self.dimension], self.dtype, default)}
 
     @property
     def normalizer_fn(self) -> Callable | None:
-        """Changes the numbers."""
         return self.normalizer
 
     @property
@@ -108,17 +105,14 @@ class _BucketizedColumn(OfIds, EarlierDenseColumn, _BucketizedFields):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name of the column of the numbers."""
         return f"{self.source_column.name}_bucketized"
 
     @property
     def length(self) -> int:
-        """How many buckets there are."""
         return len(self.boundaries) + 1
 
     @property
     def config(self) -> dict[str, Any]:
-        """The parsing configuration of the column of the numbers."""
         return self.source_column.config
 
     @property
@@ -174,17 +168,14 @@ class _CrossedFields(NamedTuple):
 class _CrossedColumn(OfIds, _CrossedFields):
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The names of what is crossed."""
         return "_X_".join(sorted(column.name for column in self.columns))
 
     @property
     def length(self) -> int:
-        """One more than the largest id."""
         return self.hash_bucket_size
 
     @property
     def config(self) -> dict[str, Any]:
-        """The parsing configurations of what is crossed."""
         return {key: value for column in self.columns for key, value in column.config.items()}
 
     def _transform_feature(self, inputs: Features) -> Any:

@@ -6,32 +6,14 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hpcflow import dtypes, metrics, nn, summary
+import hpcflow as hf
 from hpcflow.contrib.layers import linear
 from hpcflow.contrib.learn.model_fn import MetricKey, ModelFnOps, PredictionKey, ProblemType
 from hpcflow.contrib.learn.modes import ModeKeys
 from hpcflow.contrib.lookup import index_table_from_tensor, index_to_string_table_from_tensor
-from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.sparse_tensor import is_sparse
 from hpcflow.nn.weighting import broadcast_weights
-from hpcflow.ops.arrays.casting import cast, to_float
-from hpcflow.ops.arrays.constants import range as numbers
-from hpcflow.ops.arrays.constants import zeros, zeros_like
-from hpcflow.ops.arrays.identities import identity, no_op
-from hpcflow.ops.arrays.joining import concat
-from hpcflow.ops.arrays.layout import tile
-from hpcflow.ops.arrays.shape_ops import expand_dims, reshape, shape, squeeze
-from hpcflow.ops.common.grouping import group
-from hpcflow.ops.math.binary import divide, multiply, squared_difference
-from hpcflow.ops.math.comparison import equal, greater_equal
-from hpcflow.ops.math.elementwise import exp, sigmoid
-from hpcflow.ops.math.reductions import argmax, reduce_mean, reduce_sum
-from hpcflow.ops.state.variable_scope import variable_scope
-from hpcflow.ops.state.variables import Variable
-from hpcflow.ops.strings.strings import as_string
-from hpcflow.optimizers import AdagradOptimizer
 
 _BIAS_RATE = 0.1
 
@@ -95,13 +77,13 @@ class _SingleHead(Head):
         """See Head."""
         ModeKeys.validate(mode)
         given = [x for x in (*features.values(), labels, logits, logits_input) if x is not None]
-        with variable_scope(scope, self.head_name or self._scope, given):
+        with hf.variable_scope(scope, self.head_name or self._scope, given):
             labels = None if mode == ModeKeys.INFER or labels is None else self._dense(labels)
             logits = self._logits(logits, logits_input)
             bias = self._centered_bias() if self._centered else None
             if bias is not None:
-                logits = nn.bias_add(logits, bias)
-            with name_scope(None, "predictions", [logits]):
+                logits = hf.nn.bias_add(logits, bias)
+            with hf.name_scope(None, "predictions", [logits]):
                 predictions = self._predictions(logits)
             if labels is None:
                 return ModelFnOps(mode, predictions, output_alternatives={
@@ -112,18 +94,18 @@ class _SingleHead(Head):
                    logits: Tensor, bias: Any, predictions: dict) -> ModelFnOps:
         weights = _weights(features, self.weight_column_name)
         loss, average = self._loss(labels, logits, weights)
-        with name_scope(""):
-            summary.scalar(self.key(MetricKey.LOSS), identity(average))
+        with hf.name_scope(""):
+            hf.summary.scalar(self.key(MetricKey.LOSS), hf.identity(average))
         if mode == ModeKeys.TRAIN:
             if train_op_fn is None:
                 raise ValueError("train_op_fn can not be None in TRAIN mode")
             moved = [] if bias is None else [self._bias_step(bias, labels, logits, weights)]
-            with name_scope(None, "train_op", [loss]):
+            with hf.name_scope(None, "train_op", [loss]):
                 step = train_op_fn(loss)
-                step = group(step, *moved) if moved else step
+                step = hf.group(step, *moved) if moved else step
             return ModelFnOps(mode, predictions, loss, step)
-        with name_scope("metrics"):
-            found = {MetricKey.LOSS: metrics.mean(average),
+        with hf.name_scope("metrics"):
+            found = {MetricKey.LOSS: hf.metrics.mean(average),
                      **self._metrics(labels, logits, predictions, weights)}
         return ModelFnOps(mode, predictions, loss, eval_metric_ops={
             self.key(name): metric for name, metric in found.items()})
@@ -136,7 +118,7 @@ class _SingleHead(Head):
         labels = labels[self.label_name] if isinstance(labels, dict) else labels
         if is_sparse(labels):
             raise ValueError("SparseTensor is not supported.")
-        return convert_to_tensor(labels)
+        return hf.convert_to_tensor(labels)
 
     def _logits(self, logits: Any, logits_input: Any) -> Tensor:
         if logits is None:
@@ -145,7 +127,7 @@ class _SingleHead(Head):
             return linear(logits_input, self._dimension, scope="logits")
         if logits_input is not None:
             raise ValueError("Both logits and logits_input supplied.")
-        logits = convert_to_tensor(logits)
+        logits = hf.convert_to_tensor(logits)
         if logits.shape.ndims:
             logits.shape[-1].assert_is_compatible_with(self._dimension)
         return logits
@@ -157,25 +139,25 @@ class _SingleHead(Head):
             loss = self._loss_fn(self._ids(labels), logits, *more)
             return loss, loss
         losses = self._losses(self._ids(labels), logits)
-        with name_scope("loss"):
+        with hf.name_scope("loss"):
             if weights is None:
-                loss = reduce_mean(losses)
+                loss = hf.reduce_mean(losses)
                 return loss, loss
             weights = broadcast_weights(weights, losses)
-            weighted = multiply(losses, weights)
-            return reduce_mean(weighted), divide(reduce_sum(weighted),
-                                                 to_float(reduce_sum(weights)))
+            weighted = hf.multiply(losses, weights)
+            return hf.reduce_mean(weighted), hf.divide(
+                hf.reduce_sum(weighted), hf.to_float(hf.reduce_sum(weights)))
 
-    def _centered_bias(self) -> Variable:
-        bias = Variable(zeros([self._dimension]), name="centered_bias_weight")
+    def _centered_bias(self) -> hf.Variable:
+        bias = hf.Variable(hf.zeros([self._dimension]), name="centered_bias_weight")
         for i in range(self._dimension):
-            summary.scalar(self.key(f"centered_bias/bias_{i}"), bias[i])
+            hf.summary.scalar(self.key(f"centered_bias/bias_{i}"), bias[i])
         return bias
 
     def _bias_step(self, bias: Any, labels: Any, logits: Tensor, weights: Any) -> Operation:
-        alone = zeros_like(logits) + bias
-        return AdagradOptimizer(_BIAS_RATE).minimize(
-            reduce_mean(self._loss(labels, alone, weights)), var_list=[bias])
+        alone = hf.zeros_like(logits) + bias
+        return hf.train.AdagradOptimizer(_BIAS_RATE).minimize(
+            hf.reduce_mean(self._loss(labels, alone, weights)), var_list=[bias])
 
     def _ids(self, labels: Any) -> Any:
         """The labels in the form that the loss needs."""
@@ -206,12 +188,12 @@ class _RegressionHead(_SingleHead):
         self._losses_of, self._link = losses, link
 
     def _losses(self, labels: Any, logits: Tensor) -> Tensor:
-        labels = expand_dims(labels, 1) if labels.shape.ndims == 1 else labels
+        labels = hf.expand_dims(labels, 1) if labels.shape.ndims == 1 else labels
         logits.shape.assert_is_compatible_with(labels.shape)
-        return self._losses_of(to_float(labels), logits)
+        return self._losses_of(hf.to_float(labels), logits)
 
     def _predictions(self, logits: Tensor) -> dict[str, Tensor]:
-        logits = squeeze(logits, [1]) if self._dimension == 1 else logits
+        logits = hf.squeeze(logits, [1]) if self._dimension == 1 else logits
         return {PredictionKey.SCORES: self._link(logits)}
 
 
@@ -222,11 +204,11 @@ class _ClassesHead(_SingleHead):
 
     def _exported(self, predictions: dict) -> dict[str, Tensor]:
         probabilities = predictions[PredictionKey.PROBABILITIES]
-        sizes: Any = shape(probabilities)
-        names = (convert_to_tensor(list(self._names)) if self._names
-                 else as_string(numbers(sizes[1])))
+        sizes: Any = hf.shape(probabilities)
+        names = (hf.convert_to_tensor(list(self._names)) if self._names
+                 else hf.as_string(hf.range(sizes[1])))
         return {PredictionKey.PROBABILITIES: probabilities,
-                PredictionKey.CLASSES: tile(expand_dims(names, 0), [sizes[0], 1])}
+                PredictionKey.CLASSES: hf.tile(hf.expand_dims(names, 0), [sizes[0], 1])}
 
 
 class _BinaryHead(_ClassesHead):
@@ -239,36 +221,36 @@ class _BinaryHead(_ClassesHead):
         self._thresholds = thresholds or (0.5,)
 
     def _losses(self, labels: Any, logits: Tensor) -> Tensor:
-        labels = to_float(labels)
-        return nn.sigmoid_cross_entropy_with_logits(
-            labels=expand_dims(labels, 1) if labels.shape.ndims == 1 else labels, logits=logits)
+        labels = hf.to_float(labels)
+        return hf.nn.sigmoid_cross_entropy_with_logits(
+            labels=hf.expand_dims(labels, 1) if labels.shape.ndims == 1 else labels, logits=logits)
 
     def _predictions(self, logits: Tensor) -> dict[str, Tensor]:
-        both = concat([zeros_like(logits), logits], 1)
+        both = hf.concat([hf.zeros_like(logits), logits], 1)
         return {PredictionKey.LOGITS: logits,
-                PredictionKey.LOGISTIC: sigmoid(logits, name="logistic"),
-                PredictionKey.PROBABILITIES: nn.softmax(both, name="probabilities"),
-                PredictionKey.CLASSES: argmax(both, 1, name="classes")}
+                PredictionKey.LOGISTIC: hf.sigmoid(logits, name="logistic"),
+                PredictionKey.PROBABILITIES: hf.nn.softmax(both, name="probabilities"),
+                PredictionKey.CLASSES: hf.argmax(both, 1, name="classes")}
 
     def _metrics(self, labels: Any, logits: Tensor, predictions: dict,
                  weights: Any) -> dict[str, Any]:
-        logistic, truth = predictions[PredictionKey.LOGISTIC], cast(labels, dtypes.bool)
+        logistic, truth = predictions[PredictionKey.LOGISTIC], hf.cast(labels, hf.bool)
         found = {
-            MetricKey.ACCURACY: metrics.accuracy(labels, predictions[PredictionKey.CLASSES],
-                                                 weights),
+            MetricKey.ACCURACY: hf.metrics.accuracy(
+                labels, predictions[PredictionKey.CLASSES], weights),
             MetricKey.PREDICTION_MEAN: _mean(logistic, weights),
-            MetricKey.LABEL_MEAN: _mean(to_float(labels), weights),
-            MetricKey.ACCURACY_BASELINE: _mean(to_float(labels), weights),
-            MetricKey.AUC: metrics.auc(truth, logistic, weights),
-            MetricKey.AUC_PR: metrics.auc(truth, logistic, weights, curve="PR"),
+            MetricKey.LABEL_MEAN: _mean(hf.to_float(labels), weights),
+            MetricKey.ACCURACY_BASELINE: _mean(hf.to_float(labels), weights),
+            MetricKey.AUC: hf.metrics.auc(truth, logistic, weights),
+            MetricKey.AUC_PR: hf.metrics.auc(truth, logistic, weights, curve="PR"),
         }
         for limit in self._thresholds:
-            found[MetricKey.ACCURACY_MEAN % limit] = metrics.accuracy(
-                labels, to_float(greater_equal(logistic, limit)), weights)
-            for key, metric in ((MetricKey.PRECISION_MEAN, metrics.precision_at_thresholds),
-                                (MetricKey.RECALL_MEAN, metrics.recall_at_thresholds)):
+            found[MetricKey.ACCURACY_MEAN % limit] = hf.metrics.accuracy(
+                labels, hf.to_float(hf.greater_equal(logistic, limit)), weights)
+            for key, metric in ((MetricKey.PRECISION_MEAN, hf.metrics.precision_at_thresholds),
+                                (MetricKey.RECALL_MEAN, hf.metrics.recall_at_thresholds)):
                 found[key % limit] = tuple(
-                    squeeze(x) for x in metric(labels, logistic, (limit,), weights))
+                    hf.squeeze(x) for x in metric(labels, logistic, (limit,), weights))
         return found
 
 
@@ -296,27 +278,28 @@ class _MultiClassHead(_ClassesHead):
         if not labels.dtype.is_integer:
             raise ValueError(f"Labels dtype should be integer Instead got {labels.dtype}.")
         column = labels.shape.ndims == 2
-        losses = nn.sparse_softmax_cross_entropy_with_logits(
-            labels=squeeze(labels, [1]) if column else labels, logits=logits)
-        return expand_dims(losses, 1) if column else losses
+        losses = hf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=hf.squeeze(labels, [1]) if column else labels, logits=logits)
+        return hf.expand_dims(losses, 1) if column else losses
 
     def _predictions(self, logits: Tensor) -> dict[str, Tensor]:
-        classes = argmax(logits, 1, name="classes")
+        classes = hf.argmax(logits, 1, name="classes")
         if self._names:
             classes = index_to_string_table_from_tensor(
                 list(self._names), name="class_string_lookup").lookup(classes)
         return {PredictionKey.LOGITS: logits,
-                PredictionKey.PROBABILITIES: nn.softmax(logits, name="probabilities"),
+                PredictionKey.PROBABILITIES: hf.nn.softmax(logits, name="probabilities"),
                 PredictionKey.CLASSES: classes}
 
     def _metrics(self, labels: Any, logits: Tensor, predictions: dict,
                  weights: Any) -> dict[str, Any]:
         classes = predictions[PredictionKey.CLASSES]
-        found = {MetricKey.ACCURACY: metrics.accuracy(labels, classes, weights)}
+        found = {MetricKey.ACCURACY: hf.metrics.accuracy(labels, classes, weights)}
         for i in self._watched:
             for key, ids in ((MetricKey.CLASS_PREDICTION_MEAN, classes),
                              (MetricKey.CLASS_LABEL_MEAN, labels)):
-                found[key % i] = metrics.mean(to_float(equal(cast(ids, dtypes.int32), i)), weights)
+                found[key % i] = hf.metrics.mean(
+                    hf.to_float(hf.equal(hf.cast(ids, hf.int32), i)), weights)
             for key, values in ((MetricKey.CLASS_PROBABILITY_MEAN,
                                  predictions[PredictionKey.PROBABILITIES]),
                                 (MetricKey.CLASS_LOGITS_MEAN, logits)):
@@ -328,7 +311,7 @@ def _mean(values: Any, weights: Any, column: int | None = None) -> tuple:
     weights = None if weights is None else broadcast_weights(weights, values)
     if column is not None:
         values, weights = values[:, column], None if weights is None else weights[:, column]
-    return metrics.mean(values, weights)
+    return hf.metrics.mean(values, weights)
 
 
 def _weights(features: dict, name: str | None) -> Any:
@@ -336,8 +319,8 @@ def _weights(features: dict, name: str | None) -> Any:
         return None
     if name not in features:
         raise ValueError(f"Weights {name} missing from features.")
-    weights = to_float(features[name])
-    return reshape(weights, [-1, 1]) if weights.shape.ndims == 1 else weights
+    weights = hf.to_float(features[name])
+    return hf.reshape(weights, [-1, 1]) if weights.shape.ndims == 1 else weights
 
 
 def regression_head(label_name: str | None = None, weight_column_name: str | None = None,
@@ -353,9 +336,9 @@ def regression_head(label_name: str | None = None, weight_column_name: str | Non
         head_name: goes to the end of the names of metrics and summaries.
         link_fn: makes predictions of logits; by default they are the logits.
     """
-    return _RegressionHead(label_dimension, lambda labels, logits: squared_difference(
-        logits, labels), link_fn or identity, label_name, weight_column_name, enable_centered_bias,
-        head_name)
+    return _RegressionHead(label_dimension, lambda labels, logits: hf.squared_difference(
+        logits, labels), link_fn or hf.identity, label_name, weight_column_name,
+        enable_centered_bias, head_name)
 
 
 def poisson_regression_head(label_name: str | None = None, weight_column_name: str | None = None,
@@ -363,8 +346,8 @@ def poisson_regression_head(label_name: str | None = None, weight_column_name: s
                             head_name: str | None = None) -> Head:
     """Return a head for counts, whose logits are logarithms of their means; arguments as of
     :func:`regression_head`."""
-    return _RegressionHead(label_dimension, lambda labels, logits: nn.log_poisson_loss(
-        labels, logits, compute_full_loss=True), exp, label_name, weight_column_name,
+    return _RegressionHead(label_dimension, lambda labels, logits: hf.nn.log_poisson_loss(
+        labels, logits, compute_full_loss=True), hf.exp, label_name, weight_column_name,
         enable_centered_bias, head_name)
 
 
@@ -401,4 +384,4 @@ def multi_class_head(n_classes: int, label_name: str | None = None,
 def no_op_train_fn(loss: Any) -> Operation:
     """Return an operation that does nothing, where something else trains by the loss."""
     del loss
-    return no_op()
+    return hf.no_op()

@@ -54,13 +54,11 @@ class NadamOptimizer(AdamOptimizer):
             *self._scalars(var), grad, use_locking=self._use_locking, use_nesterov=True)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        values: Any = grad.values
-        power1, power2, rate, beta1, beta2, epsilon = self._scalars(var)
-        corrected = rate * raw_ops.Sqrt(1 - power2) / (1 - power1)
-        m = self._decayed(var, "m", beta1, grad.indices, values * (1 - beta1))
-        v = self._decayed(var, "v", beta2, grad.indices, values * values * (1 - beta2))
-        ahead = values * (1 - beta1) + beta1 * gather(m, grad.indices)
-        step = corrected * ahead / (raw_ops.Sqrt(gather(v, grad.indices)) + epsilon)
+        scalars = self._scalars(var)
+        rate, m, v = self._moved(var, grad, scalars)
+        *_, beta1, _, epsilon = scalars
+        ahead = grad.values * (1 - beta1) + beta1 * gather(m, grad.indices)
+        step = rate * ahead / (raw_ops.Sqrt(gather(v, grad.indices)) + epsilon)
         return group(scatter_sub(var, grad.indices, step, use_locking=self._use_locking), m, v)
 
 

@@ -89,11 +89,11 @@ def variables_initializer(var_list: list, name: str = "init") -> Operation:
     """
     replicas = get_default_graph()._replicas
     if replicas is None or not var_list:
-        return each_initializer(var_list, name)
-    return replicas.with_equal_values(each_initializer(var_list), var_list, name)
+        return _each_initializer(var_list, name)
+    return replicas.with_equal_values(_each_initializer(var_list), var_list, name)
 
 
-def each_initializer(var_list: list, name: str = "init") -> Operation:
+def _each_initializer(var_list: list, name: str = "init") -> Operation:
     """As :func:`variables_initializer`, for this rank alone."""
     if not var_list:
         return raw_ops.NoOp(name=name)
@@ -107,7 +107,7 @@ def global_variables_initializer() -> Operation:
 
 def local_variables_initializer() -> Operation:
     """Return an operation that initializes all local variables of the graph so far."""
-    return each_initializer(local_variables())
+    return _each_initializer(local_variables())
 
 
 # ---------------------------------------------------------------- asking

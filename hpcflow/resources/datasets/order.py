@@ -27,13 +27,17 @@ class Derived(Dataset):
         return number if number < 0 else count(number)
 
 
-class RepeatDataset(Derived):
-    """Several passes, or (for a negative count) passes without end."""
+class _WithCount(Derived):
+    """A data set over another one, made with a number `count`."""
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
                  count: int) -> None:
         super().__init__(source, types, shapes)
         self.count = count
+
+
+class RepeatDataset(_WithCount):
+    """Several passes, or (for a negative count) passes without end."""
 
     def _pass(self, run: Run) -> Iterator[Element]:
         return _Repeated(self, run)
@@ -70,13 +74,8 @@ class _Repeated:
             self._current = self._source.iterate(self._run)
 
 
-class TakeDataset(Derived):
+class TakeDataset(_WithCount):
     """The first elements; all for a negative count."""
-
-    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
-                 count: int) -> None:
-        super().__init__(source, types, shapes)
-        self.count = count
 
     def _pass(self, run: Run) -> Iterator[Element]:
         elements = self.source.iterate(run)
@@ -90,13 +89,8 @@ class TakeDataset(Derived):
         return self._counted(lambda n: n if self.count < 0 else min(n, self.count))
 
 
-class SkipDataset(Derived):
+class SkipDataset(_WithCount):
     """All but the first elements; none for a negative count."""
-
-    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
-                 count: int) -> None:
-        super().__init__(source, types, shapes)
-        self.count = count
 
     def _pass(self, run: Run) -> Iterator[Element]:
         if self.count < 0:
@@ -131,14 +125,9 @@ class ShardDataset(Derived):
         return self._counted(lambda n: len(range(self.index, n, self.count)))
 
 
-class CountedDataset(Derived):
+class CountedDataset(_WithCount):
     """The elements of `source`, of which there must be `count`: ``FailedPreconditionError`` where
     there are more, or fewer."""
-
-    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
-                 count: int) -> None:
-        super().__init__(source, types, shapes)
-        self.count = count
 
     def _pass(self, run: Run) -> Iterator[Element]:
         return _Counted(self.source.iterate(run), self.count)

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow.framework.function import Defun
+from hpcflow.platform.device_lib import DeviceAttributes
 
 STRATEGIES = [hf.distribute.MirroredStrategy, hf.contrib.distribute.CollectiveAllReduceStrategy,
               lambda: hf.distribute.OneDeviceStrategy("/cpu:0"),
@@ -53,6 +55,56 @@ def test_updates_and_reductions_belong_where_they_are(graph):
             hf.distribute.experimental_set_strategy(strategy)
 
 
+class _Two(hf.distribute.MirroredStrategy):
+    num_replicas_in_sync = 2
+
+
+def test_gradients_within_functions_are_not_left_unreduced(graph):
+    strategy = _Two()
+
+    def applied(gradient):
+        assert hf.distribute.get_replica_context().strategy is strategy
+        hf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, v)])
+        return gradient
+
+    with strategy.scope():
+        v = hf.get_variable("v", [])
+        with pytest.raises(RuntimeError, match="Defun"):
+            strategy.run(Defun(hf.float32)(applied), args=[hf.constant(1.0)])
+        data = hf.data.Dataset.from_tensors(1.0)
+        with pytest.raises(RuntimeError, match=r"Dataset\.map"):
+            strategy.run(lambda: data.map(applied))
+
+
+def test_losses_that_are_added_are_so_over_replicas(graph):
+    def reduction(loss):
+        loss([1.0], [2.0])
+        return hf.distribute.get_loss_reduction()
+
+    mean, total = hf.distribute.ReduceOp.MEAN, hf.distribute.ReduceOp.SUM
+    squares = hf.losses.mean_squared_error
+    assert reduction(lambda y, p: squares(y, p, reduction="weighted_sum")) is total
+    assert reduction(squares) is mean
+    assert reduction(hf.keras.losses.MeanSquaredError(reduction="sum")) is total
+    assert reduction(hf.keras.losses.MeanSquaredError()) is mean
+
+
+def test_the_devices_of_a_replica(monkeypatch):
+    found = [DeviceAttributes("/device:CPU:0", "CPU", 1)]
+    monkeypatch.setattr("hpcflow.distribute.strategy.list_local_devices", lambda: found)
+
+    def devices(strategy):
+        extended = strategy.extended
+        assert extended.worker_devices == extended.parameter_devices
+        return extended.worker_devices
+
+    assert devices(hf.distribute.MirroredStrategy()) == ("/replica:0/task:0/device:CPU:0",)
+    found.append(DeviceAttributes("/device:GPU:0", "GPU", 1))
+    assert devices(hf.distribute.MirroredStrategy()) == ("/replica:0/task:0/device:GPU:0",)
+    one = hf.distribute.OneDeviceStrategy("/gpu:1")
+    assert devices(one) == ("/replica:0/task:0/device:GPU:1",)
+
+
 def test_a_set_strategy_is_that_of_the_graph(graph):
     strategy = hf.distribute.OneDeviceStrategy("/cpu:0")
     hf.distribute.experimental_set_strategy(strategy)
@@ -88,3 +140,6 @@ def test_an_input_function_may_ask_for_its_part(tmp_path):
     assert seen == [hf.distribute.InputContext()] * 2
     with pytest.raises(ValueError, match=r"hf\.distribute\.Strategy"):
         hf.estimator.RunConfig(train_distribute="mirrored")
+    remote = both._replace(remote_cluster=hf.train.ClusterSpec({"worker": ["a:1"]}))
+    with pytest.raises(ValueError, match="remote_cluster"):
+        hf.estimator.RunConfig(experimental_distribute=remote)

@@ -220,6 +220,9 @@ def test_zero_fraction():
     assert evaluate(hf.nn.zero_fraction, np.array([0, 1, 0, 2], np.float32)) == 0.5
     assert evaluate(hf.nn.zero_fraction, np.array([0, 1], np.int32)) == 0.5
     assert np.isnan(evaluate(hf.nn.zero_fraction, np.zeros(0, np.float32)))
+    with hf.Graph().as_default() as made:
+        hf.nn.zero_fraction(hf.placeholder(hf.float32, [None, 2]))
+    assert len(made.get_operations()) == 1 + 26  # seeds follow from their number, as in 1.15
 
 
 # ---------------------------------------------------------------- top k

@@ -293,6 +293,12 @@ def test_the_task_of_the_environment(monkeypatch):
                                                 "task": {"type": "worker", "index": 0}}))
     with pytest.raises(ValueError, match="chief"):
         est.RunConfig()
+    config = est.RunConfig(train_distribute=hf.distribute.MirroredStrategy())
+    assert config.is_chief and (config.task_type, config.master) == ("worker", "grpc://a:1")
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["a:1", "b:1"]},
+                                                "task": {"type": "worker", "index": 1}}))
+    with pytest.raises(ValueError, match="mpirun"):
+        est.RunConfig(train_distribute=hf.distribute.MirroredStrategy())
     monkeypatch.delenv("TF_CONFIG")
     assert est.RunConfig().save_checkpoints_secs == 600
     assert est.RunConfig(save_checkpoints_steps=5).save_checkpoints_secs is None
