@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import hpcflow as hf
 from hpcflow import dtypes
 from hpcflow.contrib.layers.columns import FeatureColumn, OfIds, SparseColumn
 from hpcflow.contrib.layers.crossing import crossed_hashes
@@ -15,11 +16,6 @@ from hpcflow.dtypes import DType
 from hpcflow.feature_column.column import EarlierDenseColumn, Ids
 from hpcflow.feature_column.features import Features
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.arrays.casting import cast, to_float
-from hpcflow.ops.arrays.indexing import one_hot
-from hpcflow.ops.arrays.shape_ops import reshape
-from hpcflow.ops.io.example_features import FixedLenFeature
-from hpcflow.ops.math.comparison import greater_equal
 from hpcflow.ops.sparse.sparse_layout import sparse_where
 from hpcflow.shapes import TensorShape
 
@@ -42,7 +38,7 @@ class _RealValuedColumn(FeatureColumn, EarlierDenseColumn, _RealValuedFields):
     @property
     def config(self) -> dict[str, Any]:
         default = None if self.default_value is None else list(self.default_value)
-        return {self.column_name: FixedLenFeature([self.dimension], self.dtype, default)}
+        return {self.column_name: hf.FixedLenFeature([self.dimension], self.dtype, default)}
 
     @property
     def normalizer_fn(self) -> Callable | None:
@@ -54,7 +50,7 @@ class _RealValuedColumn(FeatureColumn, EarlierDenseColumn, _RealValuedFields):
 
     def _transform_feature(self, inputs: Features) -> Any:
         numbers = inputs.get(self.column_name)
-        return to_float(numbers if self.normalizer is None else self.normalizer(numbers))
+        return hf.to_float(numbers if self.normalizer is None else self.normalizer(numbers))
 
     def _get_dense_tensor(self, inputs: Features, weight_collections: Any = None,
                           trainable: bool | None = None) -> Any:
@@ -129,15 +125,15 @@ class _BucketizedColumn(OfIds, EarlierDenseColumn, _BucketizedFields):
 
     def _get_dense_tensor(self, inputs: Features, weight_collections: Any = None,
                           trainable: bool | None = None) -> Any:
-        return reshape(one_hot(cast(inputs.get(self), dtypes.int64), self.length),
+        return hf.reshape(hf.one_hot(hf.cast(inputs.get(self), dtypes.int64), self.length),
                        [-1, self._num_buckets])
 
     def _get_sparse_tensors(self, inputs: Features, weight_collections: Any = None,
                             trainable: bool | None = None) -> Ids:
         places = self.source_column.dimension
-        ids = cast(reshape(inputs.get(self), [-1, places]), dtypes.int64) + (
+        ids = hf.cast(hf.reshape(inputs.get(self), [-1, places]), dtypes.int64) + (
             np.arange(places, dtype=np.int64) * self.length)
-        return Ids(sparse_where(ids, greater_equal(ids, np.int64(0))))
+        return Ids(sparse_where(ids, hf.greater_equal(ids, np.int64(0))))
 
 
 def bucketized_column(source_column: Any, boundaries: Sequence[float]) -> Any:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import hpcflow as hf
 from hpcflow import optimizers, summary
 from hpcflow.contrib import layers
 from hpcflow.contrib.layers.column_layers import (
@@ -19,13 +20,8 @@ from hpcflow.contrib.learn.metric_spec import MetricSpec
 from hpcflow.contrib.learn.model_fn import ModelFnOps, PredictionKey
 from hpcflow.contrib.learn.modes import ModeKeys
 from hpcflow.feature_column import input_layer, linear_model
-from hpcflow.graph.graph import get_collection
 from hpcflow.graph.operation import Tensor
 from hpcflow.nn import relu, sigmoid, tanh, zero_fraction
-from hpcflow.ops.math.clipping import clip_by_global_norm
-from hpcflow.ops.state.partitioners import min_max_variable_partitioner
-from hpcflow.ops.state.variable_scope import variable_scope
-from hpcflow.optimizers.global_step import get_global_step
 
 INPUT_SLICES = 64 << 20  # bytes of the least slice of a column's weights
 _SLICES = 256 << 10
@@ -37,8 +33,8 @@ LINEAR, DEEP = "linear", "dnn"
 def part_scope(name: str, features: dict, config: Any, least: int = _SLICES) -> Any:
     """Return the variable scope of a part, whose variables parameter servers share."""
     servers = max(config.num_ps_replicas if config else 0, 1)
-    return variable_scope(name, values=list(features.values()), partitioner=(
-        min_max_variable_partitioner(servers, min_slice_size=least)))
+    return hf.variable_scope(name, values=list(features.values()), partitioner=(
+        hf.min_max_variable_partitioner(servers, min_slice_size=least)))
 
 
 def _are_own(columns: Iterable) -> bool:
@@ -65,13 +61,13 @@ def deep_logits(features: dict, columns: Sequence, units: int, params: dict, mod
             net = input_layer(features, columns, weight_collections=[DEEP])
     activation, dropout = _activation(params["activation_fn"]), params["dropout"]
     for i, width in enumerate(params["hidden_units"]):
-        with variable_scope(f"hiddenlayer_{i}", values=[net]) as hidden:
+        with hf.variable_scope(f"hiddenlayer_{i}", values=[net]) as hidden:
             net = layers.fully_connected(net, width, activation, scope=hidden,
                                          variables_collections=[DEEP])
             if dropout is not None and mode == ModeKeys.TRAIN:
                 net = layers.dropout(net, keep_prob=1.0 - dropout)
         watch(net, hidden.name)
-    with variable_scope("logits", values=[net]) as last:
+    with hf.variable_scope("logits", values=[net]) as last:
         logits = layers.fully_connected(net, units, None, scope=last,
                                         variables_collections=[DEEP])
     watch(logits, last.name)
@@ -106,7 +102,7 @@ def gradient_factors(given: dict | None, inputs: str) -> dict | None:
     """Return the factors of gradients by variable, of those by column of the scope `inputs`."""
     found = {}
     for column, factor in (given or {}).items():
-        tables = get_collection(DEEP, f"{inputs}/{column.name}")
+        tables = hf.get_collection(DEEP, f"{inputs}/{column.name}")
         if not tables:
             raise ValueError(f"Couldn't find a variable for column {column}")
         found.update(dict.fromkeys(tables, factor))
@@ -134,14 +130,14 @@ def _linear_model_fn(features: Any, labels: Any, mode: str, params: dict,
             if isinstance(given, str):
                 named: dict[str, Any] = layers.OPTIMIZER_CLS_NAMES
                 given = named[given](LINEAR_RATE)
-            variables = get_collection(LINEAR)
+            variables = hf.get_collection(LINEAR)
             trainer = made_optimizer(given)
             pairs = trainer.compute_gradients(loss, variables)
             clip = params["gradient_clip_norm"]
             if clip:
-                grads, _ = clip_by_global_norm([g for g, _ in pairs], clip)
+                grads, _ = hf.clip_by_global_norm([g for g, _ in pairs], clip)
                 pairs = list(zip(grads, variables, strict=True))
-            return trainer.apply_gradients(pairs, global_step=get_global_step())
+            return trainer.apply_gradients(pairs, global_step=hf.train.get_global_step())
 
         return head.create_model_fn_ops(features, mode, labels, train, logits)
 
@@ -154,7 +150,7 @@ def _deep_model_fn(features: Any, labels: Any, mode: str, params: dict, config: 
 
         def train(loss: Tensor) -> Any:
             return layers.optimize_loss(
-                loss, get_global_step(), DEEP_RATE,
+                loss, hf.train.get_global_step(), DEEP_RATE,
                 made_optimizer(params["optimizer"] or "Adagrad"),
                 gradient_multipliers=gradient_factors(
                     params["embedding_lr_multipliers"], inputs),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import hpcflow as hf
 from hpcflow.contrib import layers
 from hpcflow.contrib.learn.canned import (
     DEEP,
@@ -26,13 +27,8 @@ from hpcflow.contrib.learn.canned import (
 from hpcflow.contrib.learn.estimator import Estimator
 from hpcflow.contrib.learn.heads import Head
 from hpcflow.contrib.learn.model_fn import ModelFnOps
-from hpcflow.graph.graph import control_dependencies, get_collection
 from hpcflow.graph.operation import Tensor
 from hpcflow.nn import relu
-from hpcflow.ops.common.grouping import group
-from hpcflow.ops.math.binary import add
-from hpcflow.ops.state.state import assign_add
-from hpcflow.optimizers.global_step import get_global_step
 
 
 def _combined_model_fn(features: Any, labels: Any, mode: str, params: dict,
@@ -61,20 +57,20 @@ def _combined_model_fn(features: Any, labels: Any, mode: str, params: dict,
                         None, ""))
 
     def train(loss: Tensor) -> Any:
-        step = get_global_step()
+        step = hf.train.get_global_step()
         moved = [layers.optimize_loss(
             loss, step, rate, made_optimizer(optimizer),
             gradient_multipliers=gradient_factors(multipliers, inputs), name=name, summaries=[],
-            clip_gradients=params["gradient_clip_norm"], variables=get_collection(name),
+            clip_gradients=params["gradient_clip_norm"], variables=hf.get_collection(name),
             increment_global_step=counts)
             for name, rate, optimizer, multipliers, inputs in trained]
         if counts:
-            return group(*moved)
-        with control_dependencies([group(*moved)]):
-            return assign_add(step, 1).op
+            return hf.group(*moved)
+        with hf.control_dependencies([hf.group(*moved)]):
+            return hf.assign_add(step, 1).op
 
     return head.create_model_fn_ops(
-        features, mode, labels, train, parts[0] if len(parts) == 1 else add(parts[0], parts[1]))
+        features, mode, labels, train, parts[0] if len(parts) == 1 else hf.add(parts[0], parts[1]))
 
 
 def _both(given: dict[str, Any]) -> dict[str, Any]:

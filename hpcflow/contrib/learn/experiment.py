@@ -26,23 +26,20 @@ class Experiment:
     """An estimator, the inputs that it is trained and evaluated with, and for how long.
 
     Args:
-        estimator: an ``hf.estimator.Estimator``, or what is ``Evaluable`` and ``Trainable``, as
-            those of ``hf.contrib.learn``.
-        train_input_fn, eval_input_fn: input functions.
-        eval_metrics: of estimators of ``hf.contrib.learn``; others have ``eval_metric_ops``.
-        train_steps: the step at which training ends; None: the end of the input.
-        eval_steps: batches of an evaluation; None: all.
-        train_monitors, eval_hooks: hooks; estimators of ``hf.contrib.learn`` take monitors, too.
-        eval_delay_secs: seconds before the first evaluation of :meth:`continuous_eval`.
-        continuous_eval_throttle_secs: seconds between the beginnings of two evaluations at least.
+        estimator: of ``hf.estimator``, or what is ``Evaluable`` and ``Trainable``, as those of
+            ``hf.contrib.learn``: these alone have `eval_metrics`, and monitors.
+        train_input_fn, eval_input_fn, train_monitors, eval_hooks: input functions, and hooks.
+        train_steps, eval_steps: the step at which training ends, batches of an evaluation; None:
+            as far as the input goes.
+        eval_delay_secs, continuous_eval_throttle_secs: seconds before :meth:`continuous_eval`
+            begins, and between the beginnings of two evaluations at least.
         min_eval_frequency: 0: :meth:`train_and_evaluate` evaluates at the end only; else also
             after checkpoints, for which estimators of ``hf.contrib.learn`` look every so many
             steps, each one by default. None is 0 for others.
         delay_workers_by_global_step: workers wait for steps, not for seconds, before they begin.
-        export_strategies: an exporter, or several.
+        export_strategies, saving_listeners: exporters, and what is told of checkpoints.
         train_steps_per_iteration: steps between evaluations of :meth:`continuous_train_and_eval`.
         checkpoint_and_export: evaluate and export each checkpoint.
-        saving_listeners: told of checkpoints.
         local_eval_frequency, check_interval_secs: for the 1.x API.
 
     Raises ``ValueError`` for what is no estimator, and for metrics or listeners that one has no

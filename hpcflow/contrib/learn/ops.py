@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow import losses, nn
-from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
+import hpcflow as hf
 from hpcflow.graph.operation import Tensor
-from hpcflow.ops.arrays.shape_ops import squeeze
-from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 
 __all__ = ["categorical_variable", "embedding_lookup", "mean_squared_error_regressor",
            "softmax_classifier"]
@@ -17,25 +13,25 @@ __all__ = ["categorical_variable", "embedding_lookup", "mean_squared_error_regre
 
 def embedding_lookup(params: Any, ids: Any, name: str = "embedding_lookup") -> Tensor:
     """Return the rows of `params` for `ids` of any shape."""
-    with name_scope(name, values=[params, ids]):
-        return nn.embedding_lookup(convert_to_tensor(params), convert_to_tensor(ids))
+    with hf.name_scope(name, values=[params, ids]):
+        return hf.nn.embedding_lookup(hf.convert_to_tensor(params), hf.convert_to_tensor(ids))
 
 
 def categorical_variable(tensor_in: Any, n_classes: int, embedding_size: int, name: str) -> Tensor:
     """Return embeddings of classes, of the variable ``name/name_embeddings``."""
-    with variable_scope(name):
-        return embedding_lookup(get_variable(f"{name}_embeddings", [n_classes, embedding_size]),
+    with hf.variable_scope(name):
+        return embedding_lookup(hf.get_variable(f"{name}_embeddings", [n_classes, embedding_size]),
                                 tensor_in)
 
 
 def mean_squared_error_regressor(tensor_in: Any, labels: Any, weights: Any, biases: Any,
                                  name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return ``tensor_in @ weights + biases``, and its mean squared error."""
-    with name_scope(name, "mean_squared_error_regressor", [tensor_in, labels]):
-        predictions = nn.xw_plus_b(tensor_in, weights, biases)
+    with hf.name_scope(name, "mean_squared_error_regressor", [tensor_in, labels]):
+        predictions = hf.nn.xw_plus_b(tensor_in, weights, biases)
         if labels.shape.ndims == 1 and predictions.shape.ndims == 2:
-            predictions = squeeze(predictions, [1])
-        return predictions, losses.mean_squared_error(labels, predictions)
+            predictions = hf.squeeze(predictions, [1])
+        return predictions, hf.losses.mean_squared_error(labels, predictions)
 
 
 def softmax_classifier(tensor_in: Any, labels: Any, weights: Any, biases: Any,
@@ -43,8 +39,8 @@ def softmax_classifier(tensor_in: Any, labels: Any, weights: Any, biases: Any,
                        name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return the softmax of ``tensor_in @ weights + biases``, times `class_weight` if there is one,
     and its cross entropy to one-hot labels."""
-    with name_scope(name, "softmax_classifier", [tensor_in, labels]):
-        logits = nn.xw_plus_b(tensor_in, weights, biases)
+    with hf.name_scope(name, "softmax_classifier", [tensor_in, labels]):
+        logits = hf.nn.xw_plus_b(tensor_in, weights, biases)
         if class_weight is not None:
             logits = logits * class_weight
-        return nn.softmax(logits), losses.softmax_cross_entropy(labels, logits)
+        return hf.nn.softmax(logits), hf.losses.softmax_cross_entropy(labels, logits)
