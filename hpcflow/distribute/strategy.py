@@ -83,6 +83,7 @@ class Strategy:
     def __init__(self, device: str | None = None) -> None:
         self._device = device
         self._extended = StrategyExtended(self)
+        self._scale_loss_for_estimator = False
 
     @property
     def extended(self) -> StrategyExtended:
@@ -106,6 +107,16 @@ class Strategy:
         with the values of rank 0.
         """
         return _scope(self)
+
+    @contextlib.contextmanager
+    def _scale_loss_for_estimator_enabled(self) -> Iterator[None]:
+        """A context in which losses that are means are divided by the number of replicas, as those
+        of estimators are; programs with loops of their own do so themselves."""
+        self._scale_loss_for_estimator = True
+        try:
+            yield
+        finally:
+            self._scale_loss_for_estimator = False
 
     # ------------------------------------------------------------ running
 
@@ -448,7 +459,8 @@ def experimental_set_strategy(strategy: Strategy | None) -> None:
 
 
 def get_loss_reduction() -> ReduceOp:
-    """Return how the losses of replicas become one: ``MEAN``, and ``SUM`` after a loss of
-    ``Reduction.SUM``."""
-    last = get_default_graph()._last_loss_reduction
-    return ReduceOp.SUM if last in _SUMS else ReduceOp.MEAN
+    """Return how the losses of replicas become one: ``SUM``; in estimators ``MEAN``, but after a
+    loss of ``Reduction.SUM``."""
+    is_sum = get_default_graph()._last_loss_reduction in _SUMS
+    scales = get_strategy()._scale_loss_for_estimator
+    return ReduceOp.MEAN if scales and not is_sum else ReduceOp.SUM

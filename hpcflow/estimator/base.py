@@ -223,7 +223,8 @@ class Estimator:
             arguments = features, labels, mode, self._config
             if strategy is None:
                 return self.build(*arguments), hooks
-            return strategy.extended.call_for_each_replica(self.build, arguments), hooks
+            with strategy._scale_loss_for_estimator_enabled():
+                return strategy.extended.call_for_each_replica(self.build, arguments), hooks
 
     def _strategy(self, mode: str) -> Strategy | None:
         """The strategy of a mode."""

@@ -49,7 +49,8 @@ def test_a_loop_trains_on_the_rows_of_all_replicas():
             x, y = inputs
             number = hf.distribute.get_replica_context().replica_id_in_sync_group
             loss = softmax_regression(x, y, w)
-            return hf.train.GradientDescentOptimizer(0.5).minimize(loss), loss, number
+            optimizer = hf.train.GradientDescentOptimizer(0.5)  # which adds the gradients
+            return optimizer.minimize(loss / SIZE), loss, number
 
         train, loss, number = strategy.experimental_run_v2(replica, args=(rows.get_next(),))
         mean = strategy.reduce(hf.distribute.ReduceOp.MEAN, loss)

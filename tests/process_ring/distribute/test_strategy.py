@@ -82,11 +82,15 @@ def test_losses_that_are_added_are_so_over_replicas(graph):
         return hf.distribute.get_loss_reduction()
 
     mean, total = hf.distribute.ReduceOp.MEAN, hf.distribute.ReduceOp.SUM
-    squares = hf.losses.mean_squared_error
-    assert reduction(lambda y, p: squares(y, p, reduction="weighted_sum")) is total
-    assert reduction(squares) is mean
-    assert reduction(hf.keras.losses.MeanSquaredError(reduction="sum")) is total
-    assert reduction(hf.keras.losses.MeanSquaredError()) is mean
+    squares, strategy = hf.losses.mean_squared_error, hf.distribute.MirroredStrategy()
+    with strategy.scope():
+        assert reduction(squares) is total  # loops of one's own divide them
+        with strategy._scale_loss_for_estimator_enabled():  # estimators do not
+            assert reduction(lambda y, p: squares(y, p, reduction="weighted_sum")) is total
+            assert reduction(squares) is mean
+            assert reduction(hf.keras.losses.MeanSquaredError(reduction="sum")) is total
+            assert reduction(hf.keras.losses.MeanSquaredError()) is mean
+        assert reduction(squares) is total
 
 
 def test_the_devices_of_a_replica(monkeypatch):
