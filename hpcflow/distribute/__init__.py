@@ -7,7 +7,8 @@ program that is started by itself makes one. So the strategies of 1.x need no li
     config = hf.estimator.RunConfig(model_dir, train_distribute=strategy)
     hf.estimator.Estimator(model_fn, config=config).train(input_fn)
 
-Within a replica optimizers add the gradients of all; estimators average them. Begin reading with `strategy`.
+Within a replica optimizers add the gradients of all; estimators average them. Begin reading with
+`strategy`.
 """
 
 from hpcflow.distribute import experimental

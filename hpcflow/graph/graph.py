@@ -22,6 +22,7 @@ from hpcflow.graph.operation import (
 )
 from hpcflow.graph.reentry import reentrant
 from hpcflow.graph.scopes import VALID_OP_NAME, VALID_SCOPE_NAME, ScopedGraph, operation_of
+from hpcflow.graph.seeds import operations_of
 from hpcflow.version import GRAPH_DEF_VERSION
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ class Graph(Elements, Collections, ScopedGraph):
 
     @property
     def _last_id(self) -> int:
-        """The number of operations, by the name that older programs use."""
-        return len(self._ops)
+        """The number of operations that 1.15 has made, by the name that older programs use."""
+        return operations_of(self)
 
     @property
     def graph_def_versions(self) -> Any:

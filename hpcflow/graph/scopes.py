@@ -107,6 +107,7 @@ class ScopedGraph:
         self._variables_of_strategies: dict[Any, list] = {}
         self._strategy_scope: Any = None
         self._last_loss_reduction: str | None = None
+        self._operations_beside = 0  # see graph.seeds
 
     _name_stack = _of_thread("names", "The current name scope, without a slash at the end.")
     _attr_scopes = _of_thread("attrs", "Attributes that operations get.")

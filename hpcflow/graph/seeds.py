@@ -41,6 +41,33 @@ def seeds_of_place() -> Iterator[None]:
         _part.reset(token)
 
 
+def operations_of(graph: Graph) -> int:
+    """How many operations TensorFlow 1.15 has made where `graph` stands: see :func:`count_as`."""
+    return graph.version + graph._operations_beside
+
+
+def count_as(graph: Graph, operations: int) -> None:
+    """Let :func:`operations_of` `graph` be this number, and grow from there."""
+    graph._operations_beside = operations - graph.version
+
+
+def count_more(graph: Graph, operations: int) -> None:
+    """Count so many operations, or fewer if it is negative, that TensorFlow makes beside."""
+    graph._operations_beside += operations
+
+
+@contextlib.contextmanager
+def counted_as(graph: Graph, operations: int) -> Iterator[None]:
+    """Count what is made within as so many operations.
+
+    Functions that TensorFlow makes of more or fewer operations say so, as seeds of later ones
+    follow from their number.
+    """
+    before = operations_of(graph)
+    yield
+    count_as(graph, before + operations)
+
+
 def next_seed(graph: Graph) -> int:
     """The seed of the next operation of `graph` that is given none.
 
@@ -49,6 +76,6 @@ def next_seed(graph: Graph) -> int:
     """
     part = _part.get()
     if part is None or part[0] is not graph:
-        return graph.version
+        return operations_of(graph)
     _, key, count = part
     return zlib.crc32(f"{key}/{next(count)}".encode())

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import count_more
 from hpcflow.layers.building import Bias, add_bias, finish, known_size, layer_scope, set_shape
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.variable_scope import get_variable
@@ -65,6 +67,8 @@ def _product(inputs: Tensor, kernel: Tensor, units: int) -> Tensor:
         return raw_ops.MatMul(inputs, kernel)
     if len(dims) < 2:
         raise ValueError(f"dense: the inputs must have at least 2 dimensions, got {dims}")
+    if None in dims:
+        count_more(get_default_graph(), 14)
     rows = raw_ops.Reshape(inputs, np.array([-1, dims[-1]], np.int32))
     outer = raw_ops.Slice(raw_ops.Shape(inputs), np.array([0], np.int32),
                           np.array([len(dims) - 1], np.int32))

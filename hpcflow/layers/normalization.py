@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow.dtypes import DType, bfloat16, float16, float32
 from hpcflow.graph.convert import constant, convert_to_tensor
-from hpcflow.graph.graph import add_to_collection
+from hpcflow.graph.graph import add_to_collection, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import InitializerLike, TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import count_more
 from hpcflow.layers.building import if_training, known_size, layer_scope
 from hpcflow.layers.renormalization import (
     Layout,
@@ -179,7 +180,12 @@ def _plain(inputs: Tensor, axis: int, layout: Layout, moving: tuple, beta: Varia
            gamma: Variable | None, momentum: float, epsilon: float, training: TensorLike,
            fused: bool | None) -> Tensor:
     """The usual form: one axis, statistics of the whole batch."""
-    if fused is not False and _has_one_op(inputs, axis):
+    is_fused = fused is not False and _has_one_op(inputs, axis)
+    if isinstance(training, Tensor):  # 1.15 has branches, of more operations
+        count_more(get_default_graph(), 6 if is_fused else 20)
+    elif training and not is_fused:
+        count_more(get_default_graph(), -3)
+    if is_fused:
         outputs, *batch = _fused(inputs, axis, moving, beta, gamma, epsilon, training)
     else:
         outputs, *batch = _composed(inputs, layout, moving, beta, gamma, epsilon, training,

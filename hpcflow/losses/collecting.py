@@ -14,6 +14,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import count_as, operations_of
 from hpcflow.nn.weighting import as_float, checked_weights, safe_divide, sum_weights
 from hpcflow.ops.math.reductions import reduce_sum
 from hpcflow.ops.math.sums import add_n
@@ -45,6 +46,10 @@ class Reduction:
             raise ValueError(f"Invalid Reduction Key {key}; expected one of {cls.all()}.")
 
 
+#: The operations of TensorFlow 1.15 for a weight that is a number.
+_COUNTS = {Reduction.SUM: 10, Reduction.MEAN: 19, Reduction.SUM_BY_NONZERO_WEIGHTS: 31}
+
+
 def compute_weighted_loss(losses: TensorLike, weights: TensorLike = 1.0, scope: str | None = None,
                           loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
@@ -66,8 +71,12 @@ def compute_weighted_loss(losses: TensorLike, weights: TensorLike = 1.0, scope: 
     with name_scope(scope, "weighted_loss", [losses, weights]):
         given = convert_to_tensor(losses)
         values = as_float(given)
+        graph, before = get_default_graph(), operations_of(get_default_graph())
+        usual = _COUNTS.get(reduction) if isinstance(weights, (int, float)) else None
         weights = checked_weights(weights, values)
         loss = _reduced(raw_ops.Mul(values, weights), weights, values, reduction)
+        if usual is not None:
+            count_as(graph, before + usual)
         if loss.dtype.base_dtype is not given.dtype.base_dtype:
             loss = raw_ops.Cast(loss, DstT=given.dtype.base_dtype)
         add_loss(loss, loss_collection)

@@ -10,10 +10,11 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import colocate_with, name_scope
+from hpcflow.graph.graph import colocate_with, get_default_graph, name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import counted_as
 from hpcflow.ops.arrays.indexing import gather
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def embedding_lookup_and_transform(params: TensorLike, ids: TensorLike,
                                 lambda rows, flat: transform_fn(
                                     _limited(rows, flat, max_norm) if max_norm else rows))
         if len(parts) == 1:
-            with colocate_with(parts[0]):
+            with colocate_with(parts[0]), counted_as(get_default_graph(), 3):
                 rows = _gather(parts[0], ids, validate_indices, None if max_norm else scope)
                 return _limited(rows, ids, max_norm, scope) if max_norm else rows
         flat = raw_ops.Reshape(ids, np.array([-1], np.int32))

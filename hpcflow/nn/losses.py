@@ -11,10 +11,11 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import counted_as
 from hpcflow.graph.shape_inference import broadcast_dims, merge_dims, show
 
 __all__ = [
@@ -72,8 +73,9 @@ def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
     _check_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     with name_scope(name, "SoftmaxCrossEntropyWithLogits", [logits, labels]) as scope:
         logits, labels = _scores_and_labels(logits, labels)
-        fixed = raw_ops.StopGradient(labels, name="labels_stop_gradient")
-        return _cross_entropy(logits, fixed, dim, scope)
+        with counted_as(get_default_graph(), 32):
+            fixed = raw_ops.StopGradient(labels, name="labels_stop_gradient")
+            return _cross_entropy(logits, fixed, dim, scope)
 
 
 @also_called(dim="axis")
@@ -84,7 +86,9 @@ def softmax_cross_entropy_with_logits_v2(labels: TensorLike, logits: TensorLike,
     arguments need no names."""
     dim = -1 if axis is None else axis
     with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
-        return _cross_entropy(*_scores_and_labels(logits, labels), dim, scope)
+        logits, labels = _scores_and_labels(logits, labels)
+        with counted_as(get_default_graph(), 31):
+            return _cross_entropy(logits, labels, dim, scope)
 
 
 def _scores_and_labels(logits: TensorLike, labels: TensorLike) -> tuple[Tensor, Tensor]:
@@ -198,14 +202,16 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel: Tensor | None = None, la
         kind = logits.dtype.base_dtype
         wide = _in_float32(logits)
         _check_label_rank(logits, labels)
-        build = raw_ops.SparseSoftmaxCrossEntropyWithLogits
-        if wide._dims is not None and len(wide._dims) == 2:
-            loss = build(wide, labels, name=name)[0]
-        else:
-            flat = raw_ops.Reshape(labels, np.array([-1], np.int32))
-            shape = raw_ops.Shape(labels)
-            loss = raw_ops.Reshape(build(_as_matrix(wide), flat, name=name)[0], shape)
-            loss.set_shape(labels.shape)
+        build, is_matrix = raw_ops.SparseSoftmaxCrossEntropyWithLogits, len(wide._dims or ()) == 2
+        known = None not in (*(wide._dims or (None,)), *(labels._dims or (None,)))
+        with counted_as(get_default_graph(), 2 if is_matrix else 18 if known else 34):
+            if is_matrix:
+                loss = build(wide, labels, name=name)[0]
+            else:
+                flat = raw_ops.Reshape(labels, np.array([-1], np.int32))
+                shape = raw_ops.Shape(labels)
+                loss = raw_ops.Reshape(build(_as_matrix(wide), flat, name=name)[0], shape)
+                loss.set_shape(labels.shape)
         return raw_ops.Cast(loss, DstT="float16") if kind is dtypes.float16 else loss
 
 
@@ -236,7 +242,8 @@ def sigmoid_cross_entropy_with_logits(_sentinel: Tensor | None = None, labels: A
         logits = convert_to_tensor(logits, name="logits")
         labels = convert_to_tensor(labels, logits.dtype.base_dtype, name="labels")
         _same_shape("logits", logits, "labels", labels)
-        return raw_ops.Sub(raw_ops.Softplus(logits), raw_ops.Mul(logits, labels), name=scope)
+        with counted_as(get_default_graph(), 10):
+            return raw_ops.Sub(raw_ops.Softplus(logits), raw_ops.Mul(logits, labels), name=scope)
 
 
 @also_called(labels="targets")

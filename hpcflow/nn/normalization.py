@@ -9,10 +9,11 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.likes import AxisLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import counted_as
 from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.math.reductions import normalized_axes, reduce_mean, reduce_sum
 
@@ -97,11 +98,12 @@ def moments(x: TensorLike, axes: AxisLike, shift: TensorLike | None = None, name
         half = x.dtype.base_dtype is dtypes.float16
         y = raw_ops.Cast(x, DstT="float32") if half else x
         if shift is None:
-            mean = reduce_mean(y, axes, True, name="mean")
-            variance = reduce_mean(raw_ops.SquaredDifference(y, mean), axes, keep_dims,
-                                   name="variance")
-            if not keep_dims:
-                mean = raw_ops.Reshape(mean, _shape_of(variance))
+            with counted_as(get_default_graph(), 6 if keep_dims else 8):
+                mean = reduce_mean(y, axes, True, name="mean")
+                variance = reduce_mean(raw_ops.SquaredDifference(y, mean), axes, keep_dims,
+                                       name="variance")
+                if not keep_dims:
+                    mean = raw_ops.Reshape(mean, _shape_of(variance))
         else:
             shift = convert_to_tensor(shift, None if isinstance(shift, Tensor) else
                                       x.dtype.base_dtype)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from hpcflow import dtypes
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import Nest, TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import count_as, operations_of
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.nn.rnn_steps import (
     as_lengths,
@@ -65,16 +68,52 @@ def dynamic_rnn(cell: Any, inputs: Any, sequence_length: TensorLike | None = Non
         after time and batch are unknown or neither state nor dtype is given.
     """
     check_cell(cell)
+    count = _Count(time_major, sequence_length is not None)
     with variable_scope(scope or "rnn"):
         sequences = [_time_first(x, time_major) for x in nest.flatten(inputs)]
         batch_size = _common_batch(sequences)
-        state = initial_state_of(cell, initial_state, batch_size, dtype)
+        with count.of_state():
+            state = initial_state_of(cell, initial_state, batch_size, dtype)
         outputs, final = _loop(cell, inputs, sequences, state, as_lengths(sequence_length),
                                batch_size, parallel_iterations or tuning.RNN_PARALLEL,
-                               swap_memory, dtype)
+                               swap_memory, dtype, count)
         if not time_major:
             outputs = nest.pack_as(outputs, [_swapped(x) for x in nest.flatten(outputs)])
+        count.end()
         return outputs, final
+
+
+class _Count:
+    """The operations that TensorFlow 1.15 makes before the cell's and after them, of one sequence
+    with one output."""
+
+    def __init__(self, time_major: bool, has_lengths: bool) -> None:
+        self.graph = get_default_graph()
+        self.place = operations_of(self.graph)  # behind what is counted so far
+        self.moves, self.has_lengths = 0 if time_major else 8, has_lengths
+        self.leaves, self.is_known = 0, True
+
+    @contextlib.contextmanager
+    def of_state(self) -> Iterator[None]:
+        """The zero state is made."""
+        before = operations_of(self.graph)
+        yield
+        self.place += operations_of(self.graph) - before
+
+    def begin(self, leaves: int, is_known: bool) -> None:
+        """The cell is called, with a state of some tensors, for a known number of rows or not."""
+        self.leaves, self.is_known = leaves, is_known
+        count_as(self.graph, self.place + 4 * leaves + (50 if is_known else 61) + self.moves
+                 + 18 * self.has_lengths)
+
+    def called(self) -> None:
+        """The cell's operations are made."""
+        self.place = operations_of(self.graph)
+
+    def end(self) -> None:
+        """The loop is made."""
+        count_as(self.graph, self.place + 2 * self.leaves + (17 if self.is_known else 16)
+                 + self.moves + (2 + self.leaves) * self.has_lengths)
 
 
 def _time_first(x: Tensor | np.ndarray, time_major: bool) -> Tensor:
@@ -100,7 +139,7 @@ def _common_batch(sequences: list[Tensor]) -> Any:
 
 def _loop(cell: Any, inputs: TensorLike, sequences: list[Tensor], state: Nest,
           lengths: Tensor | None, batch_size: Tensor | int, parallel: int, swap_memory: bool,
-          dtype: DTypeLike | None) -> tuple[Any, Any]:
+          dtype: DTypeLike | None, count: _Count) -> tuple[Any, Any]:
     """The loop over time on inputs with time first; returns (outputs, final state)."""
     steps = batch_size_of(sequences[0], 0)
     for x in sequences:
@@ -120,8 +159,9 @@ def _loop(cell: Any, inputs: TensorLike, sequences: list[Tensor], state: Nest,
         current = [array.read(time) for array in given]
         for x, whole in zip(current, sequences, strict=True):
             x.set_shape([rows, *whole.shape.as_list()[2:]])
+        count.begin(len(nest.flatten(state)), rows is not None)
         output, following = step_until(time, lengths, cell, nest.pack_as(inputs, current), state,
-                                       nest.pack_as(cell.output_size, zeros))
+                                       nest.pack_as(cell.output_size, zeros), count.called)
         values = nest.flatten(output)
         arrays = [a.write(time, v) for a, v in zip(arrays, values, strict=True)]
         return raw_ops.Add(time, np.int32(1)), arrays, following

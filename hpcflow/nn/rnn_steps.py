@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from hpcflow import dtypes
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import Nest, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import counted_as
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.ops.flow.tensor_array import TensorArray
 from hpcflow.ops.math.reductions import reduce_all
@@ -33,7 +36,10 @@ def size_dims(size: TensorLike) -> list:
 def batch_size_of(tensor: Tensor, axis: int = 0) -> Any:
     """The number of rows: a Python int if it is known, else a scalar tensor."""
     known = None if tensor._dims is None else tensor._dims[axis]
-    return known if known is not None else raw_ops.Gather(raw_ops.Shape(tensor), np.int32(axis))
+    if known is not None:
+        return known
+    with counted_as(get_default_graph(), 5):
+        return raw_ops.Gather(raw_ops.Shape(tensor), np.int32(axis))
 
 
 def static_batch(batch_size: Any) -> int | None:
@@ -123,9 +129,12 @@ def select_rows(condition: Tensor, chosen: Any, other: Any) -> Any:
 
 
 def step_until(time: TensorLike, lengths: Tensor | None, cell: Any, inputs: TensorLike, state: Nest,
-               zero_output: TensorLike | None) -> tuple:
-    """One step of `cell`; rows past their length give zeros and keep their state."""
+               zero_output: TensorLike | None, called: Callable[[], None] | None = None) -> tuple:
+    """One step of `cell`; rows past their length give zeros and keep their state. ``called()`` is
+    called behind the cell."""
     output, following = _step(cell, inputs, state)
+    if called is not None:
+        called()
     nest.check_same(state, following, "The state before and after a step")
     if lengths is None:
         return output, following

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.contrib.rnn.cell import UnitCell, activation_of, affine, takes_later_order
+from hpcflow.contrib.rnn.cell import UnitCell, activation_of, affine, affine_like, takes_later_order
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import counted_as
+from hpcflow.ops.arrays.joining import split
 from hpcflow.ops.math.elementwise import sigmoid, tanh
 from hpcflow.ops.state.variable_scope import variable_scope
 from hpcflow.shapes import ShapeLike
@@ -65,15 +68,17 @@ class GRUCell(_ActivatedCell):
         """Run one step."""
         state = convert_to_tensor(state)
         with self._step_scope(scope, "gru_cell", self._reuse):
+            inputs = convert_to_tensor(inputs)
             with variable_scope("gates"):
-                gates = sigmoid(affine([inputs, state], 2 * self._num_units, bias_start=1.0,
-                                       **self._initializers))
-                reset, update = raw_ops.Split(1, gates, num_split=2)
+                gates_of = affine_like([inputs, state], 2 * self._num_units, bias_start=1.0,
+                                       **self._initializers)
             with variable_scope("candidate"):
-                candidate = self._activation(affine([inputs, raw_ops.Mul(reset, state)],
-                                                    self._num_units, **self._initializers))
+                candidate_of = affine_like([inputs, state], self._num_units, **self._initializers)
+            reset, update = split(sigmoid(gates_of([inputs, state])), 2, 1)
+            candidate = self._activation(candidate_of([inputs, raw_ops.Mul(reset, state)]))
             # u state + (1 - u) c with one product less.
-            output = raw_ops.Add(candidate, raw_ops.Mul(update, raw_ops.Sub(state, candidate)))
+            with counted_as(get_default_graph(), 5):
+                output = raw_ops.Add(candidate, raw_ops.Mul(update, raw_ops.Sub(state, candidate)))
         return output, output
 
 

@@ -21,6 +21,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.likes import InitializerLike, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import counted_as
 from hpcflow.layers.base import Dependency, Layer
 from hpcflow.nn.rnn_steps import batch_size_of, static_batch, zeros_of
 from hpcflow.ops.math.elementwise import tanh
@@ -101,8 +102,11 @@ class RNNCell(Configured, Layer):
         """Return a state of zeros for `batch_size` rows (a number or a scalar tensor)."""
         with name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
             sizes = self.state_size
-            return nest.pack_as(sizes, [zeros_of(s, batch_size, dtypes.as_dtype(dtype))
-                                        for s in nest.flatten(sizes)])
+            leaves = nest.flatten(sizes)
+            of_each = 10 if isinstance(batch_size, Tensor) else 8
+            with counted_as(get_default_graph(), of_each * len(leaves)):
+                return nest.pack_as(sizes, [zeros_of(s, batch_size, dtypes.as_dtype(dtype))
+                                            for s in leaves])
 
     def get_initial_state(self, inputs: TensorLike | None = None,
                           batch_size: TensorLike | None = None,
@@ -275,16 +279,22 @@ class UnitCell(RNNCell):
         return self._num_units
 
 
-def affine(values: Sequence[Any], output_size: int, bias: bool = True, bias_start: float = 0.0,
-           kernel_initializer: InitializerLike | None = None,
-           bias_initializer: InitializerLike | None = None,
-           kernel_partitioner: Callable | None = None) -> Tensor:
-    """Return ``concat(values, 1) @ kernel (+ bias)``, shape ``[batch, output_size]``.
-
-    The bias begins at `bias_start` where it has no initializer. Raises ``ValueError`` for values
-    that are not matrices of known size.
-    """
+def affine(values: Sequence[Any], output_size: int, *options: Any, **named: Any) -> Tensor:
+    """Return ``concat(values, 1) @ kernel (+ bias)``; see :func:`affine_like`."""
     tensors = [convert_to_tensor(v) for v in values]
+    return affine_like(tensors, output_size, *options, **named)(tensors)
+
+
+def affine_like(tensors: Sequence[Tensor], output_size: int, bias: bool = True,
+                bias_start: float = 0.0, kernel_initializer: InitializerLike | None = None,
+                bias_initializer: InitializerLike | None = None,
+                kernel_partitioner: Callable | None = None) -> Callable[[Sequence[Tensor]], Tensor]:
+    """Make the variables for matrices with as many columns as those given.
+
+    Returns ``f(values)``, which computes ``concat(values, 1) @ kernel (+ bias)``, shape
+    ``[batch, output_size]``. The bias begins at `bias_start` where it has no initializer. Raises
+    ``ValueError`` for what is no matrix of known size.
+    """
     sizes = []
     for tensor in tensors:
         dims = tensor._dims
@@ -295,10 +305,12 @@ def affine(values: Sequence[Any], output_size: int, bias: bool = True, bias_star
     dtype = tensors[0].dtype.base_dtype
     weights = get_variable(WEIGHTS, [sum(sizes), output_size], dtype, kernel_initializer,
                            partitioner=kernel_partitioner)
-    joined = tensors[0] if len(tensors) == 1 else raw_ops.ConcatV2(tensors, 1)
-    product = raw_ops.MatMul(joined, convert_to_tensor(weights))
-    if not bias:
-        return product
     biases = get_variable(BIASES, [output_size], dtype,
-                          bias_initializer or Constant(bias_start, dtype))
-    return raw_ops.BiasAdd(product, convert_to_tensor(biases))
+                          bias_initializer or Constant(bias_start, dtype)) if bias else None
+
+    def compute(values: Sequence[Tensor]) -> Tensor:
+        joined = values[0] if len(values) == 1 else raw_ops.ConcatV2(values, 1)
+        product = raw_ops.MatMul(joined, convert_to_tensor(weights))
+        return product if biases is None else raw_ops.BiasAdd(product, convert_to_tensor(biases))
+
+    return compute

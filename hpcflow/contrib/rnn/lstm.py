@@ -17,6 +17,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike, Nest
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.arrays.joining import split
 from hpcflow.ops.math.clipping import clip_by_value
 from hpcflow.ops.math.elementwise import sigmoid, tanh
 from hpcflow.ops.state.partitioners import fixed_size_partitioner
@@ -120,7 +121,7 @@ class BasicLSTMCell(MemoryCell):
         with self._step_scope(scope, "basic_lstm_cell", self._reuse):
             c, h = self._state_parts(state)
             gates = affine([inputs, h], 4 * self._num_units)
-            i, j, f, o = raw_ops.Split(1, gates, num_split=4)
+            i, j, f, o = split(gates, 4, 1)
             kept = raw_ops.Mul(c, sigmoid(_plus(f, self._forget_bias)))
             new_c = raw_ops.Add(kept, raw_ops.Mul(sigmoid(i), self._activation(j)))
             new_h = raw_ops.Mul(self._activation(new_c), sigmoid(o))
@@ -195,7 +196,7 @@ class LSTMCell(MemoryCell):
         """The sums i, j, f and o."""
         sums = affine([inputs, h], 4 * self._num_units,
                       kernel_partitioner=_shards(self._num_unit_shards))
-        return raw_ops.Split(1, sums, num_split=4)
+        return split(sums, 4, 1)
 
     def _memory(self, c: Tensor, i: Tensor, j: Tensor, f: Tensor) -> Tensor:
         """The memory after the step."""

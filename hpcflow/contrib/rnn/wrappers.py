@@ -15,10 +15,11 @@ from hpcflow.contrib.rnn.lstm import LSTMStateTuple
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import device
+from hpcflow.graph.graph import device, get_default_graph
 from hpcflow.graph.likes import DeviceLike, InitializerLike, Nest, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import count_more
 from hpcflow.nn.activations import dropout
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.rnn_steps import check_cell
@@ -99,6 +100,8 @@ class DropoutWrapper(WrapperCell):
                             ("state_keep_prob", state_keep_prob)):
             if isinstance(value, (int, float)) and not 0 < value <= 1:
                 raise ValueError(f"Parameter {name} must be between 0 and 1: {value}")
+        graph, probs = get_default_graph(), (input_keep_prob, output_keep_prob, state_keep_prob)
+        count_more(graph, sum([isinstance(p, (int, float)) for p in probs]))
         self._input_keep_prob = input_keep_prob
         self._output_keep_prob = output_keep_prob
         self._state_keep_prob = state_keep_prob

@@ -18,6 +18,7 @@ from hpcflow.contrib.training.gradients import create_train_op as _create_train_
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import OperationLike, SessionLike, TensorHandle, TensorLike
 from hpcflow.graph.operation import Tensor
+from hpcflow.ops.arrays.joining import concat
 from hpcflow.ops.common.grouping import group
 from hpcflow.ops.io.lookup import tables_initializer
 from hpcflow.ops.math.comparison import equal, greater_equal
@@ -158,8 +159,8 @@ def train(train_op: OperationLike, logdir: str | None, train_step_fn: Callable =
             several = _optimizers(sync_optimizer)
             start_tokens = _token_start(several) if is_chief else None
             local_init_op = _local_init_of_replica(several, is_chief, local_init_op)
-            options["ready_for_local_init_op"] = group(
-                *[optimizer.ready_for_local_init_op for optimizer in several])
+            options["ready_for_local_init_op"] = concat(  # the variables that are not ready
+                [optimizer.ready_for_local_init_op for optimizer in several], 0)
     supervisor = Supervisor(
         graph, ready_op, is_chief=is_chief, init_op=init_op, init_feed_dict=init_feed_dict,
         local_init_op=local_init_op, logdir=logdir, summary_op=summary_op, global_step=step,

@@ -9,11 +9,12 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_n_to_tensor, convert_to_tensor
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import counted_as
 from hpcflow.graph.shape_inference import (
     constant_value,
     constant_value_as_dims,
@@ -376,8 +377,10 @@ def split(value: TensorLike, num_or_size_splits: TensorLike, axis: TensorLike = 
     if isinstance(value, (int, np.integer)) and not isinstance(axis, (int, np.integer)):
         value, axis = axis, value  # the order of 0.x
     if isinstance(num_or_size_splits, (int, np.integer, Dimension)):
-        return raw_ops.Split(split_dim=axis, value=value, num_split=int(num_or_size_splits),
-                             name=name)
+        value = convert_to_tensor(value)
+        with counted_as(get_default_graph(), 3 - isinstance(axis, Tensor)):
+            return raw_ops.Split(split_dim=axis, value=value, num_split=int(num_or_size_splits),
+                                 name=name)
     sizes = convert_to_tensor(num_or_size_splits)
     if num is None:
         dims = sizes._dims

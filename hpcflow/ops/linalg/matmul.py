@@ -9,11 +9,12 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import counted_as
 from hpcflow.graph.shape_inference import (
     broadcast_dims,
     merge_dims,
@@ -263,10 +264,12 @@ def tensordot(a: TensorLike, b: TensorLike, axes: TensorLike, name: str | None =
         if a._dims is None or b._dims is None or isinstance(axes, Tensor):
             return _tensordot_of_any(a, b, axes, scope)
         axes_a, axes_b = _contracted(a, b, axes)
-        left, free_a = _as_matrix(a, axes_a, last=True)
-        right, free_b = _as_matrix(b, axes_b, last=False)
-        product = raw_ops.MatMul(left, right)
-        return raw_ops.Reshape(product, _joined(free_a, free_b), name=scope)
+        is_known = None not in (*a._dims, *b._dims)
+        with counted_as(get_default_graph(), 11 if is_known else 25):
+            left, free_a = _as_matrix(a, axes_a, last=True)
+            right, free_b = _as_matrix(b, axes_b, last=False)
+            product = raw_ops.MatMul(left, right)
+            return raw_ops.Reshape(product, _joined(free_a, free_b), name=scope)
 
 
 def _contracted(a: Tensor, b: Tensor, axes: Any) -> tuple[list[int], list[int]]:

@@ -56,7 +56,7 @@ def test_functions_are_kept_as_texts():
 
 def test_classes_of_layers_say_what_arguments_they_take():
     found = inspect.getfullargspec(hf.layers.Dense.__init__).args
-    assert found[:4] == ["self", "units", "activation", "use_bias"] and found[-1] == "name"
+    assert found[:4] == ["self", "units", "activation", "use_bias"] and "name" in found
     assert "training" not in inspect.getfullargspec(hf.layers.Dropout.__init__).args
 
 
