@@ -28,9 +28,13 @@ def layer_variable(name: str, shape: ShapeLike, dtype: DTypeLike, initializer: I
 
     `collections`: names for all variables, or a dict of such by the variable's name.
     """
-    return convert_to_tensor(model_variable(
-        name, shape=shape, dtype=dtype, initializer=initializer, regularizer=regularizer,
-        trainable=trainable, collections=names_of(collections, name)))
+    made = model_variable(name, shape=shape, dtype=dtype, initializer=initializer,
+                          regularizer=regularizer, trainable=trainable)
+    # What a custom getter has made of it is the variable of the layer.
+    for collection in names_of(collections, name):
+        if all(made is not known for known in get_collection(collection)):
+            add_to_collection(collection, made)
+    return convert_to_tensor(made)
 
 
 def names_of(given: Any, variable: str) -> list:

@@ -10,6 +10,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import computed_value
 from hpcflow.ops.arrays.casting import cast
 from hpcflow.ops.arrays.masks import boolean_mask, sequence_mask
 
@@ -46,4 +47,10 @@ def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None,
         often = sequence_mask(counts)
         parts = raw_ops.ExpandDims(raw_ops.Range(np.int32(0), size, np.int32(1)), np.int32(1))
         places = boolean_mask(raw_ops.BroadcastTo(parts, raw_ops.Shape(often)), often)
-        return raw_ops.GatherV2(x, places, np.int32(axis))
+        repeated: Tensor = raw_ops.GatherV2(x, places, np.int32(axis))
+        known = computed_value(counts)
+        if known is not None and x._dims is not None:
+            dims = list(x._dims)
+            dims[axis] = int(known.sum())
+            repeated.set_shape(dims)
+        return repeated
