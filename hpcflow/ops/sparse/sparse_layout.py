@@ -252,16 +252,17 @@ def sparse_reshape(sp_input: SparseTensorLike, shape: TensorLike,
     ``InvalidArgumentError`` when run if they do.
     """
     sparse = to_sparse(sp_input)
-    _check_sizes(sparse, shape)
     with name_scope(name, "SparseReshape", [sparse]) as scope:
-        indices, dims = raw_ops.SparseReshape(sparse.indices, sparse.dense_shape, int64(shape),
+        wanted = int64(shape)
+        _check_sizes(sparse, wanted)
+        indices, dims = raw_ops.SparseReshape(sparse.indices, sparse.dense_shape, wanted,
                                               name=scope)
         return SparseTensor(indices, raw_ops.Identity(sparse.values), dims)
 
 
-def _check_sizes(sparse: SparseTensor, shape: TensorLike) -> None:
+def _check_sizes(sparse: SparseTensor, shape: Tensor | np.ndarray) -> None:
     """Raise ``ValueError`` unless the sizes that are known fit."""
-    wanted = constant_value(shape) if isinstance(shape, Tensor) else np.asarray(shape)
+    wanted = constant_value(shape) if isinstance(shape, Tensor) else shape
     size = sparse.get_shape().num_elements()
     if wanted is None or size is None:
         return
