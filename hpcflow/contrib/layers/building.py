@@ -30,11 +30,15 @@ def layer_variable(name: str, shape: ShapeLike, dtype: DTypeLike, initializer: I
     """
     made = model_variable(name, shape=shape, dtype=dtype, initializer=initializer,
                           regularizer=regularizer, trainable=trainable)
-    # What a custom getter has made of it is the variable of the layer.
-    for collection in names_of(collections, name):
-        if all(made is not known for known in get_collection(collection)):
-            add_to_collection(collection, made)
-    return convert_to_tensor(made)
+    return convert_to_tensor(_collected(made, names_of(collections, name)))
+
+
+def _collected(made: Any, names: list) -> Any:
+    """Add a layer's variable, which is what a custom getter has made of it, to collections."""
+    for name in names:
+        if all(made is not known for known in get_collection(name)):
+            add_to_collection(name, made)
+    return made
 
 
 def names_of(given: Any, variable: str) -> list:
@@ -121,10 +125,10 @@ def older_variables(collections: Mapping[str, Any] | Collections | None) -> Iter
     def named(getter: Callable, name: str, *args: Any, **kwargs: Any) -> Any:
         scope, slash, last = name.rpartition("/")
         last = _OLDER_NAMES.get(last, last)
-        kwargs["collections"] = [*names_of(collections, last), GraphKeys.GLOBAL_VARIABLES,
-                                 GraphKeys.MODEL_VARIABLES]
+        kwargs["collections"] = [GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]
         with device(scoped_argument(model_variable, "device") or ""):
-            return getter(scope + slash + last, *args, **kwargs)
+            made = getter(scope + slash + last, *args, **kwargs)
+        return _collected(made, names_of(collections, last))
 
     with pure_variable_scope(get_variable_scope(), custom_getter=named) as scope:
         yield OpenScope(scope.original_name_scope)

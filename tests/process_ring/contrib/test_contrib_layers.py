@@ -279,7 +279,11 @@ def test_collections_of_variables_hold_what_a_custom_getter_returns():
                 hf.contrib.layers.fully_connected(
                     hf.ones([1, 2]), 3, weights_initializer=hf.ones_initializer(), scope="layer",
                     variables_collections={"weights": ["found"]})
+            hf.contrib.layers.conv2d(
+                hf.ones([1, 2, 2, 2]), 3, 1, weights_initializer=hf.ones_initializer(),
+                scope="other", variables_collections={"weights": ["found"]})
         session.run(hf.global_variables_initializer())
         found = session.run(hf.get_collection("found"))
-        np.testing.assert_array_equal(found, 2 * np.ones((len(found), 2, 3)))
-        assert found
+        assert found[-1].shape == (1, 1, 2, 3)
+        for value in found:
+            np.testing.assert_array_equal(value, 2 * np.ones(value.shape))
