@@ -40,7 +40,7 @@ def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None,
         if rank is not None and not -rank <= axis < rank:
             raise ValueError(f"repeat: there is no axis {axis} in {x.name} of shape {x.shape}")
         counts = cast(convert_to_tensor(repeats), dtypes.int32)
-        if counts.shape.ndims not in (0, 1):
+        if counts.shape.ndims not in (0, 1, None):
             raise ValueError(f"repeat: repeats must be a scalar or a vector, got {counts.shape}")
         size = raw_ops.Shape(x)[axis]  # type: ignore[index]
         counts = raw_ops.Maximum(raw_ops.BroadcastTo(counts, raw_ops.Pack([size])), np.int32(0))
