@@ -165,6 +165,8 @@ class Tensor:
         """Merge `shape` into the static shape; ``ValueError`` if the two disagree."""
         self._dims = self.shape.merge_with(shape)._dims
 
+    _shape = shape
+
     def _as_tf_output(self) -> Tensor:
         return self  # for functions inside of 1.x, which take such a thing
 

@@ -200,7 +200,7 @@ def crop_and_resize(image: TensorLike, boxes: TensorLike, box_ind: TensorLike,
             corner pixels; a box with ``y1 > y2`` is flipped.
         box_ind: ``[number]`` int32: which image each box is of.
         crop_size: the height and width of the results: two int32.
-        method: ``"bilinear"``.
+        method: ``"bilinear"`` or ``"nearest"``.
         extrapolation_value: for what lies outside of an image.
         name: name of the operation.
 

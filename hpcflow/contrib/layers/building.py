@@ -31,9 +31,17 @@ def layer_variable(name: str, shape: ShapeLike, dtype: DTypeLike, initializer: I
     """
     if called is not None and regularizer is not None:
         regularizer = regularizer_below(f"{get_variable_scope().name}/{called}", regularizer)
-    return convert_to_tensor(model_variable(
-        name, shape=shape, dtype=dtype, initializer=initializer, regularizer=regularizer,
-        trainable=trainable, collections=names_of(collections, name)))
+    made = model_variable(name, shape=shape, dtype=dtype, initializer=initializer,
+                          regularizer=regularizer, trainable=trainable)
+    return convert_to_tensor(_collected(made, names_of(collections, name)))
+
+
+def _collected(made: Any, names: list) -> Any:
+    """Add a layer's variable, which is what a custom getter has made of it, to collections."""
+    for name in names:
+        if all(made is not known for known in get_collection(name)):
+            add_to_collection(name, made)
+    return made
 
 
 def names_of(given: Any, variable: str) -> list:
@@ -123,10 +131,10 @@ def older_variables(collections: Mapping[str, Any] | Collections | None) -> Iter
         if kwargs.get("regularizer") is not None:
             kwargs["regularizer"] = regularizer_below(name, kwargs["regularizer"])
         last = _OLDER_NAMES.get(last, last)
-        kwargs["collections"] = [*names_of(collections, last), GraphKeys.GLOBAL_VARIABLES,
-                                 GraphKeys.MODEL_VARIABLES]
+        kwargs["collections"] = [GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]
         with device(scoped_argument(model_variable, "device") or ""):
-            return getter(scope + slash + last, *args, **kwargs)
+            made = getter(scope + slash + last, *args, **kwargs)
+        return _collected(made, names_of(collections, last))
 
     with pure_variable_scope(get_variable_scope(), custom_getter=named) as scope:
         yield OpenScope(scope.original_name_scope)

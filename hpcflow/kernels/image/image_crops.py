@@ -1,4 +1,4 @@
-"""Kernels of CropAndResize and its gradients: bilinear samples of boxes, all boxes at once."""
+"""Kernels of CropAndResize and its gradients: samples of boxes, all boxes at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class _Samples(NamedTuple):
     inside: np.ndarray
 
 
-def _samples(start: np.ndarray, end: np.ndarray, size: int, count: int) -> _Samples:
+def _samples(start: np.ndarray, end: np.ndarray, size: int, count: int,
+             method: bytes) -> _Samples:
     last = _F(size - 1)
     start, end = start.astype(_F)[:, None], end.astype(_F)[:, None]
     if count > 1:
@@ -34,6 +35,8 @@ def _samples(start: np.ndarray, end: np.ndarray, size: int, count: int) -> _Samp
         at = _F(0.5) * (start + end) * last
     inside = (at >= 0) & (at <= last)
     at = np.where(inside, at, _F(0))
+    if method == b"nearest":
+        at = np.floor(at + _F(0.5))
     low = np.floor(at)
     high = np.ceil(at)
     return _Samples(low.astype(np.int64), high.astype(np.int64), at - low, inside)
@@ -51,10 +54,11 @@ def _check_boxes(boxes: Any, box_ind: Any, batch: int) -> None:
         raise OutOfRangeError(None, None, f"box_ind has values outside [0, {batch})")
 
 
-def _both(boxes: np.ndarray, dims: Any, crop: Any) -> tuple[_Samples, _Samples]:
+def _both(node: KernelNode, boxes: np.ndarray, dims: Any, crop: Any) -> tuple[_Samples, _Samples]:
     """The samples along the height and along the width."""
-    return (_samples(boxes[:, 0], boxes[:, 2], dims[1], crop[0]),
-            _samples(boxes[:, 1], boxes[:, 3], dims[2], crop[1]))
+    method = node.attr("method")
+    return (_samples(boxes[:, 0], boxes[:, 2], dims[1], crop[0], method),
+            _samples(boxes[:, 1], boxes[:, 3], dims[2], crop[1], method))
 
 
 class _Corners:
@@ -86,7 +90,7 @@ def _crop_and_resize(node: KernelNode) -> Callable:
         check_images(image, "image")
         _check_boxes(boxes, box_ind, image.shape[0])
         crop = checked_size(crop_size, "crop_size")
-        c = _Corners(xp, box_ind, *_both(boxes, image.shape, crop))
+        c = _Corners(xp, box_ind, *_both(node, boxes, image.shape, crop))
         top = c.at(image, True, True)
         top = top + (c.at(image, True, False) - top) * c.right
         bottom = c.at(image, False, True)
@@ -107,7 +111,7 @@ def _grad_image(node: KernelNode) -> Callable:
         dims = tuple(int(n) for n in image_size)
         _check_boxes(boxes, box_ind, dims[0])
         _check_grads(grads, boxes, dims)
-        rows, columns = _both(boxes, dims, grads.shape[1:3])
+        rows, columns = _both(node, boxes, dims, grads.shape[1:3])
         inside = rows.inside[:, :, None] & columns.inside[:, None, :]
         wide = np.float64 if dtype == np.float64 else _F
         dy = grads.astype(wide, copy=False) * xp.asarray(inside)[..., None]
@@ -142,7 +146,7 @@ def _grad_boxes(node: KernelNode) -> Callable:
         _check_boxes(boxes, box_ind, image.shape[0])
         _check_grads(grads, boxes, image.shape)
         height, width = grads.shape[1:3]
-        c = _Corners(xp, box_ind, *_both(boxes, image.shape, (height, width)))
+        c = _Corners(xp, box_ind, *_both(node, boxes, image.shape, (height, width)))
         a, b = c.at(image, True, True), c.at(image, True, False)
         d, e = c.at(image, False, True), c.at(image, False, False)
         dy = xp.where(c.inside, grads, _F(0))

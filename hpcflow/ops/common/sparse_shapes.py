@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -42,13 +41,13 @@ def column(places: TensorLike, index: int) -> Tensor:
 
 
 def int64(value: TensorLike) -> Any:
-    """`value` as int64: arrays and lists at once; tensors, also in lists, by a Cast if needed."""
-    if isinstance(value, (list, tuple)) and any(isinstance(x, Tensor) for x in value):
-        value = convert_to_tensor(value)
+    """`value` as int64: arrays and lists at once, tensors by a Cast if needed, also in a list."""
     if isinstance(value, Tensor):
         if value.dtype.base_dtype is dtypes.int64:
             return value
         return raw_ops.Cast(value, DstT=dtypes.int64)
+    if isinstance(value, (list, tuple)) and any(isinstance(part, Tensor) for part in value):
+        return raw_ops.Pack([int64(part) for part in value])
     return np.asarray(value, np.int64)
 
 

@@ -75,7 +75,7 @@ def _boxes_grad_shape(op: Operation) -> list[Dims]:
 _IMAGE = "{uint8, int8, uint16, int16, int32, int64, half, bfloat16, float, double}"
 _ALIGN = "align_corners: bool = false"
 _GRID = _ALIGN + "; half_pixel_centers: bool = false"
-_METHOD = "method: {'bilinear'} = 'bilinear'"
+_METHOD = "method: {'bilinear', 'nearest'} = 'bilinear'"
 
 for _name, _attrs in (("ResizeBilinear", _GRID), ("ResizeBicubic", _GRID), ("ResizeArea", _ALIGN)):
     register_op(_name, "images: T; size: int32", "resized_images: float",
@@ -95,7 +95,8 @@ register_op("CropAndResizeGradImage",
             "grads: float; boxes: float; box_ind: int32; image_size: int32", "output: T",
             f"T: {ANY_FLOAT}; {_METHOD}", shape=_image_grad_shape)
 register_op("CropAndResizeGradBoxes", "grads: float; image: T; boxes: float; box_ind: int32",
-            "output: float", f"T: {_IMAGE}; {_METHOD}", shape=_boxes_grad_shape)
+            "output: float", f"T: {_IMAGE}; method: {{'bilinear'}} = 'bilinear'",
+            shape=_boxes_grad_shape)
 
 # ---------------------------------------------------------------- gradients
 
@@ -151,6 +152,5 @@ def _crop_and_resize_grad(op: Operation, grad: Tensor) -> tuple:
         by_image = raw_ops.CropAndResizeGradImage(grad, boxes, box_ind, raw_ops.Shape(image),
                                                   T=image.dtype.base_dtype,
                                                   method=op.attr("method"))
-    by_boxes = raw_ops.CropAndResizeGradBoxes(grad, image, boxes, box_ind,
-                                              method=op.attr("method"))
+    by_boxes = raw_ops.CropAndResizeGradBoxes(grad, image, boxes, box_ind)
     return by_image, by_boxes, None, None

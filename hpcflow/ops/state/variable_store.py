@@ -165,7 +165,7 @@ class VariableStore:
             return _checked_shared(self.variables[name], shape, dtype)
         if reuse:
             raise ValueError(f"Variable {name} does not exist, or was not created with "
-                             "get_variable(). Did you mean to set reuse=None in VarScope?")
+                             "tf.get_variable(). Did you mean to set reuse=None in VarScope?")
         if shape.ndims is None and _takes_nothing(initializer):
             with control_dependencies(None):  # it runs once, whatever it is called in
                 initializer, from_value, dtype = initializer(), True, None
@@ -233,7 +233,7 @@ class VariableStore:
                              "partitioning?")
         if reuse:
             raise ValueError(f"PartitionedVariable {name} does not exist, or was not created with "
-                             "get_variable(). Did you mean to set reuse=None in VarScope?")
+                             "tf.get_variable(). Did you mean to set reuse=None in VarScope?")
         if not shape.is_fully_defined():
             raise ValueError(f"Shape of a new partitioned variable ({name}) must be fully defined, "
                              f"but instead was {shape}.")

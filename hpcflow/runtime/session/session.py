@@ -88,6 +88,7 @@ class BaseSession:
             raise TypeError(f"target must be a string, but got {type(target)}")
         kernels.load()
         config = default_config() if config is None else config
+        self._config = config
         self._graph = graph or get_default_graph()
         self._target = target
         self._options = StepOptions(config)

@@ -70,6 +70,8 @@ def crops(table: Table) -> None:
             table.add("CropAndResize", {"image": image, **where, "crop_size": ints(*size)},
                       {"extrapolation_value": 2.5}, tolerance=TOLERANCE,
                       gradient=int(dtype == "float32"))
+            table.add("CropAndResize", {"image": image, **where, "crop_size": ints(*size)},
+                      {"method": "nearest"}, tolerance=TOLERANCE)
             grads = table.normal("float32", (5, *size, shape[3]))
             table.add("CropAndResizeGradBoxes", {"grads": grads, "image": image, **where},
                       tolerance=TOLERANCE)

@@ -140,3 +140,14 @@ def test_a_checkpoint_is_removed_with_its_meta_graph(tmp_path):
     hf.train.remove_checkpoint(path)
     assert not os.listdir(tmp_path)
     hf.train.remove_checkpoint(path)
+
+
+def test_the_shape_of_parts_that_are_repeated_as_often_as_a_shape_says():
+    x, y = hf.ones([2, 4]), hf.ones([3, 4])
+    assert hf.repeat(x, hf.shape(y)[0], axis=0).shape == [6, 4]
+    assert hf.repeat(x, [1, 3, 0, 2], axis=1).shape == [2, 6]
+    often = hf.placeholder(hf.int32)
+    repeated = hf.repeat(x, often, axis=0)
+    assert repeated.shape.as_list() == [None, 4]
+    with hf.Session() as session:
+        assert [session.run(repeated, {often: n}).shape for n in (3, [1, 0])] == [(6, 4), (1, 4)]

@@ -151,3 +151,8 @@ def test_cases_of_conditions_of_ones_own():
 def test_classes_are_located_by_their_paths():
     assert pydoc.locate("hpcflow.contrib.rnn.GRUCell") is hf.contrib.rnn.GRUCell
     assert pydoc.locate("hpcflow.keras.layers.Dense") is hf.keras.layers.Dense
+
+
+def test_a_session_keeps_its_configuration():
+    with hf.Session(config=hf.ConfigProto(inter_op_parallelism_threads=3)) as session:
+        assert session._config.inter_op_parallelism_threads == 3

@@ -268,3 +268,23 @@ def test_losses_take_weights_of_the_first_dimensions(session):
     loss = losses.absolute_difference(predictions, labels, hf.constant([1.2, 0.0]))
     expected = 1.2 * np.abs(predictions[0] - labels[0]).mean()
     np.testing.assert_allclose(session.run(loss), expected, rtol=1e-6)
+
+
+def test_collections_of_variables_hold_what_a_custom_getter_returns():
+    def doubled(getter, *args, **keywords):
+        return 2.0 * getter(*args, **keywords)
+
+    with hf.Graph().as_default(), hf.Session() as session:
+        with hf.variable_scope("scope", custom_getter=doubled, reuse=hf.AUTO_REUSE):
+            for _ in range(2):
+                hf.contrib.layers.fully_connected(
+                    hf.ones([1, 2]), 3, weights_initializer=hf.ones_initializer(), scope="layer",
+                    variables_collections={"weights": ["found"]})
+            hf.contrib.layers.conv2d(
+                hf.ones([1, 2, 2, 2]), 3, 1, weights_initializer=hf.ones_initializer(),
+                scope="other", variables_collections={"weights": ["found"]})
+        session.run(hf.global_variables_initializer())
+        found = session.run(hf.get_collection("found"))
+        assert found[-1].shape == (1, 1, 2, 3)
+        for value in found:
+            np.testing.assert_array_equal(value, 2 * np.ones(value.shape))

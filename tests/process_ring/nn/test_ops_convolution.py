@@ -530,3 +530,11 @@ def test_static_shapes_with_distances_over_an_unknown_space(data_format):
     y = hf.nn.convolution(hf.placeholder(hf.float32, dims), hf.zeros([3, 3, 10, 20]), "VALID",
                           dilation_rate=[2, 2], data_format=data_format)
     assert y.shape.as_list() == expected
+
+
+def test_a_transposed_convolution_to_a_shape_that_does_not_fit_fails_in_a_step():
+    y = hf.nn.conv2d_transpose(hf.zeros([1, 3, 3, 2]), hf.zeros([2, 2, 4, 2]), [1, 9, 9, 4],
+                               [1, 2, 2, 1])
+    assert y.shape == [1, 9, 9, 4] == y._shape
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError):
+        session.run(y)

@@ -200,3 +200,16 @@ def test_images_of_another_graph_than_the_default_one():
     with hf.Graph().as_default() as other:
         images = hf.ones([1, 2, 3, 1])
     assert image.resize_images(images, [4, 4]).graph is other
+
+
+def test_crops_of_nearest_pixels(session):
+    plane = hf.constant(np.arange(16, dtype="f").reshape(1, 4, 4, 1))
+    crops = image.crop_and_resize(plane, [[0.0, 0.0, 1.0, 0.5], [0.5, 0.0, 2.0, 0.2]], [0, 0],
+                                  [3, 2], "nearest", -1)
+    first, second, grad = session.run([crops[0, ..., 0], crops[1, ..., 0],
+                                       hf.gradients(crops[0], plane)[0][0, ..., 0]])
+    np.testing.assert_array_equal(first, [[0, 2], [8, 10], [12, 14]])
+    np.testing.assert_array_equal(second, [[8, 9], [-1, -1], [-1, -1]])
+    wanted = np.zeros((4, 4))
+    wanted[[0, 0, 2, 2, 3, 3], [0, 2, 0, 2, 0, 2]] = 1
+    np.testing.assert_array_equal(grad, wanted)

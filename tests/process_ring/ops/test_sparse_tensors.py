@@ -189,6 +189,7 @@ def matrix():
 @pytest.mark.parametrize("build, dims", [
     (lambda x: hf.sparse_reorder(x), [2, 3]),
     (lambda x: hf.sparse_reshape(x, [3, -1]), [3, 2]),
+    (lambda x: hf.sparse_reshape(x, [hf.shape(hf.ones([3]))[0], -1]), [3, 2]),
     (lambda x: hf.sparse_concat(1, [x, x]), [2, 6]),
     (lambda x: hf.sparse_concat(-2, [x, x]), [4, 3]),
     (lambda x: hf.sparse_reset_shape(x, [4, 5]), [4, 5]),
