@@ -296,6 +296,8 @@ class Model(Network):
     def _on_batch(self, x: TensorLike, y: TensorLike, sample_weight: TensorLike, class_weight: Any,
                   reset: bool, train: bool) -> Any:
         self._need_compiled()
+        if any(map(sources.is_symbolic, (x, y, sample_weight))):
+            x, y, sample_weight = sources.Tensors(x, y, sample_weight).batch()
         xs = self._prepare(x, y)
         ys, weights = self._labels(y, sample_weight, class_weight)
         loops.check_lengths(xs, ys, weights)
