@@ -41,7 +41,8 @@ class InputLayer(Layer):
         self.sparse, self.built = sparse, True
         if input_tensor is None:
             if batch_input_shape is None and input_shape is not None:
-                batch_input_shape = (batch_size, *input_shape)
+                sizes = (input_shape,) if isinstance(input_shape, int) else input_shape
+                batch_input_shape = (batch_size, *sizes)
             make = hf.sparse_placeholder if sparse else hf.placeholder
             input_tensor = make(self._dtype, batch_input_shape, name=self.name)
         else:

@@ -344,7 +344,7 @@ class Layer(Called, Described, base.Layer):
         if "training" in names and passed.get("training") is None:
             around = _training.current
             around = fixed_phase() if around is None else around
-            if around is not None:
+            if around is not None or names["training"] is inspect.Parameter.empty:
                 passed["training"] = around
         return passed
 
@@ -435,10 +435,10 @@ def _taking(collection: str) -> Iterator[list]:
     del kept[before:]
 
 
-def _parameters(function: Callable) -> tuple[str, ...]:
-    """The names of a function's arguments that may be given by name, in order."""
-    return tuple(p.name for p in inspect.signature(function).parameters.values()
-                 if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+def _parameters(function: Callable) -> dict[str, Any]:
+    """The arguments of a function that may be given by name, in order, with their defaults."""
+    return {p.name: p.default for p in inspect.signature(function).parameters.values()
+            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 def _initial(initializer: Callable[..., Any] | RandomUniform, dims: list, dtype: DType) -> Any:

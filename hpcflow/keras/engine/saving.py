@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def config_of(model: Any) -> dict:
     for node in calls:
         name = node.layer.name
         kept[name].append([
-            [*numbers[id(t)], dict(_plain(node.keywords)) if n == 0 else {}]
+            [*numbers[id(t)], _plain(node.keywords, numbers) if n == 0 else {}]
             for n, t in enumerate(node.sources)])
         for n, tensor in enumerate(node.outputs):
             numbers[id(tensor)] = (name, counts[name], n)
@@ -172,9 +173,39 @@ def config_of(model: Any) -> dict:
             "output_layers": [list(numbers[id(t)]) for t in model.outputs]}
 
 
-def _plain(keywords: dict) -> dict:
-    return {k: v for k, v in keywords.items() if v is None or isinstance(v, (bool, int, float,
-                                                                             str))}
+def _plain(keywords: dict, numbers: dict[int, tuple[str, int, int]]) -> dict:
+    """The keywords that can be written, tensors of layers by their `numbers`."""
+    def written(value: Any) -> Any:
+        if id(value) in numbers:
+            return list(numbers[id(value)])
+        value = get_session().run(value) if isinstance(value, hf.Tensor) else value
+        return value.tolist() if isinstance(value, np.ndarray) else value
+
+    named = {k: nest.map_structure(written, v) for k, v in keywords.items()}
+    return {k: v for k, v in named.items() if all(
+        t is None or isinstance(t, (bool, int, float, str)) for t in nest.flatten(v))}
+
+
+def _tensors_of(call: list) -> list[tuple]:
+    """The numbers of the tensors that a call is given."""
+    found: list[tuple] = []
+    _with_tensors(_keywords_of(call), found.append)
+    return [tuple(s[:3]) for s in call] + found
+
+
+def _with_tensors(value: Any, tensor: Callable[[tuple], Any]) -> Any:
+    """Return keywords with what `tensor` makes of numbers in the place of these."""
+    if isinstance(value, dict):
+        return {k: _with_tensors(v, tensor) for k, v in value.items()}
+    if not isinstance(value, (list, tuple)):
+        return value
+    if len(value) == 3 and [type(v) for v in value] == [str, int, int]:
+        return tensor(tuple(value))
+    return [_with_tensors(v, tensor) for v in value]
+
+
+def _keywords_of(call: list) -> dict:
+    return call[0][3] if call and len(call[0]) > 3 else {}
 
 
 def model_of(cls: Any, config: dict, custom_objects: dict | None = None,
@@ -182,7 +213,8 @@ def model_of(cls: Any, config: dict, custom_objects: dict | None = None,
     """A model of :func:`config_of`, of the layers `made` or of new ones."""
     layers = made or {v["name"]: deserialize(v, custom_objects) for v in config["layers"]}
     results: dict[tuple, Any] = {}
-    read = {tuple(s[:2]) for v in config["layers"] for call in v["inbound_nodes"] for s in call}
+    read = {s[:2] for v in config["layers"] for call in v["inbound_nodes"]
+            for s in _tensors_of(call)}
     read |= {tuple(t[:2]) for t in config["output_layers"]}
     waiting = []
     for v in config["layers"]:  # the calls of a network count from 1
@@ -192,12 +224,12 @@ def model_of(cls: Any, config: dict, custom_objects: dict | None = None,
         if type(layer).__name__ == "InputLayer":
             results[(name, 0, 0)] = layer.inbound_nodes[0].outputs[0]
     while waiting:
-        ready = [w for w in waiting if all(tuple(s[:3]) in results for s in w[2])]
+        ready = [w for w in waiting if all(s in results for s in _tensors_of(w[2]))]
         if not ready:
             raise ValueError(f"The calls of the layers {[w[0] for w in waiting]} have no inputs")
         for name, number, call in ready:
             sources = [results[tuple(s[:3])] for s in call]
-            keywords = call[0][3] if len(call[0]) > 3 else {}
+            keywords = _with_tensors(_keywords_of(call), results.__getitem__)
             outputs = layers[name](sources[0] if len(sources) == 1 else sources, **keywords)
             for n, tensor in enumerate(nest.flatten(outputs)):
                 results[(name, number, n)] = tensor

@@ -76,9 +76,11 @@ class Sequential(Model):
         if not self.layers:
             raise TypeError("There are no layers in the model.")
         self._stack.pop()
-        if self.inputs is not None:
-            last = self._stack[-1].inbound_nodes[-1].outputs[0] if self._stack else self.inputs[0]
-            self._join([self.inputs[0], last])
+        if not self.layers:
+            self.inputs = self.outputs = self._network = None
+            self.built = False
+        elif self.inputs is not None:
+            self._join([self.inputs[0], self._stack[-1].inbound_nodes[-1].outputs[0]])
 
     def build(self, input_shape: ShapeLike | None = None) -> None:
         """Build the layers for inputs of a shape, with the batch."""

@@ -48,6 +48,7 @@ class Model(Network):
         self._train_step: Any = None
         self._added: list = []  # the metrics that layers add
         self._trained: Callable[[], list] = list
+        self._updated: Callable[[], list] = list
         self._results: list | None = None  # the values of metrics
         self._state_steps: list | None = None  # state_updates, found once
         self._asked: dict[str, Any] | None = None
@@ -85,7 +86,9 @@ class Model(Network):
     def _make_targets(self) -> None:
         asked = self._asked or {}
         trained = list(self.trainable_weights)  # also if `trainable` is changed later on
+        updates = [*self.get_updates_for(None), *self.get_updates_for(self.inputs)]
         self._trained = lambda: trained  # a list would count among the model's weights
+        self._updated = lambda: updates
         names, outputs = self.output_names, self.outputs or []
         functions = by_output(asked["loss"], names, "loss")
         by_output(asked["modes"], names, "sample_weight_mode")
@@ -187,8 +190,7 @@ class Model(Network):
                         self.total_loss, hf.train.get_or_create_global_step(), self._trained())
                 else:
                     step = hf.group(*self.optimizer.get_updates(self.total_loss, self._trained()))
-            self._train_step = hf.group(step, *self.get_updates_for(None),
-                                        *self.get_updates_for(self.inputs))
+            self._train_step = hf.group(step, *self._updated())
         return self._train_step
 
     # ------------------------------------------------------------ steps
@@ -296,6 +298,8 @@ class Model(Network):
     def _on_batch(self, x: TensorLike, y: TensorLike, sample_weight: TensorLike, class_weight: Any,
                   reset: bool, train: bool) -> Any:
         self._need_compiled()
+        if any(map(sources.is_symbolic, (x, y, sample_weight))):
+            x, y, sample_weight = sources.Tensors(x, y, sample_weight).batch()
         xs = self._prepare(x, y)
         ys, weights = self._labels(y, sample_weight, class_weight)
         loops.check_lengths(xs, ys, weights)

@@ -10,10 +10,12 @@ from hpcflow.framework import nest
 from hpcflow.keras import lookup
 from hpcflow.keras.engine.layer import Layer, _parameters, deserialize
 from hpcflow.keras.engine.network import Network
+from hpcflow.layers.input_spec import InputSpec
 
 if TYPE_CHECKING:
     from hpcflow.graph.likes import BoolLike, TensorHandle, TensorLike
     from hpcflow.graph.operation import Tensor
+    from hpcflow.shapes import ShapeLike
 
 
 class Wrapper(Layer):
@@ -28,10 +30,10 @@ class Wrapper(Layer):
         return {**super().get_config(), "layer": lookup.serialized(self.layer)}
 
     @classmethod
-    def from_config(cls, config: dict) -> Any:
+    def from_config(cls, config: dict, custom_objects: dict | None = None) -> Any:
         """Return a wrapper of a configuration."""
         config = dict(config)
-        return cls(deserialize(config.pop("layer")), **config)
+        return cls(deserialize(config.pop("layer"), custom_objects), **config)
 
 
 class TimeDistributed(Wrapper):
@@ -39,22 +41,57 @@ class TimeDistributed(Wrapper):
 
     supports_masking = True
 
-    def call(self, inputs: Any, training: Any = None) -> Any:
+    def __init__(self, layer: Any, **keywords: Any) -> None:
+        if not isinstance(layer, Layer):
+            raise ValueError("Please initialize `TimeDistributed` layer with a `Layer` instance. "
+                             f"You passed: {layer}")
+        super().__init__(layer, **keywords)
+
+    def build(self, input_shape: ShapeLike) -> None:
+        """Let later inputs have the same sizes after the time."""
+        dims = hf.TensorShape(input_shape).as_list()
+        if len(dims) < 3:
+            raise ValueError("`TimeDistributed` Layer should be passed an `input_shape ` with at "
+                             f"least 3 dimensions, received: {dims}")
+        self.input_spec = InputSpec(shape=[None, None, *dims[2:]])
+        super().build(input_shape)
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """Return the results of all steps."""
-        dims = inputs.shape.as_list()
-        if None in dims[2:]:
-            raise ValueError(f"TimeDistributed needs the sizes after the time, got {dims}")
-        rows = hf.reshape(inputs, [-1, *dims[2:]])
-        told = {"training": training} if "training" in _parameters(
-            type(self.layer).call) and training is not None else {}
+        takes, told = _parameters(type(self.layer).call), {}
+        if "training" in takes and training is not None:
+            told["training"] = training
+        if "mask" in takes and mask is not None:
+            told["mask"] = _joined(mask)
         if self.layer._scope is None and not isinstance(self.layer, Network):
             self.layer._scope = self._scope  # its variables have the names of this layer's
-        outputs = self.layer(rows, **told)
-        after = outputs.shape.as_list()[1:]
-        result = hf.reshape(outputs, hf.concat(
-            [hf.shape(inputs)[:2], hf.shape(outputs)[1:]], 0))
-        result.set_shape([*dims[:2], *after])
-        return result
+        outputs = self.layer(_joined(inputs), **told)
+        return _parted(outputs, inputs)
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Return the masks that the layer gives the steps, or where it gives none those of the
+        inputs, for whole steps; of inputs with a known batch `mask`."""
+        if inputs.shape[0].value is not None:
+            return mask
+        own = self.layer.compute_mask(_joined(inputs), None if mask is None else _joined(mask))
+        if own is not None:
+            return _parted(own, inputs)
+        return mask if mask is None else hf.reduce_any(mask, list(range(2, mask.shape.ndims)))
+
+
+def _joined(values: Any) -> Any:
+    """The steps of `values` as a batch of their own."""
+    known, dims = values.shape.as_list()[2:], hf.shape(values)[2:]
+    rows = hf.reshape(values, [-1, *known] if None not in known else hf.concat([[-1], dims], 0))
+    rows.set_shape([None, *known])
+    return rows
+
+
+def _parted(rows: Any, inputs: Any) -> Any:
+    """What the steps of `inputs` have become, batch and time apart again."""
+    result = hf.reshape(rows, hf.concat([hf.shape(inputs)[:2], hf.shape(rows)[1:]], 0))
+    result.set_shape([*inputs.shape.as_list()[:2], *rows.shape.as_list()[1:]])
+    return result
 
 
 class Bidirectional(Wrapper):
@@ -85,8 +122,10 @@ class Bidirectional(Wrapper):
         self.forward_layer = type(layer).from_config(
             {**config, "name": f"forward_{layer.name}"})
         self.backward_layer = backward_layer or type(layer).from_config(
-            {**config, "name": f"backward_{layer.name}",
-             "go_backwards": not layer.go_backwards})
+            {**config, "name": layer.name, "go_backwards": not layer.go_backwards})
+        self.backward_layer._base_name = f"backward_{self.backward_layer.name}"
+        self._own_backward = backward_layer is not None
+        _check_pair(self.forward_layer, self.backward_layer)
         self.return_sequences, self.return_state = layer.return_sequences, layer.return_state
         for own in (self.forward_layer, self.backward_layer):
             own.zero_output_for_mask = layer.return_sequences
@@ -152,13 +191,29 @@ class Bidirectional(Wrapper):
         own["config"].pop("zero_output_for_mask", None)
         if self._num_constants:
             config["num_constants"] = self._num_constants
+        if self._own_backward:
+            config["backward_layer"] = back = lookup.serialized(self.backward_layer)
+            back["config"]["name"] = back["config"]["name"].removeprefix("backward_")
         return {**config, "layer": own, "merge_mode": self.merge_mode}
 
     @classmethod
-    def from_config(cls, config: dict) -> Any:
+    def from_config(cls, config: dict, custom_objects: dict | None = None) -> Any:
         """Return a wrapper of a configuration."""
         config = dict(config)
         constants = config.pop("num_constants", 0)
-        made = super().from_config(config)
+        if (back := config.get("backward_layer")) is not None:
+            config["backward_layer"] = deserialize(back, custom_objects)
+        made = super().from_config(config, custom_objects)
         made._num_constants = constants
         return made
+
+
+def _check_pair(forward: Layer, backward: Layer) -> None:
+    if forward.go_backwards == backward.go_backwards:
+        raise ValueError("Forward layer and backward layer should have different `go_backwards` "
+                         "value.")
+    for name in ("stateful", "return_sequences", "return_state"):
+        ahead, back = getattr(forward, name), getattr(backward, name)
+        if ahead != back:
+            raise ValueError("Forward layer and backward layer are expected to have the same value "
+                             f"for attribute {name}, got {ahead} and {back}")

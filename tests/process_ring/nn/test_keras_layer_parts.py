@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 
 import numpy as np
 import pytest
@@ -177,3 +178,56 @@ def test_cells_get_constants_their_first_state_and_the_phase():
     assert model.predict(x).tolist() == [[13.0]]
     assert keras.backend.get_value(model([tf.constant(v, tf.float32) for v in x])) == 13.0
     assert keras.backend.get_value(layers.RNN(Shifted())(tf.ones([1, 2, 1]), training=True)) == 23.0
+
+
+class _Plus(layers.Layer):
+    def call(self, inputs, others=None, mask=None):
+        return inputs if others is None else sum(others, inputs)
+
+
+def test_tensors_among_keywords_are_in_the_configuration():
+    ends = [keras.Input((2,)), keras.Input((2,))]
+    model = keras.Model(ends, _Plus()(ends[0], others=[ends[1], 4 * tf.ones((1, 2))]))
+    config = json.loads(json.dumps(model.get_config()))
+    again = keras.Model.from_config(config, {"_Plus": _Plus})
+    given = [np.ones((3, 2)), np.full((3, 2), 2.0)]
+    assert again.predict(given).tolist() == model.predict(given).tolist() == [[7, 7]] * 3
+
+
+def test_steps_of_time_distributed_are_masked():
+    wrapped = layers.TimeDistributed(layers.LSTM(2))
+    inputs = keras.Input((3, None, 4))
+    outputs = wrapped(layers.TimeDistributed(layers.Masking())(inputs))
+    values = np.random.rand(2, 3, 5, 4).astype(np.float32)
+    values[:, :, 3:] = 0
+    model = keras.Model(inputs, outputs)
+    np.testing.assert_allclose(model.predict(values), model.predict(values[:, :, :3]), rtol=1e-5)
+    with pytest.raises(ValueError, match="at least 3 dimensions"):
+        layers.TimeDistributed(layers.Dense(1)).build((None, 2))
+
+
+def test_layers_of_both_directions_fit_each_other():
+    ahead, back = layers.LSTM(2), layers.LSTM(2, go_backwards=True, name="mine")
+    layer = layers.Bidirectional(ahead, backward_layer=back)
+    again = layers.Bidirectional.from_config(layer.get_config())
+    assert again.backward_layer.name == layer.backward_layer.name == "backward_mine"
+    with pytest.raises(ValueError, match="different `go_backwards`"):
+        layers.Bidirectional(ahead, backward_layer=layers.LSTM(2))
+    with pytest.raises(ValueError, match="attribute return_state"):
+        layers.Bidirectional(ahead, backward_layer=layers.LSTM(
+            2, go_backwards=True, return_state=True))
+
+
+def test_updates_are_those_of_when_the_model_was_compiled():
+    norm = layers.BatchNormalization()
+    frozen = keras.Sequential([layers.InputLayer(4), norm])
+    norm.trainable = False
+    frozen.compile("sgd", "mse")
+    norm.trainable = True
+    x = np.ones((3, 4), np.float32)
+    before = frozen.predict(x)
+    frozen.train_on_batch(tf.constant(x), tf.constant(x))
+    assert before.tolist() == frozen.predict(x).tolist()
+    while frozen.layers:
+        frozen.pop()
+    assert frozen.inputs is None and frozen.outputs is None
