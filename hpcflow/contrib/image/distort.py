@@ -71,7 +71,8 @@ def random_hsv_in_yiq(image: TensorLike, max_delta_hue: float = 0, lower_saturat
         raise ValueError("lower_saturation must be < upper_saturation.")
     if lower_value > upper_value:
         raise ValueError("lower_value must be < upper_value.")
-    return adjust_hsv_in_yiq(image, *(
+    angle, saturation, value = (
         low if low == high else hf.random_uniform([], low, high, seed=seed)
         for low, high in ((-max_delta_hue, max_delta_hue), (lower_saturation, upper_saturation),
-                          (lower_value, upper_value))))
+                          (lower_value, upper_value)))
+    return adjust_hsv_in_yiq(image, angle, saturation, value)
