@@ -22,7 +22,7 @@ _FILES = {
     "framework": ("python.framework.checkpoint_utils", "python.framework.tensor_util",
                   "python.ops", "python.ops.arg_scope", "python.ops.ops",
                   "python.ops.script_ops", "python.ops.variables"),
-    "image": ("python.ops.image_ops",),
+    "image": ("python.ops.distort_image_ops", "python.ops.image_ops"),
     "layers": ("python.layers", "python.layers.embedding_ops", "python.layers.encoders",
                "python.layers.feature_column", "python.layers.feature_column_ops",
                "python.layers.initializers", "python.layers.layers",
@@ -75,6 +75,7 @@ _SOURCES = {
     "cudnn_rnn.python.layers.cudnn_rnn": (f"{_NETWORKS}.layers", f"{_NETWORKS}.operations"),
     "cudnn_rnn.python.ops.cudnn_rnn_ops": tuple(f"{_NETWORKS}.{name}" for name in (
         "models", "operations", "conversion", "saveables", "cells")),
+    "image.python.ops.distort_image_ops": ("hpcflow.contrib.image.distort",),
     **{f"losses.python.metric_learning{path}": ("hpcflow.contrib.losses.metric_learning",)
        for path in ("", ".metric_loss_ops")},
     **{f"layers.python.layers.{name}": (

@@ -72,7 +72,10 @@ def angles_to_projective_transforms(angles: TensorLike, image_height: Any, image
                                     name: str | None = None) -> Any:
     """Return the transforms ``[images, 8]`` of rotations around the centres of images."""
     with hf.name_scope(name, "angles_to_projective_transforms"):
-        angles = hf.reshape(hf.convert_to_tensor(angles, hf.float32), [-1])
+        angles = hf.convert_to_tensor(angles, hf.float32)
+        if (angles.shape.ndims or 0) > 1:
+            raise TypeError("Angles should have rank 0 or 1.")
+        angles = hf.reshape(angles, [-1])
         cos, sin, zero = hf.cos(angles), hf.sin(angles), hf.zeros_like(angles)
         right, down = image_width - 1.0, image_height - 1.0
         x = (right - (cos * right - sin * down)) / 2.0
@@ -83,7 +86,10 @@ def angles_to_projective_transforms(angles: TensorLike, image_height: Any, image
 def translations_to_projective_transforms(translations: TensorLike, name: str | None = None) -> Any:
     """Return the transforms ``[images, 8]`` of translations ``[images, 2]``, or of one."""
     with hf.name_scope(name, "translations_to_projective_transforms"):
-        moves = hf.reshape(hf.convert_to_tensor(translations, hf.float32), [-1, 2])
+        moves = hf.convert_to_tensor(translations, hf.float32)
+        if moves.shape.ndims not in (None, 1, 2):
+            raise TypeError("Translations should have rank 1 or 2.")
+        moves = hf.reshape(moves, [-1, 2])
         x, y = hf.unstack(-moves, axis=1)
         one, zero = hf.ones_like(x), hf.zeros_like(x)
         return hf.stack([one, zero, x, zero, one, y, zero, zero], 1)
@@ -101,16 +107,18 @@ def transform(images: TensorLike, transforms: TensorLike, interpolation: str = "
         output_shape: rows and columns of the result; those of the images if None.
         name: name scope.
 
-    Raises ``ValueError`` for another interpolation or ranks that do not fit, ``TypeError`` for
-    images without a known rank.
+    Raises ``ValueError`` for another interpolation and for transforms without a known rank,
+    ``TypeError`` for ranks that do not fit and images without a known one.
     """
     if interpolation not in ("NEAREST", "BILINEAR"):
         raise ValueError(f"interpolation must be NEAREST or BILINEAR, got {interpolation!r}")
     with hf.name_scope(name, "transform"):
         given, batch = hf.convert_to_tensor(images), _batch(images)
         flat = hf.convert_to_tensor(transforms, hf.float32)
+        if flat.shape.ndims is None:
+            raise ValueError("The rank of transforms must be statically known")
         if flat.shape.ndims not in (1, 2):
-            raise ValueError(f"Transforms should have rank 1 or 2, but got rank {flat.shape.ndims}")
+            raise TypeError(f"Transforms should have rank 1 or 2, but got rank {flat.shape.ndims}")
         flat = hf.reshape(flat, [-1, 8])
         size = hf.shape(batch)[1:3] if output_shape is None else hf.convert_to_tensor(
             output_shape, hf.int32)

@@ -19,6 +19,7 @@ from hpcflow.contrib.layers.convolutional import (
     separable_conv2d,
     separable_convolution2d,
 )
+from hpcflow.contrib.layers.crossing import SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY
 from hpcflow.contrib.layers.divisive_normalization import GDN, gdn
 from hpcflow.contrib.layers.embedding import (
     bow_encoder,

@@ -20,7 +20,7 @@ from hpcflow.ops.math.cumulative import cumsum
 from hpcflow.ops.sparse.sparse_cross import sparse_cross, sparse_cross_hashed
 from hpcflow.ops.sparse.sparse_layout import sparse_where
 
-_FIRST = 0xDECAFCAFFE
+SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY = 0xDECAFCAFFE
 _ADDED = np.uint64(0x9E3779B97F4A7800).astype(np.int64)
 
 
@@ -70,7 +70,8 @@ def crossed_hashes(inputs: list, buckets: int, hash_key: int | None) -> SparseTe
         rows, values = part.indices[:, 0], _fingerprints(part.values)
         counts = raw_ops.UnsortedSegmentSum(raw_ops.OnesLike(rows), rows, batch)
         if found is None:
-            found = rows, _combined(raw_ops.Fill(shape(values), np.int64(_FIRST)), values)
+            start = np.int64(SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY)
+            found = rows, _combined(raw_ops.Fill(shape(values), start), values)
         else:
             found = _crossed(found[0], found[1], values, counts)
     rows, hashes = found

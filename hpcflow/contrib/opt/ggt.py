@@ -27,8 +27,9 @@ class GGTOptimizer(Optimizer):
         window: how many means are kept.
         eps, svd_eps, sigma_eps: as above.
 
-    The state is in the variables ``grad_buffer``, ``moment1`` and ``global_step``. Raises
-    ``NotImplementedError`` (when built) for gradients that are ``IndexedSlices``.
+    The state is in the variables ``grad_buffer``, ``moment1`` and ``global_step``, the last
+    gradient in ``flat_grad``. Raises ``NotImplementedError`` (when built) for gradients that are
+    ``IndexedSlices``.
     """
 
     def __init__(self, learning_rate: Hyperparameter = 0.001, beta1: Hyperparameter = 0.9,
@@ -47,6 +48,7 @@ class GGTOptimizer(Optimizer):
         self._create_non_slot_variable(hf.zeros([], kind), "global_step", first)
         self._create_non_slot_variable(hf.zeros([self._window, size], kind), "grad_buffer", first)
         self._create_non_slot_variable(hf.zeros([size], kind), "moment1", first)
+        self._create_non_slot_variable(hf.zeros([size], kind), "flat_grad", first)
 
     def _prepare(self) -> None:
         self._rate, self._beta1 = (hyperparameter(value, name) for value, name in zip(
@@ -63,7 +65,8 @@ class GGTOptimizer(Optimizer):
     def _finish(self, update_ops: list[Operation], name_scope: str) -> Operation:
         """Make the step of all variables together."""
         kind = self._variables[0].dtype
-        step = self._step(hf.concat([self._gradients[var.name] for var in self._variables], 0))
+        step = self._step(hf.assign(self._get_non_slot_variable("flat_grad"), hf.concat(
+            [self._gradients[var.name] for var in self._variables], 0)))
         scaled: Any = cast(self._rate, kind) * step
         parts = hf.split(scaled, [var.shape.num_elements() for var in self._variables])
         return hf.group(*update_ops, *[

@@ -76,6 +76,17 @@ class AdaMaxOptimizer(LazyAdamOptimizer):
                  epsilon: Any = 1e-8, use_locking: bool = False, name: str = "AdaMax") -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
 
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        self._create_non_slot_variable(self._beta1, "beta1_power", var_list[0])
+        for var in var_list:
+            self._zeros_slot(var, "m", self._name)
+            self._zeros_slot(var, "v", self._name)
+
+    def _get_beta_accumulators(self) -> tuple[Any, Any]:
+        """The power of beta1, twice: no checkpoint has one of beta2."""
+        power = self._get_non_slot_variable("beta1_power")
+        return power, power
+
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         power1, _, *others = self._scalars(var)
         return updated("ApplyAdaMax", [var, self.get_slot(var, "m"), self.get_slot(var, "v")],

@@ -31,7 +31,7 @@ def get_cosine_decay_fn(decay_steps: int, num_periods: float = 0.5,
         value = 0.5 * (1.0 + raw_ops.Cos(math.pi * periods))
         if zero_after is None:
             return value
-        return raw_ops.Select(periods > 2.0 * zero_after, raw_ops.ZerosLike(value), value)
+        return raw_ops.Select(periods >= 2.0 * zero_after, raw_ops.ZerosLike(value), value)
 
     return decay
 

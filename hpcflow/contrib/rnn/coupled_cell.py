@@ -7,7 +7,7 @@ from typing import Any
 
 from hpcflow.contrib.rnn.block_cells import input_size_of
 from hpcflow.contrib.rnn.cell import activation_of
-from hpcflow.contrib.rnn.lstm import MemoryCell, peep
+from hpcflow.contrib.rnn.lstm import MemoryCell, diagonals, peep
 from hpcflow.contrib.rnn.normalized_lstm import normalized
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.likes import InitializerLike
@@ -65,11 +65,12 @@ class CoupledInputForgetGateLSTMCell(MemoryCell):
             c, h = self._state_parts(state)
             j, f, o = self._gates(convert_to_tensor(inputs), h)
             forget = raw_ops.Add(f, f.dtype.base_dtype.np.type(self._forget_bias))
-            kept = sigmoid(self._peep("W_F_diag", forget, c))
+            peeps = diagonals(("W_F_diag", "W_O_diag") if self._use_peepholes else (), c)
+            kept = sigmoid(peep(forget, c, peeps.get("W_F_diag")))
             new = self._activation(j)
             memory = self._normalized(raw_ops.Add(new, raw_ops.Mul(kept, raw_ops.Sub(c, new))),
                                       "state")
-            output = raw_ops.Mul(sigmoid(self._peep("W_O_diag", o, memory)),
+            output = raw_ops.Mul(sigmoid(peep(o, memory, peeps.get("W_O_diag"))),
                                  self._activation(memory))
             output = self._projected(output)
         return output, self._joined(memory, output)
@@ -88,9 +89,6 @@ class CoupledInputForgetGateLSTMCell(MemoryCell):
 
     def _normalized(self, x: Tensor, scope: str) -> Tensor:
         return x if self._starts is None else normalized(x, scope, *self._starts)
-
-    def _peep(self, name: str, gate: Tensor, memory: Tensor) -> Tensor:
-        return peep(name, gate, memory, self._num_units) if self._use_peepholes else gate
 
     def _projected(self, output: Tensor) -> Tensor:
         if self._num_proj is None:

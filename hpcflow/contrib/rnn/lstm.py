@@ -185,8 +185,10 @@ class LSTMCell(MemoryCell):
     def _step(self, inputs: Any, state: Nest) -> tuple[Any, Any]:
         c, h = self._state_parts(state)
         i, j, f, o = self._gates(inputs, h)
-        new_c = self._memory(c, i, j, f)
-        new_h = raw_ops.Mul(sigmoid(self._peep("w_o_diag", o, new_c)), self._activation(new_c))
+        peeps = diagonals(("w_f_diag", "w_i_diag", "w_o_diag") if self._use_peepholes else (), c)
+        new_c = self._memory(c, i, j, f, peeps)
+        new_h = raw_ops.Mul(sigmoid(peep(o, new_c, peeps.get("w_o_diag"))),
+                            self._activation(new_c))
         if self._num_proj is not None:
             with variable_scope("projection"):
                 new_h = _clipped(self._projection(new_h), self._proj_clip)
@@ -198,28 +200,32 @@ class LSTMCell(MemoryCell):
                       kernel_partitioner=_shards(self._num_unit_shards))
         return split(sums, 4, 1)
 
-    def _memory(self, c: Tensor, i: Tensor, j: Tensor, f: Tensor) -> Tensor:
+    def _memory(self, c: Tensor, i: Tensor, j: Tensor, f: Tensor,
+                peeps: dict[str, Tensor]) -> Tensor:
         """The memory after the step."""
-        forget = self._peep("w_f_diag", _plus(f, self._forget_bias), c)
+        forget = peep(_plus(f, self._forget_bias), c, peeps.get("w_f_diag"))
         kept = raw_ops.Mul(sigmoid(forget), c)
-        added = raw_ops.Mul(sigmoid(self._peep("w_i_diag", i, c)), self._activation(j))
+        added = raw_ops.Mul(sigmoid(peep(i, c, peeps.get("w_i_diag"))), self._activation(j))
         return _clipped(self._normalized(raw_ops.Add(kept, added), "state"), self._cell_clip)
 
     def _normalized(self, x: Tensor, name: str) -> Tensor:
         return x
-
-    def _peep(self, name: str, gate: Tensor, memory: Tensor) -> Tensor:
-        return peep(name, gate, memory, self._num_units) if self._use_peepholes else gate
 
     def _projection(self, output: Tensor) -> Tensor:
         return affine([output], self.output_size, bias=False,
                       kernel_partitioner=_shards(self._num_proj_shards))
 
 
-def peep(name: str, gate: Tensor, memory: Tensor, units: int) -> Tensor:
-    """The gate with a peephole: it sees the memory too, each unit its own, by a variable `name`."""
-    weights = get_variable(name, [units], memory.dtype.base_dtype)
-    return raw_ops.Add(gate, raw_ops.Mul(convert_to_tensor(weights), memory))
+def diagonals(names: tuple[str, ...], memory: Tensor) -> dict[str, Tensor]:
+    """The weights of peepholes, one for each column of the memory, by their names."""
+    size = [memory.get_shape()[-1].value]
+    return {name: convert_to_tensor(get_variable(name, size, memory.dtype.base_dtype))
+            for name in names}
+
+
+def peep(gate: Tensor, memory: Tensor, weights: Tensor | None) -> Tensor:
+    """The gate with a peephole: it sees the memory too, each unit its own; None is for no hole."""
+    return gate if weights is None else raw_ops.Add(gate, raw_ops.Mul(weights, memory))
 
 
 def _shards(count: int | None) -> Any:

@@ -15,7 +15,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.nn import normalization
 from hpcflow.nn.activations import dropout
 from hpcflow.nn.normalization import l2_normalize
-from hpcflow.ops.arrays.joining import split
+from hpcflow.ops.arrays.joining import concat, split
 from hpcflow.ops.math.elementwise import sigmoid, tanh
 from hpcflow.ops.state.initializers import Constant
 from hpcflow.ops.state.variable_scope import get_variable, variable_scope
@@ -122,7 +122,7 @@ class WeightNormLSTMCell(LSTMCell):
     The others are as of ``LSTMCell``.
     """
 
-    _default_scope = "weight_norm_lstm_cell"
+    _default_scope = "wn_lstm_cell"
 
     def __init__(self, num_units: int, norm: bool = True, use_peepholes: bool = False,
                  cell_clip: float | None = None, initializer: InitializerLike | None = None,
@@ -153,10 +153,10 @@ class WeightNormLSTMCell(LSTMCell):
         dtype = parts[0].dtype.base_dtype
         weights = convert_to_tensor(get_variable(WEIGHTS, [sum(widths), size], dtype))
         if self._norm:
-            weights = raw_ops.ConcatV2([raw_ops.Mul(l2_normalize(rows, 0), convert_to_tensor(
+            weights = concat([raw_ops.Mul(l2_normalize(rows, 0), convert_to_tensor(
                 get_variable(f"norm_{n}", [size], dtype))) for n, rows in enumerate(
                     split(weights, widths))], 0)
-        return raw_ops.MatMul(parts[0] if len(parts) == 1 else raw_ops.ConcatV2(parts, 1), weights)
+        return raw_ops.MatMul(concat(parts, 1), weights)
 
 
 def normalized(x: Tensor, scope: str, gain: float, shift: float) -> Tensor:

@@ -13,9 +13,9 @@ from hpcflow.ops.state import state
 from hpcflow.ops.state.initializers import Zeros
 from hpcflow.ops.state.variable_scope import get_variable
 from hpcflow.ops.state.variables import Variable
-from hpcflow.optimizers.global_step import get_global_step
+from hpcflow.optimizers.global_step import get_or_create_global_step
 from hpcflow.platform import logging
-from hpcflow.summary import FileWriter, merge_all
+from hpcflow.summary import FileWriterCache, merge_all
 from hpcflow.train.checkpoint_files import checkpoints_iterator
 from hpcflow.train.hooks import FinalOpsHook
 from hpcflow.train.monitored_session import MonitoredSession, MonitoredTrainingSession
@@ -69,15 +69,16 @@ class StopAfterNEvalsHook(SessionRunHook):
 
 
 class SummaryAtEndHook(SessionRunHook):
-    """Writes a summary at the end of a session, to the directory `log_dir` or `summary_writer`.
+    """Writes a summary at the end of a session, by `summary_writer` or to the directory `log_dir`,
+    with the graph.
 
-    Raises ``ValueError`` if there is neither, or both.
+    Raises ``ValueError`` if there is neither.
     """
 
     def __init__(self, log_dir: str | None = None, summary_writer: Any = None,
                  summary_op: TensorLike | None = None, feed_dict: dict | None = None) -> None:
-        if (log_dir is None) == (summary_writer is None):
-            raise ValueError("Exactly one of log_dir and summary_writer must be provided")
+        if log_dir is None and summary_writer is None:
+            raise ValueError("One of log_dir or summary_writer should be used.")
         self._log_dir = log_dir
         self._writer = summary_writer
         self._summary_op: Any = summary_op
@@ -87,17 +88,17 @@ class SummaryAtEndHook(SessionRunHook):
         """Find the summaries of the graph if no operation was given."""
         if self._summary_op is None:
             self._summary_op = merge_all()
-        self._step = get_global_step()
+        self._step = get_or_create_global_step()
 
     def after_create_session(self, session: SessionLike, coord: Any) -> None:
         """Open the file."""
         if self._writer is None and self._log_dir:
-            self._writer = FileWriter(self._log_dir)
+            self._writer = FileWriterCache.get(self._log_dir)
 
     def end(self, session: SessionLike) -> None:
         """Write the summary."""
-        step = None if self._step is None else int(session.run(self._step))
         if self._summary_op is not None:
+            step = int(session.run(self._step))
             text = session.run(self._summary_op, self._feed_dict)
             if self._writer is not None:
                 self._writer.add_summary(text, step)

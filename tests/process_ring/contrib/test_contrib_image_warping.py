@@ -68,3 +68,20 @@ def test_rows_and_columns_are_matched_by_least_distance() -> None:
             sess.run(match(distances, 9.0))
     with pytest.raises(ValueError, match="rank"):
         match(distances[0], -1)
+
+
+def test_colors_change_in_yiq(session):
+    """Numbers are those of TensorFlow 1.15.5."""
+    from hpcflow.contrib.image.python.ops import distort_image_ops as distort
+
+    x = hf.constant([[[0.1, 0.5, 0.9], [0.7, 0.2, 0.3]]])
+    np.testing.assert_allclose(
+        session.run(distort.adjust_hsv_in_yiq(x, 0.3, 0.8, 1.1)),
+        [[[0.12514463, 0.5954428, 0.71628827], [0.6910338, 0.22670616, 0.50258243]]], rtol=1e-5)
+    eight_bits = hf.constant([[[10, 200, 30]]], hf.uint8)
+    np.testing.assert_array_equal(
+        session.run(distort.adjust_hsv_in_yiq(eight_bits, 0.0, 0.5, 1.0)), [[[67, 162, 77]]])
+    changed = session.run(distort.random_hsv_in_yiq(x, 0.2, 0.5, 1.5, 0.9, 1.1))
+    assert changed.shape == (1, 2, 3)
+    with pytest.raises(ValueError, match="lower_saturation must be <"):
+        distort.random_hsv_in_yiq(x, lower_saturation=2)

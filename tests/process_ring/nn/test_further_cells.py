@@ -133,3 +133,47 @@ def test_dropout_wrappers_draw_apart_for_inputs_states_and_outputs(session):
     output, state = session.run([output, state])
     assert (output > 0).tolist() == [[True, True, False], [False, True, True]]
     assert (state.h > 0).all() and (state.c > 0).all()
+
+
+def test_cells_that_only_the_module_has(session):
+    """Names and numbers are those of TensorFlow 1.15.5."""
+    from hpcflow.contrib.rnn.python.ops import rnn_cell
+
+    x = hf.constant([[0.1, -0.5, 0.9], [0.7, 0.2, 0.3]])
+    state = hf.constant([[0.2, -0.4], [0.5, 0.1]])
+    arguments = {"kernel_initializer": hf.constant_initializer([0.1, -0.2, 0.3]),
+                 "bias_initializer": hf.constant_initializer(0.5)}
+    minimal = rnn_cell.MinimalRNNCell(2, **arguments)(x, state)[0]
+    calm = rnn_cell.CFNCell(2, **arguments)(x, state)[0]
+    assert [v.op.name for v in hf.global_variables()] == [
+        "minimal_rnn_cell/kernel", "minimal_rnn_cell/bias", "cfn_cell/kernel",
+        "cfn_cell/recurrent_kernel", "cfn_cell/bias"]
+    session.run(hf.global_variables_initializer())
+    np.testing.assert_allclose(session.run(minimal), [
+        [0.17344167828559875, -0.21237343549728394], [0.4089266061782837, 0.0710858628153801]],
+        rtol=1e-5)
+    np.testing.assert_allclose(session.run(calm), [
+        [0.1773419976234436, -0.17800982296466827], [0.4090016782283783, 0.15077659487724304]],
+        rtol=1e-5)
+
+
+def test_weights_at_a_learned_length(session):
+    from hpcflow.contrib.rnn.python.ops import rnn_cell
+
+    x = hf.constant([[0.1, -0.5, 0.9], [0.7, 0.2, 0.3]])
+    state = rnn.LSTMStateTuple(*2 * [hf.constant([[0.2, -0.4], [0.5, 0.1]])])
+    options = {"use_peepholes": True, "num_proj": 2, "initializer": hf.constant_initializer(0.3)}
+    cell = rnn_cell.WeightNormLSTMCell(2, **options)
+    length_of_ones, _ = cell(x, state)
+    assert [v.op.name for v in hf.global_variables()] == [
+        f"wn_lstm_cell/wn_lstm_cell/{name}" for name in (
+            "kernel", "norm_0", "norm_1", "bias", "w_f_diag", "w_i_diag", "w_o_diag",
+            "projection/kernel", "projection/norm_0")]
+    plain = rnn_cell.WeightNormLSTMCell(2, norm=False, **options)
+    alike = rnn.LSTMCell(2, **options)
+    with hf.variable_scope("plain"):
+        as_it_is, _ = plain(x, state)
+        expected, _ = alike(x, state)
+    session.run(hf.global_variables_initializer())
+    np.testing.assert_allclose(*session.run([as_it_is, expected]), rtol=1e-6)
+    assert np.isfinite(session.run(length_of_ones)).all()
