@@ -248,7 +248,11 @@ def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     Raises:
         ValueError: for another `central_fraction`.
     """
-    tensor = as_image(image, (3, 4))
+    with name_scope(None, "central_crop", [image]):
+        return _central_part(as_image(image, (3, 4)), central_fraction)
+
+
+def _central_part(tensor: Tensor, central_fraction: float) -> Tensor:
     if not 0.0 < central_fraction <= 1.0:
         raise ValueError(f"central_fraction must be within (0, 1] but is {central_fraction}")
     if central_fraction == 1.0:

@@ -136,8 +136,11 @@ def test_adjustments(session):
     np.testing.assert_allclose(pale[..., 1], hsv[..., 1] / 2, atol=1e-4)
     np.testing.assert_allclose(both(session, lambda x: image.adjust_gamma(x, 2, 3), FLOATS),
                                3 * FLOATS**2, rtol=1e-4)
-    np.testing.assert_allclose(both(session, lambda x: image.adjust_gamma(x, 0.5), BYTES),
-                               (BYTES / 255) ** 0.5 * 255, rtol=1e-4)
+    brighter = both(session, lambda x: image.adjust_gamma(x, 0.5), BYTES)
+    assert brighter.dtype == np.uint8
+    np.testing.assert_array_equal(brighter, ((BYTES / 255) ** 0.5 * 255.5).astype(np.uint8))
+    with pytest.raises(hf.errors.InvalidArgumentError, match="Gamma should be a non-negative"):
+        session.run(image.adjust_gamma(FLOATS, hf.constant(-1.0)))
     old = raw_ops.AdjustContrast(images=BYTES, contrast_factor=2.0, min_value=10.0, max_value=90.0)
     mean = BYTES.mean((0, 1))
     np.testing.assert_allclose(session.run(old), np.clip((BYTES - mean) * 2 + mean, 10, 90),
