@@ -374,3 +374,15 @@ def test_the_second_derivative_of_saturation_takes_the_first_of_equal_channels(s
     np.testing.assert_allclose(session.run(first)[0, 0], [blue / red**2, 0, -1 / red])
     second = hf.gradients(first[..., 0], x)[0]
     np.testing.assert_allclose(session.run(second)[0, 0], [-2 * blue / red**3, 0, 1 / red**2])
+
+
+@pytest.mark.parametrize(("seed", "rank", "expected"), [
+    (3, 4, [0, 3, 0, 3, 0, 3]), (3, 3, [3, 3, 0, 3, 0, 3]), (None, 4, [0, 0, 3, 0, 0, 3]),
+    (None, 3, [3, 0, 3, 3, 0, 0])])
+def test_seeds_flip_what_the_reference_does(seed, rank, expected):
+    value = np.arange(48, dtype=np.float32).reshape(4, 2, 2, 3)
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.set_random_seed(5)
+        x = hf.constant(value if rank == 4 else value[0])
+        flipped = hf.image.random_flip_left_right(x, seed=seed)
+        assert [session.run(flipped).ravel()[0] for _ in range(6)] == expected
