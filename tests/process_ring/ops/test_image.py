@@ -386,3 +386,11 @@ def test_seeds_flip_what_the_reference_does(seed, rank, expected):
         x = hf.constant(value if rank == 4 else value[0])
         flipped = hf.image.random_flip_left_right(x, seed=seed)
         assert [session.run(flipped).ravel()[0] for _ in range(6)] == expected
+
+
+def test_the_seed_of_a_graph_crops_what_the_reference_does():
+    value = np.arange(48).reshape(4, 4, 3)
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.set_random_seed(5)
+        cropped = hf.random_crop(hf.constant(value.astype(np.float32)), [2, 2, 3])
+        assert [session.run(cropped).ravel()[1] for _ in range(4)] == [16, 28, 16, 7]
