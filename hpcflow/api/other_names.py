@@ -255,7 +255,6 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "hpcflow.nn": {
         "avg_pool2d": "hpcflow.nn:avg_pool", "max_pool2d": "hpcflow.nn:max_pool",
-        "avg_pool_v2": "hpcflow.nn:avg_pool", "max_pool_v2": "hpcflow.nn:max_pool",
         "conv3d_backprop_filter": "hpcflow.nn:conv3d_backprop_filter_v2",
         "depth_to_space": "hpcflow:depth_to_space", "space_to_depth": "hpcflow:space_to_depth",
         "depthwise_conv2d_backprop_filter": "hpcflow.nn:depthwise_conv2d_native_backprop_filter",

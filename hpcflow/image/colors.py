@@ -10,7 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.dtypes import DType, DTypeLike
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
@@ -103,22 +103,27 @@ def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
 
 
 def adjust_gamma(image: TensorLike, gamma: float = 1, gain: float = 1) -> Tensor:
-    """Return ``gain * image ** gamma``, with values taken as parts of their dtype's range.
-
-    The result is float32, in the range of the dtype of `image`.
+    """Return ``gain * image ** gamma`` in the dtype of `image`, with values taken as parts of their
+    dtype's range.
 
     Raises:
-        ValueError: if `gamma` is negative.
+        ValueError: if `gamma` is negative; in a step, an ``InvalidArgumentError``.
     """
     with name_scope(None, "adjust_gamma", [image, gamma, gain]):
         if not isinstance(gamma, Tensor) and gamma < 0:
             raise ValueError("Gamma should be a non-negative real number")
         tensor = convert_to_tensor(image, name="image")
         dtype = tensor.dtype.base_dtype
-        scale = np.float32(dtype.max - max(dtype.min, 0) if dtype.is_integer else 1.0)
-        part = raw_ops.RealDiv(cast(tensor, dtypes.float32), scale)
-        power = raw_ops.Pow(part, cast(gamma, dtypes.float32))
-        return raw_ops.Mul(raw_ops.Mul(power, scale), cast(gain, dtypes.float32))
+        floats = tensor if dtype in (dtypes.float16, dtypes.float32) else convert_image_dtype(
+            tensor, dtypes.float32)
+        exponent = cast(gamma, floats.dtype.base_dtype)
+        if isinstance(gamma, Tensor):
+            right = raw_ops.GreaterEqual(exponent, _number(0, exponent.dtype))
+            with control_dependencies([raw_ops.Assert(
+                    right, ["Gamma should be a non-negative real number", exponent])]):
+                exponent = raw_ops.Identity(exponent)
+        adjusted = raw_ops.Mul(cast(gain, floats.dtype.base_dtype), raw_ops.Pow(floats, exponent))
+        return convert_image_dtype(adjusted, dtype, saturate=True)
 
 
 def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) -> Tensor:

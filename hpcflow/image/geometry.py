@@ -47,7 +47,7 @@ def random_flip_left_right(image: TensorLike, seed: int | None = None) -> Tensor
 
     The images of a batch are flipped independently of each other.
     """
-    return _random_flip(image, -2, seed)
+    return _random_flip(image, -2, seed, "random_flip_left_right")
 
 
 def random_flip_up_down(image: TensorLike, seed: int | None = None) -> Tensor:
@@ -55,23 +55,26 @@ def random_flip_up_down(image: TensorLike, seed: int | None = None) -> Tensor:
 
     The images of a batch are flipped independently of each other.
     """
-    return _random_flip(image, -3, seed)
+    return _random_flip(image, -3, seed, "random_flip_up_down")
 
 
-def _random_flip(image: TensorLike, axis: int, seed: int | None) -> Tensor:
-    tensor = as_image(image, (3, 4))
-    if len(tensor.shape) == 4:
-        return _some_flipped(tensor, axis, seed)
-    coin = raw_ops.Less(random_uniform([], 0, 1.0, seed=seed), np.float32(0.5))
-    result = cond(coin, lambda: _reversed(tensor, axis), lambda: tensor)
-    result.set_shape(tensor.shape)
-    return result
+def _random_flip(image: TensorLike, axis: int, seed: int | None, name: str) -> Tensor:
+    with name_scope(None, name, [image]) as scope:
+        # Seeds of operations follow from how many there are: as many as in the reference.
+        tensor = raw_ops.Identity(as_image(image, (3, 4)), name="control_dependency")
+        if len(tensor.shape) == 4:
+            return _some_flipped(tensor, axis, seed)
+        coin = raw_ops.Less(random_uniform([], 0, 1.0, seed=seed), np.float32(0.5))
+        result = cond(coin, lambda: _reversed(tensor, axis), lambda: tensor, name=scope)
+        result.set_shape(tensor.shape)
+        return result
 
 
 def _some_flipped(images: Tensor, axis: int, seed: int | None) -> Tensor:
     """Flip each image of a batch with probability one half."""
-    count = raw_ops.StridedSlice(raw_ops.Shape(images), [0], [1], [1])
-    coins = raw_ops.Less(random_uniform(count, 0, 1.0, seed=seed), np.float32(0.5))
+    count = raw_ops.StridedSlice(raw_ops.Shape(images), [0], [1], [1], shrink_axis_mask=1)
+    drawn = random_uniform(raw_ops.Pack([count]), 0, 1.0, seed=seed)
+    coins = raw_ops.Greater(drawn, np.float32(0.5))  # as rounding, the reference's way
     return raw_ops.Select(coins, _reversed(images, axis), images)
 
 
@@ -248,7 +251,11 @@ def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
     Raises:
         ValueError: for another `central_fraction`.
     """
-    tensor = as_image(image, (3, 4))
+    with name_scope(None, "central_crop", [image]):
+        return _central_part(as_image(image, (3, 4)), central_fraction)
+
+
+def _central_part(tensor: Tensor, central_fraction: float) -> Tensor:
     if not 0.0 < central_fraction <= 1.0:
         raise ValueError(f"central_fraction must be within (0, 1] but is {central_fraction}")
     if central_fraction == 1.0:

@@ -87,11 +87,13 @@ from hpcflow.nn.pooling import (
     avg_pool,
     avg_pool1d,
     avg_pool3d,
+    avg_pool_v2,
     fractional_avg_pool,
     fractional_max_pool,
     max_pool,
     max_pool1d,
     max_pool3d,
+    max_pool_v2,
     max_pool_with_argmax,
     pool,
 )

@@ -201,6 +201,8 @@ def dropout(x: TensorLike, keep_prob: Any = None, noise_shape: ShapeLike | None 
     """
     if (keep_prob is None) == (rate is None):
         raise ValueError("dropout: give keep_prob or rate, one of them")
+    if isinstance(keep_prob, (list, tuple)):
+        raise ValueError(f"keep_prob must be a scalar, got {keep_prob}")
     rate = 1 - keep_prob if rate is None else rate
     with name_scope(name, "dropout", [x]):
         x = convert_to_tensor(x, name="x")

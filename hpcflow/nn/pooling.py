@@ -25,8 +25,9 @@ from hpcflow.nn.windowing import (
 )
 from hpcflow.ops.random.random_ops import get_seed
 
-__all__ = ["avg_pool", "avg_pool1d", "avg_pool3d", "fractional_avg_pool", "fractional_max_pool",
-           "max_pool", "max_pool1d", "max_pool3d", "max_pool_with_argmax", "pool"]  # fmt: skip
+__all__ = ["avg_pool", "avg_pool1d", "avg_pool3d", "avg_pool_v2", "fractional_avg_pool",
+           "fractional_max_pool", "max_pool", "max_pool1d", "max_pool3d", "max_pool_v2",
+           "max_pool_with_argmax", "pool"]  # fmt: skip
 
 
 @also_called(input="value")
@@ -56,6 +57,34 @@ def max_pool(value: TensorLike, ksize: int | Sequence[int], strides: int | Seque
     """Return the largest element of each window; see :func:`avg_pool` for the arguments."""
     return raw_ops.MaxPool(input=value, **_windows(ksize, strides, 2, data_format), padding=padding,
                            data_format=data_format, name=name or "MaxPool")
+
+
+def avg_pool_v2(input: TensorLike, ksize: int | Sequence[int], strides: int | Sequence[int],
+                padding: str, data_format: str | None = None, name: str | None = None) -> Tensor:
+    """Return the mean of each window along one, two or three dimensions, by the rank of `input`.
+
+    See :func:`avg_pool` for the arguments. Raises ``ValueError`` for a rank other than 3, 4 or 5,
+    or an unknown one.
+    """
+    return _by_rank((avg_pool1d, avg_pool, avg_pool3d), input, ksize, strides, padding,
+                    data_format, name)
+
+
+def max_pool_v2(input: TensorLike, ksize: int | Sequence[int], strides: int | Sequence[int],
+                padding: str, data_format: str | None = None, name: str | None = None) -> Tensor:
+    """Return the largest element of each window; see :func:`avg_pool_v2`."""
+    return _by_rank((max_pool1d, max_pool, max_pool3d), input, ksize, strides, padding,
+                    data_format, name)
+
+
+def _by_rank(functions: Sequence[Callable], input: TensorLike, ksize: Sizes, strides: Sizes,
+             padding: str, data_format: str | None, name: str | None) -> Tensor:
+    rank = convert_to_tensor(input).get_shape().ndims
+    if rank not in (3, 4, 5):
+        raise ValueError("`input.shape.rank` must be 3, 4 or 5, but the input is of rank "
+                         f"{rank}.")
+    chosen = data_format or ("NWC", "NHWC", "NDHWC")[rank - 3]
+    return functions[rank - 3](input, ksize, strides, padding, chosen, name)
 
 
 def _windows(ksize: Sizes, strides: Sizes, space: int, data_format: str | None) -> dict[str, Any]:

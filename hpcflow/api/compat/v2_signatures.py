@@ -102,7 +102,6 @@ _BELOW = {
             "all", "any", "logsumexp", "max", "mean", "min", "prod", "sum")},
     },
     "nn": {
-        "avg_pool": _POOL.replace("input", "input=value"),
         "avg_pool2d": _POOL.replace("input", "input=value"),
         "batch_norm_with_global_normalization": (
             "input=t mean=m variance=v beta gamma variance_epsilon scale_after_normalization name"),
@@ -126,7 +125,6 @@ _BELOW = {
         "in_top_k": "targets predictions k name",
         "l2_normalize": "x axis epsilon name",
         "log_softmax": "logits axis name",
-        "max_pool": _POOL.replace("input", "input=value"),
         "max_pool2d": _POOL.replace("input", "input=value"),
         "moments": "x axes shift keepdims=keep_dims name",
         "nce_loss": _SAMPLED.replace(" seed", ""),
@@ -185,7 +183,9 @@ OTHERS = {
     "initializers": "keras.initializers",
     "losses": "keras.losses",
     "metrics": "keras.metrics",
+    "nn.avg_pool": "nn.avg_pool_v2",
     "nn.ctc_loss": "nn.ctc_loss_v2",
+    "nn.max_pool": "nn.max_pool_v2",
     "nn.softmax_cross_entropy_with_logits": "nn.softmax_cross_entropy_with_logits_v2",
     "nn.space_to_batch": "space_to_batch_nd",
     "optimizers": "keras.optimizers",

@@ -46,9 +46,12 @@ def _conjugate_transpose(node: KernelNode) -> Callable:
 
 def _formats(node: KernelNode) -> tuple[str, str]:
     found = tuple(node.attr(f"{name}_format").decode() for name in ("src", "dst"))
-    if len(found[0]) not in (4, 5) or sorted(found[0]) != sorted(found[1]):
-        raise invalid(f"formats of four or five of the same letters are needed, got {found[0]!r} "
-                      f"and {found[1]!r}")
+    for format_, which in zip(found, ("Source", "Destination"), strict=True):
+        if len(format_) not in (4, 5):
+            raise invalid(f"{which} format must be of length 4 or 5, got {format_!r}")
+    if len(set(found[0])) < len(found[0]) or sorted(found[0]) != sorted(found[1]):
+        raise invalid("Destination and source format must determine a permutation, got "
+                      f"{found[0]!r} and {found[1]!r}")
     return found  # type: ignore[return-value]
 
 

@@ -18,9 +18,10 @@ def _histogram(node: KernelNode) -> Any:
 
     def run(values: Any, limits: Any, count: Any) -> Any:
         if limits.shape != (2,) or not limits[0] < limits[1]:
-            raise invalid(f"value_range must be two increasing numbers, got {limits.tolist()}")
+            raise invalid("value_range should be a vector of two increasing numbers, got "
+                          f"{limits.tolist()}")
         if count <= 0:
-            raise invalid(f"nbins must be positive, got {int(count)}")
+            raise invalid(f"nbins should be a positive number, got {int(count)}")
         low, values = float(limits[0]), np.ravel(values)
         line = np.array([low, int(count) / (float(limits[1]) - low)])
         return _counted(_HISTOGRAM, [values, line], int(count),

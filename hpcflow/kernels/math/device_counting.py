@@ -75,9 +75,10 @@ def _histogram(node: KernelNode) -> Any:
 
     def run(values: Any, limits: Any, count: Any) -> Any:
         if limits.shape != (2,) or not limits[0] < limits[1]:
-            raise invalid(f"value_range must be two increasing numbers, got {limits.tolist()}")
+            raise invalid("value_range should be a vector of two increasing numbers, got "
+                          f"{limits.tolist()}")
         if count <= 0:
-            raise invalid(f"nbins must be positive, got {int(count)}")
+            raise invalid(f"nbins should be a positive number, got {int(count)}")
         low, high = float(limits[0]), float(limits[1])
         place = (values.reshape(-1).astype(np.float64) - low) * (int(count) / (high - low))
         late_errors.note(xp, xp.isnan(place).any(), lambda: invalid(

@@ -15,6 +15,7 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     constant_value,
+    merge_dims,
     register_constant_value,
     unchanged,
 )
@@ -159,5 +160,6 @@ def _boolean(x: TensorLike) -> Tensor:
     return convert_to_tensor(x, "bool")
 
 register_op("ApproximateEqual", "x: T; y: T", "z: bool",
-            f"T: {NUMBER}; tolerance: float = 0.00001", shape=broadcast_shape)
+            f"T: {NUMBER}; tolerance: float = 0.00001",
+            shape=lambda op: [merge_dims(op.input_dims(0), op.input_dims(1))])
 not_differentiable("ApproximateEqual")

@@ -308,9 +308,10 @@ def random_crop(value: TensorLike, size: TensorLike, seed: int | None = None,
     with name_scope(name, "random_crop", [value, size]) as scope:
         value = convert_to_tensor(value, name="value")
         size = convert_to_tensor(size, dtypes.int32, name="size")
-        shape = raw_ops.Shape(value)
-        fits = Assert(raw_ops.All(raw_ops.GreaterEqual(shape, size), [0]),
-                      ["Need value.shape >= size, got ", shape, size])
+        shape, message = raw_ops.Shape(value), "Need value.shape >= size, got "
+        # Seeds follow from the number of operations: the reference has the message twice.
+        convert_to_tensor(message)
+        fits = Assert(raw_ops.All(raw_ops.GreaterEqual(shape, size), [0]), [message, shape, size])
         with value.graph.control_dependencies([fits]):
             shape = raw_ops.Identity(shape)
         limit = raw_ops.Add(raw_ops.Sub(shape, size), 1)

@@ -151,3 +151,21 @@ def test_the_shape_of_parts_that_are_repeated_as_often_as_a_shape_says():
     assert repeated.shape.as_list() == [None, 4]
     with hf.Session() as session:
         assert [session.run(repeated, {often: n}).shape for n in (3, [1, 0])] == [(6, 4), (1, 4)]
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_pooling_by_the_rank_of_the_input(rank):
+    x = np.arange(2 * 4**rank * 3, dtype=np.float32).reshape(2, *[4] * rank, 3)
+    blocks = x.reshape(2, *[2] * (2 * rank), 3)
+    axes = tuple(range(2, 2 * rank + 1, 2))
+    with hf.Session() as session:
+        for function, expected in ((hf.nn.max_pool_v2, blocks.max(axes)),
+                                   (hf.compat.v2.nn.avg_pool, blocks.mean(axes))):
+            np.testing.assert_allclose(session.run(function(x, 2, 2, "VALID")), expected)
+    with pytest.raises(ValueError, match="must be 3, 4 or 5"):
+        hf.nn.avg_pool_v2(np.zeros((2, 3), np.float32), 2, 2, "VALID")
+
+
+def test_shapes_of_approximately_equal_values_are_the_same():
+    with pytest.raises(ValueError, match="Shapes must be equal rank"):
+        hf.raw_ops.ApproximateEqual(x=[1.0, 2.0], y=[[1.0, 2.0]])

@@ -136,8 +136,11 @@ def test_adjustments(session):
     np.testing.assert_allclose(pale[..., 1], hsv[..., 1] / 2, atol=1e-4)
     np.testing.assert_allclose(both(session, lambda x: image.adjust_gamma(x, 2, 3), FLOATS),
                                3 * FLOATS**2, rtol=1e-4)
-    np.testing.assert_allclose(both(session, lambda x: image.adjust_gamma(x, 0.5), BYTES),
-                               (BYTES / 255) ** 0.5 * 255, rtol=1e-4)
+    brighter = both(session, lambda x: image.adjust_gamma(x, 0.5), BYTES)
+    assert brighter.dtype == np.uint8
+    np.testing.assert_array_equal(brighter, ((BYTES / 255) ** 0.5 * 255.5).astype(np.uint8))
+    with pytest.raises(hf.errors.InvalidArgumentError, match="Gamma should be a non-negative"):
+        session.run(image.adjust_gamma(FLOATS, hf.constant(-1.0)))
     old = raw_ops.AdjustContrast(images=BYTES, contrast_factor=2.0, min_value=10.0, max_value=90.0)
     mean = BYTES.mean((0, 1))
     np.testing.assert_allclose(session.run(old), np.clip((BYTES - mean) * 2 + mean, 10, 90),
@@ -371,3 +374,23 @@ def test_the_second_derivative_of_saturation_takes_the_first_of_equal_channels(s
     np.testing.assert_allclose(session.run(first)[0, 0], [blue / red**2, 0, -1 / red])
     second = hf.gradients(first[..., 0], x)[0]
     np.testing.assert_allclose(session.run(second)[0, 0], [-2 * blue / red**3, 0, 1 / red**2])
+
+
+@pytest.mark.parametrize(("seed", "rank", "expected"), [
+    (3, 4, [0, 3, 0, 3, 0, 3]), (3, 3, [3, 3, 0, 3, 0, 3]), (None, 4, [0, 0, 3, 0, 0, 3]),
+    (None, 3, [3, 0, 3, 3, 0, 0])])
+def test_seeds_flip_what_the_reference_does(seed, rank, expected):
+    value = np.arange(48, dtype=np.float32).reshape(4, 2, 2, 3)
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.set_random_seed(5)
+        x = hf.constant(value if rank == 4 else value[0])
+        flipped = hf.image.random_flip_left_right(x, seed=seed)
+        assert [session.run(flipped).ravel()[0] for _ in range(6)] == expected
+
+
+def test_the_seed_of_a_graph_crops_what_the_reference_does():
+    value = np.arange(48).reshape(4, 4, 3)
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.set_random_seed(5)
+        cropped = hf.random_crop(hf.constant(value.astype(np.float32)), [2, 2, 3])
+        assert [session.run(cropped).ravel()[1] for _ in range(4)] == [16, 28, 16, 7]
