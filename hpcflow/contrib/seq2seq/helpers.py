@@ -110,6 +110,7 @@ class TrainingHelper(Helper):
             raise ValueError("sequence_length must be given")
         self._sequence_length = lengths
         leaves = [convert_to_tensor(x) for x in nest.flatten(inputs)]
+        inputs = nest.pack_as(inputs, leaves)
         if not time_major:
             leaves = [_swapped(x) for x in leaves]
         self._inputs, self._leaves = inputs, leaves
@@ -117,9 +118,19 @@ class TrainingHelper(Helper):
                         for x in leaves]
 
     @property
+    def inputs(self) -> Any:
+        """The inputs as given, as tensors."""
+        return self._inputs
+
+    @property
+    def sequence_length(self) -> Any:
+        """The lengths."""
+        return self._sequence_length
+
+    @property
     def batch_size(self) -> Any:
         """The number of sequences."""
-        return batch_size_of(self._sequence_length)
+        return convert_to_tensor(batch_size_of(self._sequence_length))
 
     _batch_size = batch_size
 
@@ -185,7 +196,7 @@ class GreedyEmbeddingHelper(Helper):
     @property
     def batch_size(self) -> Any:
         """The number of sequences."""
-        return batch_size_of(self._start_tokens)
+        return convert_to_tensor(batch_size_of(self._start_tokens))
 
     _batch_size = batch_size
 

@@ -42,7 +42,7 @@ def test_helpers_of_ones_own():
     first = Shouting(table, [1, 2], 5)
     second = Silent(hf.ones([2, 3, 2]), [3, 1])
     with hf.Session() as session:
-        assert (first._batch_size, second._batch_size) == (2, 2)
+        assert session.run([first._batch_size, second._batch_size]) == [2, 2]
         assert session.run(first._start_tokens).tolist() == [1, 2]
         ended, rows = session.run(first.next_inputs(0, None, (), hf.constant([5, 2]))[:2])
         assert ended.tolist() == [True, False]
@@ -50,3 +50,11 @@ def test_helpers_of_ones_own():
         ended, rows = session.run(second.next_inputs(0, None, (), None)[:2])
         assert (ended.tolist(), rows.tolist()) == ([False, True], [[0, 0], [0, 0]])
         assert session.run(second._input_tas.read(0)).tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_training_helper_shows_what_it_was_given(session):
+    steps = np.arange(24.0, dtype=np.float32).reshape(3, 4, 2)
+    helper = seq2seq.TrainingHelper(steps, [4, 2, 3])
+    inputs, lengths, size = session.run([helper.inputs, helper.sequence_length, helper.batch_size])
+    np.testing.assert_array_equal(inputs, steps)
+    assert (lengths.tolist(), size) == ([4, 2, 3], 3)
