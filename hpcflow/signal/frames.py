@@ -33,7 +33,8 @@ def frame(signal: TensorLike, frame_length: TensorLike, frame_step: TensorLike,
         name: name of the scope.
 
     Raises:
-        ValueError: for an `axis` that is out of range.
+        ValueError: for an `axis` that is out of range, and for lengths and a `pad_value` that are
+            no scalars.
     """
     with name_scope(name, "frame", [signal, frame_length, frame_step, pad_value]):
         signal = convert_to_tensor(signal, name="signal")
@@ -136,6 +137,7 @@ def _padded(signal: Tensor, axis: int, size: Tensor, end: Tensor, value: TensorL
     unit = np.zeros((rank, 2), np.int32)
     unit[axis, 1] = 1
     value = convert_to_tensor(value, signal.dtype.base_dtype)
+    value.get_shape().assert_has_rank(0)
     padded = raw_ops.PadV2(signal, raw_ops.Mul(more, unit), value)
     shape = signal.get_shape().as_list()
     shape[axis] = None  # How much is added is computed; the other dimensions stay.

@@ -18,7 +18,7 @@ def _histogram(node: KernelNode) -> Any:
 
     def run(values: Any, limits: Any, count: Any) -> Any:
         if limits.shape != (2,) or not limits[0] < limits[1]:
-            raise invalid("value_range should be a vector of two increasing numbers, got "
+            raise invalid("value_range should be a vector of 2 elements, increasing numbers, got "
                           f"{limits.tolist()}")
         if count <= 0:
             raise invalid(f"nbins should be a positive number, got {int(count)}")

@@ -165,7 +165,7 @@ def test_counting_and_searching():
     found = run(raw.HistogramFixedWidth(values=[-1.0, 0.0, 1.5, 2.0, 5.0, 15.0],
                                         value_range=[0.0, 5.0], nbins=5))
     assert found.tolist() == [2, 1, 1, 0, 2]
-    with pytest.raises(hf.errors.InvalidArgumentError, match="two increasing numbers"):
+    with pytest.raises(hf.errors.InvalidArgumentError, match="2 elements, increasing numbers"):
         run(raw.HistogramFixedWidth(values=[1.0], value_range=[1.0, 1.0], nbins=5))
     none = np.zeros(0, F)
     assert run(raw.DenseBincount(input=[1, 1, 3, 9], size=4, weights=none)).tolist() == [0, 2, 0, 1]

@@ -70,6 +70,7 @@ class ProgramTest(hf.test.TestCase):
             self.assertAllEqual([1, 2], hf.constant([1, 2]))
             self.assertAllClose({"a": hf.constant(1.0), "b": [2.0, 3.0]}, pair(1.0, [2.0, 3.0]))
         self.assertAllClose([{"a": 1.0}, 2.0], [{"a": 1.0}, 2.0])
+        self.assertAllClose([1.0, 2.0], [1.5, 2.0], atol=np.array([1.0, 0.0]))
         with self.assertRaisesRegex(ValueError, "compare dict to non-dict"):
             self.assertAllClose(1.0, {"a": 1.0})
 

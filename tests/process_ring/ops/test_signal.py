@@ -78,3 +78,8 @@ def test_sizes_and_ranks_need_not_be_known(function):
             x = hf.placeholder(hf.float32, shape)
             found = session.run(function(x), {x: value})
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_frames_are_padded_by_a_scalar():
+    with pytest.raises(ValueError, match="rank 0"):
+        hf.signal.frame([1.0, 2.0], 2, 2, pad_end=True, pad_value=[1.0])
