@@ -16,6 +16,7 @@ from hpcflow.graph.likes import TensorHandle, TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import count_more
 from hpcflow.graph.shape_inference import constant_value, unchanged, with_rank
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.common.grouping import group
@@ -82,6 +83,8 @@ def Assert(condition: TensorLike, data: Sequence[Any], summarize: int | None = N
     Raises (when run) ``InvalidArgumentError`` with the data in its message.
     """
     with name_scope(name, "Assert", _graph_values(condition, *data)):
+        if all([isinstance(shown, (str, bytes)) for shown in data]):
+            count_more(get_default_graph(), len(data))  # 1.15 makes their constants twice
         return raw_ops.Assert(condition=condition, data=list(data), summarize=summarize)
 
 
