@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.likes import InitializerLike, Sizes, TensorLike
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import counted_as
 from hpcflow.layers.building import (
     Bias,
     add_bias,
@@ -307,10 +309,11 @@ def _transposed(rank: int, inputs: TensorLike, filters: int, kernel_size: Sequen
             kernel_regularizer, trainable, constraint=kernel_constraint))
         extra = [max(w - s, 0) if padding == "VALID" else 0
                  for w, s in zip(window, steps, strict=True)]
-        shape, dims = _transposed_shape(inputs, filters, steps, extra, first)
         transpose = transposed_of_images if rank == 2 else transposed_of_volumes
-        outputs = transpose(inputs, kernel, shape, _with_batch(steps, first), padding,
-                            format_name(first, rank))
+        with counted_as(get_default_graph(), 20 + 2 * rank + 2 * rank * (padding == "VALID")):
+            shape, dims = _transposed_shape(inputs, filters, steps, extra, first)
+            outputs = transpose(inputs, kernel, shape, _with_batch(steps, first), padding,
+                                format_name(first, rank))
         set_shape(outputs, dims)
         bias = Bias(use_bias, bias_initializer, bias_regularizer, trainable, bias_constraint)
         outputs = add_bias(outputs, bias, first)

@@ -41,6 +41,8 @@ CASES = {
         hf.placeholder(hf.float32, [None, 4, 4, 3]), training=hf.placeholder(hf.bool)), [57]),
     "dense in time": (lambda: hf.layers.dense(hf.placeholder(hf.float32, [None, 3, 4]), 5),
                       [4, 44]),
+    "transposed": (lambda: hf.layers.conv2d_transpose(
+        hf.placeholder(hf.float32, [None, 4, 4, 1]), 2, 3), [4, 47]),
     "moments": (lambda: hf.nn.moments(hf.placeholder(hf.float32, [None, 3, 4]), [0]), [12]),
 }
 
