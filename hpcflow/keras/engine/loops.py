@@ -243,7 +243,8 @@ def fit(model: Model, told: Training) -> Any:
     source = Source(told.x) if is_source(told.x) else None
     if source is None:
         model._prepare(data.x, data.y)
-    _is_due(told.validation_freq, 0)
+    if validation is not None:
+        _is_due(told.validation_freq, 0)
     watch = _Watch(model, "train", data, told.callbacks, told.verbose, told.epochs,
                    validation is not None)
     if told.verbose and not (source is not None and source.is_of_python):
