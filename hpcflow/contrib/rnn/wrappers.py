@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 from hpcflow.base.keywords import also_ordered
 from hpcflow.contrib.rnn.cell import RNNCell, affine
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple
+from hpcflow.distributions.seeds import gen_new_seed
 from hpcflow.dtypes import DTypeLike
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
@@ -132,10 +132,7 @@ class DropoutWrapper(WrapperCell):
 
     def _seed_of(self, kind: str, number: int) -> int | None:
         """The seed of a part of what is dropped: as in TensorFlow, from a hash."""
-        if self._seed is None:
-            return None
-        text = f"{self._seed}{kind}_{number}".encode()
-        return int(hashlib.md5(text, usedforsecurity=False).hexdigest()[:8], 16) & 0x7FFFFFFF
+        return gen_new_seed(self._seed, f"{kind}_{number}")
 
     def _dropped_one(self, value: Tensor, keep_prob: float, noise: Tensor | None,
                      seed: int | None) -> Tensor:

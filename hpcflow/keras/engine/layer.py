@@ -295,9 +295,7 @@ class Layer(Called, Described, base.Layer):
 
     def __call__(self, inputs: Any, *args: Any, **keywords: Any) -> Any:
         """Return the result for `inputs`, and remember the call."""
-        if args:
-            names = list(_parameters(type(self).call))[2:]
-            keywords, args = {**dict(zip(names, args)), **keywords}, args[len(names):]
+        args, keywords = _with_names(type(self).call, args, keywords)
         given = inputs
         if not isinstance(inputs, dict):
             inputs = nest.pack_sequence_as(
@@ -439,6 +437,17 @@ def _parameters(function: Callable) -> dict[str, Any]:
     """The arguments of a function that may be given by name, in order, with their defaults."""
     return {p.name: p.default for p in inspect.signature(function).parameters.values()
             if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+
+
+def _with_names(method: Callable, args: tuple, keywords: dict) -> tuple[tuple, dict]:
+    """The arguments behind the inputs by their names, where all of them have one that is free."""
+    if not args:
+        return args, keywords
+    names = [p.name for p in inspect.signature(method).parameters.values()
+             if p.kind is p.POSITIONAL_OR_KEYWORD][2:][:len(args)]
+    if len(names) < len(args) or not keywords.keys().isdisjoint(names):
+        return args, keywords
+    return (), {**dict(zip(names, args, strict=True)), **keywords}
 
 
 def _initial(initializer: Callable[..., Any] | RandomUniform, dims: list, dtype: DType) -> Any:

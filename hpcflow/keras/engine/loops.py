@@ -146,7 +146,11 @@ class _Watch:
         self.bar.on_epoch_begin(epoch)
 
     def run(self, batches: Iterator, step: Callable) -> Iterator[tuple[Any, int]]:
-        """What `step` makes of the batches, with their sizes, until training is to stop."""
+        """What `step` makes of the batches, with their sizes, until training is to stop.
+
+        The losses of outputs are their means over the batches so far, as metrics are.
+        """
+        totals = np.zeros(0)
         for number, (*batch, count) in enumerate(batches):
             if not number and self.kind != "predict":
                 self.model.reset_metrics()
@@ -155,6 +159,11 @@ class _Watch:
             found = step(*batch)
             if not number:
                 self._take_names()
+                if self.kind != "predict":
+                    totals = np.zeros(len(found) - 1 - len(self.model.metrics))
+            if len(totals):
+                totals += found[1:len(totals) + 1]
+                found[1:len(totals) + 1] = (totals / (number + 1)).tolist()
             logs.update({"outputs": found} if self.kind == "predict" else
                         zip(self.model.metrics_names, found, strict=True))
             self.callbacks.call(f"on_{self.kind}_batch_end", number, logs)
@@ -183,7 +192,7 @@ def evaluate(model: Model, data: Batches, callbacks: Any = None, verbose: int = 
     for found, count in watch.run(_once(model, data),
                                   lambda xs, ys, own: model._step(xs, ys, own, False)):
         means.add(found, 1 if in_steps else count)
-    results = means.values(model)
+    results = means.values()
     watch.end_epoch(0, dict(zip(model.metrics_names, results, strict=True)))
     watch.end()
     return results
@@ -211,30 +220,25 @@ def predict(model: Any, data: Batches, callbacks: Any = None, verbose: int = 0) 
 
 
 class _Means:
-    """Running means: losses weighted by batch size, output losses by batch, metrics as they are."""
+    """The mean of the loss over all examples, and the other numbers as they are."""
 
     def __init__(self) -> None:
-        self.total: Any = 0.0
+        self.total = 0.0
         self.count = self.batches = 0
         self.last: list = []
 
     def add(self, found: list, count: int) -> None:
         """Take a batch in."""
         self.last = found
-        weighted = np.array([float(np.mean(v)) for v in found])
-        weighted[0] *= count
-        self.total = self.total + weighted
+        self.total += found[0] * count
         self.count += count
         self.batches += 1
 
-    def values(self, model: Any) -> list:
-        """The losses so far, and the metrics as they are."""
+    def values(self) -> list:
+        """The loss so far, and the other numbers as they are."""
         if not self.count:
             raise ValueError("There is no batch to train on or to evaluate")
-        gathered = len(model.metrics)
-        losses = [float(self.total[0] / self.count),
-                  *(float(v / self.batches) for v in self.total[1:])]
-        return losses[:len(losses) - gathered] + self.last[len(losses) - gathered:]
+        return [self.total / self.count, *self.last[1:]]
 
 
 def fit(model: Model, told: Training) -> Any:
@@ -243,7 +247,8 @@ def fit(model: Model, told: Training) -> Any:
     source = Source(told.x) if is_source(told.x) else None
     if source is None:
         model._prepare(data.x, data.y)
-    _is_due(told.validation_freq, 0)
+    if validation is not None:
+        _is_due(told.validation_freq, 0)
     watch = _Watch(model, "train", data, told.callbacks, told.verbose, told.epochs,
                    validation is not None)
     if told.verbose and not (source is not None and source.is_of_python):
@@ -298,7 +303,7 @@ def _train_epoch(model: Model, told: Training, data: Batches, source: Source | N
         model.stop_training = True
         if not means.batches and source.begun:
             return None
-    return dict(zip(model.metrics_names, means.values(model), strict=True))
+    return dict(zip(model.metrics_names, means.values(), strict=True))
 
 
 def _order(count: int, shuffle: Any, size: int) -> np.ndarray | None:

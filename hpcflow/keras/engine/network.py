@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import hpcflow as hf
@@ -225,41 +225,40 @@ def _sorted(inputs: list, outputs: list) -> tuple[list[Layer], list[Node]]:
     positions: dict[int, int] = {}  # of layers, as they are first reached from the outputs
     layers: dict[int, Layer] = {}
 
-    def visit(node: Node) -> None:
-        if any(node is n for n in order):
-            return
-        positions.setdefault(id(node.layer), len(positions))
-        layers[id(node.layer)] = node.layer
-        for tensor in node.reads:
-            follow(tensor)
-        order.append(node)
+    def calls(tensors: list) -> Iterator[Node]:
+        for tensor in tensors:
+            if not hasattr(tensor, "_keras_history"):
+                add_op_layers(tensor)
+            for source in [tensor] if hasattr(tensor, "_keras_history") else _made_of(tensor):
+                history = source._keras_history
+                is_input = isinstance(history.layer, InputLayer)
+                if is_input and id(source) not in ends:
+                    raise ValueError(f"Graph disconnected: the outputs are made of "
+                                     f"{source.op.name}, which is none of the model's inputs")
+                if is_input or id(source) not in ends:
+                    yield history.node
 
-    def follow(tensor: Any) -> None:
-        if not hasattr(tensor, "_keras_history") and _made_of(tensor):
-            add_op_layers(tensor)
-        history = getattr(tensor, "_keras_history", None)
-        if history is not None:
-            is_input = isinstance(history.layer, InputLayer)
-            if id(tensor) in ends and not is_input:
-                return
-            if is_input and id(tensor) not in ends:
-                raise ValueError(f"Graph disconnected: the outputs are made of {tensor.op.name}, "
-                                 "which is none of the model's inputs")
-            visit(history.node)
-            return
-        for source in _made_of(tensor):
-            follow(source)
-
-    for tensor in [*outputs, *inputs]:
-        follow(tensor)
+    found: set[int] = set()
+    waiting: list[tuple[Node | None, Iterator[Node]]] = [(None, calls([*outputs, *inputs]))]
+    while waiting:  # no recursion, as there may be thousands of calls
+        node, before = waiting[-1]
+        needed = next(before, None)
+        if needed is None:
+            order += [node] if node is not None else []
+            waiting.pop()
+        elif id(needed) not in found:
+            found.add(id(needed))
+            positions.setdefault(id(needed.layer), len(positions))
+            layers[id(needed.layer)] = needed.layer
+            waiting.append((needed, calls(needed.reads)))
     depths: dict[int, int] = {}
     for node in reversed(order):
         own = depths.setdefault(id(node.layer), 0)
         for tensor in node.reads:
             history = getattr(tensor, "_keras_history", None)
             if history is not None and id(history.layer) in positions:
-                before = id(history.layer)
-                depths[before] = max(depths.get(before, 0), own + 1)
+                further = id(history.layer)
+                depths[further] = max(depths.get(further, 0), own + 1)
     ranked = sorted(layers.values(), key=lambda v: (-depths[id(v)], positions[id(v)]))
     return ranked, [n for n in order if not isinstance(n.layer, InputLayer)]
 

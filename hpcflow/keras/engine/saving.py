@@ -178,7 +178,7 @@ def _plain(keywords: dict, numbers: dict[int, tuple[str, int, int]]) -> dict:
     def written(value: Any) -> Any:
         if id(value) in numbers:
             return list(numbers[id(value)])
-        value = get_session().run(value) if isinstance(value, hf.Tensor) else value
+        value = np.asarray(get_session().run(value)) if isinstance(value, hf.Tensor) else value
         return value.tolist() if isinstance(value, np.ndarray) else value
 
     named = {k: nest.map_structure(written, v) for k, v in keywords.items()}

@@ -383,7 +383,7 @@ class Model(Network):
         :meth:`compile`.
         """
         self._need_compiled()
-        if validation_steps is not None and validation_data is None:
+        if validation_steps and validation_data is None and not validation_split:
             raise ValueError("`validation_steps` should not be specified if `validation_data` is "
                              "None.")
         batch_size = self._batch_size(x, batch_size)

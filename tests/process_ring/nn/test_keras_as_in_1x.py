@@ -101,6 +101,18 @@ def test_tensors_are_batches():
         model.fit(*pair, steps_per_epoch=1, validation_data=pair)
 
 
+def test_what_is_said_of_evaluations():
+    """The steps may be said of a part of the data; without any only they are an error."""
+    arrays, model = (np.ones((4, 3)), np.ones((4, 1))), line()
+    assert len(model.fit(*arrays, verbose=0, validation_split=0.5, validation_steps=1
+                         ).history["val_loss"]) == 1
+    model.fit(*arrays, verbose=0, validation_freq=0)
+    with pytest.raises(ValueError, match="validation_steps"):
+        model.fit(*arrays, verbose=0, validation_steps=1)
+    with pytest.raises(ValueError, match="validation_freq"):
+        model.fit(*arrays, verbose=0, validation_split=0.5, validation_freq=0)
+
+
 def test_a_list_of_tensors_is_one_of_inputs():
     ends = [tf.keras.Input((2,)), tf.keras.Input((2,))]
     model = tf.keras.Model(ends, layers.add(ends))

@@ -94,3 +94,41 @@ def test_classes_that_stand_for_tensors(monkeypatch: pytest.MonkeyPatch) -> None
     assert not tf_utils.is_symbolic_tensor(Drawn())
     tf_utils.register_symbolic_tensor_type(Drawn)
     assert tf_utils.is_symbolic_tensor(Drawn()) and tf_utils.is_symbolic_tensor(tf.constant(1))
+
+
+def test_arguments_by_their_places() -> None:
+    """Those that only have names stay these; one that is given twice is an error."""
+
+    class Sum(tf.keras.layers.Layer):
+        def call(self, inputs: Any, *others: Any, training: Any = None) -> Any:
+            return inputs + sum(others)
+
+    class Plus(tf.keras.layers.Layer):
+        def call(self, inputs: Any, other: Any = 0.0) -> Any:
+            return inputs + other
+
+    one = tf.constant([1.0])
+    assert tf.keras.backend.get_value(Sum()(one, one, one)).tolist() == [3.0]
+    assert tf.keras.backend.get_value(Plus()(one, one)).tolist() == [2.0]
+    with pytest.raises(TypeError, match="other"):
+        Plus()(one, one, other=one)
+
+
+def test_scalars_among_keywords_are_written() -> None:
+    tf.keras.backend.clear_session()
+
+    class Times(tf.keras.layers.Layer):
+        def call(self, inputs: Any, by: Any = None, flag: Any = None) -> Any:
+            return inputs * by
+
+    x = tf.keras.Input((2,))
+    model = tf.keras.Model(x, Times()(x, by=tf.constant(2.0), flag=tf.constant(True)))
+    assert model.get_config()["layers"][1]["inbound_nodes"][0][0][3] == {"by": 2.0, "flag": True}
+
+
+def test_models_of_very_many_operations() -> None:
+    tf.keras.backend.clear_session()
+    x = y = tf.keras.Input((2,))
+    for _ in range(1500):
+        y = y + 1.0
+    assert tf.keras.Model(x, y).predict(np.zeros((1, 2))).tolist() == [[1500.0, 1500.0]]

@@ -113,3 +113,18 @@ def test_a_file_after_so_many_samples(model, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["02.h5"]
     with pytest.raises(ValueError, match="Unrecognized save_freq"):
         callbacks.ModelCheckpoint(path, save_freq="batch")
+
+
+def test_losses_of_outputs_are_means_over_batches():
+    """The numbers are those of TensorFlow 1.15.5, also of the smaller last batch."""
+    tf.keras.backend.clear_session()
+    x = tf.keras.Input((2,))
+    ends = [tf.keras.layers.Dense(1, name=n, kernel_initializer="ones")(x) for n in "pq"]
+    model = tf.keras.Model(x, ends)
+    model.compile("sgd", ["mse", "mae"], loss_weights=[1.0, 0.5])
+    arrays, labels = np.ones((4, 2)), [np.zeros((4, 1))] * 2
+    found = model.fit(arrays, labels, verbose=0, batch_size=3, shuffle=False,
+                      sample_weight={"p": np.arange(4.0)}).history
+    assert found["p_loss"] == [pytest.approx(7.3016, 1e-5)]
+    assert found["q_loss"] == [pytest.approx(1.9925)]
+    assert found["loss"] == [pytest.approx(6.648925)]
