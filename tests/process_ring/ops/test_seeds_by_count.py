@@ -3,6 +3,7 @@
 import pytest
 
 import hpcflow as hf
+from hpcflow.graph.seeds import count_as
 
 
 def lstm():
@@ -39,6 +40,8 @@ CASES = {
         hf.get_variable("e", [5, 3]), [0, 1], max_norm=1.0), [3, 34]),
     "class of one": (lambda: losses(hf.nn.sparse_softmax_cross_entropy_with_logits,
                                     3, labels=hf.int32), [23]),
+    "rows dropped": (lambda: hf.nn.dropout(
+        hf.placeholder(hf.float32, [3, 4]), 0.5, noise_shape=[None, 1]), [5, 20]),
     "softmax": (lambda: losses(hf.nn.softmax_cross_entropy_with_logits_v2, None, 3), [36]),
     "classes in time": (lambda: losses(hf.nn.sparse_softmax_cross_entropy_with_logits,
                                        None, None, 3, labels=hf.int32), [39]),
@@ -60,3 +63,12 @@ def test_seeds(case, graph):
     hf.random_normal([2])
     assert [op.get_attr("seed2") for op in graph.get_operations()
             if "seed2" in op.node_def.attr] == expected
+
+
+def test_no_seed_is_given_twice_where_another_thread_counts(graph):
+    hf.set_random_seed(7)
+    first = hf.get_seed(None)[1]
+    assert hf.get_seed(None)[1] == first  # nothing is made with it yet
+    hf.constant(first)
+    count_as(graph, first)
+    assert hf.get_seed(None)[1] > first
