@@ -46,7 +46,8 @@ class Trackable:
         try:
             super().__setattr__(name, value)
         except AttributeError:  # a property that cannot be set may be set to what it is
-            if getattr(self, name, None) != value:
+            found = getattr(self, name, self)
+            if found is not value and (found == value) is not True:  # arrays say so by element
                 raise
 
     def _no_dependency(self, value: Any) -> NoDependency:

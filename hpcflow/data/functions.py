@@ -25,7 +25,7 @@ class ElementFunction:
         function: the user's; it is called once, here.
         structures: of its arguments. A tuple is unpacked where it is the only one.
         what: for the name in the library.
-        reads_variables: as of ``DefinedFunction``.
+        reads_variables: as of ``DefinedFunction``, which has no seed of the graph then.
 
     Attributes:
         structure: of what it returns.
@@ -36,6 +36,7 @@ class ElementFunction:
     def __init__(self, function: Callable, structures: list[Structure], what: str,
                  reads_variables: bool = False) -> None:
         self._function, self._structures = function, structures
+        self._is_legacy = reads_variables
         self.structure: Structure = Structure(())
         types = [t for s in structures for t in s.graph_types]
         # The name of the user's function is that of its part of the library.
@@ -58,7 +59,7 @@ class ElementFunction:
             first += count
         if len(arguments) == 1 and type(arguments[0]) is tuple:
             arguments = list(arguments[0])
-        with _outer_seed(self._function):
+        with contextlib.nullcontext() if self._is_legacy else _outer_seed(self._function):
             result = self._function(*arguments)
         if isinstance(result, list):
             result = tuple(result)  # of an operation with several outputs, most likely

@@ -108,6 +108,7 @@ class ScopedGraph:
         self._strategy_scope: Any = None
         self._last_loss_reduction: str | None = None
         self._operations_beside = 0  # see graph.seeds
+        self._seeds_given: dict[int, int] = {}  # with the versions of then
 
     _name_stack = _of_thread("names", "The current name scope, without a slash at the end.")
     _attr_scopes = _of_thread("attrs", "Attributes that operations get.")

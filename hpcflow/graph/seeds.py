@@ -76,6 +76,10 @@ def next_seed(graph: Graph) -> int:
     """
     part = _part.get()
     if part is None or part[0] is not graph:
-        return operations_of(graph)
+        seed = operations_of(graph)
+        # Threads that build one graph disturb each other's counts, but get seeds of their own.
+        while graph._seeds_given.setdefault(seed, graph.version) != graph.version:
+            seed += 1
+        return seed
     _, key, count = part
     return zlib.crc32(f"{key}/{next(count)}".encode())

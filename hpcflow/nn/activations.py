@@ -239,5 +239,8 @@ def _filled(noise_shape: ShapeLike, x: Tensor) -> Any:
         return dims
     if x._dims is not None and len(x._dims) != len(dims):
         raise ValueError(f"noise_shape {noise_shape} must have the rank of x {show(x._dims)}")
+    dims = [known if d is None else d for d, known in zip(dims, x._dims or dims, strict=True)]
+    if None not in dims:
+        return dims
     sizes = raw_ops.Shape(x)
     return [sizes[i] if d is None else d for i, d in enumerate(dims)]

@@ -58,7 +58,9 @@ def embedding_lookup_and_transform(params: TensorLike, ids: TensorLike,
                                 lambda rows, flat: transform_fn(
                                     _limited(rows, flat, max_norm) if max_norm else rows))
         if len(parts) == 1:
-            with colocate_with(parts[0]), counted_as(get_default_graph(), 3):
+            known = ids._dims and parts[0].get_shape().ndims
+            count = 3 if not max_norm else 20 if known else 23
+            with colocate_with(parts[0]), counted_as(get_default_graph(), count):
                 rows = _gather(parts[0], ids, validate_indices, None if max_norm else scope)
                 return _limited(rows, ids, max_norm, scope) if max_norm else rows
         flat = raw_ops.Reshape(ids, np.array([-1], np.int32))

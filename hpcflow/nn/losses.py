@@ -203,7 +203,7 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel: Tensor | None = None, la
         wide = _in_float32(logits)
         _check_label_rank(logits, labels)
         build, is_matrix = raw_ops.SparseSoftmaxCrossEntropyWithLogits, len(wide._dims or ()) == 2
-        known = None not in (*(wide._dims or (None,)), *(labels._dims or (None,)))
+        known = wide.shape.is_fully_defined() and labels.shape.is_fully_defined()
         with counted_as(get_default_graph(), 2 if is_matrix else 18 if known else 34):
             if is_matrix:
                 loss = build(wide, labels, name=name)[0]

@@ -79,7 +79,8 @@ def max_pool_v2(input: TensorLike, ksize: int | Sequence[int], strides: int | Se
 
 def _by_rank(functions: Sequence[Callable], input: TensorLike, ksize: Sizes, strides: Sizes,
              padding: str, data_format: str | None, name: str | None) -> Tensor:
-    rank = convert_to_tensor(input).get_shape().ndims
+    input = convert_to_tensor(input)
+    rank = input.get_shape().ndims
     if rank not in (3, 4, 5):
         raise ValueError("`input.shape.rank` must be 3, 4 or 5, but the input is of rank "
                          f"{rank}.")

@@ -72,11 +72,12 @@ def dynamic_rnn(cell: Any, inputs: Any, sequence_length: TensorLike | None = Non
     with variable_scope(scope or "rnn"):
         sequences = [_time_first(x, time_major) for x in nest.flatten(inputs)]
         batch_size = _common_batch(sequences)
-        with count.of_state():
+        with count.as_it_is():
+            lengths = as_lengths(sequence_length)
             state = initial_state_of(cell, initial_state, batch_size, dtype)
-        outputs, final = _loop(cell, inputs, sequences, state, as_lengths(sequence_length),
-                               batch_size, parallel_iterations or tuning.RNN_PARALLEL,
-                               swap_memory, dtype, count)
+        outputs, final = _loop(cell, inputs, sequences, state, lengths, batch_size,
+                               parallel_iterations or tuning.RNN_PARALLEL, swap_memory, dtype,
+                               count)
         if not time_major:
             outputs = nest.pack_as(outputs, [_swapped(x) for x in nest.flatten(outputs)])
         count.end()
@@ -94,16 +95,17 @@ class _Count:
         self.leaves, self.is_known = 0, True
 
     @contextlib.contextmanager
-    def of_state(self) -> Iterator[None]:
-        """The zero state is made."""
+    def as_it_is(self) -> Iterator[None]:
+        """Count what is made within: the lengths and the zero state."""
         before = operations_of(self.graph)
         yield
         self.place += operations_of(self.graph) - before
 
-    def begin(self, leaves: int, is_known: bool) -> None:
-        """The cell is called, with a state of some tensors, for a known number of rows or not."""
-        self.leaves, self.is_known = leaves, is_known
-        count_as(self.graph, self.place + 4 * leaves + (50 if is_known else 61) + self.moves
+    def begin(self, leaves: int, knows_rows: bool, knows_steps: bool) -> None:
+        """The cell is called, with a state of some tensors; the numbers of rows and of steps are
+        known or not."""
+        self.leaves, self.is_known = leaves, knows_rows and knows_steps
+        count_as(self.graph, self.place + 4 * leaves + (50 if knows_rows else 61) + self.moves
                  + 18 * self.has_lengths)
 
     def called(self) -> None:
@@ -159,7 +161,7 @@ def _loop(cell: Any, inputs: TensorLike, sequences: list[Tensor], state: Nest,
         current = [array.read(time) for array in given]
         for x, whole in zip(current, sequences, strict=True):
             x.set_shape([rows, *whole.shape.as_list()[2:]])
-        count.begin(len(nest.flatten(state)), rows is not None)
+        count.begin(len(nest.flatten(state)), rows is not None, isinstance(steps, int))
         output, following = step_until(time, lengths, cell, nest.pack_as(inputs, current), state,
                                        nest.pack_as(cell.output_size, zeros), count.called)
         values = nest.flatten(output)

@@ -105,4 +105,3 @@ def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: TensorLike,
 
 def _two(x: Tensor) -> np.ndarray:
     return np.asarray(2, x.dtype.base_dtype.np)
-

@@ -80,11 +80,11 @@ def dense_to_sparse_batch(batch_size: TensorLike, row_shape: Any) -> Transformat
             raise TypeError("DenseToSparseDataset requires an input whose elements have a single "
                             f"component, whereas the input has {dataset.output_types}.")
         dtype = dataset.output_types
-        batches = dataset._derived(
+        encoded = dataset._derived(
             "DenseToSparseBatchDataset", Structure(Leaf(dtypes.variant, TensorShape([3]))),
             batch_size=convert_to_tensor(batch_size, dtypes.int64, "batch_size"),
             row_shape=convert_to_tensor(np.array(bounds, np.int64)))
-        result = batches.map(lambda parts: SparseTensor(
+        result = encoded.map(lambda parts: SparseTensor(
             *raw_ops.DeserializeSparse(serialized_sparse=parts, dtype=dtype)))
         result._structure.leaves[0].shape = TensorShape([None]).concatenate(full)
         return result

@@ -14,7 +14,7 @@ from hpcflow.graph.likes import TensorLike
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.seeds import counted_as
+from hpcflow.graph.seeds import count_more
 from hpcflow.graph.shape_inference import (
     constant_value,
     constant_value_as_dims,
@@ -377,10 +377,9 @@ def split(value: TensorLike, num_or_size_splits: TensorLike, axis: TensorLike = 
     if isinstance(value, (int, np.integer)) and not isinstance(axis, (int, np.integer)):
         value, axis = axis, value  # the order of 0.x
     if isinstance(num_or_size_splits, (int, np.integer, Dimension)):
-        value = convert_to_tensor(value)
-        with counted_as(get_default_graph(), 3 - isinstance(axis, Tensor)):
-            return raw_ops.Split(split_dim=axis, value=value, num_split=int(num_or_size_splits),
-                                 name=name)
+        count_more(get_default_graph(), 1)  # the number, a tensor in the reference
+        return raw_ops.Split(split_dim=axis, value=value, num_split=int(num_or_size_splits),
+                             name=name)
     sizes = convert_to_tensor(num_or_size_splits)
     if num is None:
         dims = sizes._dims

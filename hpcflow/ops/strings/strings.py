@@ -164,7 +164,6 @@ def _all_axes(inputs: Tensor) -> Any:
 
 
 @also_called(sep="delimiter")
-@also_called(sep="delimiter")
 def string_split(source: TensorLike, delimiter: str = " ", skip_empty: bool = True,
                  name: str | None = None) -> SparseTensor:
     """Split each string of the vector `source`; the parts are a ``SparseTensor``.

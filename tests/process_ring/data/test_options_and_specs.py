@@ -65,10 +65,10 @@ def test_seeds_may_be_tensors():
     assert sorted(orders[1]) == list(range(20))
 
 
-def drawn(graph_seed, draw):
+def drawn(graph_seed, draw, how="map"):
     with hf.Graph().as_default(), hf.Session() as session:
         hf.set_random_seed(graph_seed)
-        following = hf.data.Dataset.range(3).map(draw).make_one_shot_iterator().get_next()
+        following = getattr(hf.data.Dataset.range(3), how)(draw).make_one_shot_iterator().get_next()
         return [session.run(following) for _ in range(3)]
 
 
@@ -80,6 +80,9 @@ def test_functions_draw_by_the_seed_of_the_graph_around_them():
         warnings.simplefilter("error")
         drawn(10, lambda x: hf.random_uniform([], seed=3))
         drawn(10, lambda x: x)
+        legacy = [drawn(10, lambda x: hf.random_uniform([]), "map_with_legacy_function")
+                  for _ in range(2)]
+        assert legacy[0] != legacy[1]  # they have none of it
 
 
 def test_functions_make_variables_that_they_change():

@@ -3,6 +3,7 @@
 import pytest
 
 import hpcflow as hf
+from hpcflow.graph.seeds import count_as
 
 
 def lstm():
@@ -23,6 +24,9 @@ CASES = {
     "LSTM of lengths": (lambda: dynamic(lstm(), sequence_length=hf.placeholder(
         hf.int32, [None])), [120, 186]),
     "LSTM, time first": (lambda: dynamic(lstm(), [4, 2, 5], time_major=True), [78, 133]),
+    "RNN of steps of any number": (lambda: hf.nn.dynamic_rnn(
+        hf.nn.rnn_cell.BasicRNNCell(3), hf.placeholder(hf.float32, [2, None, 3]),
+        [1, 2], dtype=hf.float32), [93, 143]),
     "two LSTMs": (lambda: dynamic(hf.nn.rnn_cell.MultiRNNCell([lstm(), lstm()]), [2, 4, 5]),
                   [110, 144, 211]),
     "GRU": (lambda: dynamic(hf.nn.rnn_cell.GRUCell(3), [2, 4, 5]), [74, 88, 152]),
@@ -32,6 +36,12 @@ CASES = {
         lstm(), [hf.placeholder(hf.float32, [None, 5])] * 3, dtype=hf.float32), [29, 97]),
     "rows of a table": (lambda: hf.nn.embedding_lookup(
         hf.get_variable("e", [5, 3]), hf.placeholder(hf.int32, [None, 2])), [3, 17]),
+    "rows of a table, limited": (lambda: hf.nn.embedding_lookup(
+        hf.get_variable("e", [5, 3]), [0, 1], max_norm=1.0), [3, 34]),
+    "class of one": (lambda: losses(hf.nn.sparse_softmax_cross_entropy_with_logits,
+                                    3, labels=hf.int32), [23]),
+    "rows dropped": (lambda: hf.nn.dropout(
+        hf.placeholder(hf.float32, [3, 4]), 0.5, noise_shape=[None, 1]), [5, 20]),
     "softmax": (lambda: losses(hf.nn.softmax_cross_entropy_with_logits_v2, None, 3), [36]),
     "classes in time": (lambda: losses(hf.nn.sparse_softmax_cross_entropy_with_logits,
                                        None, None, 3, labels=hf.int32), [39]),
@@ -55,3 +65,12 @@ def test_seeds(case, graph):
     hf.random_normal([2])
     assert [op.get_attr("seed2") for op in graph.get_operations()
             if "seed2" in op.node_def.attr] == expected
+
+
+def test_no_seed_is_given_twice_where_another_thread_counts(graph):
+    hf.set_random_seed(7)
+    first = hf.get_seed(None)[1]
+    assert hf.get_seed(None)[1] == first  # nothing is made with it yet
+    hf.constant(first)
+    count_as(graph, first)
+    assert hf.get_seed(None)[1] > first
