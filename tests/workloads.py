@@ -60,7 +60,7 @@ WORKLOADS = [
     Workload("wide_deep", "-n 3 --ps 2:--steps 300", 0.7, "-n 4 --ps 2", "", 0.82),
     Workload("dqn", "--moves 2500", 40, "-n 3 --ps 1", "", 80),
     Workload("clusters", "-n 2:--points 6000", 0.95, "-n 3", "", 0.97),
-    Workload("gan", "--steps 600 --batch 32", 1.5, "-n 2", "--steps 2000", 3),
+    Workload("gan", "--steps 1500 --batch 32", 2.5, "-n 2", "--steps 2000", 3),
     Workload("stumps", "-n 2:--stumps 30", 0.9, "-n 3", "", 0.93),
     Workload("heat_surrogate", "-n 2:--side 48 --leaps 100", -0.85, "-n 3", "", -0.6),
 ]
